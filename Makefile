@@ -1,0 +1,125 @@
+# What one does with this tree; `make help` lists it. Needs make, and either Bun of the version pinned in
+# package.json, or npm, or a Bun of any other version: with those the pinned one is fetched into .cache/.
+# Nothing is installed outside this folder.
+
+BUN_VERSION := $(shell sed -n 's/.*"packageManager": *"bun@\([^"]*\)".*/\1/p' package.json)
+
+ifeq ($(shell bun --version 2>/dev/null),$(BUN_VERSION))
+BUN := bun
+BUN_FILE :=
+else
+BUN_FILE := .cache/bun-$(BUN_VERSION)/bun
+BUN := ./$(BUN_FILE)
+# Whatever a recipe starts finds the pinned Bun first, too.
+export PATH := $(CURDIR)/.cache/bun-$(BUN_VERSION):$(PATH)
+endif
+
+# The tools of the packages ask for Node in their first line; --bun runs them without one.
+BIOME := $(BUN) --bun node_modules/.bin/biome
+TSC := $(BUN) --bun node_modules/.bin/tsc
+INSTALLED := node_modules/.installed
+
+# The suite does not run the one file that needs a compiled executable: that is `make test-executable`.
+EXECUTABLE_TEST := test/executable_test.ts
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check check-style check-types check-imports format build test-executable bench-start clean
+
+help: ## List the targets.
+	@echo 'Usage: make <target> [ARGS="..."]'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
+
+run: $(INSTALLED) ## Serve the demo: a PostgreSQL of its own, sample keys and models (ARGS="--port 9000").
+	@$(BUN) src/main.ts serve --demo $(ARGS)
+
+test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
+	$(BUN) test --path-ignore-patterns='$(EXECUTABLE_TEST)' $(ARGS)
+
+check: check-style check-types check-imports ## Check format, lint, types and the direction of imports.
+
+check-style: $(INSTALLED) ## Check format and lint only.
+	$(BIOME) check --error-on-warnings .
+
+check-types: $(INSTALLED) ## Check types only.
+	$(TSC) --project .
+
+check-imports: $(INSTALLED) ## Check the direction of imports only.
+	$(BUN) test ./test/architecture_test.ts
+
+format: $(INSTALLED) ## Format every file and sort its imports.
+	$(BIOME) check --write --linter-enabled=false .
+
+build: dist/claviger ## Compile the one executable, dist/claviger.
+
+dist/claviger: $(INSTALLED) $(shell find src sql -type f)
+	$(BUN) src/build/executable.ts --outfile dist/claviger
+
+test-executable: dist/claviger ## Test the compiled executable, built first if need be.
+	$(BUN) test ./$(EXECUTABLE_TEST) $(ARGS)
+
+bench-start: dist/claviger ## Measure how long the executable takes from start to first answer.
+	$(BUN) test/bench/start.ts dist/claviger $(ARGS)
+
+clean: ## Remove what was built or fetched: dist, node_modules and .cache (not claviger-data).
+	rm -rf dist node_modules .cache
+
+$(INSTALLED): package.json bun.lock | $(BUN_FILE)
+	$(BUN) install --frozen-lockfile
+	@touch $@
+
+# Bun comes from the package registry as the plain binary of this platform, so that no install script has to
+# run. It appears under its name only when it is complete and answers with the right version.
+.cache/bun-$(BUN_VERSION)/bun:
+	@sh -c "$$FETCH_BUN" fetch-bun '$(BUN_VERSION)' '$@'
+
+define FETCH_BUN
+set -eu
+version=$$1 target=$$2
+fail() { echo "Cannot fetch Bun $$version: $$1" >&2; exit 1; }
+
+case "$$(uname -s)" in
+  Linux) os=linux ;;
+  Darwin) os=darwin ;;
+  *) fail "there is none for $$(uname -s); put bun $$version on the PATH" ;;
+esac
+case "$$(uname -m)" in
+  x86_64 | amd64) arch=x64 ;;
+  aarch64 | arm64) arch=aarch64 ;;
+  *) fail "there is none for $$(uname -m); put bun $$version on the PATH" ;;
+esac
+libc=
+if [ $$os = linux ] && ldd --version 2>&1 | grep -qi musl; then libc=-musl; fi
+cpu=
+if [ $$arch = x64 ]; then
+  if [ $$os = linux ]; then
+    grep -qw avx2 /proc/cpuinfo || cpu=-baseline
+  else
+    sysctl -n machdep.cpu.leaf7_features 2>/dev/null | grep -qw AVX2 || cpu=-baseline
+  fi
+fi
+package=@oven/bun-$$os-$$arch$$libc$$cpu
+
+mkdir -p .cache
+folder=$$(mktemp -d .cache/fetch.XXXXXX)
+trap 'rm -rf "$$folder"' EXIT
+trap 'exit 1' HUP INT TERM
+echo '{ "private": true }' > "$$folder/package.json"
+if npm --version > /dev/null 2>&1; then
+  echo "Fetching Bun $$version ($$package) with npm"
+  (cd "$$folder" && npm install --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error \
+    "$$package@$$version") || fail "npm could not install $$package"
+elif bun --version > /dev/null 2>&1; then
+  echo "Fetching Bun $$version ($$package) with bun $$(bun --version)"
+  (cd "$$folder" && bun add --ignore-scripts "$$package@$$version") || fail "bun could not add $$package"
+else
+  fail "neither npm nor bun is on the PATH; install either, or put bun $$version itself there"
+fi
+cp "$$folder/node_modules/$$package/bin/bun" "$$folder/bun" || fail "$$package holds no bin/bun"
+chmod 755 "$$folder/bun"
+got=$$("$$folder/bun" --version) || fail "the binary of $$package does not run on this machine"
+[ "$$got" = "$$version" ] || fail "$$package says it is $$got"
+mkdir -p "$$(dirname "$$target")"
+mv "$$folder/bun" "$$target"
+endef
+export FETCH_BUN
