@@ -1,0 +1,141 @@
+/**
+ * Whose window a request without a known key goes by.
+ *
+ * The sender is the socket's peer. `X-Forwarded-For` is read only when that peer is a trusted proxy,
+ * and then from the right: each proxy appends the address it was called from, so the entry of a trusted
+ * proxy can be believed, and what stands left of the first untrusted one is whatever its sender cared
+ * to write.
+ *
+ * An entry that is no address (also `unknown` and an empty one) ends the walk: the request belongs to
+ * the last address that is known, the proxy that passed the entry on. Nobody gets a window of their own
+ * by writing garbage.
+ */
+import { isIP } from "node:net";
+import ipaddr from "ipaddr.js";
+
+export interface ClientSource {
+  /** The socket's peer as the runtime tells it; undefined when it cannot tell. */
+  readonly peer: string | undefined;
+  /** The value of `X-Forwarded-For`, several lines joined by commas. */
+  readonly forwardedFor?: string | null | undefined;
+  readonly trustedProxies: TrustedProxies;
+}
+
+/** Networks whose `X-Forwarded-For` is believed. */
+export type TrustedProxies = readonly (readonly [network: Address, prefixLength: number])[];
+
+export type ParsedProxies =
+  | { readonly ok: true; readonly proxies: TrustedProxies }
+  | { readonly ok: false; readonly error: string };
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+
+/** The group of all whose address cannot be told. */
+const unknownGroup = "unknown";
+
+/** The end of a longer header is read, and what it cut through is not. Enough for some 90 proxies. */
+const maxHeaderLength = 4096;
+
+/** Brackets, an IPv6 address with an embedded IPv4 one, a zone and a port fit well. */
+const maxEntryLength = 100;
+
+/**
+ * Names the group whose window a sender shares: an IPv4 address, an IPv6 network of 64 bits
+ * (`2001:db8:0:1::/64`), which is what one household or host is given, or `unknown`. IPv4 mapped into
+ * IPv6 is IPv4.
+ */
+export function toClientGroup({ peer, forwardedFor, trustedProxies }: ClientSource): string {
+  const address = peer === undefined ? undefined : parseAddress(peer);
+  if (address === undefined) return unknownGroup;
+  if (!forwardedFor || !isTrusted(address, trustedProxies)) return renderGroup(address);
+  return renderGroup(walkForwardedFor(address, { header: forwardedFor, trustedProxies }));
+}
+
+function walkForwardedFor(
+  peer: Address,
+  { header, trustedProxies }: { header: string; trustedProxies: TrustedProxies },
+): Address {
+  const isCut = header.length > maxHeaderLength;
+  const entries = isCut ? header.slice(-maxHeaderLength) : header;
+  let client = peer;
+  for (let end = entries.length; end > 0; ) {
+    const comma = entries.lastIndexOf(",", end - 1);
+    if (comma === -1 && isCut) return client;
+    const entry = parseForwardedEntry(entries.slice(comma + 1, end));
+    if (entry === undefined) return client;
+    client = entry;
+    if (!isTrusted(client, trustedProxies)) return client;
+    end = comma;
+  }
+  return client;
+}
+
+/** Reads `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. */
+function parseForwardedEntry(text: string): Address | undefined {
+  if (text.length > maxEntryLength) return undefined;
+  const entry = text.trim();
+  const match = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(entry) ?? /^([\d.]+):\d{1,5}$/.exec(entry);
+  return parseAddress(match?.[1] ?? entry);
+}
+
+/** Reads an address in its usual form, with or without a zone, which is dropped. */
+function parseAddress(text: string): Address | undefined {
+  const zone = text.indexOf("%");
+  const plain = zone === -1 ? text : text.slice(0, zone);
+  // The library also reads octal, hexadecimal and short forms, of which others make other addresses.
+  const version = isIP(plain);
+  if (version === 0) return undefined;
+  if (version === 4) return zone === -1 ? ipaddr.IPv4.parse(plain) : undefined;
+  const address = ipaddr.IPv6.parse(plain);
+  return address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
+}
+
+function isTrusted(address: Address, proxies: TrustedProxies): boolean {
+  return proxies.some(
+    ([network, prefixLength]) => network.kind() === address.kind() && matches(address, network, prefixLength),
+  );
+}
+
+function matches(address: Address, network: Address, prefixLength: number): boolean {
+  return address.match(network as ipaddr.IPv4 & ipaddr.IPv6, prefixLength);
+}
+
+function renderGroup(address: Address): string {
+  if (!("parts" in address)) return address.toString();
+  const network = address.parts.slice(0, 4).map((part) => part.toString(16));
+  return `${network.join(":")}::/64`;
+}
+
+/**
+ * Reads addresses and networks separated by commas or white space, such as `10.0.0.0/8, 2001:db8::1`;
+ * a blank text trusts nobody. An error sentence names the first bad entry. A network of prefix length 0
+ * is refused: whoever trusts everyone lets every sender choose its own address.
+ */
+export function parseTrustedProxies(text: string): ParsedProxies {
+  const proxies: [Address, number][] = [];
+  for (const entry of text.split(/[\s,]+/).filter((part) => part !== "")) {
+    const proxy = parseNetwork(entry);
+    if (typeof proxy === "string") {
+      return { ok: false, error: `Cannot read trusted proxies: ${JSON.stringify(entry)} ${proxy}` };
+    }
+    proxies.push(proxy);
+  }
+  return { ok: true, proxies };
+}
+
+function parseNetwork(entry: string): [Address, number] | string {
+  const match = /^([^/]+?)(?:\/(\d{1,3}))?$/.exec(entry);
+  const text = match?.[1] ?? "";
+  const address = parseAddress(text);
+  if (match === null || address === undefined || text.includes("%")) {
+    return "is not an IP address or a network such as 10.0.0.0/8";
+  }
+  const writtenBits = isIP(text) === 4 ? 32 : 128;
+  const written = match[2] === undefined ? writtenBits : Number(match[2]);
+  if (written > writtenBits) return `has a prefix length above ${writtenBits}`;
+  // A network of mapped addresses is written with the 96 bits that say so.
+  const isMapped = writtenBits === 128 && address.kind() === "ipv4";
+  if (isMapped && written <= 96) return "would trust every IPv4 sender";
+  if (written === 0) return "would trust every sender";
+  return [address, isMapped ? written - 96 : written];
+}

@@ -1,0 +1,63 @@
+/**
+ * The limits of all endpoints.
+ *
+ * Each endpoint has two tables: one by key, for requests that carry a key that was issued, and one by
+ * client address, for all others. They share nothing, so a flood of addresses can fill only the table
+ * of addresses and never crowds out a customer's window.
+ */
+import { WindowTable, type WindowTableStats } from "./window_table.ts";
+
+export interface EndpointWindows {
+  readonly byKey: WindowTable;
+  readonly byAddress: WindowTable;
+}
+
+export interface LimiterOptions {
+  /** Windows by key, for each endpoint; 1,000,000 by default. Issued keys alone come here. */
+  readonly keyCapacity?: number;
+  /** Windows by client address, for each endpoint; 50,000 by default. Anyone can make these. */
+  readonly addressCapacity?: number;
+}
+
+export interface Limiter<Endpoint extends string> {
+  /** The windows of each endpoint; look them up once and keep them. */
+  readonly windows: Readonly<Record<Endpoint, EndpointWindows>>;
+  /** The counters of all endpoints, by key and by address. */
+  stats(): Record<Endpoint, { readonly byKey: WindowTableStats; readonly byAddress: WindowTableStats }>;
+}
+
+const defaultKeyCapacity = 1_000_000;
+const defaultAddressCapacity = 50_000;
+
+/**
+ * Makes the windows for endpoints by their limits in requests a minute, 0 for none.
+ *
+ * A window takes about 250 bytes, and up to 900 for a sender that calls in every second of a minute.
+ * Throws a RangeError for a limit or capacity out of its range.
+ */
+export function createLimiter<Endpoint extends string>(
+  limits: Readonly<Record<Endpoint, number>>,
+  options: LimiterOptions = {},
+): Limiter<Endpoint> {
+  const { keyCapacity = defaultKeyCapacity, addressCapacity = defaultAddressCapacity } = options;
+  const windows = mapValues(limits, (limit) => ({
+    byKey: new WindowTable(limit, keyCapacity),
+    byAddress: new WindowTable(limit, addressCapacity),
+  }));
+  return {
+    windows,
+    stats: () =>
+      mapValues(windows, ({ byKey, byAddress }) => ({
+        byKey: byKey.stats(),
+        byAddress: byAddress.stats(),
+      })),
+  };
+}
+
+function mapValues<Name extends string, From, To>(
+  record: Readonly<Record<Name, From>>,
+  change: (value: From) => To,
+): Record<Name, To> {
+  const entries = Object.entries<From>(record).map(([name, value]) => [name, change(value)] as const);
+  return Object.fromEntries(entries) as Record<Name, To>;
+}

@@ -1,0 +1,14 @@
+/**
+ * How many requests a sender may make in a minute, and who counts as one sender.
+ *
+ * Pure and bounded: time and addresses are passed in, and nothing grows with what strangers send.
+ */
+export {
+  type ClientSource,
+  type ParsedProxies,
+  parseTrustedProxies,
+  type TrustedProxies,
+  toClientGroup,
+} from "./client_address.ts";
+export { createLimiter, type EndpointWindows, type Limiter, type LimiterOptions } from "./limiter.ts";
+export { toResetAt, type Verdict, WindowTable, type WindowTableStats } from "./window_table.ts";

@@ -1,0 +1,210 @@
+/**
+ * The windows of all senders at one endpoint, in bounded memory.
+ *
+ * Windows stand in a list ordered by the second in which they last counted, so the first of the list
+ * is always the first to become empty. Giving up is therefore exact and costs next to nothing: each
+ * call drops at most a few empty windows from the front, and when the table is full one look at the
+ * front tells whether anything can go. A window that is not empty is never given up.
+ *
+ * When the table is full of such windows, senders that are not in it share one more, the overflow
+ * window. A sender may have spent requests there without anyone knowing which were its own, so a
+ * window made while the overflow window is not empty inherits all that it holds. That keeps the
+ * promise of at most `limit` in any 60 seconds for every single sender, whatever the table went
+ * through.
+ */
+import { SlidingWindow } from "./sliding_window.ts";
+
+/** What a window says about one request. */
+export interface Verdict {
+  /** Whether there was room for the request. */
+  readonly allowed: boolean;
+  /** Requests allowed in any 60 seconds; 0 where the limit is switched off, and so are its headers. */
+  readonly limit: number;
+  /** Requests left after this one; never negative. */
+  readonly remaining: number;
+  /** When refused, whole seconds, 1 to 61, after which there is room again; otherwise 0. */
+  readonly retryAfterSeconds: number;
+  /** Milliseconds from the time passed in until the window is empty if nothing more is counted. */
+  readonly resetAfterMs: number;
+}
+
+/** Plain counters, since the table was made, and the windows held now. */
+export interface WindowTableStats {
+  readonly windows: number;
+  /** Requests that `take` refused. */
+  readonly refused: number;
+  /** Requests that went by the shared window. */
+  readonly overflowHits: number;
+}
+
+/** Empty windows dropped by one call at most: more than a call can add, so that a backlog melts. */
+const dropsPerCall = 4;
+
+const maxLimit = 2 ** 30;
+
+const switchedOff: Verdict = Object.freeze({
+  allowed: true,
+  limit: 0,
+  remaining: 0,
+  retryAfterSeconds: 0,
+  resetAfterMs: 0,
+});
+
+/** A sender's window with its place in the list. */
+class HeldWindow extends SlidingWindow {
+  readonly key: string;
+  before: HeldWindow | undefined = undefined;
+  after: HeldWindow | undefined = undefined;
+
+  constructor(key: string) {
+    super();
+    this.key = key;
+  }
+}
+
+/**
+ * Counts requests by sender and tells which are too many.
+ *
+ * Never admits more than `limit` of one sender in any 60 seconds. It may hold a request up to one
+ * second longer than needed, because a second is counted until all of it has left the window; that is
+ * also why `retryAfterSeconds` is a whole number that can be trusted.
+ *
+ * Times are monotonic milliseconds, ≥ 0. One that is older than another already seen is taken to be in
+ * the second of that one: requests that waited for something may arrive out of order.
+ */
+export class WindowTable {
+  readonly #limit: number;
+  readonly #capacity: number;
+  readonly #held = new Map<string, HeldWindow>();
+  readonly #overflow = new HeldWindow("");
+  #first: HeldWindow | undefined;
+  #last: HeldWindow | undefined;
+  #second = 0;
+  #refused = 0;
+  #overflowHits = 0;
+
+  /**
+   * Makes an empty table: `limit` requests a minute, 0 to 2³⁰, 0 for no limit; at most `capacity`
+   * windows, ≥ 1, beside the shared one. Throws a RangeError for other numbers.
+   */
+  constructor(limit: number, capacity: number) {
+    if (!Number.isInteger(limit) || limit < 0 || limit > maxLimit) {
+      throw new RangeError(`Cannot make windows: limit must be a whole number from 0 to ${maxLimit}`);
+    }
+    if (!Number.isInteger(capacity) || capacity < 1) {
+      throw new RangeError("Cannot make windows: capacity must be a whole number, 1 or more");
+    }
+    this.#limit = limit;
+    this.#capacity = capacity;
+  }
+
+  /** Counts a request of `key` if there is room for it; otherwise refuses it without counting. */
+  take(key: string, nowMs: number): Verdict {
+    if (this.#limit === 0) return switchedOff;
+    this.#advance(nowMs);
+    const window = this.#held.get(key) ?? (this.#overflowIsFull() ? this.#shared() : this.#admit(key));
+    window.forget(this.#second);
+    const allowed = window.total < this.#limit;
+    if (allowed) this.#count(window);
+    else this.#refused += 1;
+    return this.#verdict(window, allowed, nowMs);
+  }
+
+  /**
+   * Counts a request of `key` whether there is room or not: for one that is refused for another reason.
+   * The count may pass the limit by it. `allowed` tells whether there was room.
+   */
+  record(key: string, nowMs: number): Verdict {
+    if (this.#limit === 0) return switchedOff;
+    this.#advance(nowMs);
+    const window = this.#held.get(key) ?? this.#admit(key);
+    window.forget(this.#second);
+    const allowed = window.total < this.#limit;
+    this.#count(window);
+    return this.#verdict(window, allowed, nowMs);
+  }
+
+  stats(): WindowTableStats {
+    return { windows: this.#held.size, refused: this.#refused, overflowHits: this.#overflowHits };
+  }
+
+  #verdict(window: HeldWindow, allowed: boolean, nowMs: number): Verdict {
+    return {
+      allowed,
+      limit: this.#limit,
+      remaining: Math.max(0, this.#limit - window.total),
+      retryAfterSeconds: allowed ? 0 : window.roomAtSecond(this.#limit) - this.#second,
+      resetAfterMs: window.emptyAtSecond * 1000 - nowMs,
+    };
+  }
+
+  #count(window: HeldWindow): void {
+    const isInOrder = window.newestSecond === this.#second || window === this.#overflow;
+    window.count(this.#second);
+    if (!isInOrder) this.#moveToEnd(window);
+  }
+
+  #advance(nowMs: number): void {
+    const second = Math.floor(nowMs / 1000);
+    if (second > this.#second) {
+      this.#second = second;
+      this.#overflow.forget(second);
+    }
+    let drops = dropsPerCall;
+    while (drops > 0 && this.#dropFirstIfEmpty()) drops -= 1;
+  }
+
+  /** A window that inherits a full one would refuse just the same, and cost a place. */
+  #overflowIsFull(): boolean {
+    return this.#overflow.total >= this.#limit;
+  }
+
+  #shared(): HeldWindow {
+    this.#overflowHits += 1;
+    return this.#overflow;
+  }
+
+  #admit(key: string): HeldWindow {
+    if (this.#held.size >= this.#capacity && !this.#dropFirstIfEmpty()) return this.#shared();
+    const made = new HeldWindow(key);
+    if (this.#overflow.total > 0) made.inherit(this.#overflow);
+    this.#held.set(key, made);
+    this.#append(made);
+    return made;
+  }
+
+  #dropFirstIfEmpty(): boolean {
+    const first = this.#first;
+    if (first === undefined || first.emptyAtSecond > this.#second) return false;
+    this.#unlink(first);
+    this.#held.delete(first.key);
+    return true;
+  }
+
+  #moveToEnd(window: HeldWindow): void {
+    if (window === this.#last) return;
+    this.#unlink(window);
+    this.#append(window);
+  }
+
+  #append(window: HeldWindow): void {
+    window.before = this.#last;
+    window.after = undefined;
+    if (this.#last === undefined) this.#first = window;
+    else this.#last.after = window;
+    this.#last = window;
+  }
+
+  #unlink(window: HeldWindow): void {
+    const { before, after } = window;
+    if (before === undefined) this.#first = after;
+    else before.after = after;
+    if (after === undefined) this.#last = before;
+    else after.before = before;
+  }
+}
+
+/** The Unix second at which the window would be empty again; `wallMs` is the wall clock's time. */
+export function toResetAt(verdict: Verdict, wallMs: number): number {
+  return Math.ceil((wallMs + verdict.resetAfterMs) / 1000);
+}

@@ -1,0 +1,88 @@
+/**
+ * Blanks keys in text that is about to be kept: reasons in the audit log, addresses in the access log.
+ *
+ * Free text loses whatever looks like a key. An address goes by a stricter rule, since its query is
+ * where clients put keys: a value is shown only for parameters that are known to be harmless, and only
+ * when it is plain. What is not understood is not shown.
+ */
+
+/**
+ * A brand, `live` or `test`, and at least 8 hexadecimal digits; or a bare run of at least 40 of them.
+ * The brand is bounded to keep the search linear; of a longer one the front stays, which tells nothing.
+ */
+const keyLike = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
+
+/** Query parameters whose values may be seen. */
+const shownParameters: ReadonlySet<string> = new Set(["paradigm", "type"]);
+
+const plainName = /^[\w.-]{1,64}$/;
+const plainValue = /^[\w.-]{0,64}$/;
+const hidden = "[hidden]";
+const unreadable = "[unreadable]";
+const maxPathLength = 1024;
+const maxQueryLength = 4096;
+const maxDecodings = 3;
+
+/** Replaces whatever looks like an API key, of any brand and case, whole or cut short, by `[key]`. */
+export function redactKeys(text: string): string {
+  return text.replace(keyLike, "[key]");
+}
+
+/**
+ * Renders a path with its query, as it came in the request, so that it can be logged:
+ * `/v1/models/list?api_key=x&type=SvcLDA` gives `/v1/models/list?api_key=[hidden]&type=SvcLDA`.
+ *
+ * Names and values are judged as the server would decode them. A path that is not one, cannot be
+ * decoded or has more than 1,024 characters gives `[unreadable]`; a query of more than 4,096 is hidden
+ * as a whole.
+ */
+export function redactQuery(pathAndQuery: string): string {
+  const mark = pathAndQuery.indexOf("?");
+  const path = redactPath(mark === -1 ? pathAndQuery : pathAndQuery.slice(0, mark));
+  if (path === undefined) return unreadable;
+  if (mark === -1) return path;
+  const query = pathAndQuery.slice(mark + 1);
+  if (query.length > maxQueryLength) return `${path}?${hidden}`;
+  return `${path}?${query.split("&").map(redactParameter).join("&")}`;
+}
+
+function redactPath(path: string): string | undefined {
+  if (!path.startsWith("/") || path.length > maxPathLength) return undefined;
+  const decoded = decodeFully(path);
+  if (decoded === undefined) return undefined;
+  const redacted = redactKeys(decoded);
+  return redacted === decoded ? path : redacted;
+}
+
+function redactParameter(pair: string): string {
+  if (pair === "") return "";
+  const equals = pair.indexOf("=");
+  const name = equals === -1 ? undefined : decodeForm(pair.slice(0, equals));
+  if (name === undefined || !plainName.test(name)) return hidden;
+  const value = decodeForm(pair.slice(equals + 1));
+  const isShown = shownParameters.has(name) && value !== undefined && plainValue.test(value);
+  return `${redactKeys(name)}=${isShown ? redactKeys(value) : hidden}`;
+}
+
+/** Decodes until nothing changes, so that a key encoded twice is seen; undefined where it cannot be. */
+function decodeFully(text: string): string | undefined {
+  let decoded = text;
+  for (let i = 0; i < maxDecodings; i++) {
+    const next = decode(decoded);
+    if (next === undefined || next === decoded) return next;
+    decoded = next;
+  }
+  return undefined;
+}
+
+function decodeForm(text: string): string | undefined {
+  return decode(text.replaceAll("+", " "));
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * The one secret an operator keeps; every other key is derived from it.
+ *
+ * It is held as a key object of `node:crypto`, which shows nothing of itself when it is printed, logged
+ * or turned into JSON.
+ *
+ * The tests for low quality catch what people type, not what random bytes look like: the chance that a
+ * generated secret fails one of them is below one in a billion.
+ */
+import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
+
+export type RootSecret = KeyObject;
+
+export type ParsedRootSecret =
+  | { readonly ok: true; readonly rootSecret: RootSecret }
+  | { readonly ok: false; readonly error: string };
+
+const minBytes = 32;
+const maxCharacters = 1024;
+
+/** Different values among 32 random bytes: 30 on average, 16 or fewer never in practice. */
+const minDistinct = 17;
+
+/**
+ * Reads a root secret of at least 32 bytes: 64 or more hexadecimal digits, or base64 or base64url with
+ * or without padding, at most 1,024 characters on one line; white space around it is dropped. Text that
+ * consists of hexadecimal digits alone is never taken for base64.
+ *
+ * An error is a sentence that says what is wrong and never contains any of the text.
+ */
+export function parseRootSecret(text: string): ParsedRootSecret {
+  const bytes = decode(text.trim());
+  const problem = typeof bytes === "string" ? bytes : findWeakness(bytes);
+  if (typeof bytes === "string" || problem !== undefined) {
+    return { ok: false, error: `Cannot read root secret: ${problem}` };
+  }
+  return { ok: true, rootSecret: createSecretKey(bytes) };
+}
+
+/** Makes a new root secret as the text of its file: 64 hexadecimal digits and a newline. */
+export function generateRootSecret(): string {
+  return `${randomBytes(minBytes).toString("hex")}\n`;
+}
+
+function decode(text: string): Buffer | string {
+  if (text === "") return "it is empty";
+  if (text.length > maxCharacters) return `it has more than ${maxCharacters} characters`;
+  if (/\s/.test(text)) return "it has white space inside; it must be one line without spaces";
+  if (/^[0-9a-fA-F]+$/.test(text)) {
+    if (text.length < 2 * minBytes) return tooShort;
+    return text.length % 2 === 0 ? Buffer.from(text, "hex") : "it has an odd number of hexadecimal digits";
+  }
+  const unpadded = text.replace(/={1,2}$/, "");
+  const encoding = (["base64", "base64url"] as const).find(
+    (name) => Buffer.from(unpadded, name).toString(name).replaceAll("=", "") === unpadded,
+  );
+  const hasWrongPadding = text !== unpadded && text.length % 4 !== 0;
+  if (encoding === undefined || hasWrongPadding) return "it is neither hexadecimal nor valid base64";
+  const bytes = Buffer.from(unpadded, encoding);
+  if (bytes.length < minBytes) return tooShort;
+  // Random base64 of this length has letters of both cases; a typed phrase mostly has not.
+  return /[a-z]/.test(unpadded) && /[A-Z]/.test(unpadded) ? bytes : tooRegular;
+}
+
+function findWeakness(bytes: Buffer): string | undefined {
+  const steps = bytes.map((byte, i) => byte - (bytes[i - 1] ?? 0));
+  if (new Set(bytes).size < minDistinct || new Set(steps).size < minDistinct) return tooRegular;
+  if (bytes.every((byte) => byte >= 0x20 && byte < 0x7f)) {
+    return "it stands for readable text instead of random bytes";
+  }
+  return undefined;
+}
+
+const tooShort = `it has fewer than ${minBytes} bytes, which are ${2 * minBytes} hexadecimal digits`;
+const tooRegular = "it is too regular to be random; `openssl rand -hex 32` makes a good one";

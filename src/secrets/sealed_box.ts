@@ -1,0 +1,104 @@
+/**
+ * Sealed boxes: text that only the holder of the root secret can read, and nobody can change.
+ *
+ * Each purpose has a key of its own, derived by HKDF-SHA256, so a box sealed for one purpose opens for
+ * no other. A box is base64url text of
+ *
+ *     version (1 byte, 0x01) · nonce (12 random bytes) · ciphertext (AES-256-GCM) · tag (16 bytes)
+ *
+ * Version, purpose and the caller's associated data are authenticated with it. Associated data ties a
+ * box to its place, such as the identifier of its row, so that one cannot stand in for another. Random
+ * nonces are safe for four billion boxes a purpose.
+ */
+
+import type { KeyObject } from "node:crypto";
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from "node:crypto";
+import type { RootSecret } from "./root_secret.ts";
+
+export interface Secrets {
+  /**
+   * Seals text for a purpose, tied to `associatedData` ("" by default).
+   *
+   * A purpose is a word of the program, never input: 1 to 64 of `a-z`, `0-9`, `_`, `-`; 64 of them at
+   * most. Throws a RangeError for any other purpose and for text with an unpaired surrogate.
+   */
+  seal(purpose: string, plaintext: string, associatedData?: string): string;
+
+  /**
+   * Opens a box; undefined when it was sealed with another root secret, purpose or associated data, was
+   * changed, or is no box at all. Throws a RangeError for a bad purpose only.
+   */
+  open(purpose: string, sealed: string, associatedData?: string): string | undefined;
+}
+
+const algorithm = "aes-256-gcm";
+const version = 1;
+const nonceBytes = 12;
+const tagBytes = 16;
+const keyBytes = 32;
+const headerBytes = 1 + nonceBytes;
+const maxPurposes = 64;
+
+export function createSecrets(rootSecret: RootSecret): Secrets {
+  const keys = new Map<string, KeyObject>();
+
+  const keyOf = (purpose: string): KeyObject => {
+    const known = keys.get(purpose);
+    if (known !== undefined) return known;
+    if (!/^[a-z0-9_-]{1,64}$/.test(purpose)) {
+      throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
+    }
+    if (keys.size >= maxPurposes) {
+      throw new RangeError(`Cannot derive a key: there are ${maxPurposes} purposes already`);
+    }
+    const derived = hkdfSync("sha256", rootSecret, "claviger", `sealed-box/${purpose}`, keyBytes);
+    const key = createSecretKey(new Uint8Array(derived));
+    keys.set(purpose, key);
+    return key;
+  };
+
+  return {
+    seal(purpose, plaintext, associatedData = "") {
+      const key = keyOf(purpose);
+      if (!plaintext.isWellFormed() || !associatedData.isWellFormed()) {
+        throw new RangeError("Cannot seal: the text has an unpaired surrogate");
+      }
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv(algorithm, key, nonce, { authTagLength: tagBytes });
+      cipher.setAAD(toBoundData(purpose, associatedData));
+      const ciphertext = Buffer.concat([cipher.update(plaintext, "utf8"), cipher.final()]);
+      const box = [Buffer.of(version), nonce, ciphertext, cipher.getAuthTag()];
+      return Buffer.concat(box).toString("base64url");
+    },
+
+    open(purpose, sealed, associatedData = "") {
+      const key = keyOf(purpose);
+      const box = decodeBox(sealed);
+      if (box === undefined || !associatedData.isWellFormed()) return undefined;
+      const nonce = box.subarray(1, headerBytes);
+      const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagBytes });
+      decipher.setAAD(toBoundData(purpose, associatedData));
+      decipher.setAuthTag(box.subarray(-tagBytes));
+      const text = decipher.update(box.subarray(headerBytes, -tagBytes));
+      try {
+        return Buffer.concat([text, decipher.final()]).toString("utf8");
+      } catch {
+        // The only thing that `final` throws for is a tag that does not match.
+        return undefined;
+      }
+    },
+  };
+}
+
+function decodeBox(sealed: string): Buffer | undefined {
+  const box = Buffer.from(sealed, "base64url");
+  // The decoder skips what it does not know, and a last character can hide bits: only one spelling counts.
+  if (box.toString("base64url") !== sealed) return undefined;
+  if (box.length < headerBytes + tagBytes || box[0] !== version) return undefined;
+  return box;
+}
+
+/** A purpose has no colon, so no two pairs of purpose and data give the same bytes. */
+function toBoundData(purpose: string, associatedData: string): Buffer {
+  return Buffer.from(`${version}:${purpose}:${associatedData}`, "utf8");
+}

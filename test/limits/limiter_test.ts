@@ -1,0 +1,30 @@
+import { describe, expect, test } from "bun:test";
+import { createLimiter } from "../../src/limits/mod.ts";
+
+describe("createLimiter()", () => {
+  test("createLimiter() gives every endpoint its own limit and windows", () => {
+    const { windows } = createLimiter({ validate: 2, refresh: 1, health: 0 });
+    expect(windows.validate.byKey.take("key", 0)).toMatchObject({ limit: 2, remaining: 1 });
+    expect(windows.refresh.byKey.take("key", 0)).toMatchObject({ limit: 1, remaining: 0 });
+    expect(windows.health.byKey.take("key", 0)).toMatchObject({ allowed: true, limit: 0 });
+    expect(windows.refresh.byKey.take("key", 0).allowed).toBe(false);
+    expect(windows.validate.byKey.take("key", 0).allowed).toBe(true);
+  });
+
+  test("createLimiter() gives keys and addresses the same limit, counted apart", () => {
+    const { windows } = createLimiter({ validate: 1 });
+    expect(windows.validate.byKey.take("same", 0).allowed).toBe(true);
+    expect(windows.validate.byAddress.take("same", 0).allowed).toBe(true);
+    expect(windows.validate.byAddress.take("same", 0).allowed).toBe(false);
+  });
+
+  test("createLimiter() keeps a flood of addresses away from the windows of keys", () => {
+    const { windows, stats } = createLimiter({ validate: 5 }, { keyCapacity: 10, addressCapacity: 3 });
+    for (let i = 0; i < 1000; i++) windows.validate.byAddress.record(`192.0.2.${i}`, i);
+    expect(windows.validate.byKey.take("key", 1_000)).toMatchObject({ allowed: true, remaining: 4 });
+    expect(stats().validate).toEqual({
+      byKey: { windows: 1, refused: 0, overflowHits: 0 },
+      byAddress: { windows: 3, refused: 0, overflowHits: 997 },
+    });
+  });
+});

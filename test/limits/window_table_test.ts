@@ -1,0 +1,222 @@
+import { describe, expect, test } from "bun:test";
+import { toResetAt, WindowTable } from "../../src/limits/mod.ts";
+
+/** Takes `times` times at one moment and tells how many were allowed. */
+function takeMany(table: WindowTable, key: string, { times, atMs }: { times: number; atMs: number }): number {
+  let allowed = 0;
+  for (let i = 0; i < times; i++) if (table.take(key, atMs).allowed) allowed += 1;
+  return allowed;
+}
+
+describe("take()", () => {
+  test("take() allows exactly the limit of ten times as many at once", () => {
+    const table = new WindowTable(100, 10);
+    expect(takeMany(table, "a", { times: 1000, atMs: 5_300 })).toBe(100);
+    expect(table.stats()).toEqual({ windows: 1, refused: 900, overflowHits: 0 });
+  });
+
+  test("take() counts each sender alone", () => {
+    const table = new WindowTable(3, 10);
+    expect(takeMany(table, "a", { times: 9, atMs: 0 })).toBe(3);
+    expect(takeMany(table, "b", { times: 9, atMs: 0 })).toBe(3);
+  });
+
+  test("take() refuses everything 59.9 s after the limit was used, and up to a second beyond 60", () => {
+    const table = new WindowTable(10, 10);
+    takeMany(table, "a", { times: 10, atMs: 100_000 });
+    expect(takeMany(table, "a", { times: 10, atMs: 159_900 })).toBe(0);
+    expect(takeMany(table, "a", { times: 10, atMs: 160_000 })).toBe(0);
+    expect(takeMany(table, "a", { times: 10, atMs: 160_999 })).toBe(0);
+    expect(takeMany(table, "a", { times: 20, atMs: 161_000 })).toBe(10);
+  });
+
+  test("take() allows everything again 60.1 s after requests at the end of a second", () => {
+    const table = new WindowTable(10, 10);
+    takeMany(table, "a", { times: 10, atMs: 100_950 });
+    expect(takeMany(table, "a", { times: 10, atMs: 160_999 })).toBe(0);
+    expect(takeMany(table, "a", { times: 20, atMs: 161_050 })).toBe(10);
+  });
+
+  test("take() gives back room second by second", () => {
+    const table = new WindowTable(60, 10);
+    for (let second = 0; second < 60; second++) table.take("a", second * 1000);
+    expect(table.take("a", 60_500)).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
+    for (let second = 61; second < 300; second++) {
+      expect(takeMany(table, "a", { times: 5, atMs: second * 1000 })).toBe(second % 61 === 60 ? 0 : 1);
+    }
+  });
+
+  test("take() tells what is left, when to come again and when the window is empty", () => {
+    const table = new WindowTable(2, 10);
+    expect(table.take("a", 1_250)).toEqual({
+      allowed: true,
+      limit: 2,
+      remaining: 1,
+      retryAfterSeconds: 0,
+      resetAfterMs: 60_750,
+    });
+    expect(table.take("a", 11_000)).toMatchObject({ allowed: true, remaining: 0, resetAfterMs: 61_000 });
+    expect(table.take("a", 12_900)).toEqual({
+      allowed: false,
+      limit: 2,
+      remaining: 0,
+      retryAfterSeconds: 50,
+      resetAfterMs: 59_100,
+    });
+  });
+
+  test("take() does not count what it refuses", () => {
+    const table = new WindowTable(1, 10);
+    table.take("a", 0);
+    for (let atMs = 1_000; atMs < 61_000; atMs += 100) expect(table.take("a", atMs).allowed).toBe(false);
+    expect(table.take("a", 61_000).allowed).toBe(true);
+  });
+
+  test("take() puts a request whose time is behind into the second that is known already", () => {
+    const table = new WindowTable(1, 10);
+    table.take("b", 5_000);
+    expect(table.take("a", 4_200).resetAfterMs).toBe(61_800);
+    expect(table.take("a", 65_900)).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
+    expect(table.take("a", 66_000).allowed).toBe(true);
+  });
+
+  test("take() allows everything when the limit is switched off, and holds nothing", () => {
+    const table = new WindowTable(0, 10);
+    expect(takeMany(table, "a", { times: 1000, atMs: 0 })).toBe(1000);
+    expect(table.record("b", 0)).toEqual({
+      allowed: true,
+      limit: 0,
+      remaining: 0,
+      retryAfterSeconds: 0,
+      resetAfterMs: 0,
+    });
+    expect(table.stats()).toEqual({ windows: 0, refused: 0, overflowHits: 0 });
+  });
+});
+
+describe("record()", () => {
+  test("record() counts past the limit, and the wait it causes is told truly", () => {
+    const table = new WindowTable(3, 10);
+    for (let second = 0; second < 10; second++) {
+      expect(table.record("a", second * 1000).allowed).toBe(second < 3);
+    }
+    const refused = table.take("a", 10_000);
+    // Ten are counted: room comes when eight of them, those of seconds 0 to 7, have left.
+    expect(refused).toMatchObject({ allowed: false, remaining: 0, retryAfterSeconds: 58 });
+    expect(table.take("a", 67_999).allowed).toBe(false);
+    expect(table.take("a", 68_000).allowed).toBe(true);
+  });
+
+  test("record() never tells less than nothing left", () => {
+    const table = new WindowTable(1, 10);
+    for (let i = 0; i < 5; i++) expect(table.record("a", 0).remaining).toBe(0);
+  });
+});
+
+describe("toResetAt()", () => {
+  test("toResetAt() is never before the window is empty, and less than a second after", () => {
+    const verdict = new WindowTable(1, 1).take("a", 1_250);
+    // Empty 60.75 s from now.
+    expect(toResetAt(verdict, 1_700_000_000_000)).toBe(1_700_000_061);
+    expect(toResetAt(verdict, 1_700_000_000_250)).toBe(1_700_000_061);
+    expect(toResetAt(verdict, 1_700_000_000_251)).toBe(1_700_000_062);
+  });
+});
+
+describe("new WindowTable()", () => {
+  test.each([[-1], [1.5], [Number.NaN], [Number.POSITIVE_INFINITY]])(
+    "new WindowTable() throws for a limit of %p",
+    (limit) => {
+      expect(() => new WindowTable(limit, 1)).toThrow("Cannot make windows: limit must be");
+    },
+  );
+
+  test.each([[0], [1.5], [Number.NaN]])("new WindowTable() throws for a capacity of %p", (capacity) => {
+    expect(() => new WindowTable(1, capacity)).toThrow("Cannot make windows: capacity must be");
+  });
+});
+
+describe("a full WindowTable", () => {
+  test("a full WindowTable lets all newcomers share one window, and those it holds keep theirs", () => {
+    const table = new WindowTable(3, 2);
+    table.take("a", 0);
+    table.take("b", 0);
+    expect(table.take("c", 0)).toMatchObject({ allowed: true, remaining: 2 });
+    expect(table.take("d", 0)).toMatchObject({ allowed: true, remaining: 1 });
+    expect(table.record("e", 0)).toMatchObject({ allowed: true, remaining: 0 });
+    expect(table.take("f", 0)).toMatchObject({ allowed: false, retryAfterSeconds: 61 });
+    expect(table.take("a", 0)).toMatchObject({ allowed: true, remaining: 1 });
+    expect(table.stats()).toEqual({ windows: 2, refused: 1, overflowHits: 4 });
+  });
+
+  test("a full WindowTable gives up only windows that are empty, the moment they are", () => {
+    const table = new WindowTable(3, 2);
+    table.take("a", 0);
+    table.take("b", 1_000);
+    table.take("a", 2_000);
+    expect(table.take("c", 61_999)).toMatchObject({ remaining: 2 });
+    expect(table.stats().overflowHits).toBe(1);
+    expect(table.take("d", 62_000)).toMatchObject({ remaining: 1 });
+    expect(table.stats()).toMatchObject({ windows: 2, overflowHits: 1 });
+    expect(table.take("a", 62_000)).toMatchObject({ remaining: 1 });
+  });
+
+  test("a full WindowTable gives nobody a second allowance when a place comes free", () => {
+    const table = new WindowTable(3, 1);
+    table.take("a", 0);
+    // Given: "b" has used up the shared window. When: the place of "a" comes free.
+    expect(takeMany(table, "b", { times: 9, atMs: 30_000 })).toBe(3);
+    // Then: it is still refused until its own requests have left, and so is the place kept free.
+    expect(table.take("b", 61_000)).toMatchObject({ allowed: false, retryAfterSeconds: 30 });
+    expect(table.stats().windows).toBe(0);
+    expect(table.take("b", 90_999).allowed).toBe(false);
+    expect(takeMany(table, "b", { times: 9, atMs: 91_000 })).toBe(3);
+    expect(table.stats().windows).toBe(1);
+  });
+
+  test("a full WindowTable whose shared window is overrun by malformed requests recovers", () => {
+    const table = new WindowTable(3, 1);
+    table.take("a", 0);
+    for (let i = 0; i < 50; i++) table.record(`guess-${i}`, 1_000);
+    // When there is room again, guesses go to windows of their own and the shared one drains.
+    for (let atMs = 61_000; atMs < 70_000; atMs += 500) table.record("guess", atMs);
+    const { overflowHits } = table.stats();
+    expect(table.take("c", 131_000)).toMatchObject({ allowed: true, remaining: 2 });
+    expect(table.stats()).toMatchObject({ windows: 1, overflowHits });
+  });
+});
+
+describe("a flood", () => {
+  test("a million addresses are answered quickly, in bounded memory, and leave nothing behind", () => {
+    const table = new WindowTable(10, 20_000);
+    table.take("customer", 0);
+    Bun.gc(true);
+    const memoryBefore = process.memoryUsage().rss;
+    const startedAt = performance.now();
+    let slowestMs = 0;
+    for (let batch = 0; batch < 1000; batch++) {
+      const batchStartedAt = performance.now();
+      // A thousand addresses every 20 ms: 50,000 a second.
+      for (let i = 0; i < 1000; i++) table.take(`2001:db8:${batch}:${i}::/64`, batch * 20);
+      slowestMs = Math.max(slowestMs, performance.now() - batchStartedAt);
+    }
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(slowestMs).toBeLessThan(250);
+    expect(table.stats().windows).toBe(20_000);
+    Bun.gc(true);
+    expect(process.memoryUsage().rss - memoryBefore).toBeLessThan(60e6);
+    // The one who was there before the flood has what was left.
+    expect(table.take("customer", 20_000)).toMatchObject({ allowed: true, remaining: 8 });
+    // A few at a time, the empty ones go.
+    for (let i = 0; i < 5_001; i++) table.take("customer", 200_000 + i);
+    expect(table.stats().windows).toBe(1);
+  }, 30_000);
+
+  test("a window that is used every second for hours holds no more than its minute", () => {
+    const table = new WindowTable(1000, 1);
+    for (let second = 0; second < 20_000; second++) {
+      const { remaining } = table.take("a", second * 1000);
+      expect(remaining).toBe(1000 - Math.min(second + 1, 61));
+    }
+  });
+});
