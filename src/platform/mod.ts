@@ -31,21 +31,28 @@ export interface Listener {
 
 /** A lock on a file that goes with the process that holds it, however that process ends. */
 export interface FileLock {
+  /** Replaces what the file says, so that others can read who holds it. */
+  write(text: string): void;
+  /** Empties the file and gives the lock back; once is enough. */
   release(): void;
 }
 
-/** The PostgreSQL that comes inside: a zstd tar whose top folders are `bin`, `lib` and `share`. */
+/** The PostgreSQL that comes inside: an archive whose top folders are `bin`, `lib` and `share`. */
 export interface PostgresArchive {
   /** What is inside, to name its folder by: version and digest, such as `18.4-3f2a9c1d`. */
   readonly label: string;
-  /** Unpacks it into an existing empty folder, links and executable bits included. */
+  /** Unpacks it into an existing empty folder, readable by every user and with its executable bits. */
   unpack(folder: string): Promise<void>;
 }
 
 export interface Platform {
   readonly name: "bun" | "node";
+  /** Rejects with `Cannot listen on HOST:PORT: …` where the address cannot be had. */
   listen(options: ListenOptions): Promise<Listener>;
-  /** Takes the lock at once or says no; undefined also where the file is locked by another process. */
+  /**
+   * Takes the lock at once, creating the file if need be (mode 0600), or gives undefined where another
+   * process holds it. Throws where the file cannot be opened.
+   */
   tryLock(path: string): FileLock | undefined;
   /** Undefined where no PostgreSQL comes inside: then an external one is needed. */
   postgresArchive(): Promise<PostgresArchive | undefined>;

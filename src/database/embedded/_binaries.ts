@@ -1,0 +1,78 @@
+/**
+ * The unpacked PostgreSQL, in a folder named for what is in it. It appears whole or not at all; and since
+ * a power cut may still empty files that were never forced to disk, it counts as settled only with a
+ * marker, which is written after all of it was. Forcing takes 0.2 s and happens behind a first start.
+ */
+import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { open, readdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { PostgresArchive } from "../../platform/mod.ts";
+import { makeUnfinished } from "./_layout.ts";
+import { explainError } from "./_server_log.ts";
+
+export interface Binaries {
+  readonly folder: string;
+  /** The major version, such as `18`, which a cluster must have been made by. */
+  readonly major: string;
+}
+
+export interface UnpackOptions {
+  readonly parent: string;
+  /**
+   * Whether servers of other data folders may be running from there: then what is there is left as it
+   * is, settled or not.
+   */
+  readonly shared: boolean;
+}
+
+/** Unpacks the archive below `parent` unless that was done before. */
+export async function unpackBinaries(archive: PostgresArchive, options: UnpackOptions): Promise<Binaries> {
+  const folder = join(options.parent, `postgres-${archive.label}`);
+  const binaries = { folder, major: archive.label.split(".")[0] ?? "" };
+  const isThere = () => existsSync(options.shared ? folder : join(folder, marker));
+  if (isThere()) return binaries;
+
+  let unfinished: string | undefined;
+  try {
+    unfinished = makeUnfinished(folder);
+    await archive.unpack(unfinished);
+    if (!options.shared) rmSync(folder, { recursive: true, force: true });
+    renameSync(unfinished, folder);
+  } catch (error) {
+    if (unfinished !== undefined) rmSync(unfinished, { recursive: true, force: true });
+    // Somebody else was faster.
+    if (options.shared && isThere()) return binaries;
+    throw new Error(`Cannot unpack PostgreSQL into ${folder}: ${explainError(error)}`, { cause: error });
+  }
+  return binaries;
+}
+
+/** Forces what was unpacked to disk, so that the next start can rely on it. */
+export async function settleBinaries(folder: string): Promise<void> {
+  if (existsSync(join(folder, marker))) return;
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  for (const entry of entries) await syncPath(join(entry.parentPath, entry.name));
+  writeFileSync(join(folder, marker), "");
+  await syncPath(join(folder, marker));
+  await syncPath(folder);
+}
+
+/** Removes what earlier versions unpacked, and what was left unfinished by anybody. */
+export function removeOtherBinaries(dataDir: string, current: string): void {
+  for (const name of readdirSync(dataDir)) {
+    const isOld = /^postgres-\d/.test(name) && name !== basename(current);
+    if (isOld) rmSync(join(dataDir, name), { recursive: true, force: true });
+  }
+}
+
+/** Forces a file, or the names in a folder, to disk. */
+export async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+const marker = "settled";

@@ -1,0 +1,121 @@
+/**
+ * What PostgreSQL writes to standard error: the last lines are kept for the message of a failed start,
+ * and those that somebody should see go to our log.
+ *
+ * Errors and warnings of a client's statement are left out: the client was told, and they may quote
+ * values. So are the lines that go on with another one, and those of an ordinary start and stop.
+ */
+import type { Readable } from "node:stream";
+import type { Log } from "../../log.ts";
+import { reasonOf } from "./_errors.ts";
+
+const keptLines = 12;
+const longestLine = 500;
+
+export interface ServerLog {
+  /** The last lines of the server itself, oldest first. */
+  lastLines(): string[];
+  /** Drops the lines kept so far: those of a start that went well explain no later end. */
+  forget(): void;
+}
+
+export interface ServerLogOptions {
+  readonly log: Log;
+  /** Says whether the server is being stopped: then it tells its clients so, which is no news. */
+  readonly isStopping: () => boolean;
+}
+
+export function followServerLog(stream: Readable, options: ServerLogOptions): ServerLog {
+  const kept: string[] = [];
+  let rest = "";
+  const take = (line: string) => {
+    const parsed = parseServerLine(line.slice(0, longestLine));
+    if (parsed === undefined) return;
+    if (parsed.process !== "client backend") {
+      kept.push(parsed.text);
+      if (kept.length > keptLines) kept.shift();
+    }
+    const level = levelOf(parsed);
+    if (level !== undefined && !options.isStopping()) options.log[level](`PostgreSQL: ${parsed.text}`);
+  };
+  stream.setEncoding("utf8");
+  stream.on("data", (chunk: string) => {
+    const lines = (rest + chunk).split("\n");
+    rest = (lines.pop() ?? "").slice(0, longestLine);
+    for (const line of lines) take(line);
+  });
+  stream.on("end", () => take(rest));
+  return {
+    lastLines: () => [...kept],
+    forget: () => {
+      kept.length = 0;
+    },
+  };
+}
+
+export interface ServerLine {
+  /** The kind of process that wrote it, such as `checkpointer`; empty before the settings are read. */
+  readonly process: string;
+  readonly severity: string;
+  /** Severity and message. */
+  readonly text: string;
+}
+
+/** Undefined for a blank line or one that goes on with another. */
+export function parseServerLine(line: string): ServerLine | undefined {
+  if (/^\s*$/.test(line) || line.startsWith("\t")) return undefined;
+  const [, process = "", text = line] = /^([a-z][a-z ]*)\|(.*)$/.exec(line) ?? [];
+  return { process, severity: /^([A-Z]+): /.exec(text)?.[1] ?? "", text: text.replace(/:\s+/, ": ") };
+}
+
+function levelOf(line: ServerLine): "warn" | "error" | undefined {
+  const fromClient = line.process === "client backend";
+  switch (line.severity) {
+    case "PANIC":
+      return "error";
+    case "FATAL":
+      return fromClient ? "warn" : "error";
+    case "ERROR":
+    case "WARNING":
+      return fromClient ? undefined : "warn";
+    case "LOG":
+      // How the postmaster reports that a process of its own crashed.
+      return /terminated by signal|terminating any other/.test(line.text) ? "warn" : undefined;
+    default:
+      return undefined;
+  }
+}
+
+const damaged = [
+  /could not locate a valid checkpoint|invalid checkpoint record|incorrect checksum|pg_control/,
+  /could not open directory|is not a valid data directory/,
+];
+
+const advice: readonly (readonly [RegExp, string])[] = [
+  [/No space left on device|Disk quota|ENOSPC|EDQUOT/, "Free some space on the disk of the data folder"],
+  [/Read-only file system/, "The data folder must be on a file system that can be written to"],
+  [/EACCES.*spawn/, "The data folder may not be on a file system mounted noexec"],
+  [/cannot open shared object file/, "Install the library that is named"],
+  [/could not (create|resize) shared memory/, "Give the host more shared memory"],
+  [/has wrong ownership|invalid permissions/, "Give the folder back to its user, with mode 0700"],
+  [/Permission denied/, "Give the files of the data folder back to the user they belonged to"],
+  ...damaged.map(
+    (pattern) => [pattern, "The data is damaged: restore the data folder from a backup"] as const,
+  ),
+];
+
+/** The last lines of PostgreSQL as one sentence, with what to do about them where that is known. */
+export function explainOutput(lines: readonly string[]): string {
+  const said = lines.length === 0 ? "It said nothing" : `It said: ${lines.join(" / ")}`;
+  return withAdvice(said);
+}
+
+/** The same for an error of the system. */
+export function explainError(error: unknown): string {
+  return withAdvice(reasonOf(error));
+}
+
+function withAdvice(text: string): string {
+  const known = advice.find(([pattern]) => pattern.test(text));
+  return known === undefined || text.includes(known[1]) ? text : `${text}. ${known[1]}`;
+}

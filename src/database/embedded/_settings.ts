@@ -1,0 +1,45 @@
+/** How the server inside is set up: by us for good, or as a start that an operator may change. */
+
+/**
+ * Given on the command line at every start, so that a change in the data folder cannot undo them. No TCP;
+ * the socket in the server's own folder; and logs without the text or the values of any statement, since
+ * those may hold what nobody else should see.
+ */
+export const fixedSettings: Readonly<Record<string, string>> = {
+  listen_addresses: "",
+  // Relative to the data folder: a socket's whole path may have 107 bytes only, a folder's more.
+  unix_socket_directories: ".",
+  unix_socket_permissions: "0700",
+  port: "5432",
+  timezone: "UTC",
+  log_timezone: "UTC",
+  lc_messages: "C",
+  cluster_name: "claviger",
+  logging_collector: "off",
+  log_destination: "stderr",
+  log_line_prefix: "%b|",
+  log_error_verbosity: "terse",
+  log_statement: "none",
+  log_duration: "off",
+  log_min_duration_statement: "-1",
+  log_min_error_statement: "panic",
+  log_parameter_max_length: "0",
+  log_parameter_max_length_on_error: "0",
+  log_checkpoints: "off",
+  log_autovacuum_min_duration: "-1",
+};
+
+/** Written into `postgresql.conf` when a cluster is made; `alter system` and an editor may change them. */
+export const initialSettings: Readonly<Record<string, string>> = {
+  shared_buffers: "128MB",
+  max_connections: "40",
+  max_wal_size: "1GB",
+  jit: "off",
+  // Without the three processes of `worker`: nothing here reads in bulk.
+  io_method: "sync",
+  max_logical_replication_workers: "0",
+};
+
+export function toArguments(settings: Readonly<Record<string, string>>): string[] {
+  return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+}

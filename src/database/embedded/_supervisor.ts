@@ -1,0 +1,93 @@
+/**
+ * Keeps PostgreSQL running: when it ends by itself, what is left of it is cleared away and it is started
+ * anew, at once at first and then ever more slowly.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Log } from "../../log.ts";
+import { reasonOf } from "./_errors.ts";
+import { type PostmasterOptions, startPostmaster } from "./_postmaster.ts";
+import { stopLeftovers } from "./leftovers.ts";
+
+const firstPauseMs = 100;
+const longestPauseMs = 5000;
+/** After running for so long, an end counts as the first again. */
+const steadyMs = 30_000;
+
+export interface EmbeddedState {
+  readonly state: "ready" | "restarting" | "stopped";
+  /** Of the postmaster, while it is ready. */
+  readonly pid: number | undefined;
+  /** How often it had to be started again. */
+  readonly restarts: number;
+  /** Why it last ended or did not start, as one line. */
+  readonly lastFailure: string | undefined;
+}
+
+export interface Supervisor {
+  /** Stops the server: in order until the deadline, then by force. */
+  stop(deadlineMs: number): Promise<void>;
+  check(): EmbeddedState;
+}
+
+export type SuperviseOptions = Omit<PostmasterOptions, "isStopping"> & { readonly log: Log };
+
+/** Starts the server and watches over it; rejects where the first start fails. */
+export async function supervise(options: SuperviseOptions): Promise<Supervisor> {
+  const { cluster, clock, log } = options;
+  const stopping = new AbortController();
+  const isStopping = () => stopping.signal.aborted;
+  let state: EmbeddedState = { state: "restarting", pid: undefined, restarts: 0, lastFailure: undefined };
+
+  const start = async () => {
+    try {
+      const postmaster = await startPostmaster({ ...options, isStopping });
+      state = { ...state, state: "ready", pid: postmaster.pid };
+      return postmaster;
+    } catch (error) {
+      await stopLeftovers({ cluster, clock, graceMs: 0 });
+      throw error;
+    }
+  };
+
+  const keepRunning = async (first: Awaited<ReturnType<typeof start>>) => {
+    let postmaster: typeof first | undefined = first;
+    let pauseMs = firstPauseMs;
+    let failure = "";
+    while (!isStopping()) {
+      if (postmaster !== undefined) {
+        const readyAt = clock.monotonicMs();
+        failure = await postmaster.ended;
+        if (clock.monotonicMs() - readyAt > steadyMs) pauseMs = firstPauseMs;
+        if (isStopping()) return;
+      }
+      state = { ...state, state: "restarting", pid: undefined, lastFailure: failure };
+      log.error("PostgreSQL ended by itself and is started again", { pauseMs, failure });
+      await sleep(pauseMs, undefined, { signal: stopping.signal }).catch(() => {});
+      if (isStopping()) return;
+      pauseMs = Math.min(pauseMs * 2, longestPauseMs);
+      try {
+        await stopLeftovers({ cluster, clock, graceMs: 0 });
+        if (isStopping()) return;
+        postmaster = await start();
+        state = { ...state, restarts: state.restarts + 1 };
+        log.info("PostgreSQL is running again", { pid: postmaster.pid });
+      } catch (error) {
+        postmaster = undefined;
+        failure = reasonOf(error);
+      }
+    }
+  };
+
+  const running = keepRunning(await start());
+
+  return {
+    async stop(deadlineMs) {
+      stopping.abort();
+      await stopLeftovers({ cluster, clock, graceMs: deadlineMs });
+      // A start that was under way ends with its process.
+      await running;
+      state = { ...state, state: "stopped", pid: undefined };
+    },
+    check: () => state,
+  };
+}

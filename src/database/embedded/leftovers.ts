@@ -1,0 +1,89 @@
+/**
+ * Stops all PostgreSQL processes of one cluster, whoever started them: our own in the ordinary way, one
+ * that outlived a killed service, and what a killed postmaster leaves behind, which would keep the next
+ * from starting ("pre-existing shared memory block is still in use").
+ *
+ * They are known by their working folder, which PostgreSQL makes the cluster, and by their program. What
+ * `postmaster.pid` says is only used to tell which of them is the postmaster, so that a stale number
+ * which now means somebody else does no harm.
+ */
+import { readdirSync, readlinkSync, rmSync, type Stats, statSync } from "node:fs";
+import { basename, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../../clock.ts";
+import { readPostmasterFile } from "./_postmaster_file.ts";
+
+export interface StopLeftoversOptions {
+  /** PGDATA. Whoever calls holds the lock of the data folder. */
+  readonly cluster: string;
+  readonly clock: Clock;
+  /** How long an orderly shutdown may take before it is cut short. */
+  readonly graceMs: number;
+}
+
+/** Gives the number of processes there were. Rejects where one cannot be stopped even by SIGKILL. */
+export async function stopLeftovers(options: StopLeftoversOptions): Promise<number> {
+  const { cluster, clock } = options;
+  const found = listClusterProcesses(cluster);
+  const postmaster = found.find((pid) => pid === readPostmasterFile(cluster)?.pid);
+
+  // Fast shutdown: ends sessions, writes all to disk. Immediate: ends; the next start recovers.
+  if (postmaster !== undefined) {
+    signal(cluster, [postmaster], "SIGINT");
+    await waitUntilGone(cluster, found, clock, options.graceMs);
+  }
+  for (const name of ["SIGQUIT", "SIGKILL"] as const) {
+    const left = listClusterProcesses(cluster);
+    if (left.length === 0) break;
+    signal(cluster, left, name);
+    await waitUntilGone(cluster, left, clock, 2000);
+  }
+  const left = listClusterProcesses(cluster);
+  if (left.length > 0) {
+    throw new Error(`Cannot stop PostgreSQL in ${cluster}: process ${left.join(", ")} does not end`);
+  }
+  // PostgreSQL would take a number that now belongs to another process for a running server.
+  for (const name of ["postmaster.pid", ".s.PGSQL.5432", ".s.PGSQL.5432.lock"]) {
+    rmSync(join(cluster, name), { force: true });
+  }
+  return found.length;
+}
+
+function listClusterProcesses(cluster: string): number[] {
+  const folder = statSync(cluster, { throwIfNoEntry: false });
+  if (folder === undefined) return [];
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => isClusterProcess(pid, folder));
+}
+
+/** False for one that ended and was not yet collected, and for those of users we may not look at. */
+function isClusterProcess(pid: number, folder: Stats): boolean {
+  try {
+    const cwd = statSync(`/proc/${pid}/cwd`);
+    if (cwd.ino !== folder.ino || cwd.dev !== folder.dev) return false;
+    return basename(readlinkSync(`/proc/${pid}/exe`)).startsWith("postgres");
+  } catch {
+    return false;
+  }
+}
+
+function signal(cluster: string, pids: readonly number[], name: NodeJS.Signals): void {
+  const folder = statSync(cluster);
+  for (const pid of pids) {
+    // Looked at again right before: a number may have passed to somebody else.
+    if (!isClusterProcess(pid, folder)) continue;
+    try {
+      process.kill(pid, name);
+    } catch {
+      // It has just ended.
+    }
+  }
+}
+
+async function waitUntilGone(cluster: string, pids: number[], clock: Clock, forMs: number): Promise<void> {
+  const folder = statSync(cluster);
+  const deadline = clock.monotonicMs() + forMs;
+  while (pids.some((pid) => isClusterProcess(pid, folder)) && clock.monotonicMs() < deadline) await sleep(5);
+}

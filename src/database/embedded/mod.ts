@@ -1,0 +1,15 @@
+/**
+ * The PostgreSQL inside: unpacked into the data folder, initialised, started on a unix socket that only
+ * its own user can reach, kept running, and stopped in order.
+ *
+ * Others use `openEmbedded`. `stopLeftovers` is for those who throw a data folder away.
+ */
+
+export { stopLeftovers } from "./leftovers.ts";
+export {
+  type EmbeddedAddress,
+  type EmbeddedOptions,
+  type EmbeddedServer,
+  type EmbeddedState,
+  openEmbedded,
+} from "./open.ts";

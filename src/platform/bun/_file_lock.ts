@@ -1,0 +1,49 @@
+/**
+ * `flock` through the C library: the kernel gives it back when the process ends, however it ends, so
+ * that no lock is ever stale. Descriptors are opened close-on-exec; a PostgreSQL started by us does not
+ * inherit the lock and cannot keep it.
+ */
+import { dlopen } from "bun:ffi";
+import { closeSync, constants, ftruncateSync, openSync, writeSync } from "node:fs";
+import type { FileLock } from "../mod.ts";
+
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+
+const libraries = ["libc.so.6", "libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"];
+
+let flock: ((fd: number, operation: number) => number) | undefined;
+
+export function tryLock(path: string): FileLock | undefined {
+  flock ??= loadFlock();
+  const fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+  if (flock(fd, LOCK_EX | LOCK_NB) !== 0) {
+    closeSync(fd);
+    return undefined;
+  }
+  let held = true;
+  return {
+    write(text) {
+      ftruncateSync(fd, 0);
+      writeSync(fd, text, 0);
+    },
+    release() {
+      if (!held) return;
+      held = false;
+      ftruncateSync(fd, 0);
+      closeSync(fd);
+    },
+  };
+}
+
+function loadFlock(): (fd: number, operation: number) => number {
+  let cause: unknown;
+  for (const library of libraries) {
+    try {
+      return dlopen(library, { flock: { args: ["i32", "i32"], returns: "i32" } }).symbols.flock;
+    } catch (error) {
+      cause = error;
+    }
+  }
+  throw new Error("Cannot lock files: no C library found", { cause });
+}

@@ -1,0 +1,47 @@
+/**
+ * A refusal: what a function returns instead of its result when a request is understood and not granted.
+ *
+ * Refusals are expected and are values; an exception is for what nobody expected. The code is for
+ * machines (`http/error_response.ts` turns it into a status), the sentence is for people and never holds a
+ * key or a token.
+ */
+
+/** The codes of the contract (`MISSING_KEY` … `NOT_CONFIGURED`) and ours beyond its table. */
+export type Code =
+  | "MISSING_KEY"
+  | "INVALID_FORMAT"
+  | "MISSING_EVENT_TYPE"
+  | "INVALID_KEY"
+  | "KEY_EXPIRED"
+  | "KEY_NOT_FOUND"
+  | "METHOD_NOT_ALLOWED"
+  | "QUOTA_EXCEEDED"
+  | "RATE_LIMIT_EXCEEDED"
+  | "SERVER_ERROR"
+  | "NOT_CONFIGURED"
+  | "INVALID_REQUEST"
+  | "LICENSE_REQUIRED"
+  | "NOT_FOUND"
+  | "PAYLOAD_TOO_LARGE"
+  | "UNSUPPORTED_MEDIA_TYPE"
+  | "SERVICE_UNAVAILABLE";
+
+export class Refusal {
+  readonly code: Code;
+  readonly sentence: string;
+
+  constructor(code: Code, sentence: string) {
+    this.code = code;
+    this.sentence = sentence;
+  }
+}
+
+/** Makes a refusal: `return refuse("INVALID_REQUEST", "metadata must be an object")`. */
+export function refuse(code: Code, sentence: string): Refusal {
+  return new Refusal(code, sentence);
+}
+
+/** Tells a refusal from a result. */
+export function isRefusal(value: unknown): value is Refusal {
+  return value instanceof Refusal;
+}

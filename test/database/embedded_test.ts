@@ -1,0 +1,372 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { spawn } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import type { Log } from "../../src/log.ts";
+import { testFolder } from "../support/postgres.ts";
+import {
+  cleanUp,
+  eventually,
+  holdSession,
+  isRunning,
+  makeFolder,
+  open,
+  openElsewhere,
+  query,
+  start,
+} from "./embedded_test_kit.ts";
+
+afterEach(cleanUp);
+
+const asRoot = process.getuid?.() === 0;
+
+describe("openEmbedded() starts", () => {
+  test("on an empty folder, with fsync, checksums, UTF-8 and no TCP", async () => {
+    const folder = join(makeFolder(), "data");
+    const server = await start(folder, { fsync: true });
+    const settings = ["fsync", "data_checksums", "server_encoding", "listen_addresses", "TimeZone"];
+    const list = settings.map((name) => `current_setting('${name}') as "${name}"`).join(", ");
+    const [row] = await query(server.address, `select ${list}, datlocprovider, datlocale from pg_database`);
+    expect(server.owned).toBe(true);
+    expect(row).toMatchObject({
+      fsync: "on",
+      data_checksums: "on",
+      server_encoding: "UTF8",
+      listen_addresses: "",
+      TimeZone: "UTC",
+      datlocprovider: "b",
+      datlocale: "C.UTF-8",
+    });
+  });
+
+  test("again with the data still there", async () => {
+    const folder = makeFolder();
+    const first = await start(folder);
+    await query(first.address, "create table kept as select 'Grüße' as word");
+    await first.stop(3000);
+    expect(first.check().state).toBe("stopped");
+
+    const second = await start(folder);
+    expect(await query(second.address, "select word from kept")).toEqual([{ word: "Grüße" }]);
+  });
+
+  test("in a folder whose path is longer than a socket's may be", async () => {
+    const folder = join(makeFolder(), "n".repeat(120), "m".repeat(120));
+    const server = await start(folder);
+    expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
+    expect(server.address.socketPath.length).toBeLessThan(40);
+  });
+
+  test("after an initdb that was cut short", async () => {
+    const folder = makeFolder();
+    mkdirSync(join(folder, "postgres.unfinished-99999"));
+    writeFileSync(join(folder, "postgres.unfinished-99999/PG_VERSION"), "18\n");
+    const server = await start(folder);
+    expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
+    expect(readdirSync(folder).sort()).toEqual(["lock", "postgres"]);
+  });
+
+  test("with its own environment, without ours", async () => {
+    const server = await start(makeFolder());
+    const environment = readFileSync(`/proc/${server.check().pid}/environ`, "utf8").split("\0");
+    expect(environment.filter((line) => line.startsWith("LC_ALL="))).toEqual(["LC_ALL=C"]);
+    expect(environment.some((line) => line.startsWith("HOME=") || line.startsWith("USER="))).toBe(false);
+  });
+
+  test("with its binaries in the data folder, in place of older or unsettled ones", async () => {
+    const folder = makeFolder();
+    mkdirSync(join(folder, "postgres-17.2-00000000/bin"), { recursive: true });
+    const here = { ownBinaries: true, fsync: true };
+    const server = await start(folder, here);
+    await server.stop(3000);
+    const [binaries = "", ...others] = readdirSync(folder).filter((name) => name.startsWith("postgres-"));
+    expect(binaries).toMatch(/^postgres-18\.\d+-[0-9a-f]{8}$/);
+    expect(others).toEqual([]);
+
+    // A power cut emptied a file before all was settled.
+    rmSync(join(folder, binaries, "settled"));
+    writeFileSync(join(folder, binaries, "bin/postgres"), "");
+    expect(await query((await start(folder, here)).address, "select 1 as one")).toEqual([{ one: 1 }]);
+  });
+
+  test("and keeps values and texts of statements out of the log", async () => {
+    const lines: string[] = [];
+    const write = (line: string) => lines.push(line);
+    const log: Log = { info: write, warn: write, error: write };
+    const server = await start(makeFolder(), { log });
+    await query(server.address, "select 'svc_live_topsecret'::integer").catch(() => {});
+    await query(server.address, "do $$ begin raise warning 'svc_live_topsecret'; end $$");
+    await server.stop(3000);
+    expect(lines.join("\n")).not.toContain("topsecret");
+  });
+});
+
+describe("openEmbedded() refuses", () => {
+  test("a folder on which a service runs, and names its process", async () => {
+    const folder = makeFolder();
+    const service = await openElsewhere(folder, "serve");
+    expect(await open(folder)).toMatchObject({ sentence: expect.stringContaining(`process ${service.pid}`) });
+  });
+
+  test("a folder in which a command stays too long", async () => {
+    const folder = makeFolder();
+    const command = await openElsewhere(folder, "command");
+    const refused = await open(folder, { waitMs: 100 });
+    expect(refused).toMatchObject({ sentence: expect.stringContaining(`process ${command.pid}`) });
+  });
+
+  test("a folder without data unless it may be made, and leaves nothing there", async () => {
+    const folder = makeFolder();
+    const command = { holder: "command", create: false } as const;
+    expect(await open(folder, command)).toMatchObject({ sentence: expect.stringContaining("--data-dir") });
+    expect(await open(join(folder, "none"), command)).toHaveProperty("sentence");
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test("a cluster of another major version", async () => {
+    const folder = makeFolder();
+    mkdirSync(join(folder, "postgres"));
+    writeFileSync(join(folder, "postgres/PG_VERSION"), "17\n");
+    expect(await open(folder)).toMatchObject({ sentence: expect.stringContaining("PostgreSQL 17 made it") });
+  });
+
+  test("a path on which a file is in the way", async () => {
+    const file = join(makeFolder(), "file");
+    writeFileSync(file, "");
+    expect(await open(join(file, "data"))).toMatchObject({
+      sentence: expect.stringContaining("choose another"),
+    });
+  });
+
+  test("a platform that brings no PostgreSQL", async () => {
+    const { bunPlatform } = await import("../../src/platform/bun/mod.ts");
+    const platform = { ...bunPlatform, postgresArchive: () => Promise.resolve(undefined) };
+    expect(await open(makeFolder(), { platform })).toMatchObject({
+      sentence: expect.stringContaining("DATABASE_URL"),
+    });
+  });
+});
+
+describe("openEmbedded() for a command", () => {
+  test("uses the server of a running service, and leaves it running", async () => {
+    const folder = makeFolder();
+    const service = await openElsewhere(folder, "serve");
+    const joined = await start(folder, { holder: "command", create: false });
+    expect(joined.owned).toBe(false);
+    expect(joined.check().pid).toBe(service.postgresPid);
+    expect(await query(joined.address, "select 1 as one")).toEqual([{ one: 1 }]);
+    await joined.stop(3000);
+    expect(isRunning(service.postgresPid ?? 0)).toBe(true);
+  });
+
+  test("waits for a service that is just starting", async () => {
+    const folder = makeFolder();
+    const [service, joined] = await Promise.all([
+      openElsewhere(folder, "serve"),
+      (async () => {
+        await eventually(() => existsSync(join(folder, "lock")));
+        return start(folder, { holder: "command", create: false });
+      })(),
+    ]);
+    expect(joined.owned).toBe(false);
+    expect(joined.check().pid).toBe(service.postgresPid);
+  });
+
+  test("starts a server of its own where no service runs, and stops it", async () => {
+    const folder = makeFolder();
+    await (await start(folder)).stop(3000);
+    const command = await start(folder, { holder: "command", create: false });
+    expect(command.owned).toBe(true);
+    const { pid = 0 } = command.check();
+    await command.stop(3000);
+    expect(isRunning(pid)).toBe(false);
+  });
+
+  test("waits for another command to finish", async () => {
+    const folder = makeFolder();
+    const first = await openElsewhere(folder, "command");
+    const second = start(folder, { holder: "command", create: false });
+    await Bun.sleep(100);
+    await first.kill("SIGTERM");
+    expect((await second).owned).toBe(true);
+  });
+});
+
+describe("openEmbedded() survives", () => {
+  test("a killed postmaster with a session open: starts it again, data and all", async () => {
+    const server = await start(makeFolder());
+    await query(server.address, "create table kept as select 1 as one");
+    await holdSession(server.address);
+    const { pid = 0 } = server.check();
+    process.kill(pid, "SIGKILL");
+    await eventually(() => server.check().restarts === 1);
+    expect(server.check()).toMatchObject({ state: "ready", lastFailure: expect.stringContaining("SIGKILL") });
+    expect(server.check().pid).not.toBe(pid);
+    expect(await query(server.address, "select one from kept")).toEqual([{ one: 1 }]);
+  });
+
+  test("its own kill -9: the PostgreSQL that lived on is stopped and another started", async () => {
+    const folder = makeFolder();
+    const service = await openElsewhere(folder, "serve");
+    await service.kill("SIGKILL");
+    const orphan = service.postgresPid ?? 0;
+    expect(isRunning(orphan)).toBe(true);
+
+    const server = await start(folder);
+    expect(isRunning(orphan)).toBe(false);
+    expect(server.check().pid).not.toBe(orphan);
+    expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
+  });
+
+  test("a kill -9 of itself and of the postmaster, while a session goes on", async () => {
+    const folder = makeFolder();
+    const service = await openElsewhere(folder, "serve");
+    const beside = await start(folder, { holder: "command" });
+    await holdSession(beside.address);
+    await service.kill("SIGKILL");
+    process.kill(service.postgresPid ?? 0, "SIGKILL");
+    const server = await start(folder);
+    expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
+  });
+
+  test("stale files that name a living stranger, and spares the stranger", async () => {
+    const folder = makeFolder();
+    await (await start(folder)).stop(3000);
+    // Of the cluster's own user: PostgreSQL itself ignores a number that belongs to somebody else.
+    const { uid, gid } = statSync(join(folder, "postgres"));
+    const stranger = spawn("sleep", ["60"], { stdio: "ignore", uid, gid });
+    try {
+      const cluster = join(folder, "postgres");
+      const lines = [stranger.pid, cluster, 1, 5432, ".", "", "  1  1", "ready   ", ""];
+      writeFileSync(join(cluster, "postmaster.pid"), lines.join("\n"));
+      writeFileSync(join(cluster, ".s.PGSQL.5432.lock"), lines.slice(0, 5).join("\n"));
+      writeFileSync(join(folder, "lock"), `serve ${stranger.pid} ready\n`);
+      const server = await start(folder);
+      expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
+      expect(isRunning(stranger.pid ?? 0)).toBe(true);
+    } finally {
+      stranger.kill("SIGKILL");
+    }
+  });
+
+  test("being stopped at any moment of a restart, and leaves nothing running", async () => {
+    const folder = makeFolder();
+    for (const pauseMs of [0, 60, 105, 115, 130, 160]) {
+      const server = await start(folder);
+      process.kill(server.check().pid ?? 0, "SIGKILL");
+      await Bun.sleep(pauseMs);
+      await server.stop(3000);
+      expect(existsSync(join(folder, "postgres/postmaster.pid"))).toBe(false);
+      expect(server.check().state).toBe("stopped");
+    }
+  });
+
+  test("a session that does not end: stops at the deadline all the same", async () => {
+    const server = await start(makeFolder());
+    const { pid = 0 } = server.check();
+    process.kill(pid, "SIGSTOP");
+    const startedAt = performance.now();
+    await server.stop(200);
+    expect(performance.now() - startedAt).toBeLessThan(3500);
+    expect(isRunning(pid)).toBe(false);
+  });
+});
+
+describe("openEmbedded() explains", () => {
+  test("a damaged cluster, in PostgreSQL's own words and with what to do", async () => {
+    const folder = makeFolder();
+    await (await start(folder)).stop(3000);
+    rmSync(join(folder, "postgres/global/pg_control"));
+    const message = await open(folder).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+    expect(message).toContain("pg_control");
+    expect(message).toContain("restore the data folder from a backup");
+    // The lock was given back.
+    expect(readFileSync(join(folder, "lock"), "utf8")).toBe("");
+  });
+
+  test("a setting that PostgreSQL does not take", async () => {
+    const message = await open(makeFolder(), { settings: { shared_buffers: "plenty" } }).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+    expect(message).toContain("shared_buffers");
+  });
+});
+
+describe.if(asRoot)("openEmbedded() as root", () => {
+  test("gives the cluster to an unprivileged user, who reaches nothing else", async () => {
+    const folder = join(makeFolder(), "data");
+    const server = await start(folder);
+    const cluster = statSync(join(folder, "postgres"));
+    expect(cluster.uid).not.toBe(0);
+    expect(cluster.mode & 0o777).toBe(0o700);
+    expect([statSync(folder).uid, statSync(folder).mode & 0o777]).toEqual([0, 0o711]);
+    expect([statSync(join(folder, "lock")).uid, statSync(join(folder, "lock")).mode & 0o777]).toEqual([
+      0, 0o600,
+    ]);
+    const status = readFileSync(`/proc/${server.check().pid}/status`, "utf8");
+    expect(status).toMatch(new RegExp(`^Uid:\t${cluster.uid}\t${cluster.uid}\t`, "m"));
+    expect(status).toMatch(/^Groups:\s*$/m);
+    // A session of its own, so that Ctrl-C does not reach it.
+    const stat = readFileSync(`/proc/${server.check().pid}/stat`, "utf8");
+    expect(Number(stat.replace(/^.*\) /, "").split(" ")[3])).toBe(server.check().pid ?? 0);
+  });
+
+  test("refuses a folder below one that is closed to that user, by name", async () => {
+    const closed = join(makeFolder(), "closed");
+    mkdirSync(closed, { mode: 0o700 });
+    expect(await open(join(closed, "data"))).toMatchObject({
+      sentence: expect.stringContaining(`${closed} is closed`),
+    });
+  });
+
+  test("sees a closed folder behind a link", async () => {
+    const folder = makeFolder();
+    mkdirSync(join(folder, "closed/data"), { recursive: true });
+    chmodSync(join(folder, "closed"), 0o700);
+    symlinkSync(join(folder, "closed/data"), join(folder, "link"));
+    expect(await open(join(folder, "link"))).toMatchObject({
+      sentence: expect.stringContaining("/closed is closed"),
+    });
+  });
+
+  test("starts whatever the umask, in a folder where PostgreSQL was never unpacked", async () => {
+    const folder = makeFolder();
+    chmodSync(folder, 0o700);
+    const before = process.umask(0o077);
+    try {
+      const server = await start(folder, { ownBinaries: true });
+      expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
+    } finally {
+      process.umask(before);
+    }
+  });
+
+  test("keeps to the owner of the data folder where that is another user", async () => {
+    const folder = mkdtempSync(join(testFolder(), "embedded-owned-"));
+    try {
+      Bun.spawnSync(["chown", "65534:65534", folder]);
+      const server = await start(folder);
+      expect(statSync(join(folder, "postgres")).uid).toBe(65534);
+      expect(statSync(join(folder, "lock")).uid).toBe(65534);
+      expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
+      await server.stop(3000);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});

@@ -1,0 +1,132 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { parseArchiveLabel } from "../../src/platform/bun/pack_postgres.ts";
+import type { Answer, Listener } from "../../src/platform/mod.ts";
+
+const undo: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+
+async function listen(answer: Answer, port = 0): Promise<Listener> {
+  const options = { host: "127.0.0.1", port, maxBodyBytes: 1000, idleTimeoutSeconds: 30, answer };
+  const listener = await bunPlatform.listen(options);
+  undo.push(() => listener.stop(0));
+  return listener;
+}
+
+const urlOf = ({ host, port }: Listener) => `http://${host}:${port}/`;
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "claviger-platform-"));
+  undo.push(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+describe("listen()", () => {
+  test("answers on a port of the system's choice, and knows the peer", async () => {
+    const listener = await listen((_request, peer) => new Response(peer.address()));
+    expect(listener.port).toBeGreaterThan(0);
+    expect(await (await fetch(urlOf(listener))).text()).toBe("127.0.0.1");
+  });
+
+  test("says which port is in use", async () => {
+    const { port } = await listen(() => new Response());
+    const message = await listen(() => new Response(), port).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+    expect(message).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
+  });
+
+  test("shows nothing of an error that the answer lets through", async () => {
+    const listener = await listen(() => {
+      throw new Error("topsecret");
+    });
+    const response = await fetch(urlOf(listener));
+    expect([response.status, await response.text()]).toEqual([500, ""]);
+  });
+
+  test("stop() lets a request finish, though an idle connection stays open", async () => {
+    const listener = await listen(async () => {
+      await Bun.sleep(150);
+      return new Response("done");
+    });
+    const idle = connect(listener.port, listener.host);
+    undo.push(() => idle.destroy());
+    const answer = fetch(urlOf(listener)).then((response) => response.text());
+    await Bun.sleep(50);
+    const startedAt = performance.now();
+    await listener.stop(3000);
+    expect(performance.now() - startedAt).toBeLessThan(1000);
+    expect(await answer).toBe("done");
+    expect(await fetch(urlOf(listener)).catch(() => "closed")).toBe("closed");
+  });
+
+  test("stop() cuts a request off at the deadline", async () => {
+    const listener = await listen(() => new Promise<Response>(() => {}));
+    const answer = fetch(urlOf(listener)).catch(() => "cut off");
+    await Bun.sleep(50);
+    const startedAt = performance.now();
+    await listener.stop(100);
+    expect(performance.now() - startedAt).toBeLessThan(1000);
+    expect(await answer).toBe("cut off");
+  });
+});
+
+describe("tryLock()", () => {
+  test("holds a file until it is released, and says who", () => {
+    const path = join(makeFolder(), "lock");
+    const lock = bunPlatform.tryLock(path);
+    lock?.write("a longer text\n");
+    lock?.write("serve 1\n");
+    expect(readFileSync(path, "utf8")).toBe("serve 1\n");
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(bunPlatform.tryLock(path)).toBeUndefined();
+    lock?.release();
+    lock?.release();
+    expect(readFileSync(path, "utf8")).toBe("");
+    bunPlatform.tryLock(path)?.release();
+  });
+
+  test("is not inherited by a process that outlives its holder", async () => {
+    const path = join(makeFolder(), "lock");
+    const module = join(import.meta.dir, "../../src/platform/bun/mod.ts");
+    const script = `
+      import { spawn } from "node:child_process";
+      const { bunPlatform } = await import(${JSON.stringify(module)});
+      if (!bunPlatform.tryLock(${JSON.stringify(path)})) process.exit(1);
+      console.log(spawn("sleep", ["20"], { detached: true, stdio: "ignore" }).pid);
+      process.kill(process.pid, "SIGKILL");`;
+    const holder = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe" });
+    const heir = Number(await holder.stdout.text());
+    await holder.exited;
+    undo.push(() => process.kill(heir, "SIGKILL"));
+    expect(heir).toBeGreaterThan(0);
+    expect(bunPlatform.tryLock(path)).toBeDefined();
+  });
+});
+
+describe("postgresArchive()", () => {
+  test("unpacks to a server that runs, without what a server does not need", async () => {
+    const archive = await bunPlatform.postgresArchive();
+    expect(archive?.label).toMatch(/^18\.\d+-[0-9a-f]{8}$/);
+    const folder = makeFolder();
+    await archive?.unpack(folder);
+    expect(readdirSync(folder).sort()).toEqual(["bin", "lib", "share"]);
+    const run = Bun.spawnSync([join(folder, "bin/postgres"), "--version"], { env: {} });
+    expect(run.stdout.toString()).toContain(`(PostgreSQL) ${archive?.label.split("-")[0]}`);
+    expect(statSync(join(folder, "share/postgresql/postgres.bki")).mode & 0o777).toBe(0o644);
+    expect(readdirSync(join(folder, "bin")).sort()).toEqual(["initdb", "postgres"]);
+  });
+
+  test("is known by the name of its file", () => {
+    expect(parseArchiveLabel("/x/postgres-18.4-3f2a9c1d.tar.zst")).toBe("18.4-3f2a9c1d");
+    expect(parseArchiveLabel("sql/0001_first.sql")).toBeUndefined();
+  });
+});

@@ -1,0 +1,26 @@
+/** A clock that runs like the real one and can be moved: what a test would otherwise sleep for. */
+import type { Clock } from "../../src/clock.ts";
+
+export interface TestClock extends Clock {
+  /** Moves both clocks ahead. */
+  advance(ms: number): void;
+  /** Sets the wall clock alone, as an administrator or a time server does. */
+  setWall(at: string): void;
+}
+
+/** Makes a clock whose wall shows `at`, the present by default. */
+export function createTestClock(at?: string): TestClock {
+  let monotonicOffsetMs = 0;
+  let wallOffsetMs = at === undefined ? 0 : new Date(at).getTime() - Date.now();
+  return {
+    now: () => new Date(Date.now() + wallOffsetMs),
+    monotonicMs: () => performance.now() + monotonicOffsetMs,
+    advance(ms) {
+      monotonicOffsetMs += ms;
+      wallOffsetMs += ms;
+    },
+    setWall(to) {
+      wallOffsetMs = new Date(to).getTime() - Date.now();
+    },
+  };
+}

@@ -1,0 +1,32 @@
+/**
+ * A process of its own that opens a data folder and holds it until it is told to stop: what the tests
+ * of the embedded PostgreSQL kill. `bun embedded_process.ts DATA_DIR serve|command BINARIES_PARENT`
+ * writes one JSON line when it is ready or refused.
+ */
+import { systemClock } from "../../src/clock.ts";
+import { openEmbedded } from "../../src/database/embedded/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+
+const [dataDir = "", holder = "", binariesParent = ""] = process.argv.slice(2);
+const server = await openEmbedded({
+  dataDir,
+  holder: holder === "command" ? "command" : "serve",
+  create: true,
+  platform: bunPlatform,
+  clock: systemClock,
+  log: silentLog,
+  fsync: false,
+  binariesParent,
+});
+if (isRefusal(server)) {
+  console.log(JSON.stringify({ refusal: server.sentence }));
+} else {
+  console.log(JSON.stringify({ pid: server.check().pid }));
+  process.once("SIGTERM", async () => {
+    await server.stop(5000);
+    process.exit(0);
+  });
+  setInterval(() => {}, 60_000);
+}

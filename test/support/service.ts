@@ -1,0 +1,133 @@
+/** A service in this process, on port 0, with a database of its own: real HTTP, real PostgreSQL. */
+import { type Config, readConfig } from "../../src/config.ts";
+import type { Database, DatabaseAddress } from "../../src/database/mod.ts";
+import { type IssuedKey, issueKey, type KeyMode } from "../../src/keys/mod.ts";
+import type { Tier } from "../../src/licensing/mod.ts";
+import { createLog } from "../../src/log.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { type Service, startService } from "../../src/service.ts";
+import { createTestClock, type TestClock } from "./clock.ts";
+import { createTestDatabase, type TestDatabase } from "./database.ts";
+
+export interface TestServiceOptions {
+  /** Over the defaults; every limit is off unless it is given. */
+  readonly config?: Partial<Config>;
+  readonly clock?: TestClock;
+  /** To run a second process's worth of service on the same database. */
+  readonly on?: TestDatabase;
+}
+
+export interface TestService {
+  readonly url: string;
+  readonly service: Service;
+  readonly clock: TestClock;
+  readonly config: Config;
+  readonly address: DatabaseAddress;
+  /** For looking into the tables, and for setting them up. */
+  readonly database: Database;
+  readonly testDatabase: TestDatabase;
+  /** The lines of the log so far. */
+  readonly logLines: string[];
+  issue(options?: IssueOptions): Promise<IssuedKey>;
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<JsonResponse>;
+  get(path: string, headers?: Record<string, string>): Promise<JsonResponse>;
+  /** Moves the clock and lets the service feel its pulse again. */
+  advance(ms: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface IssueOptions {
+  readonly email?: string;
+  readonly name?: string;
+  readonly organization?: string;
+  readonly tier?: Tier;
+  readonly mode?: KeyMode;
+  readonly expiresAt?: Date;
+  readonly monthlyLimit?: number;
+}
+
+export interface JsonResponse {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
+  readonly body: any;
+}
+
+/** 32 bytes that are no secret to anybody. */
+export const TEST_SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+const NO_LIMITS = { validate: 0, refresh: 0, revoke: 0, repo_token: 0, models: 0, analytics: 0 };
+
+export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
+  const testDatabase = options.on ?? (await createTestDatabase());
+  const clock = options.clock ?? createTestClock();
+  const logLines: string[] = [];
+  const log = createLog({ format: "json", clock, write: (line) => void logLines.push(line) });
+  const base = readConfig({ env: { CLAVIGER_SECRET: TEST_SECRET }, workingFolder: "/", isRoot: false });
+  if (isRefusal(base)) throw new Error(base.sentence);
+  const config: Config = { ...base, port: 0, limits: NO_LIMITS, logRequests: "all", ...options.config };
+  const service = await startService({
+    config,
+    platform: bunPlatform,
+    clock,
+    log,
+    installation: { address: testDatabase.address, place: "a test", close: async () => {} },
+  });
+  if (isRefusal(service)) throw new Error(service.sentence);
+  const url = `http://${service.host}:${service.port}`;
+  const { database } = testDatabase;
+  let issued = 0;
+
+  return {
+    url,
+    service,
+    clock,
+    config,
+    address: testDatabase.address,
+    database,
+    testDatabase,
+    logLines,
+    async issue(issue = {}) {
+      const key = await issueKey(
+        database,
+        {
+          email: `person-${++issued}@example.org`,
+          tier: "research",
+          mode: "live",
+          expiresAt: new Date(clock.now().getTime() + 365 * 86_400_000),
+          ...issue,
+          now: clock.now(),
+        },
+        { brand: config.brand, actor: { door: "command", name: "test" } },
+      );
+      if (isRefusal(key)) throw new Error(key.sentence);
+      return key;
+    },
+    post: (path, body, headers = {}) =>
+      request(url + path, {
+        method: "POST",
+        headers,
+        body: typeof body === "string" ? body : JSON.stringify(body),
+      }),
+    get: (path, headers = {}) => request(url + path, { headers }),
+    async advance(ms) {
+      clock.advance(ms);
+      await service.directory.beat();
+    },
+    async close() {
+      await service.stop(2_000);
+      if (options.on === undefined) await testDatabase.close();
+    },
+  };
+}
+
+async function request(url: string, init: RequestInit): Promise<JsonResponse> {
+  const response = await fetch(url, init);
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: text === "" ? undefined : JSON.parse(text),
+  };
+}
