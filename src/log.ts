@@ -9,6 +9,8 @@ import type { Clock } from "./clock.ts";
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 export type LogLevel = "info" | "warn" | "error";
 export type LogFormat = "text" | "json";
+/** Which successful requests the access log shows; refusals, changes, slow and failed ones always are. */
+export type LogRequests = "sampled" | "all" | "off";
 
 export interface Log {
   info(message: string, fields?: LogFields): void;
@@ -26,8 +28,10 @@ export interface LogOptions {
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => process.stderr.write(line));
   const render = options.format === "json" ? renderJsonLine : renderTextLine;
-  const at = (level: LogLevel) => (message: string, fields: LogFields = {}) =>
-    write(render({ time: options.clock.now().toISOString(), level, message, fields }));
+  const at =
+    (level: LogLevel) =>
+    (message: string, fields: LogFields = {}) =>
+      write(render({ time: options.clock.now().toISOString(), level, message, fields }));
   return { info: at("info"), warn: at("warn"), error: at("error") };
 }
 

@@ -1,9 +1,17 @@
-/** The database: placeholder until the room is written. */
-export interface DatabaseAddress {
-  /** A `postgres://` address, or … */
-  readonly url?: string;
-  /** … the path of a unix socket, user and database of the server inside. */
-  readonly socketPath?: string;
-  readonly user?: string;
-  readonly database?: string;
-}
+/**
+ * The database: statements with a deadline, a pool that mends itself, migrations, and the PostgreSQL
+ * that comes inside (`embedded/`). The only room that imports the driver.
+ */
+export { type Database, type DatabaseAddress, openDatabase, type QueryOptions } from "./database.ts";
+export { constraintOf, DatabaseUnavailable, isDataError, isDuplicate } from "./errors.ts";
+export { type Migration, migrations } from "./migration_files.ts";
+export {
+  type AppliedMigration,
+  checkSchema,
+  type MigrationStatus,
+  migrate,
+  migrationStatus,
+} from "./migrations.ts";
+export { openSession, type Session } from "./session.ts";
+export type { Fragment, Sql } from "./sql.ts";
+export { toTextArray } from "./sql.ts";

@@ -1,0 +1,35 @@
+import type { Fragment, Sql } from "../database/mod.ts";
+import { redactKeys } from "../secrets/mod.ts";
+
+/** Who acts: at which of the two doors, and how the log should name them. */
+export interface Actor {
+  readonly door: "http" | "command";
+  /** The operator's user name for a command; the client's address for a request. */
+  readonly name: string;
+  readonly reason?: string | undefined;
+}
+
+export interface AuditPart {
+  /** Noun and verb: `key.revoke`. */
+  readonly action: string;
+  readonly actor: Actor;
+  readonly at: Date;
+  /**
+   * The part of the statement that made the change: a relation with a row for each thing changed and the
+   * columns `account_id`, `license_id`, `key_id`, `before` and `after` (the last two `jsonb`).
+   */
+  readonly from: Fragment;
+}
+
+/**
+ * Gives the part that writes one audit row for each row of `from`: `with changed as (…), logged as
+ * (${auditPart(sql, …)}) select …`. Whatever looks like a key is blanked in the reason.
+ */
+export function auditPart(sql: Sql, { action, actor, at, from }: AuditPart): Fragment {
+  const reason = actor.reason === undefined ? null : redactKeys(actor.reason).slice(0, 2_000);
+  return sql`
+    insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason)
+    select ${at}::timestamptz, ${`${actor.door}:${actor.name}`}::text, ${action}::text,
+           account_id, license_id, key_id, before, after, ${reason}::text
+      from ${from}`;
+}

@@ -1,0 +1,36 @@
+/**
+ * The brand: the three words in which installations differ on the wire, in one place.
+ *
+ * | Word | Default | Seen in |
+ * |---|---|---|
+ * | name | `svc` | the prefix of every key, `svc_live_…` |
+ * | type prefix | `Svc` | model types, `SvcLDA` |
+ * | installer host | `repo` | the path `/v1/installer/repo-token` and its field `repo_token` |
+ */
+export interface Brand {
+  /** 1 to 16 lowercase letters and digits, a letter first. */
+  readonly name: string;
+  /** The host of the package repository, 1 to 32 lowercase letters and digits, a letter first. */
+  readonly installerHost: string;
+  /** Model types that may be registered. */
+  readonly modelTypes: readonly string[];
+}
+
+/** Builds a brand; without `modelTypes` these are the three kinds of the contract under the brand's prefix. */
+export function createBrand(
+  name = "svc",
+  options: { readonly installerHost?: string; readonly modelTypes?: readonly string[] } = {},
+): Brand {
+  return {
+    name,
+    installerHost: options.installerHost ?? "repo",
+    modelTypes: options.modelTypes ?? MODEL_KINDS.map((kind) => toTypePrefix(name) + kind),
+  };
+}
+
+/** The kinds of the registry; the state-space kind lives in the client alone. */
+const MODEL_KINDS = ["LDA", "QDA", "Probit"];
+
+function toTypePrefix(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
+}

@@ -1,0 +1,59 @@
+/** Instants and months as the contract writes them: UTC, to the second. */
+
+/** Renders an instant as `2026-12-01T00:00:00Z`. */
+export function toTimestamp(at: Date): string {
+  return `${at.toISOString().slice(0, 19)}Z`;
+}
+
+const TIMESTAMP = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
+
+/**
+ * Reads an ISO 8601 instant with its zone, or a date alone (its first second, UTC); undefined for anything
+ * else, a day that the calendar does not have included.
+ */
+export function parseTimestamp(text: string): Date | undefined {
+  if (!TIMESTAMP.test(text)) return undefined;
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) return undefined;
+  // Date accepts February 30th and makes it March: the day of the month must come back as it was written.
+  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
+  return day.toISOString().slice(0, 10) === text.slice(0, 10) ? at : undefined;
+}
+
+/** A calendar month, UTC: the period of a quota. */
+export interface Month {
+  /** Months since year 0: later months have greater numbers. */
+  readonly index: number;
+  /** `2026-11-01`, as a `date` in SQL. */
+  readonly firstDay: string;
+  /** When the next one begins, as the contract's `resets_at`. */
+  readonly resetsAt: string;
+  readonly beginsAtMs: number;
+  readonly endsAtMs: number;
+}
+
+/** The month that an instant lies in. */
+export function monthOf(atMs: number): Month {
+  const current = latest;
+  if (current !== undefined && atMs >= current.beginsAtMs && atMs < current.endsAtMs) return current;
+  const at = new Date(atMs);
+  const index = at.getUTCFullYear() * 12 + at.getUTCMonth();
+  latest = toMonth(index);
+  return latest;
+}
+
+/** The month asked for last: nearly every request asks for the same one. */
+let latest: Month | undefined;
+
+/** The month with that index: `toMonth(month.index + 1)` is the next one. */
+export function toMonth(index: number): Month {
+  const begins = new Date(Date.UTC(Math.floor(index / 12), index % 12, 1));
+  const ends = new Date(Date.UTC(Math.floor((index + 1) / 12), (index + 1) % 12, 1));
+  return {
+    index,
+    firstDay: begins.toISOString().slice(0, 10),
+    resetsAt: toTimestamp(ends),
+    beginsAtMs: begins.getTime(),
+    endsAtMs: ends.getTime(),
+  };
+}

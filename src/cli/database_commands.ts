@@ -1,0 +1,80 @@
+/** `claviger migrate` and `claviger audit`. */
+import type { Command } from "commander";
+import { listAudit } from "../audit/mod.ts";
+import { toTimestamp } from "../calendar.ts";
+import { migrate, migrationStatus, migrations } from "../database/mod.ts";
+import { openInstallation } from "../installation.ts";
+import { createLog } from "../log.ts";
+import { idOption, type PlaceOptions, wholeNumberOption, withJson, withPlace } from "./options.ts";
+import { printJson, printTable } from "./print.ts";
+import { CommandRefused, orRefuse, readSettings, withInstallation } from "./run.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+type Json = PlaceOptions & { readonly json: boolean };
+
+export function addDatabaseCommands(program: Command, surroundings: Surroundings): void {
+  withPlace(withJson(program.command("migrate")))
+    .description("bring the database to this version's schema, making it if need be")
+    .option("--status", "only show what is applied and what is not", false)
+    .action((options: Json & { readonly status: boolean }) => runMigrate(surroundings, options));
+
+  withPlace(withJson(program.command("audit")))
+    .description("show who changed what, newest first")
+    .option("--limit <n>", "so many rows at most", wholeNumberOption(1), 100)
+    .option("--key <id>", "only of this key", idOption("key"))
+    .option("--account <id>", "only of this account", idOption("usr"))
+    .action((options: Json & { readonly limit: number; readonly key?: string; readonly account?: string }) =>
+      withInstallation(surroundings, options, async ({ database }) => {
+        const rows = await listAudit(database, {
+          limit: options.limit,
+          ...(options.key !== undefined && { keyUuid: options.key }),
+          ...(options.account !== undefined && { accountUuid: options.account }),
+        });
+        const shown = rows.map((row) => ({
+          at: toTimestamp(row.at),
+          actor: row.actor,
+          action: row.action,
+          user_id: row.userId,
+          key_id: row.keyId,
+          before: row.before,
+          after: row.after,
+          reason: row.reason,
+        }));
+        if (options.json) printJson(surroundings, shown);
+        else printTable(surroundings, shown);
+      }),
+    );
+}
+
+async function runMigrate(
+  surroundings: Surroundings,
+  options: Json & { readonly status: boolean },
+): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const { platform, clock } = surroundings;
+  const log = { ...createLog({ format: config.logFormat, clock, write: surroundings.err }), info: () => {} };
+  const create = !options.status;
+  const installation = orRefuse(
+    await openInstallation({ config, platform, clock, log, holder: "command", create }),
+  );
+  try {
+    if (create) {
+      const result = await migrate(installation.address, migrations);
+      if ("refusal" in result) throw new CommandRefused(result.refusal);
+    }
+    const status = await migrationStatus(installation.address, migrations);
+    if (status.refusal !== undefined) throw new CommandRefused(status.refusal);
+    const shown = [
+      ...status.applied.map(({ number, name, appliedAt }) => ({
+        number,
+        name,
+        applied_at: toTimestamp(appliedAt),
+      })),
+      ...status.pending.map(({ number, name }) => ({ number, name, applied_at: null })),
+    ];
+    if (options.json) printJson(surroundings, shown);
+    else printTable(surroundings, shown);
+  } finally {
+    await installation.close(10_000);
+  }
+}

@@ -1,0 +1,46 @@
+/** `claviger installer …`: set and clear the repository token. */
+import type { Command } from "commander";
+import { openSecrets } from "../installation.ts";
+import {
+  clearInstallerToken,
+  parseInstallerToken,
+  proveSecret,
+  setInstallerToken,
+} from "../installer/mod.ts";
+import { type PlaceOptions, timestampOption, withPlace } from "./options.ts";
+import { CommandRefused, orRefuse, withInstallation } from "./run.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+const INPUT_LIMIT_BYTES = 8 * 1024;
+
+export function addInstallerCommands(program: Command, surroundings: Surroundings): void {
+  const installer = program
+    .command("installer")
+    .description("the repository token that installers are given");
+
+  withPlace(installer.command("set-token"))
+    .description("read the token from standard input and seal it")
+    .option("--expires-at <time>", "ISO 8601; without it the token does not expire", timestampOption)
+    .action(async (options: PlaceOptions & { readonly expiresAt?: Date }) => {
+      const input = await surroundings.readInput(INPUT_LIMIT_BYTES);
+      if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
+      const token = orRefuse(parseInstallerToken(input));
+      await withInstallation(surroundings, options, async ({ config, database, actor, now }) => {
+        const { secrets } = orRefuse(openSecrets(config, { create: false }));
+        const wrongSecret = await proveSecret(database, secrets, now);
+        if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
+        const expiresAt = options.expiresAt ?? null;
+        orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));
+        surroundings.out("The repository token is set\n");
+      });
+    });
+
+  withPlace(installer.command("clear-token"))
+    .description("remove the token: installers are told that none is configured")
+    .action((options: PlaceOptions) =>
+      withInstallation(surroundings, options, async ({ database, actor, now }) => {
+        orRefuse(await clearInstallerToken(database, { actor, now }));
+        surroundings.out("The repository token is cleared\n");
+      }),
+    );
+}

@@ -1,0 +1,3 @@
+/** The command line: the operator's door. `program.ts` lists the commands. */
+export { runCommandLine } from "./program.ts";
+export type { Surroundings } from "./surroundings.ts";

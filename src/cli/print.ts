@@ -1,0 +1,49 @@
+/** What commands print: tables and fields for people, one JSON document for programs. */
+import { toTimestamp } from "../calendar.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+/** A value for a program. */
+export function printJson(surroundings: Surroundings, value: unknown): void {
+  surroundings.out(`${JSON.stringify(value, null, 2)}\n`);
+}
+
+/** Names and values under each other. */
+export function printFields(surroundings: Surroundings, fields: Readonly<Record<string, unknown>>): void {
+  const width = Math.max(...Object.keys(fields).map((name) => name.length));
+  for (const [name, value] of Object.entries(fields)) {
+    surroundings.out(`${name.padEnd(width)}  ${toText(value)}\n`);
+  }
+}
+
+/** A table with a heading a column; columns of numbers are aligned to the right. */
+export function printTable<Row extends Readonly<Record<string, unknown>>>(
+  surroundings: Surroundings,
+  rows: readonly Row[],
+): void {
+  const [first] = rows;
+  if (first === undefined) {
+    surroundings.out("none\n");
+    return;
+  }
+  const columns = Object.keys(first).map((name) => {
+    const cells = rows.map((row) => toText(row[name]));
+    const isNumeric = rows.every((row) => typeof row[name] === "number");
+    const width = Math.max(name.length, ...cells.map((cell) => cell.length));
+    const pad = (text: string) => (isNumeric ? text.padStart(width) : text.padEnd(width));
+    return [pad(name.toUpperCase()), ...cells.map(pad)];
+  });
+  for (let line = 0; line <= rows.length; line++) {
+    surroundings.out(
+      `${columns
+        .map((column) => column[line])
+        .join("  ")
+        .trimEnd()}\n`,
+    );
+  }
+}
+
+function toText(value: unknown): string {
+  if (value === null || value === undefined) return "-";
+  if (value instanceof Date) return toTimestamp(value);
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}

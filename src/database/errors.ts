@@ -1,0 +1,54 @@
+/**
+ * Which failures mean that the database cannot answer now, and which that a value was refused.
+ *
+ * The first kind becomes {@linkcode DatabaseUnavailable}, whatever the driver called it; everything else
+ * passes through as the driver threw it.
+ */
+import postgres from "postgres";
+
+/**
+ * The database did not answer in time or could not be reached. Whether the statement took effect is not
+ * known, unless `sent` is false.
+ */
+export class DatabaseUnavailable extends Error {
+  override readonly name = "DatabaseUnavailable";
+  /** A SQLSTATE or the driver's or system's own code, such as `57P01` or `ECONNREFUSED`. */
+  readonly code: string;
+
+  constructor(code: string, options?: ErrorOptions) {
+    super(`The database does not answer: ${code}`, options);
+    this.code = code;
+  }
+}
+
+/** True for an error of the data: a value out of range or a broken constraint (SQLSTATE 22 and 23). */
+export function isDataError(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && /^2[23]/.test(error.code);
+}
+
+/** True where a unique constraint refused a row; see {@linkcode constraintOf} for which. */
+export function isDuplicate(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === "23505";
+}
+
+/** The name of the constraint that refused a row; undefined for every other error. */
+export function constraintOf(error: unknown): string | undefined {
+  return error instanceof postgres.PostgresError ? error.constraint_name : undefined;
+}
+
+/**
+ * Classes of SQLSTATE that tell of the server's state and not of the statement: connection (08), a
+ * read-only standby (25006), deadlock and serialization (40), resources, full disk included (53),
+ * locks (55), an operator's intervention, `statement_timeout` included (57), and the system (58).
+ * Source: PostgreSQL manual, appendix A.
+ */
+const UNAVAILABLE = /^(08|25006|40|53|55|57|58)/;
+
+/** Turns what the driver threw into {@linkcode DatabaseUnavailable} where it is that. */
+export function toDatabaseError(error: unknown): unknown {
+  if (error instanceof postgres.PostgresError) {
+    return UNAVAILABLE.test(error.code) ? new DatabaseUnavailable(error.code, { cause: error }) : error;
+  }
+  const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
+  return code === undefined ? error : new DatabaseUnavailable(code, { cause: error });
+}

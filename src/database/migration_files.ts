@@ -1,0 +1,20 @@
+/** The files of `sql/`, in order, as text inside the program. A test holds this list against the folder. */
+import licensing from "../../sql/0001_licensing.sql" with { type: "text" };
+import usage from "../../sql/0002_usage.sql" with { type: "text" };
+import models from "../../sql/0003_models.sql" with { type: "text" };
+import installer from "../../sql/0004_installer.sql" with { type: "text" };
+import audit from "../../sql/0005_audit.sql" with { type: "text" };
+
+export interface Migration {
+  readonly number: number;
+  readonly name: string;
+  readonly text: string;
+}
+
+export const migrations: readonly Migration[] = [
+  { number: 1, name: "0001_licensing", text: licensing },
+  { number: 2, name: "0002_usage", text: usage },
+  { number: 3, name: "0003_models", text: models },
+  { number: 4, name: "0004_installer", text: installer },
+  { number: 5, name: "0005_audit", text: audit },
+];

@@ -1,0 +1,164 @@
+/**
+ * Migrations only go forward. Each is a file in `sql/`, applied once, in order, in a transaction of its
+ * own, and recorded with the SHA-256 of its text. A database that was migrated by a newer Claviger, or by
+ * a file that has been edited since, is refused: guessing there costs data.
+ *
+ * Processes that start together take turns by an advisory lock, which they wait for up to a deadline.
+ */
+import { createHash } from "node:crypto";
+import type { DatabaseAddress } from "./database.ts";
+import type { Migration } from "./migration_files.ts";
+import { openSession, type Session } from "./session.ts";
+import type { Sql } from "./sql.ts";
+
+export interface AppliedMigration {
+  readonly number: number;
+  readonly name: string;
+  readonly checksum: string;
+  readonly appliedAt: Date;
+}
+
+export interface MigrationStatus {
+  readonly applied: readonly AppliedMigration[];
+  readonly pending: readonly Migration[];
+  /** Why this program must not touch the database; undefined when it may. */
+  readonly refusal?: string;
+}
+
+/** The oldest PostgreSQL whose SQL the statements keep to. */
+const OLDEST_SERVER = 15;
+/** Any fixed number, the same in every release: processes that migrate one database meet on it. */
+const LOCK_NUMBER = 4_127_551_889;
+const LOCK_DEADLINE_MS = 30_000;
+const MIGRATION_DEADLINE_MS = 600_000;
+
+/** Brings the database to the last migration; returns a sentence instead where it must not be touched. */
+export async function migrate(
+  address: DatabaseAddress,
+  migrations: readonly Migration[],
+): Promise<{ readonly applied: readonly Migration[] } | { readonly refusal: string }> {
+  const session = openSession(address, { statementTimeoutMs: MIGRATION_DEADLINE_MS });
+  try {
+    const refusal = await checkServer(session.sql);
+    if (refusal !== undefined) return { refusal };
+    if (!(await takeLock(session))) {
+      return {
+        refusal:
+          "Cannot migrate the database: another process has held the migration lock for 30 s; wait for it " +
+          "to finish, or end it, and start again",
+      };
+    }
+    await session.sql`
+      create table if not exists schema_migrations (
+        number integer constraint schema_migrations_pkey primary key,
+        name text not null,
+        checksum text not null,
+        applied_at timestamptz not null default now()
+      )`;
+    const status = compare(await listApplied(session.sql), migrations);
+    if (status.refusal !== undefined) return { refusal: status.refusal };
+    for (const migration of status.pending) {
+      await session.transaction(async (sql) => {
+        await sql.unsafe(migration.text);
+        await sql`
+          insert into schema_migrations (number, name, checksum)
+          values (${migration.number}, ${migration.name}, ${checksumOf(migration)})`;
+      });
+    }
+    return { applied: status.pending };
+  } finally {
+    await session.close();
+  }
+}
+
+/** Tells which migrations a database has, which it lacks, and whether this program may use it. */
+export async function migrationStatus(
+  address: DatabaseAddress,
+  migrations: readonly Migration[],
+): Promise<MigrationStatus> {
+  const session = openSession(address, { statementTimeoutMs: 10_000 });
+  try {
+    const refusal = await checkServer(session.sql);
+    if (refusal !== undefined) return { applied: [], pending: migrations, refusal };
+    const [found] = await session.sql<{ found: boolean }[]>`
+      select to_regclass('schema_migrations') is not null as found`;
+    return compare(found?.found ? await listApplied(session.sql) : [], migrations);
+  } finally {
+    await session.close();
+  }
+}
+
+/** The sentence with which a one-shot command refuses a database that is not at exactly this schema. */
+export function checkSchema(status: MigrationStatus): string | undefined {
+  if (status.refusal !== undefined) return status.refusal;
+  if (status.pending.length === 0) return undefined;
+  const have = status.applied.at(-1)?.number ?? 0;
+  const want = have + status.pending.length;
+  return have === 0
+    ? "The database is empty: no Claviger has served from it yet; run `claviger serve` or `claviger migrate` first"
+    : `The database has schema ${have} and this program needs ${want}: run \`claviger migrate\`, or restart the service with this version`;
+}
+
+export function checksumOf(migration: Migration): string {
+  return createHash("sha256").update(migration.text).digest("hex");
+}
+
+async function checkServer(sql: Sql): Promise<string | undefined> {
+  const [server] = await sql<{ version: number; recovering: boolean }[]>`
+    select current_setting('server_version_num')::integer / 10000 as version,
+           pg_is_in_recovery() as recovering`;
+  if (server === undefined || server.version < OLDEST_SERVER) {
+    return `Cannot use this PostgreSQL: version ${server?.version} is older than ${OLDEST_SERVER}; upgrade the server`;
+  }
+  return server.recovering
+    ? "Cannot use this PostgreSQL: it is a read-only standby; point DATABASE_URL at the primary"
+    : undefined;
+}
+
+async function takeLock(session: Session): Promise<boolean> {
+  const until = performance.now() + LOCK_DEADLINE_MS;
+  for (;;) {
+    const [row] = await session.sql<{ taken: boolean }[]>`
+      select pg_try_advisory_lock(${LOCK_NUMBER}) as taken`;
+    if (row?.taken) return true;
+    if (performance.now() > until) return false;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+async function listApplied(sql: Sql): Promise<AppliedMigration[]> {
+  return await sql<AppliedMigration[]>`
+    select number, name, checksum, applied_at as "appliedAt" from schema_migrations order by number`;
+}
+
+function compare(applied: readonly AppliedMigration[], migrations: readonly Migration[]): MigrationStatus {
+  const last = applied.at(-1);
+  const newest = migrations.at(-1)?.number ?? 0;
+  const pending = migrations.slice(applied.length);
+  if (last !== undefined && last.number > newest) {
+    return {
+      applied,
+      pending: [],
+      refusal:
+        `Cannot use this database: it has schema ${last.number} and this program knows only ${newest}; ` +
+        "start the newer Claviger that migrated it, or restore a backup from before",
+    };
+  }
+  for (const [index, row] of applied.entries()) {
+    const migration = migrations[index];
+    if (
+      migration === undefined ||
+      migration.number !== row.number ||
+      checksumOf(migration) !== row.checksum
+    ) {
+      return {
+        applied,
+        pending,
+        refusal:
+          `Cannot use this database: its migration ${row.number} (${row.name}) is not the one inside this ` +
+          "program; start the Claviger that migrated it, or restore a backup from before",
+      };
+    }
+  }
+  return { applied, pending };
+}

@@ -1,0 +1,32 @@
+/**
+ * The tagged template in which all SQL is written, as a type: rooms are handed it and never import the
+ * driver. A template used inside another one is a fragment of it.
+ */
+import type postgres from "postgres";
+
+export type Sql = postgres.Sql<{ bigint: number }>;
+export type Fragment = postgres.Fragment;
+
+/**
+ * Renders values as the text of a `text[]`, to be cast by the statement: `${toTextArray(ids)}::text[]::uuid[]`.
+ *
+ * The driver guesses an array's type from its first element and gets booleans, dates and bytes wrong;
+ * text that the server casts leaves nothing to guess.
+ */
+export function toTextArray(values: readonly (string | number | boolean | null)[]): string {
+  let text = "{";
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index];
+    if (index > 0) text += ",";
+    if (value === null || value === undefined) text += "NULL";
+    else if (typeof value === "string") text += `"${SPECIAL.test(value) ? escaped(value) : value}"`;
+    else text += String(value);
+  }
+  return `${text}}`;
+}
+
+const SPECIAL = /["\\]/;
+
+function escaped(value: string): string {
+  return value.replaceAll(/["\\]/g, "\\$&");
+}

@@ -1,0 +1,80 @@
+/** The intake of usage events: acknowledged when they are committed, and not before. */
+import * as v from "valibot";
+import { monthOf } from "../calendar.ts";
+import { newUuid, toId } from "../ids.ts";
+import { type KeyRecord, usedIn } from "../keys/mod.ts";
+import { isRefusal, refuse } from "../refusal.ts";
+import { EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "../usage/mod.ts";
+import { reply } from "./exchange.ts";
+import { optionalMetadata, optionalText, parseFields } from "./fields.ts";
+import type { Handler, Parts } from "./handler.ts";
+import { isUsedUp, remainingOf } from "./license_answer.ts";
+
+const eventFields = v.object({
+  event_type: v.picklist(EVENT_TYPES, `event_type must be one of ${EVENT_TYPES.join(", ")}`),
+  model_name: optionalText("model_name", 200),
+  inference_type: v.nullish(
+    v.picklist(INFERENCE_TYPES, `inference_type must be one of ${INFERENCE_TYPES.join(", ")}`),
+  ),
+  duration_ms: v.nullish(
+    v.pipe(
+      v.number("duration_ms must be a number"),
+      v.finite("duration_ms must be finite"),
+      v.minValue(0, "duration_ms must not be negative"),
+    ),
+  ),
+  success: v.nullish(v.boolean("success must be true or false")),
+  error_message: optionalText("error_message", 2_000),
+  metadata: optionalMetadata("metadata"),
+});
+
+const MISSING_EVENT_TYPE = refuse("MISSING_EVENT_TYPE", "event_type is required");
+const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up: the event was not counted");
+const NOT_STORABLE = refuse("INVALID_REQUEST", "The event holds a value that cannot be stored");
+
+export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
+  return async (exchange, body) => {
+    const record = await authenticator.authenticate(exchange, "analytics", body);
+    if (isRefusal(record)) return record;
+    const { event_type: type } = body;
+    if (type === undefined || type === null || type === "") return MISSING_EVENT_TYPE;
+    const fields = parseFields(eventFields, body);
+    if (isRefusal(fields)) return fields;
+    const receivedAtMs = clock.now().getTime();
+    const month = monthOf(receivedAtMs);
+    if (fields.event_type === "inference" && isUsedUp(record, month)) return QUOTA_EXCEEDED;
+    const event = toEvent(fields, record, receivedAtMs);
+    const outcome = await events.write(event);
+    switch (outcome.kind) {
+      case "quota_exceeded":
+        return QUOTA_EXCEEDED;
+      case "not_storable":
+        return NOT_STORABLE;
+      case "committed": {
+        const used = outcome.used ?? usedIn(record, month.index);
+        const quota = { used, remaining: remainingOf(record, used) };
+        return reply({ logged: true, event_id: toId("evt", event.uuid), quota }, 202);
+      }
+    }
+  };
+}
+
+function toEvent(
+  fields: v.InferOutput<typeof eventFields>,
+  record: KeyRecord,
+  receivedAtMs: number,
+): UsageEvent {
+  return {
+    uuid: newUuid(),
+    receivedAtMs,
+    keyUuid: record.uuid,
+    licenseUuid: record.licenseUuid,
+    type: fields.event_type,
+    modelName: fields.model_name ?? null,
+    inferenceType: fields.inference_type ?? null,
+    durationMs: fields.duration_ms ?? null,
+    success: fields.success ?? fields.event_type !== "error",
+    errorMessage: fields.error_message ?? null,
+    metadata: fields.metadata == null ? null : JSON.stringify(fields.metadata),
+  };
+}

@@ -1,0 +1,119 @@
+/**
+ * Every route, and the order of what happens to a request:
+ *
+ *     path → method → content encoding → size → syntax → key present → key format → look-up, which chooses
+ *     the window → rate limit → key known and active → not expired → other fields → quota
+ *
+ * The first two are here, the next three in `read_body.ts`, those up to "not expired" in
+ * `authenticate.ts`, the rest in the handler. There is no middleware: on the hot path each one costs more
+ * than the work it would do.
+ */
+import { Hono } from "hono";
+import type { Clock } from "../clock.ts";
+import type { LimitedEndpoint } from "../endpoints.ts";
+import { createLimiter } from "../limits/mod.ts";
+import type { Log } from "../log.ts";
+import type { Answer, Peer } from "../platform/mod.ts";
+import { isRefusal, refuse } from "../refusal.ts";
+import { type AccessLog, createAccessLog } from "./access_log.ts";
+import { analyticsLog } from "./analytics_routes.ts";
+import { refresh, revoke, validate } from "./auth_routes.ts";
+import { type Authenticator, createAuthenticator } from "./authenticate.ts";
+import { toFailure } from "./error_response.ts";
+import { Exchange, type Outcome, toResponse } from "./exchange.ts";
+import type { AppOptions, Handler, Parts } from "./handler.ts";
+import { health } from "./health_routes.ts";
+import { repoToken } from "./installer_routes.ts";
+import { modelsList } from "./models_routes.ts";
+import { type JsonObject, readJsonObject } from "./read_body.ts";
+
+interface Route {
+  readonly path: string;
+  readonly methods: Readonly<Record<string, Handler>>;
+  /** Whose windows count the request; none for health. */
+  readonly limit?: LimitedEndpoint;
+  /** True where a success changes something, and so is always logged. */
+  readonly isChange?: boolean;
+}
+
+function routes(parts: Parts): Route[] {
+  const token = repoToken(parts);
+  return [
+    { path: "/v1/auth/validate", methods: { POST: validate(parts) }, limit: "validate" },
+    { path: "/v1/auth/refresh", methods: { POST: refresh(parts) }, limit: "refresh" },
+    { path: "/v1/auth/revoke", methods: { POST: revoke(parts) }, limit: "revoke", isChange: true },
+    {
+      path: `/v1/installer/${parts.brand.installerHost}-token`,
+      methods: { GET: token, POST: token },
+      limit: "repo_token",
+    },
+    { path: "/v1/models/list", methods: { GET: modelsList(parts) }, limit: "models" },
+    { path: "/v1/analytics/log", methods: { POST: analyticsLog(parts) }, limit: "analytics" },
+    { path: "/api/health", methods: { GET: health(parts), HEAD: health(parts) } },
+  ];
+}
+
+const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
+const NO_BODY: JsonObject = {};
+
+/** Builds the function that answers every request. It never throws. */
+export function createApp(options: AppOptions): Answer {
+  const { clock, log } = options;
+  const limiter = createLimiter(options.limits);
+  const authenticator = createAuthenticator({ ...options, limiter });
+  const accessLog = createAccessLog({
+    log,
+    clock,
+    requests: options.logRequests,
+    addressOf: authenticator.addressOf,
+  });
+  const tools: Tools = { clock, log, authenticator, accessLog };
+
+  const app = new Hono<{ Bindings: Peer }>();
+  for (const route of routes({ ...options, authenticator })) {
+    app.all(route.path, (context) => serve(route, new Exchange(context.req.raw, context.env, clock), tools));
+  }
+  app.notFound((context) => {
+    const exchange = new Exchange(context.req.raw, context.env, clock);
+    accessLog(exchange, NOT_FOUND, false);
+    return toResponse(exchange, NOT_FOUND, clock);
+  });
+  return (request, peer) => app.fetch(request, peer);
+}
+
+interface Tools {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly authenticator: Authenticator;
+  readonly accessLog: AccessLog;
+}
+
+async function serve(route: Route, exchange: Exchange, tools: Tools): Promise<Response> {
+  let outcome: Outcome;
+  try {
+    outcome = await answer(route, exchange);
+  } catch (error) {
+    outcome = toFailure(error);
+    if (outcome.code === "SERVER_ERROR") {
+      tools.log.error("A request failed", { request: exchange.id, reason: String(error) });
+    }
+  }
+  const isRefusedForMethod = isRefusal(outcome) && outcome.code === "METHOD_NOT_ALLOWED";
+  if (route.limit !== undefined && exchange.verdict === undefined && !isRefusedForMethod) {
+    tools.authenticator.countAgainstAddress(exchange, route.limit);
+  }
+  tools.accessLog(exchange, outcome, route.isChange === true);
+  return toResponse(exchange, outcome, tools.clock);
+}
+
+async function answer(route: Route, exchange: Exchange): Promise<Outcome> {
+  const { request } = exchange;
+  const handler = route.methods[request.method];
+  if (handler === undefined) {
+    exchange.allow = Object.keys(route.methods).join(", ");
+    return refuse("METHOD_NOT_ALLOWED", `${request.method.slice(0, 20)} is not allowed here`);
+  }
+  if (request.method !== "POST") return await handler(exchange, NO_BODY);
+  const body = await readJsonObject(request);
+  return isRefusal(body) ? body : await handler(exchange, body);
+}

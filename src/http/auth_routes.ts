@@ -1,0 +1,57 @@
+/** Validate, refresh and revoke. */
+import * as v from "valibot";
+import { monthOf } from "../calendar.ts";
+import { revokeKey } from "../keys/mod.ts";
+import { isRefusal, refuse } from "../refusal.ts";
+import { reply } from "./exchange.ts";
+import { optionalText, parseFields } from "./fields.ts";
+import type { Handler, Parts } from "./handler.ts";
+import { isUsedUp, renderLicense } from "./license_answer.ts";
+
+const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up");
+
+export function validate({ authenticator, clock }: Parts): Handler {
+  return async (exchange, body) => {
+    const record = await authenticator.authenticate(exchange, "validate", body);
+    if (isRefusal(record)) return record;
+    const month = monthOf(clock.now().getTime());
+    if (isUsedUp(record, month)) return QUOTA_EXCEEDED;
+    return { status: 200, body: renderLicense(record, month, { withAccount: true }) };
+  };
+}
+
+/** Answers also when the quota is used up: it is how a client sees when it resets. */
+export function refresh({ authenticator, clock }: Parts): Handler {
+  return async (exchange, body) => {
+    const record = await authenticator.authenticate(exchange, "refresh", body);
+    if (isRefusal(record)) return record;
+    const month = monthOf(clock.now().getTime());
+    return { status: 200, body: renderLicense(record, month, { withAccount: false }) };
+  };
+}
+
+const revocation = v.object({ reason: optionalText("reason", 2_000) });
+
+const KEY_NOT_FOUND = refuse("KEY_NOT_FOUND", "API key not found or already revoked");
+
+export function revoke({ authenticator, database, directory, clock }: Parts): Handler {
+  return async (exchange, body) => {
+    const found = await authenticator.identify(exchange, "revoke", body);
+    if (isRefusal(found)) return found;
+    if (found.record === null || found.record.state === "revoked") return KEY_NOT_FOUND;
+    const fields = parseFields(revocation, body);
+    if (isRefusal(fields)) return fields;
+    const revoked = await revokeKey(
+      database,
+      { hash: found.hash },
+      {
+        actor: { door: "http", name: authenticator.addressOf(exchange), reason: fields.reason ?? undefined },
+        now: clock.now(),
+      },
+    );
+    // From here on it is refused: before the answer goes out, nothing cached knows it as active any more.
+    directory.forgetLicense(found.record.licenseUuid);
+    if (isRefusal(revoked)) return revoked;
+    return reply({ revoked: true, message: "The API key has been revoked permanently" });
+  };
+}

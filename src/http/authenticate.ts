@@ -1,0 +1,134 @@
+/**
+ * Where a request's key is read, looked up, limited and judged, in the order that the contract gives:
+ *
+ *     key present → key format → look-up, which chooses the window → rate limit → known and active → not
+ *     expired
+ *
+ * The window is the key's own where the key was issued and is not revoked, and the client address's
+ * otherwise. A request that is refused before a window was chosen is counted against its address, without
+ * being refused for it (see `app.ts`).
+ */
+import type { Brand } from "../brand.ts";
+import type { Clock } from "../clock.ts";
+import type { LimitedEndpoint } from "../endpoints.ts";
+import { hashApiKey, type KeyDirectory, type KeyRecord, keyPattern } from "../keys/mod.ts";
+import { type Limiter, type TrustedProxies, toClientGroup } from "../limits/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import type { Exchange } from "./exchange.ts";
+import type { JsonObject } from "./read_body.ts";
+
+export interface AuthenticatorOptions {
+  readonly directory: KeyDirectory;
+  readonly limiter: Limiter<LimitedEndpoint>;
+  readonly brand: Brand;
+  readonly trustedProxies: TrustedProxies;
+  readonly clock: Clock;
+}
+
+export interface Found {
+  readonly hash: string;
+  /** Null for a key that was never issued. */
+  readonly record: KeyRecord | null;
+}
+
+export interface Authenticator {
+  /** Reads the key, looks it up and counts the request; does not judge the key. */
+  identify(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Promise<Found | Refusal>;
+  /** {@linkcode identify}, and the key must be active and not expired. */
+  authenticate(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Promise<KeyRecord | Refusal>;
+  /** Counts a request against its address without refusing it for that. */
+  countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
+  /** The group of client addresses that the request came from. */
+  addressOf(exchange: Exchange): string;
+}
+
+const INVALID_KEY = refuse("INVALID_KEY", "The API key is invalid or inactive");
+const KEY_EXPIRED = refuse("KEY_EXPIRED", "The API key has expired");
+const MISSING_KEY = refuse("MISSING_KEY", "An API key is required");
+const DIFFERENT_KEYS = refuse("INVALID_REQUEST", "The request carries two different API keys");
+const RATE_LIMITED = refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says");
+const UNAVAILABLE = refuse(
+  "SERVICE_UNAVAILABLE",
+  "The service cannot answer now: its database does not respond; try again",
+);
+
+export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
+  const { directory, limiter, trustedProxies, clock } = options;
+  const pattern = keyPattern(options.brand);
+  const invalidFormat = refuse(
+    "INVALID_FORMAT",
+    `The API key must be ${options.brand.name}_live_ or ${options.brand.name}_test_ and 48 lowercase hexadecimal digits`,
+  );
+
+  function addressOf({ request, peer }: Exchange): string {
+    const forwardedFor = trustedProxies.length === 0 ? null : request.headers.get("x-forwarded-for");
+    return toClientGroup({ peer: peer.address(), forwardedFor, trustedProxies });
+  }
+
+  function countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void {
+    exchange.verdict = limiter.windows[endpoint].byAddress.record(addressOf(exchange), clock.monotonicMs());
+  }
+
+  async function identify(
+    exchange: Exchange,
+    endpoint: LimitedEndpoint,
+    body: JsonObject,
+  ): Promise<Found | Refusal> {
+    const key = readKey(exchange.request, body);
+    if (key === undefined) return MISSING_KEY;
+    if (isRefusal(key)) return key;
+    if (typeof key !== "string" || !pattern.test(key)) return invalidFormat;
+    const hash = hashApiKey(key);
+    const { byKey, byAddress } = limiter.windows[endpoint];
+    let record = directory.get(hash);
+    const isTrusted = directory.isTrusted();
+    if (record === undefined && isTrusted) record = await directory.lookUp(hash, addressOf(exchange));
+    if (record == null || record.state === "revoked") {
+      if (!isTrusted) return UNAVAILABLE;
+      exchange.verdict = byAddress.take(addressOf(exchange), clock.monotonicMs());
+    } else {
+      exchange.record = record;
+      exchange.verdict = byKey.take(record.uuid, clock.monotonicMs());
+    }
+    if (!exchange.verdict.allowed) return RATE_LIMITED;
+    return isTrusted ? { hash, record: record ?? null } : UNAVAILABLE;
+  }
+
+  return {
+    identify,
+    async authenticate(exchange, endpoint, body) {
+      const found = await identify(exchange, endpoint, body);
+      if (isRefusal(found)) return found;
+      const { record } = found;
+      if (record === null || record.state !== "active") return INVALID_KEY;
+      return record.expiresAtMs <= clock.now().getTime() ? KEY_EXPIRED : record;
+    },
+    countAgainstAddress,
+    addressOf,
+  };
+}
+
+/**
+ * The key from the header, the body or, for GET alone, the query; undefined where there is none. An empty
+ * one is none. What a body holds in its place is returned as it is, for its format to be judged.
+ */
+function readKey(request: Request, body: JsonObject): unknown {
+  const header = request.headers.get("x-api-key") || undefined;
+  let key: unknown = header;
+  const candidates = request.method === "GET" ? readQuery(request).getAll("api_key") : [body.api_key];
+  for (const candidate of candidates) {
+    if (candidate === undefined || candidate === null || candidate === "") continue;
+    if (key !== undefined && key !== candidate) {
+      return typeof candidate === "string" ? DIFFERENT_KEYS : candidate;
+    }
+    key = candidate;
+  }
+  return key;
+}
+
+/** The query's parameters; bytes that are not UTF-8 become U+FFFD. */
+export function readQuery(request: Request): URLSearchParams {
+  const { url } = request;
+  const begin = url.indexOf("?");
+  return new URLSearchParams(begin === -1 ? "" : url.slice(begin + 1));
+}

@@ -1,0 +1,40 @@
+/** Codes and their statuses, and the body of every error: the one place that knows both. */
+import { DatabaseUnavailable } from "../database/mod.ts";
+import { type Code, type Refusal, refuse } from "../refusal.ts";
+
+const STATUSES: Readonly<Record<Code, number>> = {
+  MISSING_KEY: 400,
+  INVALID_FORMAT: 400,
+  MISSING_EVENT_TYPE: 400,
+  INVALID_REQUEST: 400,
+  INVALID_KEY: 401,
+  KEY_EXPIRED: 401,
+  LICENSE_REQUIRED: 403,
+  KEY_NOT_FOUND: 404,
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  PAYLOAD_TOO_LARGE: 413,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+  QUOTA_EXCEEDED: 429,
+  RATE_LIMIT_EXCEEDED: 429,
+  SERVER_ERROR: 500,
+  NOT_CONFIGURED: 503,
+  SERVICE_UNAVAILABLE: 503,
+};
+
+export function statusOf(code: Code): number {
+  return STATUSES[code];
+}
+
+/** Renders `{error, code}`, with `message` where the contract has it: for `NOT_CONFIGURED` alone. */
+export function renderError({ code, sentence }: Refusal): string {
+  const message = code === "NOT_CONFIGURED" ? { message: sentence } : {};
+  return JSON.stringify({ error: sentence, code, ...message });
+}
+
+/** What a client is told of an exception: whether the database is away, and nothing else. */
+export function toFailure(error: unknown): Refusal {
+  return error instanceof DatabaseUnavailable
+    ? refuse("SERVICE_UNAVAILABLE", "The service cannot answer now: its database does not respond; try again")
+    : refuse("SERVER_ERROR", "Internal error");
+}

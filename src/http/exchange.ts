@@ -1,0 +1,81 @@
+/**
+ * One request and what has been found out about it, on its way to one answer.
+ *
+ * Handlers return a {@linkcode Reply} or a refusal; this file turns either into the response, with the
+ * headers that every answer carries, and is the only one that makes a `Response`.
+ */
+import type { Clock } from "../clock.ts";
+import { newUuid, toId } from "../ids.ts";
+import type { KeyRecord } from "../keys/mod.ts";
+import { toResetAt, type Verdict } from "../limits/mod.ts";
+import type { Peer } from "../platform/mod.ts";
+import { isRefusal, type Refusal } from "../refusal.ts";
+import { renderError, statusOf } from "./error_response.ts";
+
+/** A success: its status and its body as JSON text. */
+export interface Reply {
+  readonly status: 200 | 202 | 503;
+  readonly body: string;
+}
+
+export type Outcome = Reply | Refusal;
+
+/** Shows a value as a success; 200 by default. */
+export function reply(value: unknown, status: Reply["status"] = 200): Reply {
+  return { status, body: JSON.stringify(value) };
+}
+
+export class Exchange {
+  readonly request: Request;
+  readonly peer: Peer;
+  readonly id = toId("req", newUuid());
+  readonly beganMs: number;
+  /** The window that the request was counted in, as it was then. */
+  verdict: Verdict | undefined;
+  /** The key that it carried, where that is one that was issued. */
+  record: KeyRecord | undefined;
+  /** What only a 405 says: the methods that the path takes. */
+  allow: string | undefined;
+
+  constructor(request: Request, peer: Peer, clock: Clock) {
+    this.request = request;
+    this.peer = peer;
+    this.beganMs = clock.monotonicMs();
+  }
+}
+
+/** How long a client should wait when the database is away: it is asked four times a second. */
+const UNAVAILABLE_RETRY_SECONDS = "1";
+
+/** Makes the response of an exchange. */
+export function toResponse(exchange: Exchange, outcome: Outcome, clock: Clock): Response {
+  const headers: Record<string, string> = {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Request-Id": exchange.id,
+  };
+  const { verdict } = exchange;
+  if (verdict !== undefined && verdict.limit > 0) {
+    headers["X-RateLimit-Limit"] = String(verdict.limit);
+    headers["X-RateLimit-Remaining"] = String(verdict.remaining);
+    headers["X-RateLimit-Reset"] = String(toResetAt(verdict, clock.now().getTime()));
+  }
+  if (!isRefusal(outcome)) return respond(exchange, outcome.body, { status: outcome.status, headers });
+  switch (outcome.code) {
+    case "RATE_LIMIT_EXCEEDED":
+      headers["Retry-After"] = String(verdict?.retryAfterSeconds ?? 1);
+      break;
+    case "SERVICE_UNAVAILABLE":
+      headers["Retry-After"] = UNAVAILABLE_RETRY_SECONDS;
+      break;
+    case "METHOD_NOT_ALLOWED":
+      headers.Allow = exchange.allow ?? "";
+      break;
+  }
+  return respond(exchange, renderError(outcome), { status: statusOf(outcome.code), headers });
+}
+
+function respond({ request }: Exchange, body: string, init: ResponseInit): Response {
+  return new Response(request.method === "HEAD" ? null : body, init);
+}

@@ -1,0 +1,24 @@
+/** Health: what a balancer and an operator's script ask. It needs no key and has no limit. */
+import { toTimestamp } from "../calendar.ts";
+import { reply } from "./exchange.ts";
+import type { Handler, Parts } from "./handler.ts";
+
+const API_VERSION = "v1";
+
+export function health({ directory, clock, isStopping }: Parts): Handler {
+  return async () => {
+    const isConnected = directory.isTrusted();
+    const error = isStopping() ? "The service is stopping" : "The database does not answer";
+    const isHealthy = isConnected && !isStopping();
+    return reply(
+      {
+        status: isHealthy ? "healthy" : "unhealthy",
+        timestamp: toTimestamp(clock.now()),
+        version: API_VERSION,
+        database: isConnected ? "connected" : "disconnected",
+        ...(isHealthy ? {} : { error }),
+      },
+      isHealthy ? 200 : 503,
+    );
+  };
+}

@@ -1,0 +1,20 @@
+/** The repository token for the installer: the key is checked before the token is looked at. */
+import { toTimestamp } from "../calendar.ts";
+import { isRefusal } from "../refusal.ts";
+import { reply } from "./exchange.ts";
+import type { Handler, Parts } from "./handler.ts";
+
+export function repoToken({ authenticator, tokens, brand }: Parts): Handler {
+  return async (exchange, body) => {
+    const record = await authenticator.authenticate(exchange, "repo_token", body);
+    if (isRefusal(record)) return record;
+    const token = await tokens.current();
+    if (isRefusal(token)) return token;
+    return reply({
+      success: true,
+      [`${brand.installerHost}_token`]: token.token,
+      expires_at: token.expiresAt === null ? null : toTimestamp(token.expiresAt),
+      message: "Repository token issued: read-only, for the core package alone",
+    });
+  };
+}

@@ -1,0 +1,3 @@
+/** The HTTP door: the contract's endpoints over the rooms. `app.ts` is the page to read first. */
+export { createApp } from "./app.ts";
+export type { AppOptions } from "./handler.ts";

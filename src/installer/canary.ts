@@ -1,0 +1,24 @@
+import type { Database } from "../database/mod.ts";
+import { opensCanary, type Secrets, sealCanary } from "../secrets/mod.ts";
+
+/**
+ * Proves that the root secret is the one this database was sealed with: a database without a canary gets
+ * one, another's must open. Returns the sentence to refuse with, undefined when all is well.
+ */
+export async function proveSecret(
+  database: Database,
+  secrets: Secrets,
+  now: Date,
+): Promise<string | undefined> {
+  const [row] = await database.query<{ sealed: string }>(
+    (sql) => sql`
+      insert into secret_canary as c (sealed, created_at)
+      values (${sealCanary(secrets)}, ${now}::timestamptz)
+      on conflict (only_row) do update set sealed = c.sealed
+      returning sealed`,
+  );
+  return row !== undefined && opensCanary(secrets, row.sealed)
+    ? undefined
+    : "Cannot use this secret: the database was sealed with another one; give the secret of the first start " +
+        "in CLAVIGER_SECRET or CLAVIGER_SECRET_FILE, or put the file `secret` back into the data folder";
+}

@@ -1,0 +1,71 @@
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import type { Secrets } from "../secrets/mod.ts";
+
+/** The purpose that the token is sealed for: no box of another kind opens in its place. */
+export const TOKEN_PURPOSE = "installer-token";
+
+const MAX_LENGTH = 4_096;
+
+/** Reads a token as it comes from standard input: one line of printable ASCII without spaces. */
+export function parseInstallerToken(text: string): string | Refusal {
+  const token = text.replace(/\r?\n$/, "");
+  if (token === "") return refuse("INVALID_REQUEST", "Cannot set token: standard input is empty");
+  if (token.length > MAX_LENGTH || !/^[\x21-\x7e]+$/.test(token)) {
+    return refuse(
+      "INVALID_REQUEST",
+      "Cannot set token: it must be one line of at most 4096 printable characters without spaces",
+    );
+  }
+  return token;
+}
+
+interface Change {
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
+/** Seals and stores the token in place of the one before. The audit log tells of it without the token. */
+export async function setInstallerToken(
+  database: Database,
+  token: { readonly token: string; readonly expiresAt: Date | null },
+  { secrets, actor, now }: Change & { readonly secrets: Secrets },
+): Promise<Refusal | undefined> {
+  const { expiresAt } = token;
+  if (expiresAt !== null && expiresAt <= now) {
+    return refuse("INVALID_REQUEST", "Cannot set token: its expiry lies in the past");
+  }
+  await database.query(
+    (sql) => sql`
+      with changed as (
+        insert into installer_token (sealed, expires_at, set_at)
+        values (${secrets.seal(TOKEN_PURPOSE, token.token)}, ${expiresAt}::timestamptz, ${now}::timestamptz)
+        on conflict (only_row) do update
+          set sealed = excluded.sealed, expires_at = excluded.expires_at, set_at = excluded.set_at
+        returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
+                  null::jsonb as before, jsonb_build_object('expires_at', expires_at) as after
+      )
+      ${auditPart(sql, { action: "installer.set_token", actor, at: now, from: sql`changed` })}`,
+  );
+  return undefined;
+}
+
+/** Removes the token; refuses where there is none. */
+export async function clearInstallerToken(
+  database: Database,
+  { actor, now }: Change,
+): Promise<Refusal | undefined> {
+  const cleared = await database.query<{ only_row: boolean }>(
+    (sql) => sql`
+      with old as (delete from installer_token returning only_row, expires_at),
+      changed as (
+        select null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
+               jsonb_build_object('expires_at', expires_at) as before, null::jsonb as after
+          from old
+      ),
+      logged as (${auditPart(sql, { action: "installer.clear_token", actor, at: now, from: sql`changed` })})
+      select only_row from old`,
+  );
+  return cleared.length === 0 ? refuse("NOT_FOUND", "Cannot clear token: none is set") : undefined;
+}

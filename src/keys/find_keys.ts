@@ -1,0 +1,66 @@
+import { monthOf } from "../calendar.ts";
+import { type Database, toTextArray } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import type { KeyMode } from "./api_key.ts";
+import type { KeyRecord, KeyState } from "./key_record.ts";
+
+interface Row {
+  readonly hash: string;
+  readonly uuid: string;
+  readonly licenseUuid: string;
+  readonly accountUuid: string;
+  readonly email: string;
+  readonly name: string;
+  readonly organization: string;
+  readonly mode: KeyMode;
+  readonly state: KeyState;
+  readonly tier: Tier;
+  readonly monthlyLimit: number | null;
+  readonly expiresAt: Date;
+  readonly used: number;
+}
+
+/**
+ * Looks up keys by their hashes (64 hexadecimal digits each) in one statement, with the month's use at
+ * `nowMs`; returns those that exist, by hash.
+ */
+export async function findKeysByHash(
+  database: Database,
+  hashes: readonly string[],
+  nowMs: number,
+): Promise<Map<string, KeyRecord>> {
+  const month = monthOf(nowMs);
+  const rows = await database.query<Row>(
+    (sql) => sql`
+      select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
+             a.id as "accountUuid", a.email, a.name, a.organization, k.mode, k.state, l.tier,
+             l.monthly_limit as "monthlyLimit", least(l.expires_at, k.own_expires_at) as "expiresAt",
+             coalesce(u.used, 0) as used
+        from keys k
+        join licenses l on l.id = k.license_id
+        join accounts a on a.id = l.account_id
+        left join usage u on u.license_id = l.id and u.month = ${month.firstDay}::date
+       where k.hash = any(${toTextArray(hashes.map((hash) => `\\x${hash}`))}::text[]::bytea[])`,
+  );
+  return new Map(rows.map((row) => [row.hash, toRecord(row, month.index)]));
+}
+
+function toRecord(row: Row, monthIndex: number): KeyRecord {
+  return {
+    id: toId("key", row.uuid),
+    uuid: row.uuid,
+    licenseUuid: row.licenseUuid,
+    accountUuid: row.accountUuid,
+    userId: toId("usr", row.accountUuid),
+    email: row.email,
+    name: row.name,
+    organization: row.organization,
+    mode: row.mode,
+    state: row.state,
+    tier: row.tier,
+    monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
+    expiresAtMs: row.expiresAt.getTime(),
+    usage: { monthIndex, used: row.used },
+  };
+}

@@ -1,0 +1,190 @@
+/**
+ * Importing keys that customers already hold, from another system: a line of JSON each, all or nothing.
+ *
+ * A line names the key itself or its SHA-256, so that whoever exports need not have the keys.
+ */
+import * as v from "valibot";
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Brand } from "../brand.ts";
+import { parseTimestamp, toTimestamp } from "../calendar.ts";
+import type { Fragment, Session, Sql } from "../database/mod.ts";
+import { constraintOf } from "../database/mod.ts";
+import { newUuid } from "../ids.ts";
+import { importedLicenseParts, NEVER_EXPIRES, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
+
+/** A line that was read and found good. */
+export interface ImportedKey {
+  readonly hash: string;
+  readonly hint: string;
+  readonly mode: KeyMode;
+  readonly email: string;
+  readonly name?: string | undefined;
+  readonly organization?: string | undefined;
+  readonly tier: Tier;
+  readonly expiresAt: Date;
+  readonly monthlyLimit: number | null;
+  readonly used: number;
+}
+
+/** What a line may hold; the key or its hash with the mode. */
+const importLine = v.strictObject({
+  api_key: v.optional(v.string()),
+  sha256: v.optional(
+    v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits")),
+  ),
+  mode: v.optional(v.picklist(["live", "test"], "must be live or test")),
+  email: v.string("must be an e-mail address"),
+  name: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(200))),
+  organization: v.optional(v.pipe(v.string(), v.maxLength(200))),
+  tier: v.picklist(TIERS, `must be one of ${TIERS.join(", ")}`),
+  expires_at: v.nullish(v.string("must be an ISO 8601 timestamp")),
+  monthly_limit: v.nullish(count()),
+  used: v.nullish(count()),
+});
+
+export type ImportLine = v.InferInput<typeof importLine>;
+
+function count() {
+  return v.pipe(
+    v.number("must be a whole number"),
+    v.safeInteger("must be a whole number"),
+    v.minValue(0, "must not be negative"),
+  );
+}
+
+/** Reads one line; refuses with what is wrong in it, never with the key. */
+export function parseImportLine(line: string, brand: Brand): ImportedKey | Refusal {
+  const wrong = (what: string) => refuse("INVALID_REQUEST", what);
+  let json: unknown;
+  try {
+    json = JSON.parse(line);
+  } catch {
+    return wrong("it is not JSON");
+  }
+  const parsed = v.safeParse(importLine, json);
+  if (!parsed.success) {
+    const [issue] = parsed.issues;
+    return wrong(
+      `${v.getDotPath(issue) ?? "it"} ${issue.type === "strict_object" ? "is missing or unknown" : issue.message}`,
+    );
+  }
+  const { api_key: apiKey, sha256, mode, tier, ...rest } = parsed.output;
+  if ((apiKey === undefined) === (sha256 === undefined))
+    return wrong("it needs api_key or sha256, and not both");
+  if (apiKey !== undefined && !keyPattern(brand).test(apiKey)) {
+    return wrong(
+      `api_key must be ${brand.name}_live_ or ${brand.name}_test_ and 48 lowercase hexadecimal digits`,
+    );
+  }
+  if (sha256 !== undefined && mode === undefined) return wrong("sha256 needs mode, live or test");
+  if (apiKey !== undefined && mode !== undefined && mode !== modeOf(apiKey))
+    return wrong("mode and api_key differ");
+  const email = parseEmail(rest.email);
+  if (email === undefined) return wrong("email must be an e-mail address");
+  const expiresAt = rest.expires_at == null ? NEVER_EXPIRES : parseTimestamp(rest.expires_at);
+  if (expiresAt === undefined)
+    return wrong("expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z");
+  const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
+  return {
+    hash: sha256 ?? hashApiKey(apiKey ?? ""),
+    hint: apiKey === undefined ? `${brand.name}_${keyMode}_…` : toHint(apiKey),
+    mode: keyMode,
+    email,
+    name: rest.name,
+    organization: rest.organization,
+    tier,
+    expiresAt,
+    monthlyLimit: rest.monthly_limit ?? null,
+    used: rest.used ?? 0,
+  };
+}
+
+export interface ImportOptions {
+  readonly actor: Actor;
+  readonly now: Date;
+  /**
+   * The part of the statement that writes the month's use, from a relation `line` with `license_id` and
+   * `used`: the table is not this room's.
+   */
+  readonly usagePart: (sql: Sql) => Fragment;
+  /** Told after each chunk how many lines are in. */
+  readonly onProgress?: (done: number) => void;
+}
+
+/** Rows a statement: large enough to be fast, small enough that progress can be seen. */
+const CHUNK_SIZE = 5_000;
+
+/**
+ * Imports keys in one transaction: a license and a key for each, under the account of its e-mail. Refuses
+ * all of them where one is known already or stands twice.
+ */
+export async function importKeys(
+  session: Session,
+  keys: readonly ImportedKey[],
+  options: ImportOptions,
+): Promise<{ readonly imported: number } | Refusal> {
+  try {
+    await session.transaction(async (sql) => {
+      for (let from = 0; from < keys.length; from += CHUNK_SIZE) {
+        const chunk = keys.slice(from, from + CHUNK_SIZE);
+        await insertChunk(sql, chunk, options);
+        options.onProgress?.(from + chunk.length);
+      }
+    });
+  } catch (error) {
+    if (constraintOf(error) === "key_hash_unique") {
+      return refuse(
+        "INVALID_REQUEST",
+        "Cannot import keys: one of them is known already, or stands twice in the file",
+      );
+    }
+    throw error;
+  }
+  return { imported: keys.length };
+}
+
+async function insertChunk(
+  sql: Sql,
+  chunk: readonly ImportedKey[],
+  { actor, now, usagePart }: ImportOptions,
+): Promise<void> {
+  const rows = JSON.stringify(
+    chunk.map((key) => ({
+      account_id: newUuid(),
+      license_id: newUuid(),
+      key_id: newUuid(),
+      hash: `\\x${key.hash}`,
+      hint: key.hint,
+      mode: key.mode,
+      email: key.email,
+      name: key.name ?? key.email,
+      organization: key.organization ?? "",
+      tier: key.tier,
+      expires_at: toTimestamp(key.expiresAt),
+      monthly_limit: key.monthlyLimit,
+      used: key.used,
+    })),
+  );
+  await sql`
+    with line as (
+      select * from jsonb_to_recordset(${rows}::text::jsonb) as line (
+        account_id uuid, license_id uuid, key_id uuid, hash bytea, hint text, mode text, email text, name text,
+        organization text, tier text, expires_at timestamptz, monthly_limit bigint, used bigint)
+    ),
+    ${importedLicenseParts(sql, now)},
+    key as (
+      insert into keys (id, license_id, hash, hint, mode, created_at)
+      select key_id, license_id, hash, hint, mode, ${now}::timestamptz from line
+      returning id
+    ),
+    used as (${usagePart(sql)}),
+    made as (
+      select license.account_id, license.id as license_id, line.key_id, null::jsonb as before,
+             jsonb_build_object('email', line.email, 'tier', line.tier, 'mode', line.mode,
+               'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at) as after
+        from line join license on license.id = line.license_id
+    )
+    ${auditPart(sql, { action: "key.import", actor, at: now, from: sql`made` })}`;
+}

@@ -1,0 +1,69 @@
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Brand } from "../brand.ts";
+import type { Database } from "../database/mod.ts";
+import { newUuid, toId } from "../ids.ts";
+import { type LicenseRequest, licenseParts } from "../licensing/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { generateApiKey, type KeyMode } from "./api_key.ts";
+
+export interface IssueRequest extends LicenseRequest {
+  readonly mode: KeyMode;
+}
+
+export interface IssuedKey {
+  /** `key_…`. */
+  readonly id: string;
+  /** The key itself: nobody can show it again. */
+  readonly apiKey: string;
+  /** `usr_…`. */
+  readonly userId: string;
+  readonly licenseUuid: string;
+}
+
+/**
+ * Issues a key: makes a license with that tier, limit and expiry and its first key, under the account that
+ * has the e-mail or a new one. Refuses an expiry that has passed, and a name or organization that differs
+ * from the known account's.
+ */
+export async function issueKey(
+  database: Database,
+  request: IssueRequest,
+  { brand, actor }: { readonly brand: Brand; readonly actor: Actor },
+): Promise<IssuedKey | Refusal> {
+  if (request.expiresAt <= request.now) {
+    return refuse("INVALID_REQUEST", "Cannot issue key: the expiry lies in the past");
+  }
+  const { apiKey, hash, hint } = generateApiKey(brand, request.mode);
+  const [row] = await database.query<{ uuid: string; accountUuid: string; licenseUuid: string }>(
+    (sql) => sql`
+      with ${licenseParts(sql, request)},
+      key as (
+        insert into keys (id, license_id, hash, hint, mode, created_at)
+        select ${newUuid()}::uuid, license.id, ${`\\x${hash}`}::text::bytea, ${hint}, ${request.mode},
+               ${request.now}::timestamptz
+          from license
+        returning id
+      ),
+      made as (
+        select account.id as account_id, license.id as license_id, key.id as key_id, null::jsonb as before,
+               jsonb_build_object('email', account.email, 'tier', license.tier, 'mode', ${request.mode}::text,
+                 'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at) as after
+          from account, license, key
+      ),
+      logged as (${auditPart(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
+      select key_id as uuid, account_id as "accountUuid", license_id as "licenseUuid" from made`,
+  );
+  if (row === undefined) {
+    return refuse(
+      "INVALID_REQUEST",
+      `Cannot issue key: the account ${request.email} has another name or organization; leave them out, or ` +
+        `change the account first with \`claviger accounts update ${request.email}\``,
+    );
+  }
+  return {
+    id: toId("key", row.uuid),
+    apiKey,
+    userId: toId("usr", row.accountUuid),
+    licenseUuid: row.licenseUuid,
+  };
+}

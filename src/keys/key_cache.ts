@@ -1,0 +1,127 @@
+/**
+ * Keys at hand, by their hash.
+ *
+ * Everything that can change an answer hangs on a license, so a license is what is forgotten, and what a
+ * new count is noted for. The hard part is a look-up that began before a change and ends after it: while
+ * it runs it keeps a list of what changed meanwhile, and what it found of those is not kept.
+ */
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../clock.ts";
+import { type KeyRecord, noteUsage, type UsageCount } from "./key_record.ts";
+
+export interface KeyCacheOptions {
+  readonly clock: Clock;
+  /** Keys kept at most; 50,000 by default, some 40 MB. */
+  readonly maxKeys?: number;
+}
+
+/** A look-up under way; made by {@linkcode KeyCache.beginLookUp}. */
+export interface LookUp {
+  /** Keeps what the look-up found, by hash, and that the rest of `hashes` is unknown. */
+  fill(hashes: readonly string[], found: ReadonlyMap<string, KeyRecord>): void;
+  /** Must be called when it failed or filled. */
+  end(): void;
+}
+
+export interface KeyCache {
+  /** The key's record, null where it is known that there is none, undefined where it must be looked up. */
+  get(hash: string): KeyRecord | null | undefined;
+  beginLookUp(): LookUp;
+  /** Forgets all keys of a license, and whatever a look-up under way will find of it. */
+  forgetLicense(licenseUuid: string): void;
+  forgetAll(): void;
+  /** Takes in a license's newer count. */
+  noteUsage(licenseUuid: string, count: UsageCount): void;
+  stats(): {
+    readonly keys: number;
+    readonly unknownKeys: number;
+    readonly hits: number;
+    readonly misses: number;
+  };
+}
+
+/** A backstop only: changes arrive by the pulse long before. */
+const MAX_AGE_MS = 600_000;
+/** Unknown keys are remembered so briefly that a key works within a second of being issued. */
+const UNKNOWN_AGE_MS = 900;
+const MAX_UNKNOWN = 10_000;
+
+interface OpenLookUp {
+  everything: boolean;
+  readonly changed: Set<string>;
+  readonly counts: Map<string, UsageCount>;
+}
+
+export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): KeyCache {
+  const perf = { now: () => clock.monotonicMs() };
+  const byLicense = new Map<string, Map<string, KeyRecord>>();
+  const open = new Set<OpenLookUp>();
+  let hits = 0;
+  let misses = 0;
+
+  const known = new LRUCache<string, KeyRecord>({
+    max: maxKeys,
+    ttl: MAX_AGE_MS,
+    perf,
+    disposeAfter(record, hash) {
+      const keys = byLicense.get(record.licenseUuid);
+      if (keys?.get(hash) === record && keys.delete(hash) && keys.size === 0)
+        byLicense.delete(record.licenseUuid);
+    },
+  });
+  const unknown = new LRUCache<string, true>({ max: MAX_UNKNOWN, ttl: UNKNOWN_AGE_MS, perf });
+
+  function keep(hash: string, record: KeyRecord) {
+    known.set(hash, record);
+    const keys = byLicense.get(record.licenseUuid);
+    if (keys === undefined) byLicense.set(record.licenseUuid, new Map([[hash, record]]));
+    else keys.set(hash, record);
+  }
+
+  return {
+    get(hash) {
+      const record = known.get(hash);
+      if (record !== undefined) {
+        hits++;
+        return record;
+      }
+      misses++;
+      return unknown.has(hash) ? null : undefined;
+    },
+    beginLookUp() {
+      const lookUp: OpenLookUp = { everything: false, changed: new Set(), counts: new Map() };
+      open.add(lookUp);
+      return {
+        fill(hashes, found) {
+          for (const hash of hashes) {
+            const record = found.get(hash);
+            if (record === undefined) {
+              if (!lookUp.everything) unknown.set(hash, true);
+              continue;
+            }
+            const count = lookUp.counts.get(record.licenseUuid);
+            if (count !== undefined) noteUsage(record, count);
+            if (!lookUp.everything && !lookUp.changed.has(record.licenseUuid)) keep(hash, record);
+          }
+        },
+        end: () => void open.delete(lookUp),
+      };
+    },
+    forgetLicense(licenseUuid) {
+      for (const lookUp of open) lookUp.changed.add(licenseUuid);
+      for (const hash of [...(byLicense.get(licenseUuid)?.keys() ?? [])]) known.delete(hash);
+    },
+    forgetAll() {
+      for (const lookUp of open) lookUp.everything = true;
+      known.clear();
+      unknown.clear();
+      byLicense.clear();
+    },
+    noteUsage(licenseUuid, count) {
+      for (const lookUp of open) lookUp.counts.set(licenseUuid, count);
+      const keys = byLicense.get(licenseUuid);
+      if (keys !== undefined) for (const record of keys.values()) noteUsage(record, count);
+    },
+    stats: () => ({ keys: known.size, unknownKeys: unknown.size, hits, misses }),
+  };
+}

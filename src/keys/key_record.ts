@@ -1,0 +1,46 @@
+/** A key with all that an answer needs to know of it, its license and its account. */
+import type { Tier } from "../licensing/mod.ts";
+import type { KeyMode } from "./api_key.ts";
+
+export type KeyState = "active" | "suspended" | "revoked";
+
+export interface KeyRecord {
+  /** `key_…`, for people and logs. */
+  readonly id: string;
+  readonly uuid: string;
+  readonly licenseUuid: string;
+  readonly accountUuid: string;
+  /** `usr_…`. */
+  readonly userId: string;
+  readonly email: string;
+  readonly name: string;
+  readonly organization: string;
+  readonly mode: KeyMode;
+  readonly state: KeyState;
+  readonly tier: Tier;
+  /** Inferences a month in force; null is unlimited. */
+  readonly monthlyLimit: number | null;
+  /** When it stops working: the license's expiry, or the key's own where that is earlier. */
+  readonly expiresAtMs: number;
+  /** The newest count known here; see {@linkcode usedIn}. */
+  usage: UsageCount;
+}
+
+/** How much of a month is used. */
+export interface UsageCount {
+  readonly monthIndex: number;
+  readonly used: number;
+}
+
+/** The units used in a month: nothing is known of a later month than the count's, so nothing is used. */
+export function usedIn(record: KeyRecord, monthIndex: number): number {
+  return record.usage.monthIndex === monthIndex ? record.usage.used : 0;
+}
+
+/** Takes in a count unless a newer one is known: within a month counts only grow. */
+export function noteUsage(record: KeyRecord, count: UsageCount): void {
+  const known = record.usage;
+  const isNewer =
+    count.monthIndex > known.monthIndex || (count.monthIndex === known.monthIndex && count.used > known.used);
+  if (isNewer) record.usage = count;
+}

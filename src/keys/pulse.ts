@@ -1,0 +1,145 @@
+/**
+ * The pulse: one statement four times a second that asks what was committed since the last one.
+ *
+ * It is what makes a change hold everywhere within a second without anything that could be lost: cached
+ * keys are trusted only while the newest pulse that succeeded began less than a second ago, so whoever
+ * answers from the cache knows of everything that is older. Changes carry the transaction that made them;
+ * all that had not ended at the last look has an id of at least that look's `pg_snapshot_xmin`, so nothing
+ * is missed and no clock is involved.
+ */
+import type { Clock } from "../clock.ts";
+import type { Database } from "../database/mod.ts";
+import type { Log } from "../log.ts";
+import type { KeyCache } from "./key_cache.ts";
+
+export interface PulseOptions {
+  readonly database: Database;
+  readonly cache: KeyCache;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** This process, as `usage_changes.writer` names it: it knows its own counts already. */
+  readonly processUuid: string;
+}
+
+export interface Pulse {
+  /** Resolves when the first pulse succeeded; throws what it met otherwise. */
+  start(): Promise<void>;
+  stop(): void;
+  /** True while what is cached may be trusted, and the database counts as connected. */
+  isFresh(): boolean;
+  /** Feels the pulse now instead of at the next quarter of a second. */
+  beat(): Promise<void>;
+  stats(): { readonly beats: number; readonly failures: number };
+}
+
+const INTERVAL_MS = 250;
+const TRUST_MS = 1_000;
+const DEADLINE_MS = 900;
+/** More changes than this at once (an import, say), and the whole cache goes instead. */
+const MAX_CHANGES = 2_000;
+
+interface Row {
+  readonly horizon: string;
+  readonly licenses: readonly string[];
+  readonly counts: readonly (readonly [licenseUuid: string, monthIndex: number, used: number])[];
+}
+
+export function createPulse({ database, cache, clock, log, processUuid }: PulseOptions): Pulse {
+  let horizon: string | undefined;
+  let freshSinceMs = Number.NEGATIVE_INFINITY;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let running: Promise<void> | undefined;
+  let stopped = false;
+  let beats = 0;
+  let failures = 0;
+  let connected = true;
+
+  const isFresh = () => clock.monotonicMs() - freshSinceMs < TRUST_MS;
+
+  async function feel(): Promise<void> {
+    const beganMs = clock.monotonicMs();
+    const since = horizon;
+    const [row] = await database.query<Row>(
+      (sql) => sql`
+        with now as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon,
+                            pg_snapshot_xmax(pg_current_snapshot()) as ahead),
+        changed as (
+          (select license_id from keys, now
+            where changed_xid >= ${since ?? null}::xid8 and changed_xid < ahead limit ${MAX_CHANGES + 1})
+          union
+          (select id from licenses, now
+            where changed_xid >= ${since ?? null}::xid8 and changed_xid < ahead limit ${MAX_CHANGES + 1})
+          union
+          (select l.id from accounts a join licenses l on l.account_id = a.id, now
+            where a.changed_xid >= ${since ?? null}::xid8 and a.changed_xid < ahead limit ${MAX_CHANGES + 1})
+        ),
+        counted as (
+          select license_id, extract(year from month) * 12 + extract(month from month) - 1 as month_index,
+                 max(count.used) as used
+            from usage_changes c, now, unnest(c.license_ids, c.used) as count (license_id, used)
+           where changed_xid >= ${since ?? null}::xid8 and changed_xid < ahead
+             and writer <> ${processUuid}::uuid
+           group by 1, 2
+        )
+        select horizon::text,
+               (select coalesce(json_agg(license_id), '[]') from changed) as licenses,
+               (select coalesce(json_agg(json_build_array(license_id, month_index, used)), '[]')
+                  from counted) as counts
+          from now`,
+      { deadlineMs: DEADLINE_MS },
+    );
+    if (row === undefined) return;
+    const wentBack = since !== undefined && BigInt(row.horizon) < BigInt(since);
+    if (wentBack || !isFresh() || row.licenses.length > MAX_CHANGES) cache.forgetAll();
+    else for (const license of row.licenses) cache.forgetLicense(license);
+    for (const [license, monthIndex, used] of row.counts) cache.noteUsage(license, { monthIndex, used });
+    horizon = row.horizon;
+    freshSinceMs = beganMs;
+    beats++;
+    if (!connected) log.info("The database answers again");
+    connected = true;
+  }
+
+  /** One pulse at a time: who asks while one runs gets the one after it. */
+  async function beat(): Promise<void> {
+    while (running !== undefined) await running.catch(() => {});
+    running = feel();
+    try {
+      await running;
+    } finally {
+      running = undefined;
+    }
+  }
+
+  function schedule() {
+    if (stopped) return;
+    timer = setTimeout(async () => {
+      try {
+        await beat();
+      } catch (error) {
+        failures++;
+        if (connected && !stopped) {
+          log.error("The database does not answer: requests are refused until it does", {
+            reason: error instanceof Error ? error.message : String(error),
+          });
+          connected = false;
+        }
+      }
+      schedule();
+    }, INTERVAL_MS);
+  }
+
+  return {
+    async start() {
+      await beat();
+      schedule();
+    },
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
+    isFresh,
+    beat,
+    stats: () => ({ beats, failures }),
+  };
+}

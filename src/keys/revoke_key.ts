@@ -1,0 +1,44 @@
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+
+export interface RevokedKey {
+  /** `key_…`. */
+  readonly id: string;
+  /** Whose cached keys must be forgotten before the answer is given. */
+  readonly licenseUuid: string;
+}
+
+/**
+ * Revokes a key for good; refuses with `KEY_NOT_FOUND` one that is unknown or revoked already. Suspended
+ * and expired keys can be revoked.
+ */
+export async function revokeKey(
+  database: Database,
+  by: { readonly hash: string } | { readonly uuid: string },
+  { actor, now }: { readonly actor: Actor; readonly now: Date },
+): Promise<RevokedKey | Refusal> {
+  const hash = "hash" in by ? `\\x${by.hash}` : null;
+  const uuid = "uuid" in by ? by.uuid : null;
+  const [row] = await database.query<{ uuid: string; licenseUuid: string }>(
+    (sql) => sql`
+      with old as (
+        select k.id, k.license_id, k.state, l.account_id
+          from keys k join licenses l on l.id = k.license_id
+         where (k.hash = ${hash}::text::bytea or k.id = ${uuid}::uuid) and k.state <> 'revoked'
+           for update of k
+      ),
+      changed as (
+        update keys k set state = 'revoked', revoked_at = ${now}::timestamptz
+          from old where k.id = old.id
+        returning old.account_id, k.license_id, k.id as key_id,
+                  jsonb_build_object('state', old.state) as before,
+                  jsonb_build_object('state', k.state) as after
+      ),
+      logged as (${auditPart(sql, { action: "key.revoke", actor, at: now, from: sql`changed` })})
+      select key_id as uuid, license_id as "licenseUuid" from changed`,
+  );
+  if (row === undefined) return refuse("KEY_NOT_FOUND", "API key not found or already revoked");
+  return { id: toId("key", row.uuid), licenseUuid: row.licenseUuid };
+}

@@ -1,0 +1,94 @@
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+
+export interface Account {
+  /** `usr_…`. */
+  readonly id: string;
+  readonly uuid: string;
+  readonly email: string;
+  readonly name: string;
+  readonly organization: string;
+  readonly createdAt: Date;
+  readonly keys: number;
+}
+
+/** An address as SMTP takes it, ASCII only, at most 254 characters (RFC 5321, 4.5.3.1). */
+const EMAIL =
+  /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/;
+
+/** Reads an e-mail into the form that accounts are known by, lower case; undefined when it is none. */
+export function parseEmail(text: string): string | undefined {
+  const email = text.toLowerCase();
+  return email.length <= 254 && EMAIL.test(email) ? email : undefined;
+}
+
+/** Lists accounts by e-mail, with the number of keys each has. */
+export async function listAccounts(database: Database): Promise<Account[]> {
+  return await select(database, null);
+}
+
+/** Finds an account by its UUID or its e-mail. */
+export async function findAccount(
+  database: Database,
+  by: { readonly uuid: string } | { readonly email: string },
+): Promise<Account | undefined> {
+  const [account] = await select(database, by);
+  return account;
+}
+
+async function select(
+  database: Database,
+  by: { readonly uuid: string } | { readonly email: string } | null,
+): Promise<Account[]> {
+  const uuid = by !== null && "uuid" in by ? by.uuid : null;
+  const email = by !== null && "email" in by ? by.email : null;
+  const rows = await database.query<Omit<Account, "id">>(
+    (sql) => sql`
+      select a.id as uuid, a.email, a.name, a.organization, a.created_at as "createdAt",
+             (select count(*) from licenses l join keys k on k.license_id = l.id where l.account_id = a.id) as keys
+        from accounts a
+       where (${uuid}::uuid is null or a.id = ${uuid}::uuid)
+         and (${email}::text is null or a.email = ${email}::text)
+       order by a.email collate "C"`,
+  );
+  return rows.map((row) => ({ id: toId("usr", row.uuid), ...row }));
+}
+
+/** Changes an account's name or organization; refuses an account that does not exist. */
+export async function updateAccount(
+  database: Database,
+  change: {
+    readonly uuid: string;
+    readonly name?: string | undefined;
+    readonly organization?: string | undefined;
+    readonly actor: Actor;
+    readonly now: Date;
+  },
+): Promise<{ readonly name: string; readonly organization: string } | Refusal> {
+  const [changed] = await database.query<{ name: string; organization: string }>(
+    (sql) => sql`
+      with old as (
+        select id, name, organization from accounts where id = ${change.uuid}::uuid for update
+      ),
+      changed as (
+        update accounts a
+           set name = coalesce(${change.name ?? null}::text, a.name),
+               organization = coalesce(${change.organization ?? null}::text, a.organization)
+          from old
+         where a.id = old.id
+        returning a.id as account_id, null::uuid as license_id, null::uuid as key_id, a.name, a.organization,
+                  jsonb_build_object('name', old.name, 'organization', old.organization) as before,
+                  jsonb_build_object('name', a.name, 'organization', a.organization) as after
+      ),
+      logged as (${auditPart(sql, {
+        action: "account.update",
+        actor: change.actor,
+        at: change.now,
+        from: sql`changed`,
+      })})
+      select name, organization from changed`,
+  );
+  return changed ?? refuse("NOT_FOUND", "Cannot update account: no account has that id or e-mail");
+}

@@ -1,0 +1,19 @@
+/**
+ * Who holds which license: accounts, licenses, and what each tier includes. Owns the tables `accounts` and
+ * `licenses`.
+ */
+export {
+  type Account,
+  findAccount,
+  listAccounts,
+  parseEmail,
+  updateAccount,
+} from "./accounts.ts";
+export {
+  effectiveLimit,
+  importedLicenseParts,
+  type LicenseRequest,
+  licenseParts,
+  NEVER_EXPIRES,
+} from "./licenses.ts";
+export { featuresOf, includesTier, isTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";

@@ -1,0 +1,47 @@
+/**
+ * The tier table: what each license includes. Source: the contract's tables of tiers and features, and the
+ * decision that settles the feature identifiers.
+ */
+
+/** From the lowest to the highest: each includes the models of those before it. */
+export const TIERS = ["free", "research", "commercial", "enterprise"] as const;
+export type Tier = (typeof TIERS)[number];
+
+/** Inferences a month; null is unlimited. */
+const MONTHLY_LIMITS: Readonly<Record<Tier, number | null>> = {
+  free: 10_000,
+  research: 50_000,
+  commercial: 500_000,
+  enterprise: null,
+};
+
+/** Feature identifiers in the order in which they are listed, with the lowest tier that has them. */
+const FEATURES: readonly (readonly [feature: string, from: Tier])[] = [
+  ["batch_inference", "free"],
+  ["streaming", "research"],
+  ["training", "research"],
+  ["calibration", "research"],
+  ["model_export", "research"],
+  ["custom_models", "commercial"],
+  ["priority_support", "commercial"],
+  ["on_premise", "enterprise"],
+];
+
+export function isTier(text: string): text is Tier {
+  return (TIERS as readonly string[]).includes(text);
+}
+
+/** True when a license of tier `held` may use what asks for tier `required`. */
+export function includesTier(held: Tier, required: Tier): boolean {
+  return TIERS.indexOf(held) >= TIERS.indexOf(required);
+}
+
+/** The tier's inferences a month; null is unlimited. */
+export function monthlyLimitOf(tier: Tier): number | null {
+  return MONTHLY_LIMITS[tier];
+}
+
+/** The tier's feature identifiers, in the contract's order. */
+export function featuresOf(tier: Tier): string[] {
+  return FEATURES.filter(([, from]) => includesTier(tier, from)).map(([feature]) => feature);
+}

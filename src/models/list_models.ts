@@ -1,0 +1,75 @@
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
+import type { ModelSummary } from "./model.ts";
+
+/** The wire's model record. Source: the contract, "Model record". */
+export interface ModelRecord {
+  readonly name: string;
+  readonly version: string;
+  readonly type: string;
+  readonly paradigm: string;
+  readonly n_features: number;
+  readonly n_classes: number;
+  readonly size_mb: number;
+  readonly download_url: string;
+  /** `sha256:` and 64 lowercase hexadecimal digits. */
+  readonly checksum: string;
+  readonly requires_license: Tier;
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+export interface ModelQuery {
+  readonly tier: Tier;
+  readonly accountUuid: string;
+  readonly paradigm?: string | undefined;
+  readonly type?: string | undefined;
+}
+
+/**
+ * Lists what a key of that tier and account may load: the public models and the account's own, in byte
+ * order of their names. A filter that matches nothing gives an empty list.
+ */
+export async function listModelsFor(database: Database, query: ModelQuery): Promise<ModelRecord[]> {
+  const tiers = TIERS.filter((tier) => includesTier(query.tier, tier)).join(",");
+  const rows = await selectListed(
+    database,
+    (sql) => sql`
+      v.requires_license = any(string_to_array(${tiers}, ','))
+      and (m.owner_account_id is null or m.owner_account_id = ${query.accountUuid}::uuid)
+      and (${query.paradigm ?? null}::text is null or v.paradigm = ${query.paradigm ?? null}::text)
+      and (${query.type ?? null}::text is null or v.type = ${query.type ?? null}::text)`,
+  );
+  return rows.map((row) => ({
+    name: row.name,
+    version: row.version,
+    type: row.type,
+    paradigm: row.paradigm,
+    n_features: row.nFeatures,
+    n_classes: row.nClasses,
+    size_mb: row.sizeMb,
+    download_url: row.downloadUrl,
+    checksum: `sha256:${row.checksum}`,
+    requires_license: row.requiresLicense,
+    metadata: row.metadata,
+  }));
+}
+
+/** Lists every model that is listed for anybody. */
+export async function listAllModels(database: Database): Promise<ModelSummary[]> {
+  const rows = await selectListed(database, (sql) => sql`true`);
+  return rows.map((row) => ({ ...row, owner: row.owner === null ? null : toId("usr", row.owner) }));
+}
+
+async function selectListed(database: Database, condition: (sql: Sql) => Fragment): Promise<ModelSummary[]> {
+  return await database.query<ModelSummary>(
+    (sql) => sql`
+      select m.name, v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
+             v.size_mb as "sizeMb", v.download_url as "downloadUrl", v.checksum,
+             v.requires_license as "requiresLicense", v.metadata, m.owner_account_id as owner
+        from models m
+        join model_versions v on v.model_id = m.id and v.version = m.listed_version
+       where ${condition(sql)}
+       order by m.name collate "C"`,
+  );
+}

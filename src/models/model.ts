@@ -1,0 +1,111 @@
+/** A model's record and the rules of its fields. */
+import * as v from "valibot";
+import type { Brand } from "../brand.ts";
+import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+
+/** A version of a model as it is registered. */
+export interface NewModel {
+  readonly name: string;
+  readonly version: string;
+  readonly type: string;
+  readonly paradigm: string;
+  readonly nFeatures: number;
+  readonly nClasses: number;
+  /** Megabytes, as the client shows them. */
+  readonly sizeMb: number;
+  readonly downloadUrl: string;
+  /** SHA-256, 64 lowercase hexadecimal digits. */
+  readonly checksum: string;
+  /** The lowest tier that sees it. */
+  readonly requiresLicense: Tier;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  /** UUID of the account whose keys alone see it. */
+  readonly ownerUuid?: string | undefined;
+}
+
+export interface ModelSummary extends Omit<NewModel, "ownerUuid"> {
+  /** `usr_…`; null for a model for everybody. */
+  readonly owner: string | null;
+}
+
+const slug = (what: string, max: number) =>
+  v.pipe(
+    v.string(),
+    v.regex(
+      /^[A-Za-z0-9][A-Za-z0-9._+-]*$/,
+      `${what} must be letters, digits, dots, dashes, plus or underscores`,
+    ),
+    v.maxLength(max, `${what} must have at most ${max} characters`),
+  );
+
+const wholeNumber = (what: string, least: number) =>
+  v.pipe(
+    v.number(`${what} must be a whole number`),
+    v.safeInteger(`${what} must be a whole number`),
+    v.minValue(least, `${what} must be at least ${least}`),
+  );
+
+/** Metadata of a model is shown to every client in every list: 16 KiB are plenty. */
+const METADATA_LIMIT_BYTES = 16 * 1024;
+
+function schemaFor(brand: Brand) {
+  return v.object({
+    name: slug("name", 200),
+    version: slug("version", 100),
+    type: v.picklist(
+      brand.modelTypes,
+      `type must be one of ${brand.modelTypes.join(", ")}; the state-space kind lives in the client alone`,
+    ),
+    paradigm: v.pipe(
+      v.string(),
+      v.regex(
+        /^[a-z0-9][a-z0-9_]{0,99}$/,
+        "paradigm must be lowercase letters, digits and underscores, such as p300",
+      ),
+    ),
+    nFeatures: wholeNumber("n-features", 1),
+    nClasses: wholeNumber("n-classes", 2),
+    sizeMb: v.pipe(
+      v.number("size-mb must be a number"),
+      v.finite("size-mb must be a number"),
+      v.minValue(0, "size-mb must not be negative"),
+    ),
+    downloadUrl: v.pipe(
+      v.string(),
+      v.maxLength(2_000, "url must have at most 2000 characters"),
+      v.check(
+        (text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ""),
+        "url must be an http or https address",
+      ),
+    ),
+    checksum: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/, "sha256 must be 64 lowercase hexadecimal digits")),
+    requiresLicense: v.picklist(TIERS, `requires-license must be one of ${TIERS.join(", ")}`),
+    metadata: v.pipe(
+      v.record(v.string(), v.unknown(), "metadata must be a JSON object"),
+      v.check(
+        (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
+        "metadata must have at most 16 KiB",
+      ),
+      v.check((value) => !JSON.stringify(value).includes("\\u0000"), "metadata must not hold NUL"),
+    ),
+    ownerUuid: v.optional(v.string()),
+  });
+}
+
+/** Checks a model against the rules of its fields; refuses with the first that is broken. */
+export function parseNewModel(fields: unknown, brand: Brand): NewModel | Refusal {
+  const parsed = v.safeParse(schemaFor(brand), fields);
+  if (!parsed.success) {
+    const [issue] = parsed.issues;
+    return refuse("INVALID_REQUEST", `Cannot add model: ${issue.message}`);
+  }
+  const model = parsed.output;
+  if (model.ownerUuid !== undefined && !includesTier(model.requiresLicense, "commercial")) {
+    return refuse(
+      "INVALID_REQUEST",
+      "Cannot add model: a custom model requires commercial or enterprise; give --requires-license commercial",
+    );
+  }
+  return model;
+}

@@ -1,0 +1,23 @@
+/** A usage event as it is stored: checked, with its identifier and the key and license it is charged to. */
+
+export const EVENT_TYPES = ["inference", "model_load", "error"] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export const INFERENCE_TYPES = ["batch", "streaming"] as const;
+export type InferenceType = (typeof INFERENCE_TYPES)[number];
+
+export interface UsageEvent {
+  readonly uuid: string;
+  readonly receivedAtMs: number;
+  readonly keyUuid: string;
+  readonly licenseUuid: string;
+  readonly type: EventType;
+  readonly modelName: string | null;
+  readonly inferenceType: InferenceType | null;
+  /** Finite and not negative. */
+  readonly durationMs: number | null;
+  readonly success: boolean;
+  readonly errorMessage: string | null;
+  /** A JSON object as text, at most 16 KiB. */
+  readonly metadata: string | null;
+}

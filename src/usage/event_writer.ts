@@ -1,0 +1,205 @@
+/**
+ * The group commit: events that arrive together are committed together.
+ *
+ * A lone event waits for nothing. While one commit runs the next batch gathers, so batches grow with the
+ * load; two commits in flight were best. The queue is bounded in events and bytes, and by age: an event
+ * that has waited too long to be answered in time is turned away before it is sent, so its fate is known.
+ */
+import type { Clock } from "../clock.ts";
+import { type Database, DatabaseUnavailable, isDataError } from "../database/mod.ts";
+import type { Log } from "../log.ts";
+import { commitEvents, type Grant } from "./commit_events.ts";
+import type { UsageEvent } from "./event.ts";
+
+export type EventOutcome =
+  /** Committed; `used` is the month's use with it, null where it used no quota. */
+  | { readonly kind: "committed"; readonly used: number | null }
+  /** Neither stored nor counted: the month's allowance was used up. */
+  | { readonly kind: "quota_exceeded"; readonly used: number }
+  /** Neither stored nor counted: the database cannot hold this value. */
+  | { readonly kind: "not_storable" };
+
+export interface EventWriterOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly processUuid: string;
+  /** Told the month's new use of each license that a commit charged, before the events are answered. */
+  readonly onCharged: (grant: Grant, receivedAtMs: number) => void;
+  /** Told of licenses whose commit may or may not have taken effect. */
+  readonly onUnknown: (licenseUuid: string) => void;
+}
+
+export interface EventWriter {
+  /**
+   * Resolves when the event's fate is certain; throws `DatabaseUnavailable` when it is not, or when the
+   * queue is full.
+   */
+  write(event: UsageEvent): Promise<EventOutcome>;
+  /** Commits what is queued, up to the deadline; what arrives later is turned away. */
+  stop(deadlineMs: number): Promise<void>;
+  stats(): {
+    readonly queued: number;
+    readonly commits: number;
+    readonly committed: number;
+    readonly turnedAway: number;
+  };
+}
+
+const MAX_QUEUED = 20_000;
+const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
+const MAX_BATCH = 1_000;
+const COMMITS_IN_FLIGHT = 2;
+/** From its arrival an event is answered within this, waiting and commit together. */
+const BUDGET_MS = 2_000;
+/** The least that a commit is given: an event with less time left is turned away. */
+const LEAST_COMMIT_MS = 700;
+const DAY_MS = 86_400_000;
+
+interface Item {
+  readonly event: UsageEvent;
+  readonly bytes: number;
+  readonly queuedMs: number;
+  readonly resolve: (outcome: EventOutcome) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+export function createEventWriter(options: EventWriterOptions): EventWriter {
+  const { clock } = options;
+  let queue: Item[] = [];
+  let queuedBytes = 0;
+  let inFlight = 0;
+  let commits = 0;
+  let committed = 0;
+  let turnedAway = 0;
+  let scheduled = false;
+  let stopping = false;
+
+  function turnAway(item: Item, why: string) {
+    turnedAway++;
+    item.reject(new DatabaseUnavailable(why));
+  }
+
+  /** Takes the oldest events of one day, as many as one statement should carry. */
+  function takeBatch(): Item[] {
+    const day = Math.floor((queue[0]?.event.receivedAtMs ?? 0) / DAY_MS);
+    let size = 0;
+    while (size < queue.length && size < MAX_BATCH) {
+      if (Math.floor((queue[size]?.event.receivedAtMs ?? 0) / DAY_MS) !== day) break;
+      size++;
+    }
+    const batch = queue.slice(0, size);
+    queue = queue.slice(size);
+    for (const item of batch) queuedBytes -= item.bytes;
+    return batch;
+  }
+
+  async function commit(batch: readonly Item[]): Promise<void> {
+    const nowMs = clock.monotonicMs();
+    const inTime: Item[] = [];
+    let deadlineMs = BUDGET_MS;
+    for (const item of batch) {
+      const leftMs = BUDGET_MS - (nowMs - item.queuedMs);
+      if (leftMs < LEAST_COMMIT_MS) turnAway(item, "waited too long to be committed");
+      else {
+        inTime.push(item);
+        deadlineMs = Math.min(deadlineMs, leftMs);
+      }
+    }
+    if (inTime.length === 0) return;
+    try {
+      const events = inTime.map((item) => item.event);
+      const grants = await commitEvents(options.database, events, { ...options, deadlineMs });
+      commits++;
+      settle(inTime, grants);
+    } catch (error) {
+      await settleFailure(inTime, error);
+    }
+  }
+
+  function settle(batch: readonly Item[], grants: readonly Grant[]) {
+    const left = new Map<string, { granted: number; given: number; used: number }>();
+    for (const grant of grants) {
+      left.set(grant.licenseUuid, { granted: grant.granted, given: 0, used: grant.used });
+      options.onCharged(grant, batch[0]?.event.receivedAtMs ?? 0);
+    }
+    for (const { event, resolve } of batch) {
+      const share = left.get(event.licenseUuid);
+      if (event.type !== "inference") {
+        committed++;
+        resolve({ kind: "committed", used: null });
+      } else if (share !== undefined && share.given < share.granted) {
+        committed++;
+        share.given++;
+        resolve({ kind: "committed", used: share.used - share.granted + share.given });
+      } else {
+        resolve({ kind: "quota_exceeded", used: share?.used ?? 0 });
+      }
+    }
+  }
+
+  /** One row that the database refuses must not fail its neighbours: the batch is halved until it is alone. */
+  async function settleFailure(batch: readonly Item[], error: unknown): Promise<void> {
+    const [only] = batch;
+    if (isDataError(error) && only !== undefined) {
+      if (batch.length === 1) {
+        options.log.warn("An event was refused by the database", {
+          event: only.event.uuid,
+          reason: String(error),
+        });
+        only.resolve({ kind: "not_storable" });
+        return;
+      }
+      const half = Math.ceil(batch.length / 2);
+      await commit(batch.slice(0, half));
+      await commit(batch.slice(half));
+      return;
+    }
+    for (const item of batch) {
+      options.onUnknown(item.event.licenseUuid);
+      item.reject(error);
+    }
+  }
+
+  async function run() {
+    inFlight++;
+    await commit(takeBatch());
+    inFlight--;
+    pump();
+  }
+
+  function pump() {
+    while (queue.length > 0 && inFlight < COMMITS_IN_FLIGHT) void run();
+  }
+
+  return {
+    write(event) {
+      const bytes = 300 + (event.metadata?.length ?? 0) + (event.errorMessage?.length ?? 0);
+      return new Promise((resolve, reject) => {
+        const item = { event, bytes, queuedMs: clock.monotonicMs(), resolve, reject };
+        if (stopping) return turnAway(item, "stopping");
+        if (queue.length >= MAX_QUEUED || queuedBytes + bytes > MAX_QUEUED_BYTES) {
+          return turnAway(item, "event queue full");
+        }
+        queue.push(item);
+        queuedBytes += bytes;
+        if (scheduled || inFlight >= COMMITS_IN_FLIGHT) return;
+        scheduled = true;
+        // The requests that this turn of the loop has read already join the same commit.
+        setImmediate(() => {
+          scheduled = false;
+          pump();
+        });
+      });
+    },
+    async stop(deadlineMs) {
+      stopping = true;
+      const until = clock.monotonicMs() + deadlineMs;
+      while ((queue.length > 0 || inFlight > 0 || scheduled) && clock.monotonicMs() < until) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      for (const item of queue.splice(0)) turnAway(item, "stopping");
+    },
+    stats: () => ({ queued: queue.length, commits, committed, turnedAway }),
+  };
+}

