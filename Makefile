@@ -24,7 +24,7 @@ EXECUTABLE_TEST := test/executable_test.ts
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check check-style check-types check-imports format build test-executable bench-start clean
+.PHONY: help run test check check-style check-types check-imports format build release test-executable node test-node bench-start clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -55,8 +55,19 @@ build: dist/claviger ## Compile the one executable, dist/claviger.
 dist/claviger: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/executable.ts --outfile dist/claviger
 
+release: $(INSTALLED) ## Build what is handed out, dist/release: an executable a platform, sums and notices.
+	$(BUN) src/build/release.ts --outdir dist/release
+
 test-executable: dist/claviger ## Test the compiled executable, built first if need be.
 	$(BUN) test ./$(EXECUTABLE_TEST) $(ARGS)
+
+node: dist/claviger.mjs ## Bundle the program for Node, dist/claviger.mjs.
+
+dist/claviger.mjs: $(INSTALLED) $(shell find src sql -type f)
+	$(BUN) src/build/node_bundle.ts --outfile dist/claviger.mjs
+
+test-node: dist/claviger.mjs ## Test the HTTP interface on Node, bundled first if need be (ARGS="test/http/x_test.ts").
+	TEST_PLATFORM=node $(BUN) test $(or $(ARGS),./test/http ./test/platform/node_test.ts)
 
 bench-start: dist/claviger ## Measure how long the executable takes from start to first answer.
 	$(BUN) test/bench/start.ts dist/claviger $(ARGS)

@@ -71,3 +71,27 @@ create trigger note_change before update of account_id, tier, monthly_limit, exp
   for each row execute function note_change();
 create trigger note_change before update of license_id, hash, mode, state, own_expires_at, replaced_by on keys
   for each row execute function note_change();
+
+-- Caches know a key by the license that it had.
+create function note_move() returns trigger language plpgsql as $$
+begin
+  update licenses set changed_xid = pg_current_xact_id() where id = old.license_id;
+  return null;
+end
+$$;
+
+create trigger note_move after update of license_id on keys for each row execute function note_move();
+
+-- Events and the audit log name keys and licenses without foreign keys, and no process would notice that a
+-- row is gone: what is over is revoked, or expires.
+create function refuse_deletion() returns trigger language plpgsql as $$
+begin
+  raise exception 'Rows of % are never deleted: revoke the key instead', tg_table_name
+    using errcode = 'restrict_violation';
+end
+$$;
+
+create trigger keys_are_kept before delete or truncate on keys
+  for each statement execute function refuse_deletion();
+create trigger licenses_are_kept before delete or truncate on licenses
+  for each statement execute function refuse_deletion();

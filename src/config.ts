@@ -12,10 +12,17 @@ import type { LimitedEndpoint } from "./endpoints.ts";
 import { parseTrustedProxies, type TrustedProxies } from "./limits/mod.ts";
 import type { LogFormat, LogRequests } from "./log.ts";
 import { type Refusal, refuse } from "./refusal.ts";
+import type { TlsFiles } from "./tls.ts";
 
 export interface Config {
   readonly host: string;
   readonly port: number;
+  /** Where clients reach the service, without a slash at its end; undefined where nobody said. */
+  readonly publicUrl: string | undefined;
+  /** The certificate and its key; undefined for plain http. */
+  readonly tls: TlsFiles | undefined;
+  /** After SIGTERM, how long the service goes on while health says that it is stopping. */
+  readonly stopGraceMs: number;
   /** The operator's own PostgreSQL; undefined for the one inside. */
   readonly databaseUrl: string | undefined;
   /** Absolute. */
@@ -26,14 +33,46 @@ export interface Config {
   readonly trustedProxies: TrustedProxies;
   readonly logFormat: LogFormat;
   readonly logRequests: LogRequests;
-  /** The root secret as text; undefined where the data folder keeps it. */
-  readonly secret: string | undefined;
+  /** A request that takes as long is always logged. */
+  readonly logSlowMs: number;
+  /** For how many months events are kept; 0 is forever. */
+  readonly eventsKeptMonths: number;
+  /** Where metrics are served; undefined for nowhere. */
+  readonly metricsListen: ListenAddress | undefined;
+  /** The root secret that was given; undefined where the data folder keeps it. */
+  readonly secret: GivenSecret | undefined;
+  /** Where repository tokens come from; undefined where the operator stores one. */
+  readonly gitHubApp: GitHubAppSettings | undefined;
 }
 
-/** A setting: its name, what is allowed, and how it is read; `read` returns undefined for a wrong value. */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A GitHub App by which repository tokens are minted. */
+export interface GitHubAppSettings {
+  readonly appId: string;
+  readonly installationId: string;
+  readonly repository: string;
+  /** Without a slash at the end. */
+  readonly apiUrl: string;
+  /** Absolute; undefined where none is named: commands do without it, a service does not. */
+  readonly privateKeyFile: string | undefined;
+}
+
+export interface GivenSecret {
+  readonly text: string;
+  /** Where it was given, for people. */
+  readonly source: string;
+}
+
+/** A setting as the README's table and a refusal describe it. */
 export interface Setting {
   readonly name: string;
+  /** Empty where there is none, or where `meaning` tells it. */
   readonly default: string;
+  /** What follows "must be". */
   readonly allowed: string;
   readonly meaning: string;
 }
@@ -43,7 +82,7 @@ export const SETTINGS: readonly Setting[] = [
   {
     name: "DATABASE_URL",
     default: "",
-    allowed: "a postgres:// address",
+    allowed: "a postgres:// address with a host, such as postgres://user:password@host:5432/claviger",
     meaning: "the operator's own PostgreSQL, 15 or newer; without it the one inside is used",
   },
   {
@@ -57,6 +96,33 @@ export const SETTINGS: readonly Setting[] = [
     default: "8080",
     allowed: "a whole number from 0 to 65535",
     meaning: "the port; 0 lets the system choose",
+  },
+  {
+    name: "CLAVIGER_PUBLIC_URL",
+    default: "",
+    allowed:
+      "the http or https address under which clients reach the service, such as https://licenses.example.org",
+    meaning: "what the addresses of hosted model files begin with; a path is a prefix that a proxy takes off",
+  },
+  {
+    name: "CLAVIGER_TLS_CERT",
+    default: "",
+    allowed: "a file with a certificate and its chain (PEM)",
+    meaning:
+      "the certificate to serve https with; a systemd credential named claviger-tls-cert does as well; reread on SIGHUP",
+  },
+  {
+    name: "CLAVIGER_TLS_KEY",
+    default: "",
+    allowed: "a file with the key of the certificate (PEM, without a passphrase)",
+    meaning: "the certificate's key; a systemd credential named claviger-tls-key does as well",
+  },
+  {
+    name: "CLAVIGER_STOP_GRACE",
+    default: "1",
+    allowed: "a number of seconds from 0 to 3",
+    meaning:
+      "after SIGTERM, how long requests are still taken while health answers 503, so that a balancer can turn away; none after Ctrl-C",
   },
   {
     name: "CLAVIGER_DATA_DIR",
@@ -99,6 +165,12 @@ export const SETTINGS: readonly Setting[] = [
     meaning: `requests a minute on ${path}; 0 is no limit`,
   })),
   {
+    name: "CLAVIGER_LIMIT_DOWNLOADS",
+    default: "60",
+    allowed: "a whole number from 0 to 10000000",
+    meaning: "model files a minute, all ranges of one counting once; 0 is no limit",
+  },
+  {
     name: "CLAVIGER_TRUSTED_PROXIES",
     default: "",
     allowed: "addresses and networks (CIDR) separated by commas",
@@ -108,9 +180,28 @@ export const SETTINGS: readonly Setting[] = [
   {
     name: "CLAVIGER_LOG_REQUESTS",
     default: "sampled",
-    allowed: "sampled, all or off",
+    allowed: "sampled, all, off, or 1/N for one in N (up to 1000000)",
     meaning:
-      "successful requests in the access log: one in 100, all, or none; refusals, changes, slow and failed ones always are",
+      "successful requests in the access log: one in 100, all, none, or one in N; refusals, changes, slow and failed ones always are",
+  },
+  {
+    name: "CLAVIGER_LOG_SLOW_MS",
+    default: "500",
+    allowed: "a whole number from 1 to 60000",
+    meaning: "from how many milliseconds on a request counts as slow",
+  },
+  {
+    name: "CLAVIGER_METRICS_LISTEN",
+    default: "",
+    allowed: "HOST:PORT, such as 127.0.0.1:9464 or [::1]:9464",
+    meaning: "where GET /metrics is answered, for Prometheus; nowhere by default",
+  },
+  {
+    name: "CLAVIGER_EVENTS_KEPT",
+    default: "0",
+    allowed: "a whole number from 0 to 1200",
+    meaning:
+      "for how many whole months before the present one usage events are kept; 0 is forever; the counts of usage always stay",
   },
   {
     name: "CLAVIGER_SECRET",
@@ -123,6 +214,36 @@ export const SETTINGS: readonly Setting[] = [
     default: "",
     allowed: "a file that holds such a secret",
     meaning: "where the root secret is read from; a systemd credential named claviger-secret does as well",
+  },
+  {
+    name: "CLAVIGER_GITHUB_APP_ID",
+    default: "",
+    allowed: "the number of a GitHub App, or its client id",
+    meaning: "the GitHub App that repository tokens are minted by, instead of one that is stored",
+  },
+  {
+    name: "CLAVIGER_GITHUB_INSTALLATION_ID",
+    default: "",
+    allowed: "the number of an installation of the App",
+    meaning: "the installation that owns the repository",
+  },
+  {
+    name: "CLAVIGER_GITHUB_PRIVATE_KEY_FILE",
+    default: "",
+    allowed: "a file with the App's private key (PEM)",
+    meaning: "where the App's key is read from; a systemd credential named claviger-github-key does as well",
+  },
+  {
+    name: "CLAVIGER_GITHUB_REPOSITORY",
+    default: "",
+    allowed: "the name of one repository, without its owner",
+    meaning: "the one repository that tokens can read",
+  },
+  {
+    name: "CLAVIGER_GITHUB_URL",
+    default: "https://api.github.com",
+    allowed: "an https:// address without user, query or fragment (http:// for a loopback address alone)",
+    meaning: "the host's interface; of an enterprise server https://HOST/api/v3",
   },
 ];
 
@@ -146,6 +267,8 @@ const FILE_LIMIT_BYTES = 64 * 1024;
 /** Thrown inside while reading; callers of {@linkcode readConfig} get a refusal. */
 class SettingError extends Error {}
 
+class UnreadableFile extends SettingError {}
+
 /** Reads and checks all settings; refuses with the name of the first wrong one and what is allowed. */
 export function readConfig(source: ConfigSource): Config | Refusal {
   try {
@@ -157,7 +280,7 @@ export function readConfig(source: ConfigSource): Config | Refusal {
 }
 
 function read(source: ConfigSource): Config {
-  const file = readSettingsFile(source.envFile);
+  const file = readSettingsFile(source);
   const get = (name: string): string =>
     source.flags?.[name] ?? nonEmpty(source.env[name]) ?? nonEmpty(file.get(name)) ?? settingOf(name).default;
   for (const name of Object.keys(source.env)) {
@@ -175,12 +298,18 @@ function read(source: ConfigSource): Config {
     throw wrong("CLAVIGER_MODEL_TYPES", types);
   }
   const proxies = parseTrustedProxies(get("CLAVIGER_TRUSTED_PROXIES"));
-  if (!proxies.ok) throw new SettingError(`CLAVIGER_TRUSTED_PROXIES is wrong. ${proxies.error}`);
+  if (!proxies.ok) {
+    const why = proxies.error.replace(/^Cannot read trusted proxies: /, "");
+    throw new SettingError(`${demand("CLAVIGER_TRUSTED_PROXIES")}: ${why}`);
+  }
   const limit = (name: string) => wholeNumber(get, `CLAVIGER_LIMIT_${name}`, 10_000_000);
 
   return {
     host: matching(get, "CLAVIGER_HOST", /^[A-Za-z0-9.:_%-]{1,255}$/),
     port: wholeNumber(get, "CLAVIGER_PORT", 65_535),
+    publicUrl: readPublicUrl(get("CLAVIGER_PUBLIC_URL")),
+    tls: readTls(get, source),
+    stopGraceMs: Number(matching(get, "CLAVIGER_STOP_GRACE", /^([0-2](\.\d{1,3})?|3(\.0{1,3})?)$/)) * 1_000,
     databaseUrl: readDatabaseUrl(get("DATABASE_URL")),
     dataDir: resolve(source.workingFolder, dataFolder(get("CLAVIGER_DATA_DIR"), source)),
     brand: createBrand(brandName, { installerHost, ...(types !== "" && { modelTypes }) }),
@@ -190,13 +319,80 @@ function read(source: ConfigSource): Config {
       revoke: limit("REVOKE"),
       repo_token: limit("REPO_TOKEN"),
       models: limit("MODELS"),
+      downloads: limit("DOWNLOADS"),
       analytics: limit("ANALYTICS"),
     },
     trustedProxies: proxies.proxies,
     logFormat: oneOf(get, "CLAVIGER_LOG_FORMAT", ["text", "json"]),
-    logRequests: oneOf(get, "CLAVIGER_LOG_REQUESTS", ["sampled", "all", "off"]),
+    logRequests: readLogRequests(get),
+    logSlowMs: wholeNumber(get, "CLAVIGER_LOG_SLOW_MS", 60_000, 1),
+    eventsKeptMonths: wholeNumber(get, "CLAVIGER_EVENTS_KEPT", 1_200),
+    metricsListen: readListenAddress(get, "CLAVIGER_METRICS_LISTEN"),
     secret: readSecret(get, source.env),
+    gitHubApp: readGitHubApp(get, source),
   };
+}
+
+/** A setting as it stands: what holds, and who said so. */
+export interface EffectiveSetting {
+  readonly name: string;
+  /** Empty where nothing holds; what is secret in it is masked. */
+  readonly value: string;
+  /** `flag`, `environment`, `credential`, `default`, or the path of the settings file. */
+  readonly source: string;
+}
+
+/** Every setting with its value and where that comes from. Throws nothing that `readConfig` does not refuse. */
+export function explainConfig(source: ConfigSource): readonly EffectiveSetting[] | Refusal {
+  const config = readConfig(source);
+  if ("sentence" in config) return config;
+  const file = readSettingsFile(source);
+  return SETTINGS.map(({ name, default: standard }) => {
+    const flag = source.flags?.[name];
+    if (flag !== undefined) return { name, value: masked(name, flag), source: "flag" };
+    const own = nonEmpty(source.env[name]);
+    if (own !== undefined) return { name, value: masked(name, own), source: "environment" };
+    const kept = nonEmpty(file.get(name));
+    if (kept !== undefined) {
+      return { name, value: masked(name, kept), source: source.envFile ?? DEFAULT_ENV_FILE };
+    }
+    const found = foundElsewhere(name, config, source);
+    return found ?? { name, value: standard, source: "default" };
+  });
+}
+
+/** What holds although no setting says it: systemd's folders, and what follows from others. */
+function foundElsewhere(name: string, config: Config, { env }: ConfigSource): EffectiveSetting | undefined {
+  const credential = (value: string | undefined) =>
+    value === undefined ? undefined : { name, value, source: "credential" };
+  switch (name) {
+    case "CLAVIGER_DATA_DIR":
+      return { name, value: config.dataDir, source: env.STATE_DIRECTORY ? "STATE_DIRECTORY" : "default" };
+    case "CLAVIGER_MODEL_TYPES":
+      return { name, value: config.brand.modelTypes.join(","), source: "default" };
+    case "CLAVIGER_SECRET_FILE":
+      return config.secret?.source.startsWith("the credential") ? credential("claviger-secret") : undefined;
+    case "CLAVIGER_TLS_CERT":
+      return credential(config.tls?.certFile);
+    case "CLAVIGER_TLS_KEY":
+      return credential(config.tls?.keyFile);
+    case "CLAVIGER_GITHUB_PRIVATE_KEY_FILE":
+      return credential(config.gitHubApp?.privateKeyFile);
+    default:
+      return undefined;
+  }
+}
+
+const MASK = "********";
+
+function masked(name: string, value: string): string {
+  if (name === "CLAVIGER_SECRET") return MASK;
+  if (name !== "DATABASE_URL") return value;
+  const url = new URL(value);
+  if (url.password !== "") url.password = MASK;
+  // The driver takes these from the query too.
+  for (const key of url.searchParams.keys()) if (/pass/i.test(key)) url.searchParams.set(key, MASK);
+  return url.href;
 }
 
 function settingOf(name: string): Setting {
@@ -212,8 +408,13 @@ function nonEmpty(value: string | undefined): string | undefined {
   return value === "" ? undefined : value;
 }
 
+function demand(name: string): string {
+  return `${name} must be ${settingOf(name).allowed}`;
+}
+
 function wrong(name: string, value: string): SettingError {
-  return new SettingError(`${name} must be ${settingOf(name).allowed}, not ${JSON.stringify(value)}`);
+  const shown = value.length <= 100 ? value : `${value.slice(0, 100)}…`;
+  return new SettingError(`${demand(name)}, not ${JSON.stringify(shown)}`);
 }
 
 type Get = (name: string) => string;
@@ -224,10 +425,27 @@ function matching(get: Get, name: string, pattern: RegExp): string {
   return value;
 }
 
-function wholeNumber(get: Get, name: string, max: number): number {
+function wholeNumber(get: Get, name: string, max: number, min = 0): number {
   const value = get(name);
-  if (!/^\d{1,10}$/.test(value) || Number(value) > max) throw wrong(name, value);
+  if (!/^\d{1,10}$/.test(value) || Number(value) > max || Number(value) < min) throw wrong(name, value);
   return Number(value);
+}
+
+function readLogRequests(get: Get): LogRequests {
+  const value = get("CLAVIGER_LOG_REQUESTS");
+  const [, every] = /^1\/([1-9]\d{0,6})$/.exec(value) ?? [];
+  if (every !== undefined && Number(every) <= 1_000_000) return `1/${Number(every)}`;
+  return oneOf(get, "CLAVIGER_LOG_REQUESTS", ["sampled", "all", "off"]);
+}
+
+function readListenAddress(get: Get, name: string): ListenAddress | undefined {
+  const value = get(name);
+  if (value === "") return undefined;
+  const [, inner, plain, port] =
+    /^(?:\[([\dA-Fa-f:.%]{2,60})\]|([\w.-]{1,255})):(\d{1,5})$/.exec(value) ?? [];
+  const host = inner ?? plain;
+  if (host === undefined || Number(port) > 65_535) throw wrong(name, value);
+  return { host, port: Number(port) };
 }
 
 function oneOf<const Value extends string>(get: Get, name: string, allowed: readonly Value[]): Value {
@@ -237,16 +455,42 @@ function oneOf<const Value extends string>(get: Get, name: string, allowed: read
   return found;
 }
 
+/** Both or neither; what is in the files is looked at by whoever serves with them. */
+function readTls(get: Get, { env, workingFolder }: ConfigSource): TlsFiles | undefined {
+  const [cert, key] = [get("CLAVIGER_TLS_CERT"), get("CLAVIGER_TLS_KEY")];
+  if ((cert === "") !== (key === "")) {
+    const [given, missing] = cert === "" ? ["KEY", "CERT"] : ["CERT", "KEY"];
+    throw new SettingError(
+      `CLAVIGER_TLS_${given} is given without CLAVIGER_TLS_${missing}: give both or neither`,
+    );
+  }
+  if (cert !== "") return { certFile: resolve(workingFolder, cert), keyFile: resolve(workingFolder, key) };
+  const folder = env.CREDENTIALS_DIRECTORY;
+  if (!folder) return undefined;
+  const files = { certFile: join(folder, "claviger-tls-cert"), keyFile: join(folder, "claviger-tls-key") };
+  return existsSync(files.certFile) || existsSync(files.keyFile) ? files : undefined;
+}
+
 /** The address may hold a password, so a wrong one is not repeated. */
 function readDatabaseUrl(text: string): string | undefined {
   if (text === "") return undefined;
   const url = URL.parse(text);
-  if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) {
+  // Without a host the driver would take one from PGHOST, which nobody meant.
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol) || url.hostname === "") {
     throw new SettingError(
-      "DATABASE_URL must be a postgres:// address, such as postgres://user@host:5432/claviger",
+      `${demand("DATABASE_URL")}; special characters in the password are written as %23`,
     );
   }
   return text;
+}
+
+function readPublicUrl(text: string): string | undefined {
+  if (text === "") return undefined;
+  // A user and a password are left out of what is repeated, as a query is: either may be a secret.
+  if (!/^https?:\/\/[^\s@?#\\]{1,500}$/i.test(text) || !URL.canParse(text)) {
+    throw new SettingError(`${demand("CLAVIGER_PUBLIC_URL")}, without user, query and fragment`);
+  }
+  return new URL(text).href.replace(/\/+$/, "");
 }
 
 function dataFolder(setting: string, { env, isRoot }: ConfigSource): string {
@@ -257,45 +501,100 @@ function dataFolder(setting: string, { env, isRoot }: ConfigSource): string {
   return isRoot || existsSync(DEFAULT_ROOT_FOLDER) ? DEFAULT_ROOT_FOLDER : "claviger-data";
 }
 
-function readSecret(get: Get, env: ConfigSource["env"]): string | undefined {
-  const value = get("CLAVIGER_SECRET");
+function readSecret(get: Get, env: ConfigSource["env"]): GivenSecret | undefined {
+  const text = get("CLAVIGER_SECRET");
   const path = get("CLAVIGER_SECRET_FILE");
-  if (value !== "" && path !== "") {
+  if (text !== "" && path !== "") {
     throw new SettingError("CLAVIGER_SECRET and CLAVIGER_SECRET_FILE are both given: leave one of them out");
   }
-  if (value !== "") return value;
-  if (path !== "") return readBounded(path, "CLAVIGER_SECRET_FILE");
+  if (text !== "") return { text, source: "CLAVIGER_SECRET" };
+  if (path !== "") return { text: readBounded(path, "CLAVIGER_SECRET_FILE"), source: `the file ${path}` };
   const credential = env.CREDENTIALS_DIRECTORY && join(env.CREDENTIALS_DIRECTORY, "claviger-secret");
-  return credential && existsSync(credential)
-    ? readBounded(credential, "The credential claviger-secret")
-    : undefined;
+  if (!credential || !existsSync(credential)) return undefined;
+  const source = "the credential claviger-secret";
+  return { text: readBounded(credential, source), source };
+}
+
+/**
+ * All settings of the App or none. Only the key may be missing: it can be a credential of the service, which
+ * a command that reads the same settings file does not get.
+ */
+function readGitHubApp(get: Get, { env, workingFolder }: ConfigSource): GitHubAppSettings | undefined {
+  const path = get("CLAVIGER_GITHUB_PRIVATE_KEY_FILE");
+  const credential = env.CREDENTIALS_DIRECTORY && join(env.CREDENTIALS_DIRECTORY, "claviger-github-key");
+  const hasCredential = Boolean(credential) && existsSync(credential ?? "");
+  const needed = ["CLAVIGER_GITHUB_APP_ID", "CLAVIGER_GITHUB_INSTALLATION_ID", "CLAVIGER_GITHUB_REPOSITORY"];
+  const missing = needed.filter((name) => get(name) === "");
+  const hasUrl = get("CLAVIGER_GITHUB_URL") !== settingOf("CLAVIGER_GITHUB_URL").default;
+  if (missing.length === needed.length && path === "" && !hasCredential && !hasUrl) return undefined;
+  if (missing.length > 0) {
+    throw new SettingError(`A part of the GitHub App's settings is given, but not ${missing.join(", ")}`);
+  }
+  return {
+    appId: matching(get, "CLAVIGER_GITHUB_APP_ID", /^([1-9]\d{0,18}|Iv[\w.]{1,60})$/),
+    installationId: matching(get, "CLAVIGER_GITHUB_INSTALLATION_ID", /^[1-9]\d{0,18}$/),
+    repository: matching(get, "CLAVIGER_GITHUB_REPOSITORY", /^(?!\.{1,2}$)[\w.-]{1,100}$/),
+    apiUrl: readApiUrl(get("CLAVIGER_GITHUB_URL")),
+    privateKeyFile: path !== "" ? resolve(workingFolder, path) : hasCredential ? credential : undefined,
+  };
+}
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+/** The address may hold what should not be in it, so a wrong one is not repeated. */
+function readApiUrl(text: string): string {
+  const url = URL.parse(text);
+  const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && LOOPBACK.test(url.hostname));
+  if (url === null || !isSafe || url.username + url.password !== "" || /[?#\s]/.test(text)) {
+    throw new SettingError(demand("CLAVIGER_GITHUB_URL"));
+  }
+  return url.href.replace(/\/+$/, "");
 }
 
 function readBounded(path: string, what: string): string {
   try {
-    if (statSync(path).size > FILE_LIMIT_BYTES) throw new SettingError(`${what} is too large: ${path}`);
+    if (statSync(path).size > FILE_LIMIT_BYTES) {
+      throw new SettingError(`Cannot read ${what}: ${path} has more than ${FILE_LIMIT_BYTES} bytes`);
+    }
     return readFileSync(path, "utf8");
   } catch (error) {
     if (error instanceof SettingError) throw error;
-    throw new SettingError(
-      `${what} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    throw new UnreadableFile(`Cannot read ${what}: ${path}: ${READ_FAILURES[code] ?? code}`);
   }
 }
 
-/** Reads `NAME=value` lines; blank lines and those that begin with `#` are left out, quotes are taken off. */
-function readSettingsFile(path: string | undefined): Map<string, string> {
+const READ_FAILURES: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "there is no such file",
+  EISDIR: "it is a folder",
+  EACCES: "this user may not read it; run as root or as the user of the service",
+};
+
+/**
+ * Reads `NAME=value` lines, as systemd's EnvironmentFile has them: blank lines and those that begin with
+ * `#` or `;` are left out, quotes around a value are taken off.
+ */
+function readSettingsFile({ envFile, env }: ConfigSource): Map<string, string> {
   const settings = new Map<string, string>();
-  if (path === undefined && !existsSync(DEFAULT_ENV_FILE)) return settings;
-  const used = path ?? DEFAULT_ENV_FILE;
-  for (const [index, text] of readBounded(used, "The settings file").split("\n").entries()) {
-    const line = text.trim();
+  if (envFile === undefined && !existsSync(DEFAULT_ENV_FILE)) return settings;
+  const path = envFile ?? DEFAULT_ENV_FILE;
+  let text: string;
+  try {
+    text = readBounded(path, "the settings file");
+  } catch (error) {
+    // systemd read it as root and handed its settings on to a user who may not: that is how it should be.
+    if (error instanceof UnreadableFile && envFile === undefined && env.STATE_DIRECTORY) return settings;
+    throw error;
+  }
+  for (const [index, raw] of text.split("\n").entries()) {
+    const line = raw.trim();
     if (line === "" || line.startsWith("#") || line.startsWith(";")) continue;
     const match = /^([A-Za-z_][A-Za-z0-9_]*)=(.*)$/.exec(line);
-    if (match === null) throw new SettingError(`${used}, line ${index + 1}: it must be NAME=value`);
-    const name = match[1] ?? "";
+    if (match === null) throw new SettingError(`${path}, line ${index + 1}: it must be NAME=value`);
+    const [, name = "", value = ""] = match;
     settingOf(name);
-    settings.set(name, unquoted(match[2] ?? ""));
+    settings.set(name, unquoted(value));
   }
   return settings;
 }

@@ -4,7 +4,7 @@
  * Without `DATABASE_URL` both are in the data folder; whoever opens it gets the same PostgreSQL, started
  * for the occasion where no service runs.
  */
-import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
@@ -30,23 +30,44 @@ export interface Installation {
   readonly address: DatabaseAddress;
   /** Where the data is, for people: the folder, or the server without its password. */
   readonly place: string;
+  /** Whether a running service holds the data folder, and its database is what was opened. */
+  readonly isServed?: boolean;
   /** Closes what was opened; connections to the database must be closed before. */
   close(deadlineMs: number): Promise<void>;
 }
 
-/** Opens the database, starting the one inside where it must. */
+/**
+ * Opens the database, starting the one inside where it must. A service's given secret is looked at first:
+ * one that cannot be used must not leave a database behind that nobody serves from.
+ */
 export async function openInstallation(options: InstallationOptions): Promise<Installation | Refusal> {
   const { config } = options;
+  if (options.holder === "serve" && (config.secret !== undefined || config.databaseUrl !== undefined)) {
+    const given = openSecrets(config, { create: false });
+    if (isRefusal(given)) return given;
+  }
   if (config.databaseUrl !== undefined) {
     return {
       address: { url: config.databaseUrl },
-      place: `PostgreSQL at ${new URL(config.databaseUrl).host}`,
+      place: `the PostgreSQL at ${nameOfServer(config.databaseUrl)}`,
+      isServed: false,
       close: async () => {},
     };
   }
   const server = await openEmbedded({ ...options, dataDir: config.dataDir });
   if (isRefusal(server)) return server;
-  return { address: server.address, place: config.dataDir, close: (deadlineMs) => server.stop(deadlineMs) };
+  return {
+    address: server.address,
+    place: config.dataDir,
+    isServed: !server.owned,
+    close: (deadlineMs) => server.stop(deadlineMs),
+  };
+}
+
+/** Names the server of a `DATABASE_URL` for people: host, port and database, never user or password. */
+export function nameOfServer(databaseUrl: string): string {
+  const { hostname, port, pathname } = new URL(databaseUrl);
+  return `${hostname}:${port || 5432}${pathname === "/" ? "" : pathname}`;
 }
 
 export interface InstallationSecrets {
@@ -64,7 +85,7 @@ export function openSecrets(
   config: Config,
   options: { readonly create: boolean },
 ): InstallationSecrets | Refusal {
-  if (config.secret !== undefined) return parse(config.secret, "CLAVIGER_SECRET");
+  if (config.secret !== undefined) return parse(config.secret.text, config.secret.source);
   if (config.databaseUrl !== undefined) {
     return refuse(
       "INVALID_REQUEST",
@@ -73,22 +94,48 @@ export function openSecrets(
     );
   }
   const path = join(config.dataDir, "secret");
-  if (existsSync(path)) return parse(readFileSync(path, "utf8"), path);
+  const kept = readSecretFile(path);
+  if (isRefusal(kept)) return kept;
+  if (kept !== undefined) return parse(kept, path);
   if (!options.create) {
     return refuse(
       "INVALID_REQUEST",
       `The file ${path} is missing: put it back, or start the service once to make it`,
     );
   }
-  writeFileSync(path, `${generateRootSecret()}\n`, { mode: 0o600, flag: "wx" });
+  const text = generateRootSecret();
+  keepSecret(config.dataDir, text);
+  const made = parse(text, path);
+  return isRefusal(made) ? made : { ...made, forget: () => rmSync(path, { force: true }) };
+}
+
+/** Puts a secret into a data folder that has none. */
+export function keepSecret(dataDir: string, text: string): void {
+  const path = join(dataDir, "secret");
+  writeFileSync(path, text, { mode: 0o600, flag: "wx" });
   chmodSync(path, 0o600);
-  const made = parse(readFileSync(path, "utf8"), path);
-  return isRefusal(made) ? made : { ...made, forget: () => rmSync(path) };
+  // Made by root in the folder of a user who will run the service: that user must be able to read it.
+  const { uid, gid } = statSync(dataDir);
+  if (process.getuid?.() === 0 && uid !== 0) chownSync(path, uid, gid);
+}
+
+/** The data folder's secret as text; undefined where there is none. */
+export function readSecretFile(path: string): string | Refusal | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    if (code === "ENOENT") return undefined;
+    const why = code === "EACCES" ? "this user may not; run as root or as the user of the service" : code;
+    return refuse("INVALID_REQUEST", `Cannot read the secret ${path}: ${why}`);
+  }
 }
 
 function parse(text: string, source: string): InstallationSecrets | Refusal {
   const parsed = parseRootSecret(text);
-  return parsed.ok
-    ? { secrets: createSecrets(parsed.rootSecret), forget: () => {} }
-    : refuse("INVALID_REQUEST", `The secret of ${source} cannot be used. ${parsed.error}`);
+  if (parsed.ok) return { secrets: createSecrets(parsed.rootSecret), forget: () => {} };
+  const why = parsed.error.replace(/^Cannot read root secret: /, "");
+  return refuse("INVALID_REQUEST", `Cannot use the secret of ${source}: ${why}; it must be ${SECRET_FORM}`);
 }
+
+const SECRET_FORM = "32 random bytes, such as `openssl rand -hex 32` prints";

@@ -23,8 +23,11 @@ export type Code =
   | "LICENSE_REQUIRED"
   | "NOT_FOUND"
   | "PAYLOAD_TOO_LARGE"
+  | "RANGE_NOT_SATISFIABLE"
   | "UNSUPPORTED_MEDIA_TYPE"
-  | "SERVICE_UNAVAILABLE";
+  | "SERVICE_UNAVAILABLE"
+  /** On the wire it is `INVALID_REQUEST`, under a status of its own. */
+  | "CLAIM_MISMATCH";
 
 export class Refusal {
   readonly code: Code;

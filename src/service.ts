@@ -7,15 +7,24 @@ import { monthOf } from "./calendar.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
-import { createApp } from "./http/mod.ts";
+import { createApp, createMetricsPage, createRequestMetrics } from "./http/mod.ts";
 import { newUuid } from "./ids.ts";
 import { type Installation, openInstallation, openSecrets } from "./installation.ts";
-import { createTokenSource, proveSecret } from "./installer/mod.ts";
+import {
+  createGitHubAppSource,
+  createTokenSource,
+  type GitHubApp,
+  openGitHubApp,
+  proveSecret,
+} from "./installer/mod.ts";
 import { createKeyDirectory, type KeyDirectory } from "./keys/mod.ts";
+import { createLimiter } from "./limits/mod.ts";
 import type { Log } from "./log.ts";
-import type { Listener, Platform } from "./platform/mod.ts";
+import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
+import type { Answer, Listener, Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import type { Secrets } from "./secrets/mod.ts";
+import { readTlsIdentity, type TlsIdentity, tlsWarning } from "./tls.ts";
 import { createEventWriter, createPartitions } from "./usage/mod.ts";
 
 export interface ServiceOptions {
@@ -39,24 +48,53 @@ export interface OpenInstallation {
 export interface Service {
   readonly host: string;
   readonly port: number;
+  /** Where clients on this machine find it, such as `https://127.0.0.1:8443`. */
+  readonly url: string;
+  /** Where metrics are served, if anywhere. */
+  readonly metrics: { readonly host: string; readonly port: number } | undefined;
   /** Where the data is, for people. */
   readonly place: string;
   readonly database: Database;
   readonly directory: KeyDirectory;
   /**
-   * Stops in order: health says so, requests in flight finish, queued events are committed, the database
-   * stops. What is not done at the deadline is cut off.
+   * Reads the certificate again and shows it to new connections. Where it cannot be used, the one before
+   * stays; either way the log says so. Undefined where there is nothing to be read again.
    */
-  stop(deadlineMs: number): Promise<void>;
+  readonly reload: (() => Promise<void>) | undefined;
+  /** False where the pulse neither succeeds nor fails any more: an absent database is no reason. */
+  isAlive(): boolean;
+  /**
+   * Stops in order: health says so, requests are still taken for the grace, those in flight finish, queued
+   * events are committed, the database stops. What is not done in time is cut off, so that all of it takes
+   * no longer than the deadline; what was committed stays committed. Called again, it hurries.
+   */
+  stop(deadlineMs: number, options?: { readonly graceMs?: number }): Promise<void>;
 }
 
-/** Of a stop's time, how much is kept for the database. */
-const DATABASE_STOP_SHARE = 0.5;
-const MAX_BODY_BYTES = 1024 * 1024;
+/** Of a stop's time after the grace: how much requests and queued events get at most. */
+const DRAIN_SHARE = 0.45;
+/** The same for ending the database by force, which its orderly stop must leave: it takes 4 s at most. */
+const FORCE_SHARE = 0.45;
+const MAX_FORCE_MS = 4_000;
+/** A pulse is felt four times a second and given up after 900 ms. */
+const STUCK_MS = 10_000;
+/** None by the runtime, whose refusal has no JSON: ours reads at most 64 KiB and drops the rest unread. */
+const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER;
 const IDLE_TIMEOUT_SECONDS = 30;
 
 /** Starts the service; refuses, with a sentence for the operator, what must be mended first. */
 export async function startService(options: ServiceOptions): Promise<Service | Refusal> {
+  // Looked at first: a key that cannot be used must not leave a database behind.
+  const app = options.config.gitHubApp && openGitHubApp(options.config.gitHubApp);
+  if (isRefusal(app)) {
+    await options.installation?.close(5_000);
+    return app;
+  }
+  const tls = options.config.tls && readTlsIdentity(options.config.tls);
+  if (isRefusal(tls)) {
+    await options.installation?.close(5_000);
+    return tls;
+  }
   const installation =
     options.installation ?? (await openInstallation({ ...options, holder: "serve", create: true }));
   if (isRefusal(installation)) return installation;
@@ -65,7 +103,7 @@ export async function startService(options: ServiceOptions): Promise<Service | R
     for (const part of opened.reverse()) await part.close();
   };
   try {
-    const service = await startOn(installation, options, opened);
+    const service = await startOn(installation, { ...options, app, tls }, opened);
     if (isRefusal(service)) await abandon();
     return service;
   } catch (error) {
@@ -74,9 +112,14 @@ export async function startService(options: ServiceOptions): Promise<Service | R
   }
 }
 
+interface StartOptions extends ServiceOptions {
+  readonly app: GitHubApp | undefined;
+  readonly tls: TlsIdentity | undefined;
+}
+
 async function startOn(
   installation: Installation,
-  { config, platform, clock, log, beforeListening }: ServiceOptions,
+  { config, platform, clock, log, beforeListening, app, tls }: StartOptions,
   opened: { close: () => Promise<void> }[],
 ): Promise<Service | Refusal> {
   const migrated = await migrate(installation.address, migrations);
@@ -95,12 +138,12 @@ async function startOn(
   await beforeListening?.({ installation, database, secrets: secret.secrets });
 
   const processUuid = newUuid();
-  const partitions = createPartitions({ database, clock, log });
+  const partitions = createPartitions({ database, clock, log, keptMonths: config.eventsKeptMonths });
   await partitions.start();
   opened.push({ close: async () => partitions.stop() });
   const directory = createKeyDirectory({ database, clock, log, processUuid });
   await directory.start();
-  opened.push({ close: async () => directory.stop() });
+  opened.push({ close: directory.stop });
   const events = createEventWriter({
     database,
     clock,
@@ -111,18 +154,34 @@ async function startOn(
       directory.noteUsage(licenseUuid, { monthIndex: monthOf(receivedAtMs).index, used }),
     onUnknown: directory.forgetLicense,
   });
-  const tokens = createTokenSource({ database, secrets: secret.secrets, clock });
+  const minted = app && createGitHubAppSource({ app, clock, log });
+  const tokens = minted ?? createTokenSource({ database, secrets: secret.secrets, clock });
 
   let isStopping = false;
-  const answer = createApp({
-    ...config,
-    clock,
-    log,
-    database,
+  const counted = {
+    requestMetrics: createRequestMetrics(),
+    limiter: createLimiter(config.limits),
     directory,
     events,
-    tokens,
+    database,
     isStopping: () => isStopping,
+  };
+  const metrics = await listenForMetrics(config.metricsListen, {
+    platform,
+    answer: createMetricsPage({ ...counted, partitions, tokens: minted }),
+  });
+  if (isRefusal(metrics)) return metrics;
+  if (metrics !== undefined) opened.push({ close: () => metrics.stop(0) });
+  const answer = createApp({
+    ...config,
+    ...counted,
+    clock,
+    log,
+    tokens,
+    files: createFileDirectory({ database, clock }),
+    modelsFolder: modelsFolderOf(config.dataDir),
+    fileBody: platform.fileBody,
+    linkSigner: secret.secrets.signer("download-link"),
   });
   let listener: Listener;
   try {
@@ -132,6 +191,7 @@ async function startOn(
       maxBodyBytes: MAX_BODY_BYTES,
       idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS,
       answer,
+      ...(tls && { tls }),
     });
   } catch (error) {
     return refuse(
@@ -140,22 +200,142 @@ async function startOn(
     );
   }
 
+  const certificate = tls && createCertificate(tls, { config, listener, clock, log });
+  const hurried = Promise.withResolvers<void>();
+
+  const stopInOrder = async (deadlineMs: number, graceMs: number): Promise<void> => {
+    isStopping = true;
+    listener.drain?.();
+    const endMs = clock.monotonicMs() + deadlineMs;
+    await Promise.race([sleep(graceMs), hurried.promise]);
+    const spanMs = Math.max(0, deadlineMs - graceMs);
+    const drainEndMs = clock.monotonicMs() + spanMs * DRAIN_SHARE;
+    const left = (untilMs = drainEndMs) => Math.max(0, untilMs - clock.monotonicMs());
+    await within(left() + CUT_OFF_MS, listener.stop(left()));
+    await within(left() + CUT_OFF_MS, events.stop(left()));
+    minted?.stop();
+    partitions.stop();
+    await within(LAST_WORDS_MS, directory.stop());
+    await within(CUT_OFF_MS, metrics?.stop(0));
+    await within(CUT_OFF_MS, database.close());
+    // Not raced: what it does is bounded by itself, and a database that is left behind is no stop.
+    await installation.close(left(endMs - Math.min(MAX_FORCE_MS, spanMs * FORCE_SHARE)));
+  };
+
+  /** Waits no longer than so, and not at all once somebody is in a hurry. */
+  async function within(limitMs: number, work: Promise<unknown> | undefined): Promise<void> {
+    if (work === undefined) return;
+    const timeout = Promise.withResolvers<void>();
+    const timer = setTimeout(timeout.resolve, limitMs);
+    try {
+      await Promise.race([work, timeout.promise, hurried.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  let stopped: Promise<void> | undefined;
+  let pulses = -1;
+  let pulsedMs = clock.monotonicMs();
   return {
     host: listener.host,
     port: listener.port,
+    url: `${tls === undefined ? "http" : "https"}://${bracketed(listener.host)}:${listener.port}`,
+    metrics: metrics && { host: metrics.host, port: metrics.port },
     place: installation.place,
     database,
     directory,
-    async stop(deadlineMs) {
-      isStopping = true;
-      const until = clock.monotonicMs() + deadlineMs * (1 - DATABASE_STOP_SHARE);
-      const left = () => Math.max(0, until - clock.monotonicMs());
-      await listener.stop(left());
-      await events.stop(left());
-      partitions.stop();
-      directory.stop();
-      await database.close();
-      await installation.close(deadlineMs * DATABASE_STOP_SHARE);
+    reload: certificate?.reload,
+    isAlive() {
+      const { beats = 0, failures = 0 } = directory.stats();
+      if (beats + failures !== pulses) {
+        pulses = beats + failures;
+        pulsedMs = clock.monotonicMs();
+      }
+      return clock.monotonicMs() - pulsedMs < STUCK_MS;
+    },
+    stop(deadlineMs, { graceMs = 0 } = {}) {
+      if (stopped !== undefined) hurried.resolve();
+      stopped ??= stopInOrder(deadlineMs, graceMs);
+      return stopped;
     },
   };
+}
+
+/** What closes on being cut off, and does so at once. */
+const CUT_OFF_MS = 250;
+/** When keys were last used is written down once more. */
+const LAST_WORDS_MS = 1_000;
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+/** The certificate that is shown: says when it needs renewing, and takes another on request. */
+function createCertificate(
+  first: TlsIdentity,
+  { config, listener, clock, log }: Pick<StartOptions, "config" | "clock" | "log"> & { listener: Listener },
+) {
+  let shown = first;
+  const warning = tlsWarning(first, clock.now());
+  if (warning !== undefined) log.warn(warning);
+
+  async function reload(): Promise<void> {
+    const found = config.tls && readTlsIdentity(config.tls);
+    if (found === undefined) return;
+    const refusal = isRefusal(found) ? found.sentence : whyWorse(found, shown, clock.now());
+    if (refusal !== undefined) return keep(refusal);
+    if (isRefusal(found) || found.fingerprint === shown.fingerprint) {
+      log.info("The certificate is the same as before");
+      return;
+    }
+    if (listener.renewTls === undefined)
+      return keep("a certificate cannot be changed here: restart the service");
+    try {
+      await listener.renewTls(found);
+    } catch (error) {
+      return keep(error instanceof Error ? error.message : String(error));
+    }
+    shown = found;
+    log.info("New connections get the new certificate", {
+      fingerprint: found.fingerprint,
+      expiresAt: found.expiresAt.toISOString(),
+    });
+    const next = tlsWarning(found, clock.now());
+    if (next !== undefined) log.warn(next);
+  }
+
+  function keep(reason: string): void {
+    log.error("The certificate was not changed: the one before is kept", { reason });
+  }
+  return { reload };
+}
+
+/** A pair that clients refuse does not take the place of one that they accept. */
+function whyWorse(found: TlsIdentity, shown: TlsIdentity, now: Date): string | undefined {
+  const isGood = ({ validFrom, expiresAt }: TlsIdentity) => validFrom <= now && expiresAt > now;
+  return isGood(shown) && !isGood(found) ? tlsWarning(found, now) : undefined;
+}
+
+/** Metrics have an address of their own, so that the service's can be open to the world and theirs not. */
+async function listenForMetrics(
+  address: Config["metricsListen"],
+  { platform, answer }: { readonly platform: Platform; readonly answer: Answer },
+): Promise<Listener | undefined | Refusal> {
+  if (address === undefined) return undefined;
+  try {
+    return await platform.listen({
+      ...address,
+      maxBodyBytes: MAX_BODY_BYTES,
+      idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS,
+      answer,
+    });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return refuse("INVALID_REQUEST", `${reason}; choose another with --metrics-listen`);
+  }
 }

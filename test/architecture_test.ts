@@ -11,7 +11,7 @@
 import { describe, expect, test } from "bun:test";
 import { dirname, join } from "node:path/posix";
 
-const rooms = ["licensing", "keys", "usage", "models", "installer", "audit"];
+const rooms = ["licensing", "keys", "usage", "models", "installer", "audit", "backup"];
 const ground = ["database", "limits", "secrets"];
 
 /**
@@ -19,10 +19,12 @@ const ground = ["database", "limits", "secrets"];
  * directly in src/ without a row of its own, and the types of `platform`.
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
-  "main.ts": ["cli", "config.ts", "platform", "platform/bun"],
-  "main_node.ts": ["cli", "config.ts", "platform", "platform/node"],
-  build: ["config.ts", "database", "platform", "platform/bun", "platform/node"],
-  cli: ["service.ts", "installation.ts", "config.ts", "package.json", ...rooms, ...ground],
+  "main.ts": ["cli", "config.ts", "platform", "platform/bun", "process_surroundings.ts"],
+  "main_node.ts": ["cli", "config.ts", "platform", "platform/node", "process_surroundings.ts"],
+  "process_surroundings.ts": ["cli"],
+  build: ["config.ts", "database", "package.json", "platform", "platform/bun", "platform/node"],
+  cli: ["service.ts", "installation.ts", "config.ts", "doctor", "package.json", ...rooms, ...ground],
+  doctor: ["installation.ts", "config.ts", ...rooms, ...ground],
   "service.ts": ["installation.ts", "config.ts", "http", ...rooms, ...ground],
   http: [...rooms, ...ground],
   keys: ["licensing", "audit", ...ground],
@@ -31,6 +33,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   models: ["licensing", "audit", ...ground],
   installer: ["audit", ...ground],
   audit: ground,
+  backup: ["audit", "models", "usage", ...ground],
   database: ["sql"],
   limits: [],
   secrets: [],

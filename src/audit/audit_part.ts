@@ -26,7 +26,7 @@ export interface AuditPart {
  * (${auditPart(sql, …)}) select …`. Whatever looks like a key is blanked in the reason.
  */
 export function auditPart(sql: Sql, { action, actor, at, from }: AuditPart): Fragment {
-  const reason = actor.reason === undefined ? null : redactKeys(actor.reason).slice(0, 2_000);
+  const reason = actor.reason === undefined ? null : redactKeys(actor.reason);
   return sql`
     insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason)
     select ${at}::timestamptz, ${`${actor.door}:${actor.name}`}::text, ${action}::text,

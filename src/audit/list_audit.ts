@@ -6,6 +6,10 @@ export interface AuditFilter {
   readonly limit?: number;
   readonly keyUuid?: string;
   readonly accountUuid?: string;
+  /** Rows from this instant on. */
+  readonly since?: Date;
+  /** Rows before this instant. */
+  readonly until?: Date;
 }
 
 export interface AuditRow {
@@ -29,6 +33,8 @@ export async function listAudit(database: Database, filter: AuditFilter = {}): P
         from audit
        where (${filter.keyUuid ?? null}::uuid is null or key_id = ${filter.keyUuid ?? null}::uuid)
          and (${filter.accountUuid ?? null}::uuid is null or account_id = ${filter.accountUuid ?? null}::uuid)
+         and (${filter.since ?? null}::timestamptz is null or at >= ${filter.since ?? null}::timestamptz)
+         and (${filter.until ?? null}::timestamptz is null or at < ${filter.until ?? null}::timestamptz)
        order by id desc
        limit ${filter.limit ?? 100}`,
   );

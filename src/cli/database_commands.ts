@@ -3,14 +3,31 @@ import type { Command } from "commander";
 import { listAudit } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../database/mod.ts";
-import { openInstallation } from "../installation.ts";
-import { createLog } from "../log.ts";
-import { idOption, type PlaceOptions, wholeNumberOption, withJson, withPlace } from "./options.ts";
+import {
+  idOption,
+  type PlaceOptions,
+  timestampOption,
+  wholeNumberOption,
+  withJson,
+  withPlace,
+} from "./options.ts";
 import { printJson, printTable } from "./print.ts";
-import { CommandRefused, orRefuse, readSettings, withInstallation } from "./run.ts";
+import { CommandRefused, readSettings, withDatabase, withInstallation } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-type Json = PlaceOptions & { readonly json: boolean };
+interface Json extends PlaceOptions {
+  readonly json: boolean;
+}
+
+interface AuditOptions extends Json {
+  readonly limit: number;
+  readonly key?: string;
+  readonly account?: string;
+  readonly since?: Date;
+  readonly until?: Date;
+}
+
+const MAX_AUDIT_ROWS = 100_000;
 
 export function addDatabaseCommands(program: Command, surroundings: Surroundings): void {
   withPlace(withJson(program.command("migrate")))
@@ -20,30 +37,36 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
 
   withPlace(withJson(program.command("audit")))
     .description("show who changed what, newest first")
-    .option("--limit <n>", "so many rows at most", wholeNumberOption(1), 100)
+    .option("--limit <n>", "so many rows at most", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
     .option("--key <id>", "only of this key", idOption("key"))
     .option("--account <id>", "only of this account", idOption("usr"))
-    .action((options: Json & { readonly limit: number; readonly key?: string; readonly account?: string }) =>
-      withInstallation(surroundings, options, async ({ database }) => {
-        const rows = await listAudit(database, {
-          limit: options.limit,
-          ...(options.key !== undefined && { keyUuid: options.key }),
-          ...(options.account !== undefined && { accountUuid: options.account }),
-        });
-        const shown = rows.map((row) => ({
-          at: toTimestamp(row.at),
-          actor: row.actor,
-          action: row.action,
-          user_id: row.userId,
-          key_id: row.keyId,
-          before: row.before,
-          after: row.after,
-          reason: row.reason,
-        }));
-        if (options.json) printJson(surroundings, shown);
-        else printTable(surroundings, shown);
-      }),
-    );
+    .option("--since <time>", "only from this time on, ISO 8601", timestampOption)
+    .option("--until <time>", "only before this time, ISO 8601", timestampOption)
+    .action((options: AuditOptions) => audit(surroundings, options));
+}
+
+async function audit(surroundings: Surroundings, options: AuditOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+    const rows = await listAudit(database, {
+      limit: options.limit,
+      ...(options.key !== undefined && { keyUuid: options.key }),
+      ...(options.account !== undefined && { accountUuid: options.account }),
+      ...(options.since !== undefined && { since: options.since }),
+      ...(options.until !== undefined && { until: options.until }),
+    });
+    const shown = rows.map((row) => ({
+      at: toTimestamp(row.at),
+      actor: row.actor,
+      action: row.action,
+      user_id: row.userId,
+      key_id: row.keyId,
+      before: row.before,
+      after: row.after,
+      reason: row.reason,
+    }));
+    if (options.json) printJson(surroundings, shown);
+    else printTable(surroundings, shown);
+  });
 }
 
 async function runMigrate(
@@ -51,18 +74,13 @@ async function runMigrate(
   options: Json & { readonly status: boolean },
 ): Promise<void> {
   const config = readSettings(surroundings, options);
-  const { platform, clock } = surroundings;
-  const log = { ...createLog({ format: config.logFormat, clock, write: surroundings.err }), info: () => {} };
   const create = !options.status;
-  const installation = orRefuse(
-    await openInstallation({ config, platform, clock, log, holder: "command", create }),
-  );
-  try {
+  await withInstallation(surroundings, { config, create }, async ({ address }) => {
     if (create) {
-      const result = await migrate(installation.address, migrations);
+      const result = await migrate(address, migrations);
       if ("refusal" in result) throw new CommandRefused(result.refusal);
     }
-    const status = await migrationStatus(installation.address, migrations);
+    const status = await migrationStatus(address, migrations);
     if (status.refusal !== undefined) throw new CommandRefused(status.refusal);
     const shown = [
       ...status.applied.map(({ number, name, appliedAt }) => ({
@@ -74,7 +92,5 @@ async function runMigrate(
     ];
     if (options.json) printJson(surroundings, shown);
     else printTable(surroundings, shown);
-  } finally {
-    await installation.close(10_000);
-  }
+  });
 }

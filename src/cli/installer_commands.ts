@@ -8,7 +8,7 @@ import {
   setInstallerToken,
 } from "../installer/mod.ts";
 import { type PlaceOptions, timestampOption, withPlace } from "./options.ts";
-import { CommandRefused, orRefuse, withInstallation } from "./run.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 const INPUT_LIMIT_BYTES = 8 * 1024;
@@ -21,26 +21,38 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
   withPlace(installer.command("set-token"))
     .description("read the token from standard input and seal it")
     .option("--expires-at <time>", "ISO 8601; without it the token does not expire", timestampOption)
-    .action(async (options: PlaceOptions & { readonly expiresAt?: Date }) => {
-      const input = await surroundings.readInput(INPUT_LIMIT_BYTES);
-      if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
-      const token = orRefuse(parseInstallerToken(input));
-      await withInstallation(surroundings, options, async ({ config, database, actor, now }) => {
-        const { secrets } = orRefuse(openSecrets(config, { create: false }));
-        const wrongSecret = await proveSecret(database, secrets, now);
-        if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
-        const expiresAt = options.expiresAt ?? null;
-        orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));
-        surroundings.out("The repository token is set\n");
-      });
-    });
+    .action((options: SetTokenOptions) => setToken(surroundings, options));
 
   withPlace(installer.command("clear-token"))
     .description("remove the token: installers are told that none is configured")
     .action((options: PlaceOptions) =>
-      withInstallation(surroundings, options, async ({ database, actor, now }) => {
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         orRefuse(await clearInstallerToken(database, { actor, now }));
         surroundings.out("The repository token is cleared\n");
       }),
     );
+}
+
+interface SetTokenOptions extends PlaceOptions {
+  readonly expiresAt?: Date;
+}
+
+async function setToken(surroundings: Surroundings, options: SetTokenOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const input = await surroundings.readInput(INPUT_LIMIT_BYTES);
+  if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
+  const token = orRefuse(parseInstallerToken(input));
+  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+    const { secrets } = orRefuse(openSecrets(config, { create: false }));
+    const wrongSecret = await proveSecret(database, secrets, now);
+    if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
+    const expiresAt = options.expiresAt ?? null;
+    orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));
+    surroundings.out("The repository token is set\n");
+    if (config.gitHubApp !== undefined) {
+      surroundings.err(
+        "It is not used: the settings name a GitHub App, whose tokens are handed out instead\n",
+      );
+    }
+  });
 }

@@ -1,51 +1,53 @@
-/** `claviger keys …`: issue, import, list, show, find, revoke. */
-import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
+/** `claviger keys …`: issue, import, list, show, find, revoke; what changes a key is in `key_life_commands.ts`. */
+import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { monthOf, toTimestamp } from "../calendar.ts";
 import { openSession } from "../database/mod.ts";
 import {
   findKey,
   hashApiKey,
-  type ImportedKey,
   importKeys,
   issueKey,
   type KeyMode,
   type KeySummary,
   keyPattern,
   listKeys,
-  parseImportLine,
   revokeKey,
 } from "../keys/mod.ts";
-import { NEVER_EXPIRES, type Tier } from "../licensing/mod.ts";
-import { isRefusal } from "../refusal.ts";
+import type { Tier } from "../licensing/mod.ts";
 import { importedUsagePart } from "../usage/mod.ts";
+import { findAccountBy } from "./accounts_commands.ts";
+import { readImportFile } from "./import_file.ts";
 import {
   emailOption,
+  expiryOption,
   idOption,
   type PlaceOptions,
   textOption,
   tierOption,
-  timestampOption,
   wholeNumberOption,
   withJson,
   withPlace,
 } from "./options.ts";
 import { printFields, printJson, printTable } from "./print.ts";
-import { CommandRefused, orRefuse, type Workplace, withInstallation } from "./run.ts";
+import { showProgress } from "./progress.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-type Json = PlaceOptions & { readonly json: boolean };
+interface Json extends PlaceOptions {
+  readonly json: boolean;
+}
 
-export function addKeysCommands(program: Command, surroundings: Surroundings): void {
+/** Adds the group and returns it, for `key_life_commands.ts` to add to. */
+export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
   const keys = program.command("keys").description("issue, import, look at and revoke API keys");
 
   withPlace(withJson(keys.command("issue")))
     .description("issue a key: the only time that it is shown")
     .requiredOption("--email <email>", "the account, made if it is new", emailOption)
     .requiredOption("--tier <tier>", "free, research, commercial or enterprise", tierOption)
-    .option("--name <name>", "the account holder's name; the e-mail by default", textOption(200))
-    .option("--organization <organization>", "the account's organization", textOption(200))
+    .option("--name <name>", "the account holder's name; the e-mail by default", textOption(1, 200))
+    .option("--organization <organization>", "the account's organization", textOption(0, 200))
     .addOption(new Option("--mode <mode>", "live or test").choices(["live", "test"]).default("live"))
     .option("--expires-at <time>", "ISO 8601, or never; a year from now by default", expiryOption)
     .option("--monthly-limit <n>", "inferences a month; the tier's by default", wholeNumberOption(0))
@@ -60,14 +62,22 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): v
     .action((file: string, options: Json) => runImport(surroundings, file, options));
 
   withPlace(withJson(keys.command("list")))
-    .description("list all keys")
-    .action((options: Json) => list(surroundings, options));
+    .description("list keys, all of them or those that meet every condition")
+    .option("--account <account>", "of the account with this id or e-mail")
+    .option("--tier <tier>", "of this tier", tierOption)
+    .addOption(
+      new Option("--state <state>", "in this state").choices(["active", "suspended", "revoked", "expired"]),
+    )
+    .addOption(new Option("--mode <mode>", "of this mode").choices(["live", "test"]))
+    .option("--expiring-within <days>", "whose time ends within so many days", wholeNumberOption(0))
+    .option("--unused-for <days>", "not used, nor issued, for so many days", wholeNumberOption(0))
+    .action((options: ListOptions) => list(surroundings, options));
 
   withPlace(withJson(keys.command("show")))
     .description("show one key")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: Json) =>
-      withInstallation(surroundings, options, async (workplace) => {
+      withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
         show(surroundings, options, await findKey(workplace.database, { uuid }, workplace));
       }),
     );
@@ -79,9 +89,9 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): v
   withPlace(withJson(keys.command("revoke")))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
-    .option("--reason <text>", "for the audit log", textOption(2_000))
+    .option("--reason <text>", "for the audit log", textOption(0, 2_000))
     .action((uuid: string, options: Json & { readonly reason?: string }) =>
-      withInstallation(surroundings, options, async ({ database, actor, now }) => {
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         const revoked = orRefuse(
           await revokeKey(database, { uuid }, { actor: { ...actor, reason: options.reason }, now }),
         );
@@ -89,6 +99,16 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): v
         else surroundings.out(`Revoked ${revoked.id}\n`);
       }),
     );
+  return keys;
+}
+
+interface ListOptions extends Json {
+  readonly account?: string;
+  readonly tier?: Tier;
+  readonly state?: KeySummary["state"];
+  readonly mode?: KeyMode;
+  readonly expiringWithin?: number;
+  readonly unusedFor?: number;
 }
 
 interface IssueOptions extends Json {
@@ -101,39 +121,49 @@ interface IssueOptions extends Json {
   readonly monthlyLimit?: number;
 }
 
-function expiryOption(text: string): Date {
-  return text === "never" ? NEVER_EXPIRES : timestampOption(text);
-}
-
 async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
-  await withInstallation(surroundings, options, async ({ config, database, actor, now }) => {
-    const expiresAt = options.expiresAt ?? oneYearAfter(now);
-    const request = { ...options, expiresAt, now };
-    const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
-    const shown = {
-      id: issued.id,
-      api_key: issued.apiKey,
-      user_id: issued.userId,
-      email: options.email,
-      tier: options.tier,
-      mode: options.mode,
-      expires_at: toTimestamp(expiresAt),
-    };
-    if (options.json) return printJson(surroundings, shown);
-    printFields(surroundings, shown);
-    surroundings.err("The key is shown this once: store it now\n");
-  });
+  await withDatabase(
+    surroundings,
+    readSettings(surroundings, options),
+    async ({ config, database, actor, now }) => {
+      const expiresAt = options.expiresAt ?? oneYearAfter(now);
+      const request = { ...options, expiresAt, now };
+      const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
+      const shown = {
+        id: issued.id,
+        api_key: issued.apiKey,
+        user_id: issued.userId,
+        email: options.email,
+        tier: options.tier,
+        mode: options.mode,
+        expires_at: toTimestamp(expiresAt),
+      };
+      if (options.json) return printJson(surroundings, shown);
+      printFields(surroundings, shown);
+      surroundings.err("The key is shown this once: store it now\n");
+    },
+  );
 }
 
+/** To the second, as it is shown. */
 function oneYearAfter(now: Date): Date {
   const then = new Date(now);
+  then.setUTCMilliseconds(0);
   then.setUTCFullYear(then.getUTCFullYear() + 1);
   return then;
 }
 
-async function list(surroundings: Surroundings, options: Json): Promise<void> {
-  await withInstallation(surroundings, options, async ({ database, now }) => {
-    const keys = await listKeys(database, { now });
+async function list(surroundings: Surroundings, options: ListOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+    const account =
+      options.account === undefined ? undefined : await findAccountBy(database, options.account);
+    const filter = {
+      ...options,
+      accountUuid: account?.uuid,
+      expiringWithinDays: options.expiringWithin,
+      unusedForDays: options.unusedFor,
+    };
+    const keys = await listKeys(database, { now, filter });
     if (options.json) return printJson(surroundings, keys.map(toJson));
     printTable(
       surroundings,
@@ -147,6 +177,7 @@ async function list(surroundings: Surroundings, options: Json): Promise<void> {
         used: key.used,
         limit: key.monthlyLimit ?? "unlimited",
         "expires at": key.expiresAt,
+        "last used": key.lastUsedAt,
       })),
     );
   });
@@ -156,12 +187,14 @@ async function list(surroundings: Surroundings, options: Json): Promise<void> {
 const KEY_INPUT_LIMIT_BYTES = 1_024;
 
 async function find(surroundings: Surroundings, options: Json): Promise<void> {
+  const config = readSettings(surroundings, options);
   const input = await surroundings.readInput(KEY_INPUT_LIMIT_BYTES);
-  await withInstallation(surroundings, options, async (workplace: Workplace) => {
-    const key = input?.trim() ?? "";
-    if (!keyPattern(workplace.config.brand).test(key)) {
-      throw new CommandRefused("Cannot find key: standard input does not hold a key of this brand");
-    }
+  const key = input?.trim() ?? "";
+  if (!keyPattern(config.brand).test(key)) {
+    const form = `${config.brand.name}_live_ or ${config.brand.name}_test_ and 48 lowercase hexadecimal digits`;
+    throw new CommandRefused(`Cannot find key: standard input must hold one key, ${form}`);
+  }
+  await withDatabase(surroundings, config, async (workplace) => {
     show(surroundings, options, await findKey(workplace.database, { hash: hashApiKey(key) }, workplace));
   });
 }
@@ -188,31 +221,15 @@ function toJson(key: KeySummary): Readonly<Record<string, unknown>> {
     used: key.used,
     expires_at: toTimestamp(key.expiresAt),
     created_at: toTimestamp(key.createdAt),
+    last_used_at: key.lastUsedAt && toTimestamp(key.lastUsedAt),
+    replaced_by: key.replacedBy,
   };
 }
 
-/** A file of keys is read whole before anything is written: this many lines at most. */
-const MAX_IMPORT_LINES = 2_000_000;
-
 async function runImport(surroundings: Surroundings, file: string, options: Json): Promise<void> {
-  await withInstallation(surroundings, options, async ({ config, address, actor, now }) => {
-    const keys: ImportedKey[] = [];
-    let number = 0;
-    for await (const line of createInterface({
-      input: createReadStream(file),
-      crlfDelay: Number.POSITIVE_INFINITY,
-    })) {
-      number++;
-      if (line.trim() === "") continue;
-      if (keys.length === MAX_IMPORT_LINES) {
-        throw new CommandRefused(
-          `Cannot import keys: the file has more than ${MAX_IMPORT_LINES} lines; split it`,
-        );
-      }
-      const key = parseImportLine(line, config.brand);
-      if (isRefusal(key)) throw new CommandRefused(`Cannot import keys: line ${number}: ${key.sentence}`);
-      keys.push(key);
-    }
+  const config = readSettings(surroundings, options);
+  const keys = orRefuse(await readImportFile(resolve(surroundings.workingFolder, file), config.brand));
+  await withDatabase(surroundings, config, async ({ address, actor, now, stopIfInterrupted }) => {
     const session = openSession(address, { statementTimeoutMs: 120_000 });
     try {
       const { imported } = orRefuse(
@@ -220,7 +237,10 @@ async function runImport(surroundings: Surroundings, file: string, options: Json
           actor,
           now,
           usagePart: (sql) => importedUsagePart(sql, monthOf(now.getTime())),
-          onProgress: (done) => showProgress(surroundings, done, keys.length),
+          onProgress: (done) => {
+            stopIfInterrupted();
+            showProgress(surroundings, done, { total: keys.length });
+          },
         }),
       );
       if (options.json) printJson(surroundings, { imported });
@@ -229,13 +249,4 @@ async function runImport(surroundings: Surroundings, file: string, options: Json
       await session.close();
     }
   });
-}
-
-function showProgress(surroundings: Surroundings, done: number, total: number): void {
-  if (!surroundings.isTerminal) return;
-  const width = 40;
-  const filled = Math.round((done / total) * width);
-  surroundings.err(
-    `\r[${"#".repeat(filled)}${" ".repeat(width - filled)}] ${done} of ${total}${done === total ? "\n" : ""}`,
-  );
 }

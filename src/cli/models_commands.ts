@@ -1,7 +1,22 @@
-/** `claviger models …`: add, list and remove. */
+/** `claviger models …`: add, list, verify and remove. */
+import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import type { Config } from "../config.ts";
 import type { Tier } from "../licensing/mod.ts";
-import { addModel, listAllModels, parseNewModel, removeModel } from "../models/mod.ts";
+import {
+  addModel,
+  checkNewModel,
+  listAllModels,
+  modelsFolderOf,
+  type NewModel,
+  parseNewModel,
+  removeModel,
+  type StoredFile,
+  type StoreOptions,
+  storeFile,
+  verifyFiles,
+} from "../models/mod.ts";
+import { renderFileFailure } from "./failures.ts";
 import {
   idOption,
   numberOption,
@@ -12,15 +27,18 @@ import {
   withPlace,
 } from "./options.ts";
 import { printFields, printJson, printTable } from "./print.ts";
-import { CommandRefused, orRefuse, withInstallation } from "./run.ts";
+import { byteProgress } from "./progress.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-type Json = PlaceOptions & { readonly json: boolean };
+interface Json extends PlaceOptions {
+  readonly json: boolean;
+}
 
 export function addModelsCommands(program: Command, surroundings: Surroundings): void {
   const models = program.command("models").description("the registry of pre-trained models");
 
-  withPlace(withJson(models.command("add")))
+  const adding = withPlace(withJson(models.command("add")))
     .description("add a version of a model: it becomes the one that is listed")
     .requiredOption("--name <name>", "the model's unique name")
     .requiredOption("--version <version>", "its version")
@@ -29,17 +47,27 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .requiredOption("--n-classes <n>", "output classes", wholeNumberOption(2))
     .requiredOption("--requires-license <tier>", "the lowest tier that sees it", tierOption)
     .requiredOption("--paradigm <paradigm>", "motor_imagery, p300, ssvep, erp or another")
-    .requiredOption("--url <url>", "where clients download it")
-    .requiredOption("--sha256 <hex>", "the file's SHA-256")
-    .requiredOption("--size-mb <n>", "the file's size in megabytes", numberOption)
+    .option("--file <path>", "the file, to be copied into the data folder and served from there")
+    .option("--url <url>", "instead of --file: where clients download it")
+    .option("--sha256 <hex>", "the file's SHA-256, for --url alone")
+    .option("--size-mb <n>", "the file's size in megabytes; that of --file by default", numberOption)
     .option("--metadata <json>", "a JSON object, shown in the list", "{}")
     .option("--owner <id>", "the account whose keys alone see it", idOption("usr"))
-    .action((options: AddOptions) => add(surroundings, options));
+    .action((options: AddOptions) => {
+      const isHosted = options.file !== undefined;
+      if (isHosted && (options.url !== undefined || options.sha256 !== undefined)) {
+        adding.error("error: --file stands instead of --url and --sha256: give one or the other");
+      }
+      if (!isHosted && [options.url, options.sha256, options.sizeMb].includes(undefined)) {
+        adding.error("error: give --file, or all of --url, --sha256 and --size-mb");
+      }
+      return isHosted ? addHosted(surroundings, options, options.file) : addElsewhere(surroundings, options);
+    });
 
   withPlace(withJson(models.command("list")))
     .description("list all models")
     .action((options: Json) =>
-      withInstallation(surroundings, options, async ({ database }) => {
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
         const rows = (await listAllModels(database)).map((model) => ({
           name: model.name,
           version: model.version,
@@ -61,11 +89,15 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
       }),
     );
 
+  withPlace(withJson(models.command("verify")))
+    .description("read every hosted file through and compare it with the registry")
+    .action((options: Json) => verify(surroundings, options));
+
   withPlace(withJson(models.command("remove")))
-    .description("take a model off the list")
+    .description("take a model off the list; its hosted files stay, by name and version")
     .argument("<name>", "the model's name")
     .action((name: string, options: Json) =>
-      withInstallation(surroundings, options, async ({ database, actor, now }) => {
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         const { version } = orRefuse(await removeModel(database, name, { actor, now }));
         if (options.json) printJson(surroundings, { name, version, listed: false });
         else surroundings.out(`Removed ${name} ${version} from the list\n`);
@@ -81,27 +113,123 @@ interface AddOptions extends Json {
   readonly nClasses: number;
   readonly requiresLicense: Tier;
   readonly paradigm: string;
-  readonly url: string;
-  readonly sha256: string;
-  readonly sizeMb: number;
+  readonly file?: string;
+  readonly url?: string;
+  readonly sha256?: string;
+  readonly sizeMb?: number;
   readonly metadata: string;
   readonly owner?: string;
 }
 
-async function add(surroundings: Surroundings, options: AddOptions): Promise<void> {
-  await withInstallation(surroundings, options, async ({ config, database, actor, now }) => {
-    const fields = {
-      ...options,
-      downloadUrl: options.url,
-      checksum: options.sha256,
-      metadata: parseMetadata(options.metadata),
-      ownerUuid: options.owner,
-    };
-    const model = orRefuse(parseNewModel(fields, config.brand));
+/** Registers a model whose file is at an address of the operator's own. */
+async function addElsewhere(surroundings: Surroundings, options: AddOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const model = parseModel(options, config, { downloadUrl: options.url, checksum: options.sha256 });
+  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
     orRefuse(await addModel(database, model, { actor, now }));
-    const shown = { name: model.name, version: model.version, requires_license: model.requiresLicense };
-    if (options.json) printJson(surroundings, shown);
-    else printFields(surroundings, shown);
+    showAdded(surroundings, options, model);
+  });
+}
+
+/** Copies the file into the data folder, then registers it: a version is there with its file or not at all. */
+async function addHosted(surroundings: Surroundings, options: AddOptions, file: string): Promise<void> {
+  const config = readSettings(surroundings, options);
+  if (config.publicUrl === undefined) {
+    throw new CommandRefused(
+      "Cannot add model: clients would have no address to load its file from; set CLAVIGER_PUBLIC_URL to " +
+        "the one under which they reach the service, in the settings file that the service reads too",
+    );
+  }
+  // Everything else is found good before a large file is copied.
+  const planned = parseModel(options, config, {
+    downloadUrl: null,
+    checksum: "0".repeat(64),
+    hostedBytes: 0,
+  });
+  const source = resolve(surroundings.workingFolder, file);
+  await withDatabase(surroundings, config, async ({ database, actor, now, stopIfInterrupted }) => {
+    const refused = await checkNewModel(database, planned);
+    if (refused !== undefined) orRefuse(refused);
+    const show = byteProgress(surroundings);
+    const onProgress = (done: number, total: number) => {
+      stopIfInterrupted();
+      show(done, total);
+    };
+    const stored = await store(config.dataDir, source, { now, onProgress });
+    const model = {
+      ...planned,
+      checksum: stored.sha256,
+      hostedBytes: stored.sizeBytes,
+      sizeMb: options.sizeMb ?? Math.round(stored.sizeBytes / 1e4) / 100,
+    };
+    orRefuse(await addModel(database, model, { actor, now }));
+    showAdded(surroundings, options, model);
+  });
+}
+
+async function store(dataDir: string, source: string, options: StoreOptions): Promise<StoredFile> {
+  try {
+    return orRefuse(await storeFile(dataDir, source, options));
+  } catch (error) {
+    if (error instanceof CommandRefused) throw error;
+    // Where it was stands in the system's own sentence for all but the file that the operator named.
+    const isSource = error instanceof Error && "path" in error && error.path === source;
+    const where = isSource ? source : `the folder ${modelsFolderOf(dataDir)}`;
+    throw new CommandRefused(`Cannot add model: ${where}: ${renderFileFailure(error)}`, { cause: error });
+  }
+}
+
+function parseModel(options: AddOptions, config: Config, source: object): NewModel {
+  const { sizeMb = 0, metadata, owner } = options;
+  const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ownerUuid: owner, ...source };
+  return orRefuse(parseNewModel(fields, config.brand));
+}
+
+function showAdded(surroundings: Surroundings, options: Json, model: NewModel): void {
+  const shown = {
+    name: model.name,
+    version: model.version,
+    requires_license: model.requiresLicense,
+    ...(model.hostedBytes !== undefined && { size_mb: model.sizeMb, checksum: `sha256:${model.checksum}` }),
+  };
+  if (options.json) printJson(surroundings, shown);
+  else printFields(surroundings, shown);
+}
+
+/** Rehashes every hosted file; status 1 where one is not what it must be. */
+async function verify(surroundings: Surroundings, options: Json): Promise<void> {
+  const config = readSettings(surroundings, options);
+  await withDatabase(surroundings, config, async ({ database, stopIfInterrupted }) => {
+    const show = byteProgress(surroundings);
+    const folder = modelsFolderOf(config.dataDir);
+    const { files, unnamed } = await verifyFiles(database, folder, {
+      onProgress(done, total) {
+        stopIfInterrupted();
+        show(done, total);
+      },
+    });
+    const rows = files.flatMap(({ versions, problem, ...file }) =>
+      versions.map((model) => ({
+        model,
+        state: problem ?? "good",
+        bytes: file.sizeBytes,
+        checksum: `sha256:${file.sha256}`,
+      })),
+    );
+    if (options.json) printJson(surroundings, { files: rows, unnamed });
+    else {
+      printTable(surroundings, rows);
+      for (const path of unnamed)
+        surroundings.err(`No version names ${join(folder, path)}: it may be removed\n`);
+    }
+    const bad = rows
+      .filter(({ state }) => state !== "good")
+      .map(({ model, state }) => `${model} is ${state}`);
+    if (bad.length > 0) {
+      const remedy =
+        "put the same files back: by `claviger models add --file` as a new version, or from a backup";
+      throw new CommandRefused(`Not every model file is good: ${bad.join(", ")}; ${remedy}`);
+    }
   });
 }
 

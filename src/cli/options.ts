@@ -1,8 +1,8 @@
 /** Options that every command has, and readers of option values that say what is allowed. */
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { parseTimestamp } from "../calendar.ts";
+import { type Month, monthOf, parseTimestamp } from "../calendar.ts";
 import { type IdKind, parseId } from "../ids.ts";
-import { isTier, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
+import { isTier, NEVER_EXPIRES, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
 
 /** Where the installation is: options of every command that touches it. */
 export interface PlaceOptions {
@@ -28,37 +28,64 @@ export function tierOption(text: string): Tier {
 export function emailOption(text: string): string {
   const email = parseEmail(text);
   if (email !== undefined) return email;
-  throw new InvalidArgumentError("It must be an e-mail address.");
+  throw new InvalidArgumentError("It must be an e-mail address");
 }
 
-/** A text that people will read: one line, so many characters. */
-export function textOption(maxCharacters: number): (text: string) => string {
+/** A text that people will read: one line of so many characters. */
+export function textOption(minCharacters: number, maxCharacters: number): (text: string) => string {
+  const least = minCharacters === 0 ? "at most" : `${minCharacters} to`;
   return (text) => {
+    const isLong = text.length < minCharacters || text.length > maxCharacters;
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused.
-    if (text.length <= maxCharacters && !/[\u0000-\u001f\u007f\ufffd]/.test(text) && text.isWellFormed())
-      return text;
-    throw new InvalidArgumentError(`It must be one line of at most ${maxCharacters} characters.`);
+    if (!isLong && !/[\u0000-\u001f\u007f\ufffd]/.test(text) && text.isWellFormed()) return text;
+    throw new InvalidArgumentError(`It must be one line of ${least} ${maxCharacters} characters`);
   };
 }
 
-export function wholeNumberOption(least: number): (text: string) => number {
+export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  const range = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`;
   return (text) => {
     const number = Number(text);
-    if (/^\d+$/.test(text) && Number.isSafeInteger(number) && number >= least) return number;
-    throw new InvalidArgumentError(`It must be a whole number, at least ${least}.`);
+    if (/^\d+$/.test(text) && number >= least && number <= most) return number;
+    throw new InvalidArgumentError(`It must be a whole number, ${range}`);
   };
 }
 
 export function numberOption(text: string): number {
   const number = Number(text);
   if (text.trim() !== "" && Number.isFinite(number) && number >= 0) return number;
-  throw new InvalidArgumentError("It must be a number, not negative.");
+  throw new InvalidArgumentError("It must be a number, not negative");
 }
 
 export function timestampOption(text: string): Date {
   const at = parseTimestamp(text);
   if (at !== undefined) return at;
-  throw new InvalidArgumentError("It must be an ISO 8601 timestamp, such as 2027-01-31T00:00:00Z.");
+  throw new InvalidArgumentError("It must be an ISO 8601 timestamp, such as 2027-01-31T00:00:00Z");
+}
+
+/** A timestamp, or `never`. */
+export function expiryOption(text: string): Date {
+  return text === "never" ? NEVER_EXPIRES : timestampOption(text);
+}
+
+/** A span of whole days or hours, `7d` or `12h`, in milliseconds; at most ten years. */
+export function spanOption(text: string): number {
+  const match = /^(\d{1,5})([dh])$/.exec(text);
+  const ms = Number(match?.[1]) * (match?.[2] === "d" ? 86_400_000 : 3_600_000);
+  if (ms <= 3_650 * 86_400_000) return ms;
+  throw new InvalidArgumentError("It must be whole days or hours, such as 7d or 12h, at most ten years.");
+}
+
+/** A monthly limit, or `none` for the tier's own. */
+export function limitOption(text: string): number | null {
+  return text === "none" ? null : wholeNumberOption(0)(text);
+}
+
+/** A calendar month, `2026-11`. */
+export function monthOption(text: string): Month {
+  const first = /^\d{4}-\d\d$/.test(text) ? parseTimestamp(`${text}-01`) : undefined;
+  if (first !== undefined) return monthOf(first.getTime());
+  throw new InvalidArgumentError("It must be a month, such as 2026-11.");
 }
 
 /** An identifier of that kind, as a UUID. */
@@ -66,6 +93,6 @@ export function idOption(kind: IdKind): (text: string) => string {
   return (text) => {
     const uuid = parseId(kind, text);
     if (uuid !== undefined) return uuid;
-    throw new InvalidArgumentError(`It must be an identifier such as ${kind}_ and 32 hexadecimal digits.`);
+    throw new InvalidArgumentError(`It must be an identifier such as ${kind}_ and 32 hexadecimal digits`);
   };
 }

@@ -1,5 +1,6 @@
 /** What commands print: tables and fields for people, one JSON document for programs. */
 import { toTimestamp } from "../calendar.ts";
+import { escapeControls } from "../log.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** A value for a program. */
@@ -10,9 +11,8 @@ export function printJson(surroundings: Surroundings, value: unknown): void {
 /** Names and values under each other. */
 export function printFields(surroundings: Surroundings, fields: Readonly<Record<string, unknown>>): void {
   const width = Math.max(...Object.keys(fields).map((name) => name.length));
-  for (const [name, value] of Object.entries(fields)) {
-    surroundings.out(`${name.padEnd(width)}  ${toText(value)}\n`);
-  }
+  const lines = Object.entries(fields).map(([name, value]) => `${name.padEnd(width)}  ${toText(value)}\n`);
+  surroundings.out(lines.join(""));
 }
 
 /** A table with a heading a column; columns of numbers are aligned to the right. */
@@ -28,22 +28,23 @@ export function printTable<Row extends Readonly<Record<string, unknown>>>(
   const columns = Object.keys(first).map((name) => {
     const cells = rows.map((row) => toText(row[name]));
     const isNumeric = rows.every((row) => typeof row[name] === "number");
-    const width = Math.max(name.length, ...cells.map((cell) => cell.length));
+    const width = cells.reduce((widest, cell) => Math.max(widest, cell.length), name.length);
     const pad = (text: string) => (isNumeric ? text.padStart(width) : text.padEnd(width));
-    return [pad(name.toUpperCase()), ...cells.map(pad)];
+    return [pad(name.toUpperCase().replaceAll("_", " ")), ...cells.map(pad)];
   });
+  let table = "";
   for (let line = 0; line <= rows.length; line++) {
-    surroundings.out(
-      `${columns
-        .map((column) => column[line])
-        .join("  ")
-        .trimEnd()}\n`,
-    );
+    table += `${columns
+      .map((column) => column[line])
+      .join("  ")
+      .trimEnd()}\n`;
   }
+  surroundings.out(table);
 }
 
+/** One line, whatever a value holds: some were written by strangers. */
 function toText(value: unknown): string {
-  if (value === null || value === undefined) return "-";
+  if (value === null || value === undefined || value === "") return "-";
   if (value instanceof Date) return toTimestamp(value);
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  return escapeControls(typeof value === "object" ? JSON.stringify(value) : String(value));
 }

@@ -1,56 +1,93 @@
 /** The commands, and how each ends. */
 import { Command, CommanderError } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
+import { redactKeys } from "../secrets/mod.ts";
 import { addAccountsCommands } from "./accounts_commands.ts";
+import { addBackupCommands } from "./backup_commands.ts";
+import { addConfigCommand } from "./config_command.ts";
 import { addDatabaseCommands } from "./database_commands.ts";
+import { addDoctorCommand } from "./doctor_command.ts";
+import { renderFailure } from "./failures.ts";
+import { addHealthCommand } from "./health_command.ts";
 import { addInstallerCommands } from "./installer_commands.ts";
+import { addKeyLifeCommands } from "./key_life_commands.ts";
 import { addKeysCommands } from "./keys_commands.ts";
 import { addModelsCommands } from "./models_commands.ts";
-import { renderFailure } from "./run.ts";
 import { addServeCommand } from "./serve_command.ts";
 import type { Surroundings } from "./surroundings.ts";
+import { addSystemdCommand } from "./systemd_command.ts";
+import { addUsageCommands } from "./usage_commands.ts";
 
 const SUCCESS = 0;
 const REFUSED = 1;
 const WRONG_USAGE = 2;
 
+/** A key of any brand, alone or as an option's value. */
+const KEY_ARGUMENT = /(^|=)[a-z][a-z0-9]{0,15}_(live|test)_[0-9a-f]{48}$/i;
+
 /** Runs one command; resolves to the exit status: 0 done, 1 refused with a line that says why, 2 wrong usage. */
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const program = createProgram(surroundings);
+  if (args.some((argument) => KEY_ARGUMENT.test(argument))) {
+    surroundings.err(
+      "claviger: Others can read arguments, so a key is never one: `claviger keys find` reads it from " +
+        "standard input and shows its id, which the other commands take\n",
+    );
+    return WRONG_USAGE;
+  }
   try {
-    await program.parseAsync([...args], { from: "user" });
+    await createProgram(surroundings).parseAsync([...args], { from: "user" });
     return SUCCESS;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? SUCCESS : WRONG_USAGE;
-    surroundings.err(`claviger: ${renderFailure(error).replaceAll(/\s*\n\s*/g, "; ")}\n`);
+    surroundings.err(`claviger: ${toLine(renderFailure(error))}\n`);
     return REFUSED;
   }
 }
 
-function createProgram(surroundings: Surroundings): Command {
+/** Every command with its options, as the README's table has them too. */
+export function createProgram(surroundings: Surroundings): Command {
   const program = new Command("claviger")
     .description("Licensing and model registry: keys, quotas, models and usage events")
-    .showHelpAfterError("(add --help for what is allowed)")
-    .exitOverride()
-    .configureOutput({ writeOut: surroundings.out, writeErr: surroundings.err });
+    .version(`claviger ${packageJson.version}`, "--version", "print the version")
+    // Else `models add --version 2` would print the program's.
+    .enablePositionalOptions()
+    .exitOverride();
   addServeCommand(program, surroundings);
-  addKeysCommands(program, surroundings);
+  addKeyLifeCommands(addKeysCommands(program, surroundings), surroundings);
+  addUsageCommands(program, surroundings);
   addAccountsCommands(program, surroundings);
   addModelsCommands(program, surroundings);
   addInstallerCommands(program, surroundings);
   addDatabaseCommands(program, surroundings);
+  addBackupCommands(program, surroundings);
+  addConfigCommand(program, surroundings);
+  addHealthCommand(program, surroundings);
+  addDoctorCommand(program, surroundings);
+  addSystemdCommand(program, surroundings);
   program
     .command("version")
     .description("print the version")
     .action(() => surroundings.out(`claviger ${packageJson.version}\n`));
-  inheritOverrides(program);
+  setOutput(program, surroundings, "claviger");
   return program;
 }
 
-/** Commander copies these to a subcommand when it is added through `command()` before they are set. */
-function inheritOverrides(command: Command): void {
+/** Wrong usage is told in one line, with where to read on. */
+function setOutput(command: Command, surroundings: Surroundings, name: string): void {
+  command.configureOutput({
+    writeOut: surroundings.out,
+    writeErr: surroundings.err,
+    outputError: (text) => {
+      const why = toLine(redactKeys(text.replace(/^error: /, ""))).replace(/\.$/, "");
+      surroundings.err(`claviger: ${why}; see \`${name} --help\`\n`);
+    },
+  });
   for (const child of command.commands) {
-    child.copyInheritedSettings(command);
-    inheritOverrides(child);
+    child.exitOverride();
+    setOutput(child, surroundings, `${name} ${child.name()}`);
   }
+}
+
+function toLine(text: string): string {
+  return text.trim().replaceAll(/\s*\n\s*/g, "; ");
 }

@@ -10,14 +10,14 @@ import {
   checkSchema,
   type Database,
   type DatabaseAddress,
-  DatabaseUnavailable,
   migrationStatus,
   migrations,
   openDatabase,
 } from "../database/mod.ts";
 import { openInstallation } from "../installation.ts";
-import { createLog } from "../log.ts";
+import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
+import { renderDatabaseFailure } from "./failures.ts";
 import type { PlaceOptions } from "./options.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -41,10 +41,9 @@ export function readSettings(surroundings: Surroundings, place: PlaceOptions, fl
 }
 
 /** What a command works with. */
-export interface Workplace {
+export interface Workplace extends Opened {
   readonly config: Config;
   readonly database: Database;
-  readonly address: DatabaseAddress;
   readonly actor: Actor;
   readonly now: Date;
 }
@@ -53,53 +52,89 @@ const COMMAND_DEADLINE_MS = 60_000;
 const CLOSE_DEADLINE_MS = 10_000;
 
 /**
- * Opens the installation for one command, refusing one without data or with another schema, and closes it
- * again. Works beside a running service and without one.
+ * Opens the database for one command, refusing one without data or with another schema, and closes it
+ * again. Works beside a running service and without one. Whatever can be checked without a database is
+ * checked before.
  */
-export async function withInstallation<Result>(
+export async function withDatabase(
   surroundings: Surroundings,
-  place: PlaceOptions,
-  work: (workplace: Workplace) => Promise<Result>,
-): Promise<Result> {
-  const config = readSettings(surroundings, place);
-  const { platform, clock } = surroundings;
-  const log = createLog({ format: config.logFormat, clock, write: surroundings.err });
-  const quiet = { ...log, info: () => {} };
-  const installation = orRefuse(
-    await openInstallation({ config, platform, clock, log: quiet, holder: "command", create: false }),
-  );
-  try {
-    const refusal = checkSchema(await migrationStatus(installation.address, migrations));
+  config: Config,
+  work: (workplace: Workplace) => Promise<void>,
+): Promise<void> {
+  const { clock } = surroundings;
+  await withInstallation(surroundings, { config, create: false }, async (opened) => {
+    const { address, log } = opened;
+    const refusal = checkSchema(await migrationStatus(address, migrations));
     if (refusal !== undefined) throw new CommandRefused(refusal);
-    const database = openDatabase(installation.address, {
+    const database = openDatabase(address, {
       clock,
-      log: quiet,
+      log,
       maxConnections: 1,
       deadlineMs: COMMAND_DEADLINE_MS,
     });
     try {
-      return await work({
-        config,
-        database,
-        address: installation.address,
-        actor: { door: "command", name: surroundings.userName },
-        now: clock.now(),
-      });
+      const actor: Actor = { door: "command", name: surroundings.userName };
+      await work({ ...opened, config, database, actor, now: clock.now() });
     } finally {
       await database.close();
     }
-  } finally {
-    await installation.close(CLOSE_DEADLINE_MS);
-  }
+  });
 }
 
-/** The one line that an operator is told of an exception. */
-export function renderFailure(error: unknown): string {
-  if (error instanceof CommandRefused) return error.message;
-  if (error instanceof DatabaseUnavailable) {
-    return `${error.message}; see whether the database runs and can be reached`;
+/** What stands open for a command's work. */
+export interface Opened {
+  readonly address: DatabaseAddress;
+  /** Whether it is the database of a running service that holds the data folder. */
+  readonly isServed: boolean;
+  readonly log: Log;
+  /**
+   * Ends the command where a signal came. Work that lasts calls it where ending leaves nothing half done,
+   * such as inside a transaction; other work is soon done and then counts.
+   */
+  readonly stopIfInterrupted: () => void;
+}
+
+/**
+ * Opens the installation, starting its PostgreSQL where none runs, and closes it again: at a signal too,
+ * or that PostgreSQL would outlive the command. A second signal ends the process at once.
+ */
+export async function withInstallation(
+  surroundings: Surroundings,
+  { config, create }: { readonly config: Config; readonly create: boolean },
+  work: (opened: Opened) => Promise<void>,
+): Promise<void> {
+  let signal: string | undefined;
+  void surroundings.untilSignal().then((name) => {
+    signal = name;
+  });
+  const stopIfInterrupted = () => {
+    if (signal !== undefined) throw new CommandRefused(`Stopped by ${signal}: nothing was changed`);
+  };
+  const { platform, clock } = surroundings;
+  const spoken = createLog({ format: config.logFormat, clock, write: surroundings.err });
+  // A command's standard error is for what its caller must see.
+  const log: Log = { ...spoken, info: () => {} };
+  await explainFailures(config, async () => {
+    const installation = orRefuse(
+      await openInstallation({ config, platform, clock, log, holder: "command", create }),
+    );
+    try {
+      stopIfInterrupted();
+      const { address, isServed = false } = installation;
+      await work({ address, isServed, log, stopIfInterrupted });
+    } finally {
+      await installation.close(CLOSE_DEADLINE_MS);
+    }
+  });
+}
+
+/** Runs `work`; what the database or the way to it throws becomes a refusal that names the place. */
+export async function explainFailures<Result>(config: Config, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    const sentence = error instanceof CommandRefused ? undefined : renderDatabaseFailure(error, config);
+    if (sentence === undefined) throw error;
+    throw new CommandRefused(sentence, { cause: error });
   }
-  const message = error instanceof Error ? error.message : String(error);
-  const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-  return `${message.trim() || "The command failed"}${message.includes(code.slice(2, -1)) ? "" : code}`;
 }

@@ -1,80 +1,103 @@
-/** `claviger serve`: starts the service, says where it is, and stops it in order at SIGTERM or SIGINT. */
+/** `claviger serve`: starts the service, says where it is, and stops it in order at a signal. */
 import type { Command } from "commander";
+import type { Config } from "../config.ts";
 import { countKeys } from "../keys/mod.ts";
 import { createLog } from "../log.ts";
-import { type Service, startService } from "../service.ts";
+import { type OpenInstallation, type Service, startService } from "../service.ts";
 import { addDemo, renderDemo } from "./demo.ts";
+import { listenForSignals, runUntilStopped } from "./lifecycle.ts";
 import { type PlaceOptions, withPlace } from "./options.ts";
-import { orRefuse, readSettings } from "./run.ts";
+import { explainFailures, orRefuse, readSettings } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface ServeOptions extends PlaceOptions {
   readonly host?: string;
   readonly port?: string;
+  readonly metricsListen?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
   readonly demo: boolean;
 }
 
-const STOP_DEADLINE_MS = 10_000;
+/** For a service that stops by itself. */
+const STOP_DEADLINE_MS = 9_000;
 
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
   withPlace(program.command("serve"))
     .description("run the service, and the database inside where no other is set")
     .option("--host <host>", "the address to listen on; 127.0.0.1 by default")
     .option("--port <port>", "the port; 8080 by default")
+    .option("--tls-cert <file>", "serve https with this certificate and its chain (PEM)")
+    .option("--tls-key <file>", "the certificate's key (PEM); both are read again on SIGHUP")
+    .option("--metrics-listen <host:port>", "answer GET /metrics there, for Prometheus; nowhere by default")
     .option("--demo", "fill an empty database with keys and models to try, and show them", false)
     .action((options: ServeOptions) => serve(surroundings, options));
 }
 
 async function serve(surroundings: Surroundings, options: ServeOptions): Promise<void> {
   // Before anything starts: a signal that arrives while it starts must not be lost.
-  const stopped = surroundings.untilSignal();
+  const signals = listenForSignals(surroundings);
   const { clock, platform, out } = surroundings;
   const config = readSettings(surroundings, options, {
     CLAVIGER_HOST: options.host,
     CLAVIGER_PORT: options.port,
+    CLAVIGER_METRICS_LISTEN: options.metricsListen,
+    CLAVIGER_TLS_CERT: options.tlsCert,
+    CLAVIGER_TLS_KEY: options.tlsKey,
   });
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err });
-  let demo: Awaited<ReturnType<typeof addDemo>>;
-  const service = orRefuse(
-    await startService({
-      config,
-      platform,
-      clock,
-      log,
-      ...(options.demo && {
-        beforeListening: async (opened) => {
-          demo = await addDemo(opened, {
-            brand: config.brand,
-            userName: surroundings.userName,
-            now: clock.now(),
-          });
-        },
-      }),
-    }),
+  await explainFailures(config, async () => {
+    const opened = Promise.withResolvers<OpenInstallation>();
+    const beforeListening = async (installation: OpenInstallation) => opened.resolve(installation);
+    const service = orRefuse(await startService({ config, platform, clock, log, beforeListening }));
+    try {
+      const address = service.url;
+      out(`Claviger serves at ${address}\nIts data is in ${service.place}\n`);
+      if (service.metrics) out(`Its metrics are at ${toAddress(service.metrics)}/metrics\n`);
+      // Only now, when nothing can keep the service from starting: its keys are shown this once.
+      if (options.demo) await showDemo(surroundings, config, { opened: await opened.promise, address });
+      await sayFirstStep(surroundings, service, { config, envFile: options.envFile });
+      await runUntilStopped(surroundings, service, { config, log, signals });
+    } catch (error) {
+      await service.stop(STOP_DEADLINE_MS);
+      throw error;
+    }
+    log.info("Stopped");
+  });
+}
+
+function toAddress({ host, port }: { readonly host: string; readonly port: number }): string {
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+async function showDemo(
+  { out, userName, clock }: Surroundings,
+  config: Config,
+  { opened, address }: { readonly opened: OpenInstallation; readonly address: string },
+): Promise<void> {
+  const demo = await addDemo(opened, { brand: config.brand, userName, now: clock.now() });
+  out(
+    demo === undefined
+      ? "There are keys already, so no demo was added\n"
+      : renderDemo(demo, { address, config }),
   );
-
-  const address = `http://${service.host.includes(":") ? `[${service.host}]` : service.host}:${service.port}`;
-  out(`Claviger serves at ${address}\n`);
-  out(`Its data is in ${service.place}\n`);
-  if (options.demo) {
-    out(
-      demo === undefined
-        ? "The database is not empty: no demo was added\n"
-        : renderDemo(demo, { address, config }),
-    );
-  }
-  await sayFirstStep(surroundings, service, options);
-
-  log.info("Stopping", { signal: await stopped });
-  await service.stop(STOP_DEADLINE_MS);
-  log.info("Stopped");
 }
 
 /** While there are no keys, nobody can use the service: the operator is told how to issue the first. */
-async function sayFirstStep({ out }: Surroundings, service: Service, options: ServeOptions): Promise<void> {
+async function sayFirstStep(
+  { out, programName }: Surroundings,
+  service: Service,
+  { config, envFile }: { readonly config: Config; readonly envFile: string | undefined },
+): Promise<void> {
   if ((await countKeys(service.database)) > 0) return;
-  const place = options.dataDir === undefined ? "" : ` --data-dir ${options.dataDir}`;
-  out(
-    `There are no keys yet; the first is issued by\n  claviger keys issue --email you@example.org --tier research${place}\n`,
-  );
+  const place = [
+    ...(config.databaseUrl === undefined ? ["--data-dir", config.dataDir] : []),
+    ...(envFile === undefined ? [] : ["--env-file", envFile]),
+  ];
+  const command = [programName, "keys issue --email you@example.org --tier research", ...place.map(forShell)];
+  out(`There are no keys yet; the first is issued by\n  ${command.join(" ")}\n`);
+}
+
+function forShell(word: string): string {
+  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -3,14 +3,16 @@
  *
  * The driver waits forever on a peer that accepts and says nothing, and keeps a connection that is half
  * open. So a statement that misses its deadline costs the whole pool: a new one takes its place at once
- * and the old one gets a moment to finish what it holds. A new pool answers in some 15 ms.
+ * and the old one gets until the deadline to finish what it holds. A new pool answers in some 15 ms.
+ * The server's own limit is a little shorter: a slow statement, as opposed to a lost one, costs no pool.
  *
  * Only single statements run here. A transaction that is open while the database restarts hangs this
  * driver for good (postgres 3.4.9 on Bun 1.4.5); what must be atomic is one statement with `with` parts.
  */
-import postgres from "postgres";
+import type postgres from "postgres";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
+import { openPool, type Pool } from "./_pool.ts";
 import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
@@ -33,9 +35,19 @@ export interface Database {
     build: (sql: Sql) => postgres.PendingQuery<Row[]> | postgres.PendingQuery<postgres.Row[]>,
     options?: QueryOptions,
   ): Promise<Row[]>;
-  stats(): { readonly connections: number; readonly deadlinesMissed: number; readonly poolsReplaced: number };
+  stats(): DatabaseStats;
   /** Settles everything at once: what is still running fails. */
   close(): Promise<void>;
+}
+
+export interface DatabaseStats {
+  /** The most that there may be. */
+  readonly connections: number;
+  readonly statements: number;
+  /** Of these, how many are not answered yet, and not past their deadline. */
+  readonly running: number;
+  readonly deadlinesMissed: number;
+  readonly poolsReplaced: number;
 }
 
 export interface DatabaseOptions {
@@ -51,94 +63,81 @@ export interface DatabaseOptions {
 }
 
 const DEADLINE_MS = 1_500;
-/** How long a pool that was replaced may still finish what it had begun. */
-const RETIREMENT_SECONDS = 5;
+/** Of a statement's deadline, what the server gets. */
+const SERVER_SHARE = 0.9;
 /** Pools are replaced at most so often, or a slow server would be met with a storm of connections. */
 const REPLACEMENT_PAUSE_MS = 500;
 
 export function openDatabase(address: DatabaseAddress, options: DatabaseOptions): Database {
   const { clock, log } = options;
   const { maxConnections = 8, deadlineMs: standardDeadlineMs = DEADLINE_MS } = options;
-  const driverOptions = toDriverOptions(address, { maxConnections, statementTimeoutMs: standardDeadlineMs });
-  let pool = openPool(address, driverOptions);
+  const poolOptions = { maxConnections, statementTimeoutMs: Math.floor(standardDeadlineMs * SERVER_SHARE) };
+  let pool = openPool(address, poolOptions);
+  /** Pools that were replaced and may still finish what they had begun, with the timers of their end. */
+  const retired = new Map<Pool, ReturnType<typeof setTimeout>>();
   let replacedMs = Number.NEGATIVE_INFINITY;
+  let statements = 0;
+  let unsettled = 0;
   let deadlinesMissed = 0;
   let poolsReplaced = 0;
   let closed = false;
 
-  function replacePool(missed: Sql) {
+  function replacePool(missed: Pool) {
     if (closed || missed !== pool || clock.monotonicMs() - replacedMs < REPLACEMENT_PAUSE_MS) return;
     replacedMs = clock.monotonicMs();
     poolsReplaced++;
     log.warn("A statement missed its deadline: the connections to the database are made anew");
-    pool = openPool(address, driverOptions);
-    missed.end({ timeout: RETIREMENT_SECONDS }).catch(() => {});
+    pool = openPool(address, poolOptions);
+    const end = () => {
+      retired.delete(missed);
+      missed.destroy().catch(() => {});
+    };
+    retired.set(missed, setTimeout(end, standardDeadlineMs));
   }
 
   return {
     query(build, { deadlineMs = standardDeadlineMs } = {}) {
       const used = pool;
       return new Promise((resolve, reject) => {
+        const running = build(used.sql);
+        statements++;
+        unsettled++;
+        let isSettled = false;
+        const settle = () => {
+          clearTimeout(timer);
+          // What is answered after its deadline was settled then.
+          if (!isSettled) unsettled--;
+          isSettled = true;
+        };
         const timer = setTimeout(() => {
+          settle();
           deadlinesMissed++;
           replacePool(used);
           reject(new DatabaseUnavailable("deadline"));
         }, deadlineMs);
-        build(used).then(
+        running.then(
           (rows) => {
-            clearTimeout(timer);
+            settle();
             resolve(rows as never);
           },
           (error) => {
-            clearTimeout(timer);
+            settle();
             reject(toDatabaseError(error));
           },
         );
       });
     },
-    stats: () => ({ connections: maxConnections, deadlinesMissed, poolsReplaced }),
+    stats: () => ({
+      connections: maxConnections,
+      statements,
+      running: unsettled,
+      deadlinesMissed,
+      poolsReplaced,
+    }),
     async close() {
       closed = true;
-      await pool.end({ timeout: 0 });
+      for (const timer of retired.values()) clearTimeout(timer);
+      await Promise.all([pool, ...retired.keys()].map((one) => one.destroy()));
     },
-  };
-}
-
-function openPool(address: DatabaseAddress, options: DriverOptions): Sql {
-  return "url" in address ? postgres(address.url, options) : postgres(options);
-}
-
-type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<number> }> & {
-  /** Known to the driver, missing in its types. */
-  max_pipeline: number;
-};
-
-/** The driver's options for an address: shared with {@linkcode openSession}. */
-export function toDriverOptions(
-  address: DatabaseAddress,
-  options: { readonly maxConnections: number; readonly statementTimeoutMs: number },
-): DriverOptions {
-  return {
-    ...("url" in address
-      ? {}
-      : { path: address.socketPath, user: address.user, database: address.database, ssl: false }),
-    max: options.maxConnections,
-    // One statement a connection: behind a slow one, the others would wait without need.
-    max_pipeline: 1,
-    connect_timeout: 3,
-    idle_timeout: 0,
-    max_lifetime: null,
-    backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 0.5),
-    // Arrays travel as text (see toTextArray), so the catalogue of types is not asked for.
-    fetch_types: false,
-    // Counts stay below 2^53, as the constraints on them say, and so are exact as numbers.
-    types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
-    connection: {
-      application_name: "claviger",
-      statement_timeout: options.statementTimeoutMs,
-      TimeZone: "UTC",
-      client_min_messages: "warning",
-    },
-    onnotice: () => {},
   };
 }

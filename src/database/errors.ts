@@ -8,7 +8,7 @@ import postgres from "postgres";
 
 /**
  * The database did not answer in time or could not be reached. Whether the statement took effect is not
- * known, unless `sent` is false.
+ * known.
  */
 export class DatabaseUnavailable extends Error {
   override readonly name = "DatabaseUnavailable";
@@ -38,11 +38,14 @@ export function constraintOf(error: unknown): string | undefined {
 
 /**
  * Classes of SQLSTATE that tell of the server's state and not of the statement: connection (08), a
- * read-only standby (25006), deadlock and serialization (40), resources, full disk included (53),
- * locks (55), an operator's intervention, `statement_timeout` included (57), and the system (58).
- * Source: PostgreSQL manual, appendix A.
+ * read-only standby (25006), a login that is refused or a database that is gone (28, 3D), deadlock and
+ * serialization (40), resources, full disk included (53), locks (55), an operator's intervention,
+ * `statement_timeout` included (57), and the system (58). Source: PostgreSQL manual, appendix A.
  */
-const UNAVAILABLE = /^(08|25006|40|53|55|57|58)/;
+const UNAVAILABLE = /^(08|25006|28|3D|40|53|55|57|58)/;
+
+/** Codes with which the driver and `node:` modules report our own mistakes: those are not the server's. */
+const OUR_MISTAKE = /^(UNDEFINED_VALUE|NOT_TAGGED_CALL|MAX_PARAMETERS_EXCEEDED|ERR_INVALID_)/;
 
 /** Turns what the driver threw into {@linkcode DatabaseUnavailable} where it is that. */
 export function toDatabaseError(error: unknown): unknown {
@@ -50,5 +53,7 @@ export function toDatabaseError(error: unknown): unknown {
     return UNAVAILABLE.test(error.code) ? new DatabaseUnavailable(error.code, { cause: error }) : error;
   }
   const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
-  return code === undefined ? error : new DatabaseUnavailable(code, { cause: error });
+  return code === undefined || OUR_MISTAKE.test(code)
+    ? error
+    : new DatabaseUnavailable(code, { cause: error });
 }

@@ -4,6 +4,8 @@ import usage from "../../sql/0002_usage.sql" with { type: "text" };
 import models from "../../sql/0003_models.sql" with { type: "text" };
 import installer from "../../sql/0004_installer.sql" with { type: "text" };
 import audit from "../../sql/0005_audit.sql" with { type: "text" };
+import modelFiles from "../../sql/0006_model_files.sql" with { type: "text" };
+import claims from "../../sql/0007_claims.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -17,4 +19,6 @@ export const migrations: readonly Migration[] = [
   { number: 3, name: "0003_models", text: models },
   { number: 4, name: "0004_installer", text: installer },
   { number: 5, name: "0005_audit", text: audit },
+  { number: 6, name: "0006_model_files", text: modelFiles },
+  { number: 7, name: "0007_claims", text: claims },
 ];

@@ -36,16 +36,18 @@ const MIGRATION_DEADLINE_MS = 600_000;
 export async function migrate(
   address: DatabaseAddress,
   migrations: readonly Migration[],
+  { lockDeadlineMs = LOCK_DEADLINE_MS }: { readonly lockDeadlineMs?: number } = {},
 ): Promise<{ readonly applied: readonly Migration[] } | { readonly refusal: string }> {
   const session = openSession(address, { statementTimeoutMs: MIGRATION_DEADLINE_MS });
   try {
+    await session.connect();
     const refusal = await checkServer(session.sql);
     if (refusal !== undefined) return { refusal };
-    if (!(await takeLock(session))) {
+    if (!(await takeLock(session, lockDeadlineMs))) {
       return {
         refusal:
-          "Cannot migrate the database: another process has held the migration lock for 30 s; wait for it " +
-          "to finish, or end it, and start again",
+          "Cannot migrate the database: another process has held the migration lock for " +
+          `${lockDeadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
       };
     }
     await session.sql`
@@ -78,6 +80,7 @@ export async function migrationStatus(
 ): Promise<MigrationStatus> {
   const session = openSession(address, { statementTimeoutMs: 10_000 });
   try {
+    await session.connect();
     const refusal = await checkServer(session.sql);
     if (refusal !== undefined) return { applied: [], pending: migrations, refusal };
     const [found] = await session.sql<{ found: boolean }[]>`
@@ -115,8 +118,8 @@ async function checkServer(sql: Sql): Promise<string | undefined> {
     : undefined;
 }
 
-async function takeLock(session: Session): Promise<boolean> {
-  const until = performance.now() + LOCK_DEADLINE_MS;
+async function takeLock(session: Session, deadlineMs: number): Promise<boolean> {
+  const until = performance.now() + deadlineMs;
   for (;;) {
     const [row] = await session.sql<{ taken: boolean }[]>`
       select pg_try_advisory_lock(${LOCK_NUMBER}) as taken`;

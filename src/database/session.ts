@@ -2,35 +2,74 @@
  * One connection of its own with transactions, for migrations and one-shot commands: never for the
  * serving path (see `database.ts` for why).
  */
-import postgres from "postgres";
-import { type DatabaseAddress, toDriverOptions } from "./database.ts";
-import { toDatabaseError } from "./errors.ts";
+import { openPool } from "./_pool.ts";
+import type { DatabaseAddress } from "./database.ts";
+import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
 export interface Session {
   readonly sql: Sql;
-  /** Runs `work` in one transaction: all of it or nothing. */
+  /** Resolves when the server has let the session in; throws {@linkcode DatabaseUnavailable} otherwise. */
+  connect(): Promise<void>;
+  /** Runs `work` in one transaction: all of it or nothing. Connects before, where that was not done. */
   transaction<Result>(work: (sql: Sql) => Promise<Result>): Promise<Result>;
   close(): Promise<void>;
 }
 
-/** Opens a session whose statements may each take up to `statementTimeoutMs`. */
+const CONNECT_DEADLINE_MS = 5_000;
+
+/**
+ * Opens a session whose statements may each take up to `statementTimeoutMs`. It is over when its connection
+ * is lost: what came after on a new one would not be in the same transaction.
+ */
 export function openSession(
   address: DatabaseAddress,
-  options: { readonly statementTimeoutMs: number },
+  {
+    statementTimeoutMs,
+    connectDeadlineMs = CONNECT_DEADLINE_MS,
+  }: { readonly statementTimeoutMs: number; readonly connectDeadlineMs?: number },
 ): Session {
-  const driverOptions = toDriverOptions(address, { maxConnections: 1, ...options });
-  const sql: Sql = "url" in address ? postgres(address.url, driverOptions) : postgres(driverOptions);
+  let lose: (reason: DatabaseUnavailable) => void = () => {};
+  const lost = new Promise<never>((_, reject) => {
+    lose = reject;
+  });
+  lost.catch(() => {});
+  const pool = openPool(address, {
+    maxConnections: 1,
+    statementTimeoutMs,
+    onLost() {
+      lose(new DatabaseUnavailable("CONNECTION_CLOSED"));
+      void pool.destroy();
+    },
+  });
+
+  async function connect() {
+    const timer = setTimeout(() => lose(new DatabaseUnavailable("CONNECT_TIMEOUT")), connectDeadlineMs);
+    try {
+      await Promise.race([pool.sql`select`, lost]);
+    } catch (error) {
+      throw toDatabaseError(error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   return {
-    sql,
+    sql: pool.sql,
+    connect,
     async transaction(work) {
+      await connect();
+      // The driver's own `begin` never settles when its connection is lost, and throws where none can catch.
       try {
-        // The driver's transaction has the template but not the pool's own methods, which nobody needs here.
-        return (await sql.begin((inner) => work(inner as unknown as Sql))) as never;
+        await Promise.race([pool.sql`begin`, lost]);
+        const result = await Promise.race([work(pool.sql), lost]);
+        await Promise.race([pool.sql`commit`, lost]);
+        return result;
       } catch (error) {
+        await Promise.race([pool.sql`rollback`, lost]).catch(() => {});
         throw toDatabaseError(error);
       }
     },
-    close: () => sql.end({ timeout: 1 }),
+    close: () => pool.destroy(),
   };
 }

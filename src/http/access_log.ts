@@ -3,42 +3,58 @@
  * successes by the setting, one in a hundred by default. Never a key: the key's identifier stands for it,
  * and query strings are blanked.
  */
-import type { Clock } from "../clock.ts";
 import type { Log, LogRequests } from "../log.ts";
 import { isRefusal } from "../refusal.ts";
 import { redactQuery } from "../secrets/mod.ts";
 import { statusOf } from "./error_response.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
+import { targetOf } from "./target.ts";
 
 export interface AccessLogOptions {
   readonly log: Log;
-  readonly clock: Clock;
   readonly requests: LogRequests;
+  /** From when on a request counts as slow. */
+  readonly slowMs: number;
   readonly addressOf: (exchange: Exchange) => string;
 }
 
-export type AccessLog = (exchange: Exchange, outcome: Outcome, isChange: boolean) => void;
+/** What the log says of where a request went. */
+export interface LoggedRoute {
+  readonly endpoint: string;
+  /** True where a success changes something, and so is always logged. */
+  readonly isChange?: boolean;
+}
 
-const SLOW_MS = 500;
+export type AccessLog = (exchange: Exchange, outcome: Outcome, route: LoggedRoute) => void;
+
 const SAMPLE = 100;
 
-export function createAccessLog({ log, clock, requests, addressOf }: AccessLogOptions): AccessLog {
+/** One in how many successes is logged; none for 0. */
+function toEvery(requests: LogRequests): number {
+  if (requests === "off") return 0;
+  if (requests === "all") return 1;
+  return requests === "sampled" ? SAMPLE : Number(requests.slice(2));
+}
+
+export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogOptions): AccessLog {
+  const every = toEvery(requests);
   let successes = 0;
 
-  return (exchange, outcome, isChange) => {
-    const durationMs = clock.monotonicMs() - exchange.beganMs;
+  return (exchange, outcome, { endpoint, isChange }) => {
+    const { durationMs } = exchange;
     const isSuccess = !isRefusal(outcome);
-    if (isSuccess && !isChange && durationMs < SLOW_MS) {
-      successes++;
-      if (requests === "off" || (requests === "sampled" && successes % SAMPLE !== 1)) return;
+    if (isSuccess && !isChange && durationMs < slowMs) {
+      // The first of them is, so that a log shows that there are any.
+      if (every === 0 || successes++ % every !== 0) return;
     }
     const { request } = exchange;
     const status = isSuccess ? outcome.status : statusOf(outcome.code);
     const write = status >= 500 ? log.warn : log.info;
     write("request", {
       request: exchange.id,
+      endpoint,
       method: request.method,
-      path: redactQuery(pathOf(request.url)),
+      path: redactQuery(targetOf(request.url)),
       status,
       code: isSuccess ? undefined : outcome.code,
       ms: Math.round(durationMs * 10) / 10,
@@ -46,10 +62,4 @@ export function createAccessLog({ log, clock, requests, addressOf }: AccessLogOp
       address: addressOf(exchange),
     });
   };
-}
-
-/** The path with its query: what follows the third slash of an absolute address. */
-function pathOf(url: string): string {
-  const begin = url.indexOf("/", url.indexOf("//") + 2);
-  return begin === -1 ? "/" : url.slice(begin);
 }

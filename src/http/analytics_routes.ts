@@ -1,16 +1,21 @@
-/** The intake of usage events: acknowledged when they are committed, and not before. */
+/**
+ * The intake of usage events: acknowledged when they are committed, and not before. With an
+ * `Idempotency-Key` an event can be sent again: within 24 hours it is stored and counted once.
+ */
+import { hash } from "node:crypto";
 import * as v from "valibot";
 import { monthOf } from "../calendar.ts";
 import { newUuid, toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
-import { isRefusal, refuse } from "../refusal.ts";
-import { EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "../usage/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { type Claim, EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "../usage/mod.ts";
 import { reply } from "./exchange.ts";
 import { optionalMetadata, optionalText, parseFields } from "./fields.ts";
 import type { Handler, Parts } from "./handler.ts";
 import { isUsedUp, remainingOf } from "./license_answer.ts";
 
-const eventFields = v.object({
+/** What an event has beside its key. */
+export const eventFields = v.object({
   event_type: v.picklist(EVENT_TYPES, `event_type must be one of ${EVENT_TYPES.join(", ")}`),
   model_name: optionalText("model_name", 200),
   inference_type: v.nullish(
@@ -43,27 +48,45 @@ export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
     const receivedAtMs = clock.now().getTime();
     const month = monthOf(receivedAtMs);
     if (fields.event_type === "inference" && isUsedUp(record, month)) return QUOTA_EXCEEDED;
-    const event = toEvent(fields, record, receivedAtMs);
+    const claim = readClaim(exchange.request, fields);
+    if (isRefusal(claim)) return claim;
+    const event = { ...toEvent(fields, record, receivedAtMs), claim };
     const outcome = await events.write(event);
     switch (outcome.kind) {
       case "quota_exceeded":
         return QUOTA_EXCEEDED;
       case "not_storable":
         return NOT_STORABLE;
+      case "claim_mismatch":
+        return CLAIM_MISMATCH;
       case "committed": {
         const used = outcome.used ?? usedIn(record, month.index);
         const quota = { used, remaining: remainingOf(record, used) };
-        return reply({ logged: true, event_id: toId("evt", event.uuid), quota }, 202);
+        return reply({ logged: true, event_id: toId("evt", outcome.eventUuid), quota }, 202);
       }
     }
   };
+}
+
+const CLAIM_MISMATCH = refuse(
+  "CLAIM_MISMATCH",
+  "This Idempotency-Key was sent with another event: give each event a key of its own",
+);
+const BAD_CLAIM = refuse("INVALID_REQUEST", "Idempotency-Key must be 1 to 255 printable ASCII characters");
+
+/** The claim of the `Idempotency-Key` header; null without one. */
+function readClaim(request: Request, fields: v.InferOutput<typeof eventFields>): Claim | null | Refusal {
+  const value = request.headers.get("idempotency-key");
+  if (value === null) return null;
+  if (!/^[\x20-\x7e]{1,255}$/.test(value)) return BAD_CLAIM;
+  return { hash: hash("sha256", value, "hex"), eventHash: hash("sha256", JSON.stringify(fields), "hex") };
 }
 
 function toEvent(
   fields: v.InferOutput<typeof eventFields>,
   record: KeyRecord,
   receivedAtMs: number,
-): UsageEvent {
+): Omit<UsageEvent, "claim"> {
   return {
     uuid: newUuid(),
     receivedAtMs,

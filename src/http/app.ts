@@ -11,7 +11,6 @@
 import { Hono } from "hono";
 import type { Clock } from "../clock.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
-import { createLimiter } from "../limits/mod.ts";
 import type { Log } from "../log.ts";
 import type { Answer, Peer } from "../platform/mod.ts";
 import { isRefusal, refuse } from "../refusal.ts";
@@ -19,25 +18,35 @@ import { type AccessLog, createAccessLog } from "./access_log.ts";
 import { analyticsLog } from "./analytics_routes.ts";
 import { refresh, revoke, validate } from "./auth_routes.ts";
 import { type Authenticator, createAuthenticator } from "./authenticate.ts";
+import { createDownloadLinks, DOWNLOAD_PATH } from "./download_link.ts";
+import { download } from "./download_routes.ts";
 import { toFailure } from "./error_response.ts";
 import { Exchange, type Outcome, toResponse } from "./exchange.ts";
 import type { AppOptions, Handler, Parts } from "./handler.ts";
 import { health } from "./health_routes.ts";
 import { repoToken } from "./installer_routes.ts";
 import { modelsList } from "./models_routes.ts";
+import { openApiDocument } from "./openapi_routes.ts";
 import { type JsonObject, readJsonObject } from "./read_body.ts";
+import type { EndpointMetrics } from "./request_metrics.ts";
+import { pathOf } from "./target.ts";
 
-interface Route {
+export interface Route {
   readonly path: string;
   readonly methods: Readonly<Record<string, Handler>>;
-  /** Whose windows count the request; none for health. */
+  /** Whose windows count the request, and what it is called in log and metrics. */
   readonly limit?: LimitedEndpoint;
+  /** What it is called there where no windows count it. */
+  readonly name?: string;
   /** True where a success changes something, and so is always logged. */
   readonly isChange?: boolean;
 }
 
-function routes(parts: Parts): Route[] {
+/** Every path with its methods. */
+export function routes(parts: Parts): Route[] {
   const token = repoToken(parts);
+  const file = download(parts);
+  const openApi = openApiDocument(parts);
   return [
     { path: "/v1/auth/validate", methods: { POST: validate(parts) }, limit: "validate" },
     { path: "/v1/auth/refresh", methods: { POST: refresh(parts) }, limit: "refresh" },
@@ -48,34 +57,44 @@ function routes(parts: Parts): Route[] {
       limit: "repo_token",
     },
     { path: "/v1/models/list", methods: { GET: modelsList(parts) }, limit: "models" },
+    { path: `${DOWNLOAD_PATH}:name/:version`, methods: { GET: file, HEAD: file }, limit: "downloads" },
     { path: "/v1/analytics/log", methods: { POST: analyticsLog(parts) }, limit: "analytics" },
-    { path: "/api/health", methods: { GET: health(parts), HEAD: health(parts) } },
+    { path: "/openapi.json", methods: { GET: openApi, HEAD: openApi }, name: "openapi" },
+    { path: "/api/health", methods: { GET: health(parts), HEAD: health(parts) }, name: "health" },
   ];
 }
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
 const NO_BODY: JsonObject = {};
+/** What every path that is none of ours counts as: whoever makes up paths makes no labels. */
+const OTHER = "other";
+const NOWHERE = { endpoint: OTHER };
 
 /** Builds the function that answers every request. It never throws. */
 export function createApp(options: AppOptions): Answer {
   const { clock, log } = options;
-  const limiter = createLimiter(options.limits);
-  const authenticator = createAuthenticator({ ...options, limiter });
+  const authenticator = createAuthenticator(options);
   const accessLog = createAccessLog({
     log,
-    clock,
     requests: options.logRequests,
+    slowMs: options.logSlowMs,
     addressOf: authenticator.addressOf,
   });
   const tools: Tools = { clock, log, authenticator, accessLog };
 
-  const app = new Hono<{ Bindings: Peer }>();
-  for (const route of routes({ ...options, authenticator })) {
-    app.all(route.path, (context) => serve(route, new Exchange(context.req.raw, context.env, clock), tools));
+  const app = new Hono<{ Bindings: Peer }>({ getPath: pathOf });
+  const links = createDownloadLinks({ ...options, signer: options.linkSigner });
+  for (const route of routes({ ...options, authenticator, links })) {
+    const endpoint = route.limit ?? route.name ?? OTHER;
+    const served = { ...route, endpoint, metrics: options.requestMetrics.endpoint(endpoint) };
+    app.all(route.path, (context) => serve(served, new Exchange(context.req.raw, context.env, clock), tools));
   }
+  const elsewhere = options.requestMetrics.endpoint(OTHER);
   app.notFound((context) => {
     const exchange = new Exchange(context.req.raw, context.env, clock);
-    accessLog(exchange, NOT_FOUND, false);
+    exchange.durationMs = clock.monotonicMs() - exchange.beganMs;
+    elsewhere.count(NOT_FOUND, exchange.durationMs);
+    accessLog(exchange, NOT_FOUND, NOWHERE);
     return toResponse(exchange, NOT_FOUND, clock);
   });
   return (request, peer) => app.fetch(request, peer);
@@ -88,7 +107,12 @@ interface Tools {
   readonly accessLog: AccessLog;
 }
 
-async function serve(route: Route, exchange: Exchange, tools: Tools): Promise<Response> {
+interface ServedRoute extends Route {
+  readonly endpoint: string;
+  readonly metrics: EndpointMetrics;
+}
+
+async function serve(route: ServedRoute, exchange: Exchange, tools: Tools): Promise<Response> {
   let outcome: Outcome;
   try {
     outcome = await answer(route, exchange);
@@ -102,7 +126,9 @@ async function serve(route: Route, exchange: Exchange, tools: Tools): Promise<Re
   if (route.limit !== undefined && exchange.verdict === undefined && !isRefusedForMethod) {
     tools.authenticator.countAgainstAddress(exchange, route.limit);
   }
-  tools.accessLog(exchange, outcome, route.isChange === true);
+  exchange.durationMs = tools.clock.monotonicMs() - exchange.beganMs;
+  route.metrics.count(outcome, exchange.durationMs);
+  tools.accessLog(exchange, outcome, route);
   return toResponse(exchange, outcome, tools.clock);
 }
 

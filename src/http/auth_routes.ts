@@ -30,7 +30,8 @@ export function refresh({ authenticator, clock }: Parts): Handler {
   };
 }
 
-const revocation = v.object({ reason: optionalText("reason", 2_000) });
+/** What a revocation has beside its key. */
+export const revocation = v.object({ reason: optionalText("reason", 2_000) });
 
 const KEY_NOT_FOUND = refuse("KEY_NOT_FOUND", "API key not found or already revoked");
 

@@ -16,6 +16,7 @@ import { type Limiter, type TrustedProxies, toClientGroup } from "../limits/mod.
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { Exchange } from "./exchange.ts";
 import type { JsonObject } from "./read_body.ts";
+import { readQuery } from "./target.ts";
 
 export interface AuthenticatorOptions {
   readonly directory: KeyDirectory;
@@ -31,11 +32,30 @@ export interface Found {
   readonly record: KeyRecord | null;
 }
 
+/** For requests of which a whole bundle counts as one: once the first was counted, it stands for the rest. */
+export interface CountOnce {
+  wasCounted(record: KeyRecord): boolean;
+  /** Called when one of them was counted. */
+  note(record: KeyRecord): void;
+}
+
 export interface Authenticator {
   /** Reads the key, looks it up and counts the request; does not judge the key. */
   identify(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Promise<Found | Refusal>;
   /** {@linkcode identify}, and the key must be active and not expired. */
-  authenticate(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Promise<KeyRecord | Refusal>;
+  authenticate(
+    exchange: Exchange,
+    endpoint: LimitedEndpoint,
+    body: JsonObject,
+    once?: CountOnce,
+  ): Promise<KeyRecord | Refusal>;
+  /** {@linkcode authenticate} for a link that names its key by UUID; null for a link that is no good. */
+  authenticateLink(
+    exchange: Exchange,
+    endpoint: LimitedEndpoint,
+    keyUuid: string | null,
+    once: CountOnce,
+  ): Promise<KeyRecord | Refusal>;
   /** Counts a request against its address without refusing it for that. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** The group of client addresses that the request came from. */
@@ -55,9 +75,10 @@ const UNAVAILABLE = refuse(
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { directory, limiter, trustedProxies, clock } = options;
   const pattern = keyPattern(options.brand);
+  const { name } = options.brand;
   const invalidFormat = refuse(
     "INVALID_FORMAT",
-    `The API key must be ${options.brand.name}_live_ or ${options.brand.name}_test_ and 48 lowercase hexadecimal digits`,
+    `The API key must be ${name}_live_ or ${name}_test_ and 48 lowercase hexadecimal digits`,
   );
 
   function addressOf({ request, peer }: Exchange): string {
@@ -69,39 +90,66 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     exchange.verdict = limiter.windows[endpoint].byAddress.record(addressOf(exchange), clock.monotonicMs());
   }
 
-  async function identify(
-    exchange: Exchange,
-    endpoint: LimitedEndpoint,
-    body: JsonObject,
-  ): Promise<Found | Refusal> {
+  /** The hash of the key that the request carries. */
+  function readHash(exchange: Exchange, body: JsonObject): string | Refusal {
     const key = readKey(exchange.request, body);
     if (key === undefined) return MISSING_KEY;
     if (isRefusal(key)) return key;
-    if (typeof key !== "string" || !pattern.test(key)) return invalidFormat;
-    const hash = hashApiKey(key);
+    return typeof key === "string" && pattern.test(key) ? hashApiKey(key) : invalidFormat;
+  }
+
+  /** Looks a key up and counts the request; `hash` is null for a link that is no good. */
+  async function find(
+    exchange: Exchange,
+    endpoint: LimitedEndpoint,
+    { hash, once }: { readonly hash: string | null; readonly once?: CountOnce | undefined },
+  ): Promise<KeyRecord | null | Refusal> {
     const { byKey, byAddress } = limiter.windows[endpoint];
-    let record = directory.get(hash);
+    let record = hash === null ? null : directory.get(hash);
     const isTrusted = directory.isTrusted();
-    if (record === undefined && isTrusted) record = await directory.lookUp(hash, addressOf(exchange));
+    if (record === undefined && isTrusted && hash !== null) {
+      record = await directory.lookUp(hash, addressOf(exchange));
+    }
     if (record == null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
       exchange.verdict = byAddress.take(addressOf(exchange), clock.monotonicMs());
     } else {
       exchange.record = record;
+      if (once?.wasCounted(record)) {
+        exchange.verdict = byKey.peek(record.uuid, clock.monotonicMs());
+        return isTrusted ? record : UNAVAILABLE;
+      }
       exchange.verdict = byKey.take(record.uuid, clock.monotonicMs());
+      if (exchange.verdict.allowed) once?.note(record);
     }
     if (!exchange.verdict.allowed) return RATE_LIMITED;
-    return isTrusted ? { hash, record: record ?? null } : UNAVAILABLE;
+    return isTrusted ? (record ?? null) : UNAVAILABLE;
+  }
+
+  function judge(record: KeyRecord | null | Refusal): KeyRecord | Refusal {
+    if (record === null) return INVALID_KEY;
+    if (isRefusal(record)) return record;
+    if (record.state !== "active") return INVALID_KEY;
+    if (record.expiresAtMs <= clock.now().getTime()) return KEY_EXPIRED;
+    directory.noteUse(record.uuid);
+    return record;
   }
 
   return {
-    identify,
-    async authenticate(exchange, endpoint, body) {
-      const found = await identify(exchange, endpoint, body);
-      if (isRefusal(found)) return found;
-      const { record } = found;
-      if (record === null || record.state !== "active") return INVALID_KEY;
-      return record.expiresAtMs <= clock.now().getTime() ? KEY_EXPIRED : record;
+    async identify(exchange, endpoint, body) {
+      const hash = readHash(exchange, body);
+      if (isRefusal(hash)) return hash;
+      const record = await find(exchange, endpoint, { hash });
+      return isRefusal(record) ? record : { hash, record };
+    },
+    async authenticate(exchange, endpoint, body, once) {
+      const hash = readHash(exchange, body);
+      return isRefusal(hash) ? hash : judge(await find(exchange, endpoint, { hash, once }));
+    },
+    async authenticateLink(exchange, endpoint, keyUuid, once) {
+      if (!directory.isTrusted()) return UNAVAILABLE;
+      const hash = keyUuid === null ? null : await directory.hashOf(keyUuid);
+      return judge(await find(exchange, endpoint, { hash, once }));
     },
     countAgainstAddress,
     addressOf,
@@ -124,11 +172,4 @@ function readKey(request: Request, body: JsonObject): unknown {
     key = candidate;
   }
   return key;
-}
-
-/** The query's parameters; bytes that are not UTF-8 become U+FFFD. */
-export function readQuery(request: Request): URLSearchParams {
-  const { url } = request;
-  const begin = url.indexOf("?");
-  return new URLSearchParams(begin === -1 ? "" : url.slice(begin + 1));
 }

@@ -15,12 +15,22 @@ const STATUSES: Readonly<Record<Code, number>> = {
   METHOD_NOT_ALLOWED: 405,
   PAYLOAD_TOO_LARGE: 413,
   UNSUPPORTED_MEDIA_TYPE: 415,
+  RANGE_NOT_SATISFIABLE: 416,
+  CLAIM_MISMATCH: 422,
   QUOTA_EXCEEDED: 429,
   RATE_LIMIT_EXCEEDED: 429,
   SERVER_ERROR: 500,
   NOT_CONFIGURED: 503,
   SERVICE_UNAVAILABLE: 503,
 };
+
+/** The code as clients see it. */
+export function toWireCode(code: Code): Code {
+  return code === "CLAIM_MISMATCH" ? "INVALID_REQUEST" : code;
+}
+
+/** Every code of ours, in the order of the statuses; see {@linkcode toWireCode}. */
+export const CODES = Object.keys(STATUSES) as readonly Code[];
 
 export function statusOf(code: Code): number {
   return STATUSES[code];
@@ -29,7 +39,7 @@ export function statusOf(code: Code): number {
 /** Renders `{error, code}`, with `message` where the contract has it: for `NOT_CONFIGURED` alone. */
 export function renderError({ code, sentence }: Refusal): string {
   const message = code === "NOT_CONFIGURED" ? { message: sentence } : {};
-  return JSON.stringify({ error: sentence, code, ...message });
+  return JSON.stringify({ error: sentence, code: toWireCode(code), ...message });
 }
 
 /** What a client is told of an exception: whether the database is away, and nothing else. */

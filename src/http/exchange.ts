@@ -12,10 +12,18 @@ import type { Peer } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { renderError, statusOf } from "./error_response.ts";
 
-/** A success: its status and its body as JSON text. */
+/** A part of a file on its way out; `open` is called once, when a body is sent. */
+export interface FileBytes {
+  readonly sizeBytes: number;
+  open(): Blob | ReadableStream<Uint8Array>;
+}
+
+/** A success: its status and its body, JSON text or a file's bytes; a 304 is sent without the body. */
 export interface Reply {
-  readonly status: 200 | 202 | 503;
-  readonly body: string;
+  readonly status: 200 | 202 | 206 | 304 | 503;
+  readonly body: string | FileBytes;
+  /** Over those that every answer has. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export type Outcome = Reply | Refusal;
@@ -30,12 +38,16 @@ export class Exchange {
   readonly peer: Peer;
   readonly id = toId("req", newUuid());
   readonly beganMs: number;
+  /** How long it took to come to an outcome. */
+  durationMs = 0;
   /** The window that the request was counted in, as it was then. */
   verdict: Verdict | undefined;
   /** The key that it carried, where that is one that was issued. */
   record: KeyRecord | undefined;
   /** What only a 405 says: the methods that the path takes. */
   allow: string | undefined;
+  /** What only a 416 says: how long the file is. */
+  contentRange: string | undefined;
 
   constructor(request: Request, peer: Peer, clock: Clock) {
     this.request = request;
@@ -61,7 +73,10 @@ export function toResponse(exchange: Exchange, outcome: Outcome, clock: Clock): 
     headers["X-RateLimit-Remaining"] = String(verdict.remaining);
     headers["X-RateLimit-Reset"] = String(toResetAt(verdict, clock.now().getTime()));
   }
-  if (!isRefusal(outcome)) return respond(exchange, outcome.body, { status: outcome.status, headers });
+  if (!isRefusal(outcome)) {
+    if (outcome.headers !== undefined) Object.assign(headers, outcome.headers);
+    return respond(exchange, outcome.body, { status: outcome.status, headers });
+  }
   switch (outcome.code) {
     case "RATE_LIMIT_EXCEEDED":
       headers["Retry-After"] = String(verdict?.retryAfterSeconds ?? 1);
@@ -72,10 +87,24 @@ export function toResponse(exchange: Exchange, outcome: Outcome, clock: Clock): 
     case "METHOD_NOT_ALLOWED":
       headers.Allow = exchange.allow ?? "";
       break;
+    case "RANGE_NOT_SATISFIABLE":
+      headers["Content-Range"] = exchange.contentRange ?? "";
+      break;
   }
   return respond(exchange, renderError(outcome), { status: statusOf(outcome.code), headers });
 }
 
-function respond({ request }: Exchange, body: string, init: ResponseInit): Response {
-  return new Response(request.method === "HEAD" ? null : body, init);
+interface Head {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+}
+
+function respond({ request }: Exchange, body: string | FileBytes, { status, headers }: Head): Response {
+  if (status === 304) return new Response(null, { status, headers });
+  const isFile = typeof body !== "string";
+  if (request.method !== "HEAD" && !isFile) return new Response(body, { status, headers });
+  // The length that GET would have: left to itself, the runtime says 0, and Node none for a file.
+  headers["Content-Length"] = String(isFile ? body.sizeBytes : Buffer.byteLength(body));
+  if (request.method === "HEAD" || !isFile) return new Response(null, { status, headers });
+  return new Response(body.open(), { status, headers });
 }

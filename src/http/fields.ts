@@ -20,8 +20,14 @@ export function optionalText(name: string, maxCharacters: number) {
         `${name} must have at most ${maxCharacters} characters`,
       ),
       v.check(isCleanText, `${name} must not hold NUL, unpaired surrogates or U+FFFD`),
+      inJsonSchema({ maxLength: maxCharacters }),
     ),
   );
+}
+
+/** Says in JSON Schema what a check of our own says in code, for the OpenAPI document. */
+function inJsonSchema<Input>(keywords: Readonly<Record<string, unknown>>) {
+  return v.metadata<Input, { readonly jsonSchema: typeof keywords }>({ jsonSchema: keywords });
 }
 
 /** Metadata is at most so large as JSON … */
@@ -39,12 +45,17 @@ export function optionalMetadata(name: string) {
       ),
       v.check(
         (value) => isStorable(value, METADATA_LEVELS),
-        `${name} must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, unpaired surrogates or U+FFFD`,
+        `${name} must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
+          "unpaired surrogates or U+FFFD",
       ),
       v.check(
         (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
         `${name} must have at most ${METADATA_LIMIT_BYTES} bytes as JSON`,
       ),
+      inJsonSchema({
+        type: "object",
+        description: `At most ${METADATA_LIMIT_BYTES} bytes as JSON and ${METADATA_LEVELS} levels`,
+      }),
     ),
   );
 }

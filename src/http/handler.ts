@@ -5,24 +5,39 @@ import type { Database } from "../database/mod.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import type { TokenSource } from "../installer/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
-import type { TrustedProxies } from "../limits/mod.ts";
+import type { Limiter, TrustedProxies } from "../limits/mod.ts";
 import type { Log, LogRequests } from "../log.ts";
+import type { FileDirectory } from "../models/mod.ts";
+import type { Platform } from "../platform/mod.ts";
+import type { Signer } from "../secrets/mod.ts";
 import type { EventWriter } from "../usage/mod.ts";
 import type { Authenticator } from "./authenticate.ts";
+import type { DownloadLinks } from "./download_link.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import type { JsonObject } from "./read_body.ts";
+import type { RequestMetrics } from "./request_metrics.ts";
 
 export interface AppOptions {
   readonly brand: Brand;
   readonly limits: Readonly<Record<LimitedEndpoint, number>>;
+  readonly limiter: Limiter<LimitedEndpoint>;
   readonly trustedProxies: TrustedProxies;
   readonly logRequests: LogRequests;
+  readonly logSlowMs: number;
+  readonly requestMetrics: RequestMetrics;
   readonly clock: Clock;
   readonly log: Log;
   readonly database: Database;
   readonly directory: KeyDirectory;
   readonly events: EventWriter;
   readonly tokens: TokenSource;
+  /** Where clients reach the service, without a slash at its end; undefined where nobody said. */
+  readonly publicUrl: string | undefined;
+  readonly files: FileDirectory;
+  readonly modelsFolder: string;
+  /** The body of a part of a file. */
+  readonly fileBody: Platform["fileBody"];
+  readonly linkSigner: Signer;
   /** True from the moment the service was told to stop. */
   readonly isStopping: () => boolean;
 }
@@ -30,6 +45,7 @@ export interface AppOptions {
 /** What handlers are made from. */
 export interface Parts extends AppOptions {
   readonly authenticator: Authenticator;
+  readonly links: DownloadLinks;
 }
 
 /** Answers one request whose path and method are right; `body` is empty for GET. */

@@ -3,7 +3,7 @@ import { toTimestamp } from "../calendar.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, Parts } from "./handler.ts";
 
-const API_VERSION = "v1";
+export const API_VERSION = "v1";
 
 export function health({ directory, clock, isStopping }: Parts): Handler {
   return async () => {

@@ -41,8 +41,10 @@ function render(record: KeyRecord): Rendered {
 export function renderLicense(record: KeyRecord, month: Month, options: { withAccount: boolean }): string {
   const parts = rendered.get(record) ?? render(record);
   const used = usedIn(record, month.index);
+  const remaining = remainingOf(record, used);
   const begin = options.withAccount ? parts.withAccount : parts.withoutAccount;
-  return `${begin}{"monthly_limit":${parts.limit},"used":${used},"remaining":${remainingOf(record, used)},"resets_at":"${month.resetsAt}"}${parts.end}`;
+  const counts = `"monthly_limit":${parts.limit},"used":${used},"remaining":${remaining}`;
+  return `${begin}{${counts},"resets_at":"${month.resetsAt}"}${parts.end}`;
 }
 
 /** What is left of the allowance: null where it is unlimited, 0 where the limit was lowered below the use. */

@@ -1,3 +1,5 @@
 /** The HTTP door: the contract's endpoints over the rooms. `app.ts` is the page to read first. */
 export { createApp } from "./app.ts";
 export type { AppOptions } from "./handler.ts";
+export { createMetricsPage, METRICS_PATH } from "./metrics_page.ts";
+export { createRequestMetrics } from "./request_metrics.ts";

@@ -1,16 +1,25 @@
 /** The list of models that a key may load. */
-import * as v from "valibot";
-import { listModelsFor } from "../models/mod.ts";
+import type { KeyRecord } from "../keys/mod.ts";
+import { type ListedFile, listModelsFor } from "../models/mod.ts";
 import { isRefusal, refuse } from "../refusal.ts";
-import { readQuery } from "./authenticate.ts";
 import { reply } from "./exchange.ts";
-import { isCleanText, optionalText, parseFields } from "./fields.ts";
+import { isCleanText } from "./fields.ts";
 import type { Handler, Parts } from "./handler.ts";
+import { readQuery } from "./target.ts";
 
-/** An empty filter is no filter, and one that matches nothing gives an empty list. */
-const filters = v.object({ paradigm: optionalText("paradigm", 200), type: optionalText("type", 200) });
+export function modelsList({ authenticator, database, links, publicUrl, log }: Parts): Handler {
+  let isWarned = publicUrl !== undefined;
 
-export function modelsList({ authenticator, database }: Parts): Handler {
+  function linkFor(file: ListedFile, record: KeyRecord): string {
+    if (!isWarned) {
+      log.warn("Hosted models are listed without an address: set CLAVIGER_PUBLIC_URL and restart", {
+        model: file.name,
+      });
+      isWarned = true;
+    }
+    return links.linkTo(file, record);
+  }
+
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "models", body);
     if (isRefusal(record)) return record;
@@ -19,15 +28,18 @@ export function modelsList({ authenticator, database }: Parts): Handler {
       if (isCleanText(name) && isCleanText(value)) continue;
       return refuse("INVALID_REQUEST", "The query must not hold NUL or bytes that are not UTF-8");
     }
-    // In a repeated parameter the last one counts, as in a repeated JSON name.
-    const fields = parseFields(filters, Object.fromEntries(query));
-    if (isRefusal(fields)) return fields;
-    const models = await listModelsFor(database, {
-      tier: record.tier,
-      accountUuid: record.accountUuid,
-      paradigm: fields.paradigm || undefined,
-      type: fields.type || undefined,
-    });
+    // An empty filter is none. In a repeated parameter the last one counts, as in a repeated JSON name.
+    const filterBy = (name: string) => query.getAll(name).at(-1) || undefined;
+    const models = await listModelsFor(
+      database,
+      {
+        tier: record.tier,
+        accountUuid: record.accountUuid,
+        paradigm: filterBy("paradigm"),
+        type: filterBy("type"),
+      },
+      (file) => linkFor(file, record),
+    );
     return reply({ models, total: models.length });
   };
 }

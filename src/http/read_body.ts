@@ -15,7 +15,13 @@ export async function readJsonObject(request: Request): Promise<JsonObject | Ref
   if (encoding !== null && encoding !== "" && encoding.toLowerCase() !== "identity") {
     return refuse("UNSUPPORTED_MEDIA_TYPE", "The body must not be encoded: leave out Content-Encoding");
   }
-  const text = await readText(request);
+  let text: string | undefined;
+  try {
+    text = await readText(request);
+  } catch {
+    // The sender hung up, which is no failure of ours. Nobody reads this answer, but the log shows it.
+    return refuse("INVALID_REQUEST", "The body ended before it was complete");
+  }
   if (text === undefined) {
     return refuse("PAYLOAD_TOO_LARGE", `The body must have at most ${BODY_LIMIT_BYTES} bytes`);
   }
@@ -33,10 +39,10 @@ export async function readJsonObject(request: Request): Promise<JsonObject | Ref
 
 /** The body as text, undefined when it is over the limit. */
 async function readText(request: Request): Promise<string | undefined> {
-  const declared = request.headers.get("content-length");
-  if (declared !== null) {
-    return Number(declared) > BODY_LIMIT_BYTES ? undefined : await request.text();
-  }
+  // Only a length that is there and is one number can be relied on: the same header twice reads "5, 5".
+  const declaredBytes = Number(request.headers.get("content-length") ?? Number.NaN);
+  if (declaredBytes > BODY_LIMIT_BYTES) return undefined;
+  if (declaredBytes <= BODY_LIMIT_BYTES) return await request.text();
   const { body } = request;
   if (body === null) return "";
   const decoder = new TextDecoder();

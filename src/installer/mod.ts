@@ -1,7 +1,17 @@
 /**
- * The repository token that the installer is given: sealed at rest, handed out to those who hold a key.
+ * The repository token that the installer is given, to hand out to those who hold a key: one that the
+ * operator stores, sealed at rest, or those that a GitHub App mints, which are kept in memory alone.
  * Owns `installer_token` and `secret_canary`.
  */
+
+export type { GitHubApp } from "./_app_token_request.ts";
 export { proveSecret } from "./canary.ts";
+export {
+  createGitHubAppSource,
+  type GitHubAppSettings,
+  type GitHubAppSource,
+  type GitHubAppStats,
+  openGitHubApp,
+} from "./github_app_source.ts";
 export { clearInstallerToken, parseInstallerToken, setInstallerToken } from "./static_token.ts";
 export { createTokenSource, type InstallerToken, type TokenSource } from "./token_source.ts";

@@ -8,7 +8,7 @@ import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { parseTimestamp, toTimestamp } from "../calendar.ts";
 import type { Fragment, Session, Sql } from "../database/mod.ts";
-import { constraintOf } from "../database/mod.ts";
+import { constraintOf, isStorableText } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { importedLicenseParts, NEVER_EXPIRES, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -30,14 +30,17 @@ export interface ImportedKey {
 
 /** What a line may hold; the key or its hash with the mode. */
 const importLine = v.strictObject({
-  api_key: v.optional(v.string()),
+  api_key: v.optional(v.string("must be a string")),
   sha256: v.optional(
-    v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits")),
+    v.pipe(
+      v.string("must be a string"),
+      v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits"),
+    ),
   ),
   mode: v.optional(v.picklist(["live", "test"], "must be live or test")),
   email: v.string("must be an e-mail address"),
-  name: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(200))),
-  organization: v.optional(v.pipe(v.string(), v.maxLength(200))),
+  name: v.optional(text(1, 200)),
+  organization: v.optional(text(0, 200)),
   tier: v.picklist(TIERS, `must be one of ${TIERS.join(", ")}`),
   expires_at: v.nullish(v.string("must be an ISO 8601 timestamp")),
   monthly_limit: v.nullish(count()),
@@ -45,6 +48,17 @@ const importLine = v.strictObject({
 });
 
 export type ImportLine = v.InferInput<typeof importLine>;
+
+function text(least: number, most: number) {
+  return v.pipe(
+    v.string("must be a string"),
+    v.check(
+      (value) => value.length >= least && [...value].length <= most,
+      `must have ${least} to ${most} characters`,
+    ),
+    v.check(isStorableText, "must not hold NUL, unpaired surrogates or U+FFFD"),
+  );
+}
 
 function count() {
   return v.pipe(
@@ -63,12 +77,15 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
   } catch {
     return wrong("it is not JSON");
   }
+  if (typeof json !== "object" || json === null || Array.isArray(json))
+    return wrong("it is not a JSON object");
   const parsed = v.safeParse(importLine, json);
   if (!parsed.success) {
     const [issue] = parsed.issues;
-    return wrong(
-      `${v.getDotPath(issue) ?? "it"} ${issue.type === "strict_object" ? "is missing or unknown" : issue.message}`,
-    );
+    const field = v.getDotPath(issue) ?? "";
+    // A name that is not ours may be anything, a key included, and is not repeated.
+    if (!(field in importLine.entries)) return wrong("it has a field that is not known");
+    return wrong(`${field} ${issue.type === "strict_object" ? "is missing" : issue.message}`);
   }
   const { api_key: apiKey, sha256, mode, tier, ...rest } = parsed.output;
   if ((apiKey === undefined) === (sha256 === undefined))
@@ -182,7 +199,7 @@ async function insertChunk(
     used as (${usagePart(sql)}),
     made as (
       select license.account_id, license.id as license_id, line.key_id, null::jsonb as before,
-             jsonb_build_object('email', line.email, 'tier', line.tier, 'mode', line.mode,
+             jsonb_build_object('tier', line.tier, 'mode', line.mode,
                'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at) as after
         from line join license on license.id = line.license_id
     )

@@ -46,7 +46,7 @@ export async function issueKey(
       ),
       made as (
         select account.id as account_id, license.id as license_id, key.id as key_id, null::jsonb as before,
-               jsonb_build_object('email', account.email, 'tier', license.tier, 'mode', ${request.mode}::text,
+               jsonb_build_object('tier', license.tier, 'mode', ${request.mode}::text,
                  'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at) as after
           from account, license, key
       ),

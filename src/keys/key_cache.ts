@@ -7,7 +7,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
-import { type KeyRecord, noteUsage, type UsageCount } from "./key_record.ts";
+import { isNewer, type KeyRecord, noteUsage, type UsageCount } from "./key_record.ts";
 
 export interface KeyCacheOptions {
   readonly clock: Clock;
@@ -34,6 +34,7 @@ export interface KeyCache {
   noteUsage(licenseUuid: string, count: UsageCount): void;
   stats(): {
     readonly keys: number;
+    readonly licenses: number;
     readonly unknownKeys: number;
     readonly hits: number;
     readonly misses: number;
@@ -47,6 +48,7 @@ const UNKNOWN_AGE_MS = 900;
 const MAX_UNKNOWN = 10_000;
 
 interface OpenLookUp {
+  readonly beganMs: number;
   everything: boolean;
   readonly changed: Set<string>;
   readonly counts: Map<string, UsageCount>;
@@ -89,14 +91,15 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
       return unknown.has(hash) ? null : undefined;
     },
     beginLookUp() {
-      const lookUp: OpenLookUp = { everything: false, changed: new Set(), counts: new Map() };
+      const beganMs = clock.monotonicMs();
+      const lookUp: OpenLookUp = { beganMs, everything: false, changed: new Set(), counts: new Map() };
       open.add(lookUp);
       return {
         fill(hashes, found) {
           for (const hash of hashes) {
             const record = found.get(hash);
             if (record === undefined) {
-              if (!lookUp.everything) unknown.set(hash, true);
+              if (!lookUp.everything) unknown.set(hash, true, { start: lookUp.beganMs });
               continue;
             }
             const count = lookUp.counts.get(record.licenseUuid);
@@ -118,10 +121,13 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
       byLicense.clear();
     },
     noteUsage(licenseUuid, count) {
-      for (const lookUp of open) lookUp.counts.set(licenseUuid, count);
+      for (const { counts } of open) {
+        const noted = counts.get(licenseUuid);
+        if (noted === undefined || isNewer(count, noted)) counts.set(licenseUuid, count);
+      }
       const keys = byLicense.get(licenseUuid);
       if (keys !== undefined) for (const record of keys.values()) noteUsage(record, count);
     },
-    stats: () => ({ keys: known.size, unknownKeys: unknown.size, hits, misses }),
+    stats: () => ({ keys: known.size, licenses: byLicense.size, unknownKeys: unknown.size, hits, misses }),
   };
 }

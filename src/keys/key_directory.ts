@@ -3,10 +3,12 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { findKeysByHash } from "./find_keys.ts";
-import { createKeyCache } from "./key_cache.ts";
+import { createHashBook } from "./hash_book.ts";
+import { createKeyCache, type KeyCache } from "./key_cache.ts";
 import type { KeyRecord, UsageCount } from "./key_record.ts";
-import { createLookUpQueue } from "./look_up_queue.ts";
-import { createPulse } from "./pulse.ts";
+import { createLastUse } from "./last_use.ts";
+import { createLookUpQueue, type LookUpQueue } from "./look_up_queue.ts";
+import { createPulse, type Pulse } from "./pulse.ts";
 
 export interface KeyDirectoryOptions {
   readonly database: Database;
@@ -19,19 +21,27 @@ export interface KeyDirectoryOptions {
 export interface KeyDirectory {
   /** Starts the pulse; resolves when the database has answered it once. */
   start(): Promise<void>;
-  stop(): void;
+  /** Stops the pulse and writes down which keys were used last. */
+  stop(): Promise<void>;
   /** True while the pulse is felt: answers may be given, and the database counts as connected. */
   isTrusted(): boolean;
   /** The record at hand; null where it is known that there is none; undefined where nobody knows. */
   get(hash: string): KeyRecord | null | undefined;
+  /** The hash of the key with that UUID, null where there is none; throws `DatabaseUnavailable`. */
+  hashOf(keyUuid: string): Promise<string | null>;
   /** Looks a key up for a caller at that address; throws `DatabaseUnavailable`. */
   lookUp(hash: string, address: string): Promise<KeyRecord | null>;
-  /** Forgets what is cached of a license: to be called before a change to it is acknowledged. */
+  /**
+   * Forgets what is cached of a license: to be called before a change to it is acknowledged, and when
+   * nobody knows whether a commit took effect, or still will.
+   */
   forgetLicense(licenseUuid: string): void;
   noteUsage(licenseUuid: string, count: UsageCount): void;
+  /** Marks a key as used now; written behind. */
+  noteUse(keyUuid: string): void;
   /** Asks for changes now. */
   beat(): Promise<void>;
-  stats(): Readonly<Record<string, number>>;
+  stats(): ReturnType<KeyCache["stats"]> & ReturnType<LookUpQueue["stats"]> & ReturnType<Pulse["stats"]>;
 }
 
 export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
@@ -52,15 +62,29 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     },
   });
 
+  const hashes = createHashBook(database);
+  const lastUse = createLastUse({ database, clock });
+
   return {
-    start: pulse.start,
-    stop: pulse.stop,
+    async start() {
+      await pulse.start();
+      lastUse.start();
+    },
+    async stop() {
+      pulse.stop();
+      await lastUse.stop();
+    },
     isTrusted: pulse.isFresh,
     beat: pulse.beat,
     get: cache.get,
+    hashOf: hashes.hashOf,
     lookUp: queue.lookUp,
-    forgetLicense: cache.forgetLicense,
+    forgetLicense(licenseUuid) {
+      cache.forgetLicense(licenseUuid);
+      pulse.doubtOwnCounts();
+    },
     noteUsage: cache.noteUsage,
+    noteUse: lastUse.note,
     stats: () => ({ ...cache.stats(), ...queue.stats(), ...pulse.stats() }),
   };
 }

@@ -37,10 +37,14 @@ export function usedIn(record: KeyRecord, monthIndex: number): number {
   return record.usage.monthIndex === monthIndex ? record.usage.used : 0;
 }
 
-/** Takes in a count unless a newer one is known: within a month counts only grow. */
+/** True for a count that was reached after another: within a month counts only grow. */
+export function isNewer(count: UsageCount, than: UsageCount): boolean {
+  return (
+    count.monthIndex > than.monthIndex || (count.monthIndex === than.monthIndex && count.used > than.used)
+  );
+}
+
+/** Takes in a count unless a newer one is known. */
 export function noteUsage(record: KeyRecord, count: UsageCount): void {
-  const known = record.usage;
-  const isNewer =
-    count.monthIndex > known.monthIndex || (count.monthIndex === known.monthIndex && count.used > known.used);
-  if (isNewer) record.usage = count;
+  if (isNewer(count, record.usage)) record.usage = count;
 }

@@ -22,17 +22,37 @@ export interface KeySummary {
   readonly used: number;
   readonly expiresAt: Date;
   readonly createdAt: Date;
+  /** To the minute; null for a key that was never used. */
+  readonly lastUsedAt: Date | null;
+  /** The key that took its place; null for one that was not rotated. */
+  readonly replacedBy: string | null;
 }
 
-interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId"> {
+/** Which keys to list: those that meet every condition that is given. */
+export interface KeyFilter {
+  readonly accountUuid?: string | undefined;
+  readonly tier?: Tier | undefined;
+  readonly state?: KeySummary["state"] | undefined;
+  readonly mode?: KeyMode | undefined;
+  /** Keys whose time ends within so many days from now, and is not over. */
+  readonly expiringWithinDays?: number | undefined;
+  /** Keys that were not used for so many days, nor issued since. */
+  readonly unusedForDays?: number | undefined;
+}
+
+interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy"> {
+  readonly replacedByUuid: string | null;
   readonly uuid: string;
   readonly accountUuid: string;
   readonly licenseUuid: string;
 }
 
-/** Lists keys, oldest first, with the month's use at `now`. */
-export async function listKeys(database: Database, { now }: { readonly now: Date }): Promise<KeySummary[]> {
-  return await select(database, { now });
+/** Lists keys, oldest first, with the month's use at `now`; all of them without a filter. */
+export async function listKeys(
+  database: Database,
+  { now, filter = {} }: { readonly now: Date; readonly filter?: KeyFilter },
+): Promise<KeySummary[]> {
+  return await select(database, { now, filter });
 }
 
 /** Finds one key by its UUID or by its hash (64 hexadecimal digits). */
@@ -51,31 +71,64 @@ export async function countKeys(database: Database): Promise<number> {
   return row?.keys ?? 0;
 }
 
+interface Selection {
+  readonly now: Date;
+  readonly uuid?: string;
+  readonly hash?: string;
+  readonly filter?: KeyFilter;
+}
+
 async function select(
   database: Database,
-  { now, uuid = null, hash }: { now: Date; uuid?: string | null; hash?: string },
+  { now, uuid, hash, filter = {} }: Selection,
 ): Promise<KeySummary[]> {
   const rows = await database.query<Row>(
     (sql) => sql`
-      select k.id as uuid, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
-             a.organization, l.tier, k.mode,
-             case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= ${now}::timestamptz
-               then 'expired' else k.state end as state,
-             l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
-             least(l.expires_at, k.own_expires_at) as "expiresAt", k.created_at as "createdAt"
-        from keys k
-        join licenses l on l.id = k.license_id
-        join accounts a on a.id = l.account_id
-        left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
-       where (${uuid}::uuid is null or k.id = ${uuid}::uuid)
-         and (${hash ?? null}::text is null or k.hash = ${hash ? `\\x${hash}` : null}::text::bytea)
-       order by k.created_at, k.id`,
+      with summary as (
+        select k.id as uuid, k.hash, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
+               a.organization, l.tier, k.mode,
+               case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= ${now}::timestamptz
+                 then 'expired' else k.state end as state,
+               l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
+               least(l.expires_at, k.own_expires_at) as "expiresAt", k.created_at as "createdAt",
+               k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid"
+          from keys k
+          join licenses l on l.id = k.license_id
+          join accounts a on a.id = l.account_id
+          left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
+      )
+      select uuid, hint, "accountUuid", "licenseUuid", email, name, organization, tier, mode, state,
+             "monthlyLimit", used, "expiresAt", "createdAt", "lastUsedAt", "replacedByUuid"
+        from summary
+       where (${uuid ?? null}::uuid is null or uuid = ${uuid ?? null}::uuid)
+         and (${hash ?? null}::text is null or hash = ${hash ? `\\x${hash}` : null}::text::bytea)
+         and (${filter.accountUuid ?? null}::uuid is null or "accountUuid" = ${filter.accountUuid ?? null}::uuid)
+         and (${filter.tier ?? null}::text is null or tier = ${filter.tier ?? null}::text)
+         and (${filter.state ?? null}::text is null or state = ${filter.state ?? null}::text)
+         and (${filter.mode ?? null}::text is null or mode = ${filter.mode ?? null}::text)
+         and (${daysFrom(now, filter.expiringWithinDays)}::timestamptz is null
+              or ("expiresAt" > ${now}::timestamptz
+                  and "expiresAt" <= ${daysFrom(now, filter.expiringWithinDays)}::timestamptz))
+         and (${daysFrom(now, negative(filter.unusedForDays))}::timestamptz is null
+              or greatest("lastUsedAt", "createdAt") <= ${daysFrom(now, negative(filter.unusedForDays))}::timestamptz)
+       order by "createdAt", uuid`,
   );
-  return rows.map(({ uuid: key, accountUuid, licenseUuid, ...rest }) => ({
+  return rows.map(({ uuid: key, accountUuid, licenseUuid, replacedByUuid, ...rest }) => ({
     id: toId("key", key),
     userId: toId("usr", accountUuid),
     licenseId: toId("lic", licenseUuid),
     ...rest,
     monthlyLimit: rest.monthlyLimit ?? monthlyLimitOf(rest.tier),
+    replacedBy: replacedByUuid === null ? null : toId("key", replacedByUuid),
   }));
+}
+
+const DAY_MS = 86_400_000;
+
+function daysFrom(now: Date, days: number | undefined): Date | null {
+  return days === undefined ? null : new Date(now.getTime() + days * DAY_MS);
+}
+
+function negative(days: number | undefined): number | undefined {
+  return days === undefined ? undefined : -days;
 }

@@ -2,11 +2,13 @@
  * API keys: their form, issuing, importing, look-up with a cache that can be trusted, and revoking. Owns
  * the table `keys`.
  */
+
 export { generateApiKey, hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
+export { resumeKey, suspendKey } from "./change_state.ts";
 export { type ImportedKey, type ImportLine, importKeys, parseImportLine } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
 export { type KeyRecord, type KeyState, type UsageCount, usedIn } from "./key_record.ts";
-export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
+export { countKeys, findKey, type KeyFilter, type KeySummary, listKeys } from "./list_keys.ts";
 export { type RevokedKey, revokeKey } from "./revoke_key.ts";
-export { suspendKey } from "./suspend_key.ts";
+export { type RotatedKey, rotateKey } from "./rotate_key.ts";

@@ -3,9 +3,9 @@
  *
  * It is what makes a change hold everywhere within a second without anything that could be lost: cached
  * keys are trusted only while the newest pulse that succeeded began less than a second ago, so whoever
- * answers from the cache knows of everything that is older. Changes carry the transaction that made them;
- * all that had not ended at the last look has an id of at least that look's `pg_snapshot_xmin`, so nothing
- * is missed and no clock is involved.
+ * answers from the cache knows of everything that is older. Changes carry the transaction that made them,
+ * and a pulse reads those that its snapshot sees and the last one's did not: nothing is missed, however late
+ * it commits, nothing is read twice, however long a transaction stays open, and no clock is involved.
  */
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
@@ -29,7 +29,9 @@ export interface Pulse {
   isFresh(): boolean;
   /** Feels the pulse now instead of at the next quarter of a second. */
   beat(): Promise<void>;
-  stats(): { readonly beats: number; readonly failures: number };
+  /** Reads this process's own counts too, for a minute: after a commit of which nobody knows its end. */
+  doubtOwnCounts(): void;
+  stats(): { readonly beats: number; readonly failures: number; readonly outages: number };
 }
 
 const INTERVAL_MS = 250;
@@ -37,63 +39,71 @@ const TRUST_MS = 1_000;
 const DEADLINE_MS = 900;
 /** More changes than this at once (an import, say), and the whole cache goes instead. */
 const MAX_CHANGES = 2_000;
+/** As long as rows of `usage_changes` live. */
+const DOUBT_MS = 60_000;
 
 interface Row {
-  readonly horizon: string;
+  readonly snapshot: string;
+  /** True where the server knows of fewer transactions than at the last pulse: it is another, or restored. */
+  readonly wentBack: boolean | null;
   readonly licenses: readonly string[];
   readonly counts: readonly (readonly [licenseUuid: string, monthIndex: number, used: number])[];
 }
 
 export function createPulse({ database, cache, clock, log, processUuid }: PulseOptions): Pulse {
-  let horizon: string | undefined;
+  let lastSnapshot: string | null = null;
+  let doubtedUntilMs = Number.NEGATIVE_INFINITY;
   let freshSinceMs = Number.NEGATIVE_INFINITY;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let running: Promise<void> | undefined;
   let stopped = false;
   let beats = 0;
   let failures = 0;
+  let outages = 0;
   let connected = true;
 
   const isFresh = () => clock.monotonicMs() - freshSinceMs < TRUST_MS;
 
   async function feel(): Promise<void> {
     const beganMs = clock.monotonicMs();
-    const since = horizon;
+    const last = lastSnapshot;
     const [row] = await database.query<Row>(
-      (sql) => sql`
-        with now as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon,
-                            pg_snapshot_xmax(pg_current_snapshot()) as ahead),
+      (sql) => {
+        // Bounded on both sides, so that the planner expects few rows and takes the index.
+        const isNew = sql`changed_xid >= pg_snapshot_xmin(${last}::pg_snapshot) and changed_xid < ahead
+                          and not pg_visible_in_snapshot(changed_xid, ${last}::pg_snapshot)`;
+        return sql`
+        with now as (
+          select pg_current_snapshot() as snapshot, pg_snapshot_xmax(pg_current_snapshot()) as ahead
+        ),
         changed as (
-          (select license_id from keys, now
-            where changed_xid >= ${since ?? null}::xid8 and changed_xid < ahead limit ${MAX_CHANGES + 1})
+          (select license_id from keys, now where ${isNew} limit ${MAX_CHANGES + 1})
           union
-          (select id from licenses, now
-            where changed_xid >= ${since ?? null}::xid8 and changed_xid < ahead limit ${MAX_CHANGES + 1})
+          (select id from licenses, now where ${isNew} limit ${MAX_CHANGES + 1})
           union
-          (select l.id from accounts a join licenses l on l.account_id = a.id, now
-            where a.changed_xid >= ${since ?? null}::xid8 and a.changed_xid < ahead limit ${MAX_CHANGES + 1})
+          (select l.id from (select a.id from accounts a, now where ${isNew}) as account
+             join licenses l on l.account_id = account.id limit ${MAX_CHANGES + 1})
         ),
         counted as (
           select license_id, extract(year from month) * 12 + extract(month from month) - 1 as month_index,
                  max(count.used) as used
             from usage_changes c, now, unnest(c.license_ids, c.used) as count (license_id, used)
-           where changed_xid >= ${since ?? null}::xid8 and changed_xid < ahead
-             and writer <> ${processUuid}::uuid
+           where ${isNew} and (writer <> ${processUuid}::uuid or ${beganMs < doubtedUntilMs}::boolean)
            group by 1, 2
         )
-        select horizon::text,
+        select snapshot::text, pg_snapshot_xmax(${last}::pg_snapshot) > ahead as "wentBack",
                (select coalesce(json_agg(license_id), '[]') from changed) as licenses,
                (select coalesce(json_agg(json_build_array(license_id, month_index, used)), '[]')
                   from counted) as counts
-          from now`,
+          from now`;
+      },
       { deadlineMs: DEADLINE_MS },
     );
     if (row === undefined) return;
-    const wentBack = since !== undefined && BigInt(row.horizon) < BigInt(since);
-    if (wentBack || !isFresh() || row.licenses.length > MAX_CHANGES) cache.forgetAll();
+    if (row.wentBack || !isFresh() || row.licenses.length > MAX_CHANGES) cache.forgetAll();
     else for (const license of row.licenses) cache.forgetLicense(license);
     for (const [license, monthIndex, used] of row.counts) cache.noteUsage(license, { monthIndex, used });
-    horizon = row.horizon;
+    lastSnapshot = row.snapshot;
     freshSinceMs = beganMs;
     beats++;
     if (!connected) log.info("The database answers again");
@@ -119,6 +129,7 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
       } catch (error) {
         failures++;
         if (connected && !stopped) {
+          outages++;
           log.error("The database does not answer: requests are refused until it does", {
             reason: error instanceof Error ? error.message : String(error),
           });
@@ -140,6 +151,9 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
     },
     isFresh,
     beat,
-    stats: () => ({ beats, failures }),
+    doubtOwnCounts() {
+      doubtedUntilMs = clock.monotonicMs() + DOUBT_MS;
+    },
+    stats: () => ({ beats, failures, outages }),
   };
 }

@@ -16,12 +16,12 @@ export interface Account {
 
 /** An address as SMTP takes it, ASCII only, at most 254 characters (RFC 5321, 4.5.3.1). */
 const EMAIL =
-  /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/;
+  /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/i;
 
 /** Reads an e-mail into the form that accounts are known by, lower case; undefined when it is none. */
 export function parseEmail(text: string): string | undefined {
-  const email = text.toLowerCase();
-  return email.length <= 254 && EMAIL.test(email) ? email : undefined;
+  // Judged before: the lower case of some letters beyond ASCII is an ASCII one.
+  return text.length <= 254 && EMAIL.test(text) ? text.toLowerCase() : undefined;
 }
 
 /** Lists accounts by e-mail, with the number of keys each has. */
@@ -47,8 +47,11 @@ async function select(
   const rows = await database.query<Omit<Account, "id">>(
     (sql) => sql`
       select a.id as uuid, a.email, a.name, a.organization, a.created_at as "createdAt",
-             (select count(*) from licenses l join keys k on k.license_id = l.id where l.account_id = a.id) as keys
+             coalesce(held.keys, 0) as keys
         from accounts a
+        left join (
+          select l.account_id, count(*) as keys from licenses l join keys k on k.license_id = l.id group by 1
+        ) as held on held.account_id = a.id
        where (${uuid}::uuid is null or a.id = ${uuid}::uuid)
          and (${email}::text is null or a.email = ${email}::text)
        order by a.email collate "C"`,
@@ -79,8 +82,11 @@ export async function updateAccount(
           from old
          where a.id = old.id
         returning a.id as account_id, null::uuid as license_id, null::uuid as key_id, a.name, a.organization,
-                  jsonb_build_object('name', old.name, 'organization', old.organization) as before,
-                  jsonb_build_object('name', a.name, 'organization', a.organization) as after
+                  null::jsonb as before,
+                  -- Which fields, not what they say: a person can be erased from the account, the log only grows.
+                  jsonb_build_object('changed', array_remove(array[
+                    case when a.name <> old.name then 'name' end,
+                    case when a.organization <> old.organization then 'organization' end], null)) as after
       ),
       logged as (${auditPart(sql, {
         action: "account.update",

@@ -49,14 +49,14 @@ export function licenseParts(sql: Sql, request: LicenseRequest): Fragment {
 /**
  * Gives the parts `account` and `license` for many lines at once, from a relation `line` with `account_id`
  * and `license_id` (new ones), `email`, `name`, `organization`, `tier`, `monthly_limit` and `expires_at`.
- * A known e-mail keeps its account as it is.
+ * A known e-mail keeps its account as it is; of several lines for a new one the first names it.
  */
 export function importedLicenseParts(sql: Sql, now: Date): Fragment {
   return sql`
     account as (
       insert into accounts as a (id, email, name, organization, created_at)
       select distinct on (email) account_id, email, name, organization, ${now}::timestamptz
-        from line order by email
+        from line order by email, account_id
       on conflict (email) do update set created_at = a.created_at
       returning id, email
     ),

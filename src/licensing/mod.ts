@@ -9,6 +9,8 @@ export {
   parseEmail,
   updateAccount,
 } from "./accounts.ts";
+export { type ChangedLicense, changeLicense, type LicenseChange } from "./change_license.ts";
+export { eraseAccount } from "./erase_account.ts";
 export {
   effectiveLimit,
   importedLicenseParts,

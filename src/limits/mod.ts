@@ -10,5 +10,6 @@ export {
   type TrustedProxies,
   toClientGroup,
 } from "./client_address.ts";
+export { CountedOnce } from "./counted_once.ts";
 export { createLimiter, type EndpointWindows, type Limiter, type LimiterOptions } from "./limiter.ts";
 export { toResetAt, type Verdict, WindowTable, type WindowTableStats } from "./window_table.ts";

@@ -124,6 +124,16 @@ export class WindowTable {
     return this.#verdict(window, allowed, nowMs);
   }
 
+  /** What the window of `key` says now, without counting: for a request that another one stands for. */
+  peek(key: string, nowMs: number): Verdict {
+    if (this.#limit === 0) return switchedOff;
+    this.#advance(nowMs);
+    const window = this.#held.get(key) ?? this.#overflow;
+    window.forget(this.#second);
+    const verdict = this.#verdict(window, window.total < this.#limit, nowMs);
+    return { ...verdict, resetAfterMs: Math.max(0, verdict.resetAfterMs) };
+  }
+
   stats(): WindowTableStats {
     return { windows: this.#held.size, refused: this.#refused, overflowHits: this.#overflowHits };
   }

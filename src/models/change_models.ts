@@ -14,6 +14,7 @@ export async function addModel(
   { actor, now }: { readonly actor: Actor; readonly now: Date },
 ): Promise<{ readonly modelUuid: string } | Refusal> {
   const owner = model.ownerUuid ?? null;
+  const hostedBytes = model.hostedBytes ?? null;
   try {
     const [row] = await database.query<{ modelUuid: string }>(
       (sql) => sql`
@@ -24,12 +25,20 @@ export async function addModel(
             where m.owner_account_id is not distinct from excluded.owner_account_id
           returning id, owner_account_id
         ),
+        stored as (
+          insert into model_files (sha256, size_bytes, created_at)
+          select ${model.checksum}, ${hostedBytes}::bigint, ${now}::timestamptz
+            from model where ${hostedBytes}::bigint is not null
+          on conflict (sha256) do nothing
+        ),
         version as (
           insert into model_versions (id, model_id, version, type, paradigm, n_features, n_classes, size_mb,
-                                      download_url, checksum, requires_license, metadata, created_at)
+                                      download_url, checksum, file, requires_license, metadata, created_at)
           select ${newUuid()}::uuid, model.id, ${model.version}, ${model.type}, ${model.paradigm},
                  ${model.nFeatures}::bigint, ${model.nClasses}::bigint, ${model.sizeMb}::double precision,
-                 ${model.downloadUrl}, ${model.checksum}, ${model.requiresLicense},
+                 ${model.downloadUrl}, ${model.checksum},
+                 case when ${hostedBytes}::bigint is not null then ${model.checksum}::text end,
+                 ${model.requiresLicense},
                  ${JSON.stringify(model.metadata)}::text::jsonb, ${now}::timestamptz
             from model
         ),
@@ -43,23 +52,54 @@ export async function addModel(
         logged as (${auditPart(sql, { action: "model.add", actor, at: now, from: sql`made` })})
         select id as "modelUuid" from model`,
     );
-    return row ?? refuse("INVALID_REQUEST", `Cannot add model: ${model.name} belongs to another owner`);
+    return row ?? foreign(model);
   } catch (error) {
     switch (constraintOf(error)) {
       case "version_unique":
-        return refuse(
-          "INVALID_REQUEST",
-          `Cannot add model: ${model.name} ${model.version} exists, and a version never changes; give a new version`,
-        );
+        return existing(model);
       case "model_has_owner":
-        return refuse("INVALID_REQUEST", "Cannot add model: no account has the owner's id");
+        return NO_OWNER;
       default:
         throw error;
     }
   }
 }
 
-/** Takes a model off the list; its versions stay on record. Refuses a name that is not listed. */
+/**
+ * Says what {@linkcode addModel} would refuse, as far as it shows before: for those who store a large file
+ * first. What it lets through may still be refused.
+ */
+export async function checkNewModel(database: Database, model: NewModel): Promise<Refusal | undefined> {
+  const owner = model.ownerUuid ?? null;
+  const [found] = await database.query<{ noOwner: boolean; isForeign: boolean; exists: boolean }>(
+    (sql) => sql`
+      select ${owner}::uuid is not null
+               and not exists (select from accounts where id = ${owner}::uuid) as "noOwner",
+             exists (select from models where name = ${model.name}
+                       and owner_account_id is distinct from ${owner}::uuid) as "isForeign",
+             exists (select from models m join model_versions v on v.model_id = m.id
+                      where m.name = ${model.name} and v.version = ${model.version}) as exists`,
+  );
+  if (found?.noOwner) return NO_OWNER;
+  if (found?.isForeign) return foreign(model);
+  return found?.exists ? existing(model) : undefined;
+}
+
+const NO_OWNER = refuse("INVALID_REQUEST", "Cannot add model: no account has the owner's id");
+
+function foreign({ name }: NewModel): Refusal {
+  return refuse("INVALID_REQUEST", `Cannot add model: ${name} belongs to another owner`);
+}
+
+function existing({ name, version }: NewModel): Refusal {
+  const why = "exists, and a version never changes; give a new version";
+  return refuse("INVALID_REQUEST", `Cannot add model: ${name} ${version} ${why}`);
+}
+
+/**
+ * Takes a model off the list; its versions stay on record, and hosted files can still be loaded by name and
+ * version. Refuses a name that is not listed.
+ */
 export async function removeModel(
   database: Database,
   name: string,

@@ -19,6 +19,13 @@ export interface ModelRecord {
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
+/** A hosted version, as a link names it. */
+export interface ListedFile {
+  readonly name: string;
+  readonly version: string;
+  readonly sha256: string;
+}
+
 export interface ModelQuery {
   readonly tier: Tier;
   readonly accountUuid: string;
@@ -28,9 +35,14 @@ export interface ModelQuery {
 
 /**
  * Lists what a key of that tier and account may load: the public models and the account's own, in byte
- * order of their names. A filter that matches nothing gives an empty list.
+ * order of their names. A filter that matches nothing gives an empty list. `linkTo` gives the address of a
+ * file that is hosted here.
  */
-export async function listModelsFor(database: Database, query: ModelQuery): Promise<ModelRecord[]> {
+export async function listModelsFor(
+  database: Database,
+  query: ModelQuery,
+  linkTo: (file: ListedFile) => string,
+): Promise<ModelRecord[]> {
   const tiers = TIERS.filter((tier) => includesTier(query.tier, tier)).join(",");
   const rows = await selectListed(
     database,
@@ -48,7 +60,7 @@ export async function listModelsFor(database: Database, query: ModelQuery): Prom
     n_features: row.nFeatures,
     n_classes: row.nClasses,
     size_mb: row.sizeMb,
-    download_url: row.downloadUrl,
+    download_url: row.downloadUrl ?? linkTo({ name: row.name, version: row.version, sha256: row.checksum }),
     checksum: `sha256:${row.checksum}`,
     requires_license: row.requiresLicense,
     metadata: row.metadata,

@@ -1,4 +1,19 @@
-/** The registry of pre-trained models: names, versions, and who sees them. Owns `models` and `model_versions`. */
-export { addModel, removeModel } from "./change_models.ts";
-export { listAllModels, listModelsFor } from "./list_models.ts";
+/**
+ * The registry of pre-trained models: names, versions, who sees them, and the files that are hosted here.
+ * Owns `models`, `model_versions`, `model_files` and the folder `models` in the data folder.
+ */
+export { addModel, checkNewModel, removeModel } from "./change_models.ts";
+export {
+  type FileProblem,
+  locateFile,
+  modelsFolderOf,
+  pathOfFile,
+  type StoredFile,
+  type StoreOptions,
+  storeBytes,
+  storeFile,
+} from "./file_store.ts";
+export { createFileDirectory, type FileDirectory, type HostedFile } from "./find_file.ts";
+export { type ListedFile, listAllModels, listModelsFor } from "./list_models.ts";
 export { type ModelSummary, type NewModel, parseNewModel } from "./model.ts";
+export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";

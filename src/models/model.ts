@@ -1,6 +1,7 @@
 /** A model's record and the rules of its fields. */
 import * as v from "valibot";
 import type { Brand } from "../brand.ts";
+import { isStorableJson } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
@@ -14,7 +15,10 @@ export interface NewModel {
   readonly nClasses: number;
   /** Megabytes, as the client shows them. */
   readonly sizeMb: number;
-  readonly downloadUrl: string;
+  /** Where clients get it; null where it is hosted here. */
+  readonly downloadUrl: string | null;
+  /** The size of the stored file, where it is hosted here. */
+  readonly hostedBytes?: number | undefined;
   /** SHA-256, 64 lowercase hexadecimal digits. */
   readonly checksum: string;
   /** The lowest tier that sees it. */
@@ -24,7 +28,7 @@ export interface NewModel {
   readonly ownerUuid?: string | undefined;
 }
 
-export interface ModelSummary extends Omit<NewModel, "ownerUuid"> {
+export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes"> {
   /** `usr_…`; null for a model for everybody. */
   readonly owner: string | null;
 }
@@ -46,8 +50,9 @@ const wholeNumber = (what: string, least: number) =>
     v.minValue(least, `${what} must be at least ${least}`),
   );
 
-/** Metadata of a model is shown to every client in every list: 16 KiB are plenty. */
+/** Metadata of a model is shown to every client in every list: 16 KiB are plenty, as for an event. */
 const METADATA_LIMIT_BYTES = 16 * 1024;
+const METADATA_LEVELS = 32;
 
 function schemaFor(brand: Brand) {
   return v.object({
@@ -71,23 +76,33 @@ function schemaFor(brand: Brand) {
       v.finite("size-mb must be a number"),
       v.minValue(0, "size-mb must not be negative"),
     ),
-    downloadUrl: v.pipe(
-      v.string(),
-      v.maxLength(2_000, "url must have at most 2000 characters"),
-      v.check(
-        (text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ""),
-        "url must be an http or https address",
+    downloadUrl: v.nullable(
+      v.pipe(
+        v.string(),
+        v.maxLength(2_000, "url must have at most 2000 characters"),
+        v.check(
+          // The parser forgives spaces and control characters; clients get the text as it stands.
+          (text) => /^https?:\/\/[\x21-\x7e]+$/i.test(text) && URL.canParse(text),
+          "url must be an http or https address, in printable ASCII without spaces",
+        ),
       ),
     ),
+    hostedBytes: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(0))),
     checksum: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/, "sha256 must be 64 lowercase hexadecimal digits")),
     requiresLicense: v.picklist(TIERS, `requires-license must be one of ${TIERS.join(", ")}`),
     metadata: v.pipe(
-      v.record(v.string(), v.unknown(), "metadata must be a JSON object"),
+      v.custom<Readonly<Record<string, unknown>>>(
+        (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+        "metadata must be a JSON object",
+      ),
+      v.check(
+        (value) => isStorableJson(value, METADATA_LEVELS),
+        "metadata must have at most 32 levels, finite numbers, and text without NUL, unpaired surrogates or U+FFFD",
+      ),
       v.check(
         (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
         "metadata must have at most 16 KiB",
       ),
-      v.check((value) => !JSON.stringify(value).includes("\\u0000"), "metadata must not hold NUL"),
     ),
     ownerUuid: v.optional(v.string()),
   });
@@ -101,6 +116,9 @@ export function parseNewModel(fields: unknown, brand: Brand): NewModel | Refusal
     return refuse("INVALID_REQUEST", `Cannot add model: ${issue.message}`);
   }
   const model = parsed.output;
+  if ((model.downloadUrl === null) !== (model.hostedBytes !== undefined)) {
+    return refuse("INVALID_REQUEST", "Cannot add model: it must have either a file or an address");
+  }
   if (model.ownerUuid !== undefined && !includesTier(model.requiresLicense, "commercial")) {
     return refuse(
       "INVALID_REQUEST",

@@ -20,11 +20,26 @@ export interface ListenOptions {
   /** A connection on which nothing arrives or leaves for so long is closed. */
   readonly idleTimeoutSeconds: number;
   readonly answer: Answer;
+  /** Serves https by this pair; plain http without it. */
+  readonly tls?: TlsPair;
+}
+
+/** A certificate with its chain, and its key, both as PEM. */
+export interface TlsPair {
+  readonly certificate: string;
+  readonly privateKey: string;
 }
 
 export interface Listener {
   readonly host: string;
   readonly port: number;
+  /**
+   * Gives new connections another certificate, refusing none; those that are open keep the one they have.
+   * Absent without TLS, and where the runtime cannot do it: then a restart is needed.
+   */
+  renewTls?(pair: TlsPair): Promise<void>;
+  /** From now on every answer closes its connection. Absent where only `stop` does that. */
+  drain?(): void;
   /** Stops accepting, lets the requests in flight finish, and cuts them off at the deadline. */
   stop(deadlineMs: number): Promise<void>;
 }
@@ -45,8 +60,20 @@ export interface PostgresArchive {
   unpack(folder: string): Promise<void>;
 }
 
+/** A part of a file, from its byte `first` up to its byte `end`, which is not of it. */
+export interface FilePart {
+  readonly path: string;
+  readonly first: number;
+  readonly end: number;
+}
+
 export interface Platform {
   readonly name: "bun" | "node";
+  /**
+   * A part of a file as the body of a response: read while it is sent, never held as a whole, and closed when
+   * nobody reads on. The file must be there, and must not change.
+   */
+  fileBody(part: FilePart): Blob | ReadableStream<Uint8Array>;
   /** Rejects with `Cannot listen on HOST:PORT: …` where the address cannot be had. */
   listen(options: ListenOptions): Promise<Listener>;
   /**
@@ -54,6 +81,13 @@ export interface Platform {
    * process holds it. Throws where the file cannot be opened.
    */
   tryLock(path: string): FileLock | undefined;
+  /**
+   * Sends a datagram to a unix socket: a path, or an abstract name that begins with `@`. Never waits; throws
+   * where nobody takes it. Absent where the runtime has no such sockets.
+   */
+  sendDatagram?(path: string, text: string): void;
+  /** The system's monotonic clock (`CLOCK_MONOTONIC`) in microseconds, as other processes read it too. */
+  monotonicUsec?(): bigint;
   /** Undefined where no PostgreSQL comes inside: then an external one is needed. */
   postgresArchive(): Promise<PostgresArchive | undefined>;
 }

@@ -8,3 +8,4 @@ export { redactKeys, redactQuery } from "./redact.ts";
 export type { RootSecret } from "./root_secret.ts";
 export { generateRootSecret, type ParsedRootSecret, parseRootSecret } from "./root_secret.ts";
 export { createSecrets, type Secrets } from "./sealed_box.ts";
+export type { Signer } from "./signature.ts";

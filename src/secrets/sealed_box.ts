@@ -14,6 +14,7 @@
 import type { KeyObject } from "node:crypto";
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from "node:crypto";
 import type { RootSecret } from "./root_secret.ts";
+import { createSigner, type Signer } from "./signature.ts";
 
 export interface Secrets {
   /**
@@ -29,6 +30,9 @@ export interface Secrets {
    * changed, or is no box at all. Throws a RangeError for a bad purpose only.
    */
   open(purpose: string, sealed: string, associatedData?: string): string | undefined;
+
+  /** Makes a signer for a purpose: to be kept. Throws a RangeError for a bad purpose. */
+  signer(purpose: string): Signer;
 }
 
 const algorithm = "aes-256-gcm";
@@ -87,6 +91,8 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
         return undefined;
       }
     },
+
+    signer: (purpose) => createSigner(rootSecret, purpose),
   };
 }
 

@@ -20,4 +20,14 @@ export interface UsageEvent {
   readonly errorMessage: string | null;
   /** A JSON object as text, at most 16 KiB. */
   readonly metadata: string | null;
+  /** Null for an event that may be counted again when it is sent again. */
+  readonly claim: Claim | null;
+}
+
+/** An `Idempotency-Key`: within 24 hours it stands for one event of its API key. */
+export interface Claim {
+  /** SHA-256 of the header's value, 64 hexadecimal digits. */
+  readonly hash: string;
+  /** SHA-256 of the event's fields: the same claim with another event is refused. */
+  readonly eventHash: string;
 }

@@ -6,14 +6,20 @@
  * that has waited too long to be answered in time is turned away before it is sent, so its fate is known.
  */
 import type { Clock } from "../clock.ts";
-import { type Database, DatabaseUnavailable, isDataError } from "../database/mod.ts";
+import { constraintOf, type Database, DatabaseUnavailable, isDataError } from "../database/mod.ts";
+import { Histogram, type HistogramCounts } from "../histogram.ts";
 import type { Log } from "../log.ts";
-import { commitEvents, type Grant } from "./commit_events.ts";
-import type { UsageEvent } from "./event.ts";
+import { type CommittedBatch, commitEvents, type Grant } from "./commit_events.ts";
+import type { Claim, UsageEvent } from "./event.ts";
 
 export type EventOutcome =
-  /** Committed; `used` is the month's use with it, null where it used no quota. */
-  | { readonly kind: "committed"; readonly used: number | null }
+  /**
+   * Committed, now or, where its claim was known, before: as `eventUuid`. `used` is the month's use with
+   * it, null where it used no quota now.
+   */
+  | { readonly kind: "committed"; readonly eventUuid: string; readonly used: number | null }
+  /** Neither stored nor counted: its claim stands for an event with other fields. */
+  | { readonly kind: "claim_mismatch" }
   /** Neither stored nor counted: the month's allowance was used up. */
   | { readonly kind: "quota_exceeded"; readonly used: number }
   /** Neither stored nor counted: the database cannot hold this value. */
@@ -40,16 +46,22 @@ export interface EventWriter {
   stop(deadlineMs: number): Promise<void>;
   stats(): {
     readonly queued: number;
+    readonly queuedBytes: number;
     readonly commits: number;
     readonly committed: number;
     readonly turnedAway: number;
+    /** How many events each commit carried. */
+    readonly batches: HistogramCounts;
   };
 }
 
 const MAX_QUEUED = 20_000;
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 const MAX_BATCH = 1_000;
+/** A statement that is larger could miss its deadline for its size alone. */
+const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 const COMMITS_IN_FLIGHT = 2;
+const BATCH_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, MAX_BATCH];
 /** From its arrival an event is answered within this, waiting and commit together. */
 const BUDGET_MS = 2_000;
 /** The least that a commit is given: an event with less time left is turned away. */
@@ -67,8 +79,11 @@ interface Item {
 export function createEventWriter(options: EventWriterOptions): EventWriter {
   const { clock } = options;
   let queue: Item[] = [];
+  /** The claims of events that are not decided yet. */
+  const claims = new Map<string, { readonly eventHash: string; readonly outcome: Promise<EventOutcome> }>();
   let queuedBytes = 0;
   let inFlight = 0;
+  const batches = new Histogram(BATCH_BOUNDS);
   let commits = 0;
   let committed = 0;
   let turnedAway = 0;
@@ -84,8 +99,11 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
   function takeBatch(): Item[] {
     const day = Math.floor((queue[0]?.event.receivedAtMs ?? 0) / DAY_MS);
     let size = 0;
-    while (size < queue.length && size < MAX_BATCH) {
-      if (Math.floor((queue[size]?.event.receivedAtMs ?? 0) / DAY_MS) !== day) break;
+    let bytes = 0;
+    for (const item of queue) {
+      bytes += item.bytes;
+      const isFull = size === MAX_BATCH || (size > 0 && bytes > MAX_BATCH_BYTES);
+      if (isFull || Math.floor(item.event.receivedAtMs / DAY_MS) !== day) break;
       size++;
     }
     const batch = queue.slice(0, size);
@@ -109,29 +127,41 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     if (inTime.length === 0) return;
     try {
       const events = inTime.map((item) => item.event);
-      const grants = await commitEvents(options.database, events, { ...options, deadlineMs });
+      const written = await commitEvents(options.database, events, { ...options, deadlineMs });
       commits++;
-      settle(inTime, grants);
+      batches.observe(inTime.length);
+      settle(inTime, written);
     } catch (error) {
       await settleFailure(inTime, error);
     }
   }
 
-  function settle(batch: readonly Item[], grants: readonly Grant[]) {
+  function settle(batch: readonly Item[], { grants, known }: CommittedBatch) {
+    const knownAs = new Map(known.map((event) => [batch[event.index]?.event, event]));
     const left = new Map<string, { granted: number; given: number; used: number }>();
     for (const grant of grants) {
       left.set(grant.licenseUuid, { granted: grant.granted, given: 0, used: grant.used });
       options.onCharged(grant, batch[0]?.event.receivedAtMs ?? 0);
     }
     for (const { event, resolve } of batch) {
+      const before = knownAs.get(event);
+      if (before !== undefined) {
+        resolve(
+          before.isSame
+            ? { kind: "committed", eventUuid: before.eventUuid, used: null }
+            : { kind: "claim_mismatch" },
+        );
+        continue;
+      }
       const share = left.get(event.licenseUuid);
       if (event.type !== "inference") {
         committed++;
-        resolve({ kind: "committed", used: null });
+        resolve({ kind: "committed", eventUuid: event.uuid, used: null });
       } else if (share !== undefined && share.given < share.granted) {
         committed++;
         share.given++;
-        resolve({ kind: "committed", used: share.used - share.granted + share.given });
+        const used = share.used - share.granted + share.given;
+        resolve({ kind: "committed", eventUuid: event.uuid, used });
       } else {
         resolve({ kind: "quota_exceeded", used: share?.used ?? 0 });
       }
@@ -141,6 +171,11 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
   /** One row that the database refuses must not fail its neighbours: the batch is halved until it is alone. */
   async function settleFailure(batch: readonly Item[], error: unknown): Promise<void> {
     const [only] = batch;
+    // Another process brought the same claim just now: its event is committed by the time we are told.
+    if (constraintOf(error) === "claims_pkey") {
+      await commit(batch);
+      return;
+    }
     if (isDataError(error) && only !== undefined) {
       if (batch.length === 1) {
         options.log.warn("An event was refused by the database", {
@@ -172,26 +207,49 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     while (queue.length > 0 && inFlight < COMMITS_IN_FLIGHT) void run();
   }
 
-  return {
-    write(event) {
-      const bytes = 300 + (event.metadata?.length ?? 0) + (event.errorMessage?.length ?? 0);
-      return new Promise((resolve, reject) => {
-        const item = { event, bytes, queuedMs: clock.monotonicMs(), resolve, reject };
-        if (stopping) return turnAway(item, "stopping");
-        if (queue.length >= MAX_QUEUED || queuedBytes + bytes > MAX_QUEUED_BYTES) {
-          return turnAway(item, "event queue full");
-        }
-        queue.push(item);
-        queuedBytes += bytes;
-        if (scheduled || inFlight >= COMMITS_IN_FLIGHT) return;
-        scheduled = true;
-        // The requests that this turn of the loop has read already join the same commit.
-        setImmediate(() => {
-          scheduled = false;
-          pump();
-        });
+  function enqueue(event: UsageEvent): Promise<EventOutcome> {
+    const bytes = 300 + (event.metadata?.length ?? 0) + (event.errorMessage?.length ?? 0);
+    return new Promise((resolve, reject) => {
+      const item = { event, bytes, queuedMs: clock.monotonicMs(), resolve, reject };
+      if (stopping) return turnAway(item, "stopping");
+      if (queue.length >= MAX_QUEUED || queuedBytes + bytes > MAX_QUEUED_BYTES) {
+        return turnAway(item, "event queue full");
+      }
+      queue.push(item);
+      queuedBytes += bytes;
+      if (scheduled || inFlight >= COMMITS_IN_FLIGHT) return;
+      scheduled = true;
+      // The requests that this turn of the loop has read already join the same commit.
+      setImmediate(() => {
+        scheduled = false;
+        pump();
       });
-    },
+    });
+  }
+
+  /** Of several events with one claim that are here together, the first decides for all. */
+  async function enqueueClaimed(event: UsageEvent, claim: Claim): Promise<EventOutcome> {
+    const name = `${event.keyUuid}${claim.hash}`;
+    for (;;) {
+      const first = claims.get(name);
+      if (first === undefined) break;
+      const isSame = first.eventHash === claim.eventHash;
+      const outcome = await first.outcome.catch((error) => {
+        if (isSame) throw error;
+      });
+      if (isSame && outcome !== undefined) return outcome;
+    }
+    const outcome = enqueue(event);
+    claims.set(name, { eventHash: claim.eventHash, outcome });
+    try {
+      return await outcome;
+    } finally {
+      claims.delete(name);
+    }
+  }
+
+  return {
+    write: (event) => (event.claim === null ? enqueue(event) : enqueueClaimed(event, event.claim)),
     async stop(deadlineMs) {
       stopping = true;
       const until = clock.monotonicMs() + deadlineMs;
@@ -200,6 +258,13 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
       }
       for (const item of queue.splice(0)) turnAway(item, "stopping");
     },
-    stats: () => ({ queued: queue.length, commits, committed, turnedAway }),
+    stats: () => ({
+      queued: queue.length,
+      queuedBytes,
+      commits,
+      committed,
+      turnedAway,
+      batches: batches.counts(),
+    }),
   };
 }

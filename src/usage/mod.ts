@@ -2,8 +2,9 @@
  * Usage: events, the month's quota, and their commit in groups. Owns the tables `usage`, `usage_changes`
  * and `events`.
  */
-export { commitEvents, type Grant } from "./commit_events.ts";
+export { type CommittedBatch, commitEvents, type Grant, type KnownEvent } from "./commit_events.ts";
 export {
+  type Claim,
   EVENT_TYPES,
   type EventType,
   INFERENCE_TYPES,
@@ -12,4 +13,5 @@ export {
 } from "./event.ts";
 export { createEventWriter, type EventOutcome, type EventWriter } from "./event_writer.ts";
 export { importedUsagePart } from "./imported_usage.ts";
-export { createPartitions, type Partitions } from "./partitions.ts";
+export { attach as attachPartition, createPartitions, type Partitions } from "./partitions.ts";
+export { type DayOfUse, findUsageByDay, listUsage, type MonthOfUse } from "./report_usage.ts";

@@ -1,4 +1,7 @@
-/** A service in this process, on port 0, with a database of its own: real HTTP, real PostgreSQL. */
+/**
+ * A service in this process, on port 0, with a database of its own: real HTTP, real PostgreSQL. With
+ * `TEST_PLATFORM=node` it is a process on Node instead (see `node_process.ts`).
+ */
 import { type Config, readConfig } from "../../src/config.ts";
 import type { Database, DatabaseAddress } from "../../src/database/mod.ts";
 import { type IssuedKey, issueKey, type KeyMode } from "../../src/keys/mod.ts";
@@ -9,10 +12,13 @@ import { isRefusal } from "../../src/refusal.ts";
 import { type Service, startService } from "../../src/service.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
+import { type NodeProcessOptions, startNodeProcess } from "./node_process.ts";
 
 export interface TestServiceOptions {
   /** Over the defaults; every limit is off unless it is given. */
   readonly config?: Partial<Config>;
+  /** The contract's own limits instead of none. */
+  readonly limits?: "default";
   readonly clock?: TestClock;
   /** To run a second process's worth of service on the same database. */
   readonly on?: TestDatabase;
@@ -32,6 +38,8 @@ export interface TestService {
   issue(options?: IssueOptions): Promise<IssuedKey>;
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<JsonResponse>;
   get(path: string, headers?: Record<string, string>): Promise<JsonResponse>;
+  /** Sends whatever `fetch` can send. */
+  send(path: string, init: RequestInit): Promise<JsonResponse>;
   /** Moves the clock and lets the service feel its pulse again. */
   advance(ms: number): Promise<void>;
   close(): Promise<void>;
@@ -57,24 +65,36 @@ export interface JsonResponse {
 /** 32 bytes that are no secret to anybody. */
 export const TEST_SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
-const NO_LIMITS = { validate: 0, refresh: 0, revoke: 0, repo_token: 0, models: 0, analytics: 0 };
+const NO_LIMITS = {
+  validate: 0,
+  refresh: 0,
+  revoke: 0,
+  repo_token: 0,
+  models: 0,
+  analytics: 0,
+  downloads: 0,
+};
+
+/** True where the service under test is `dist/claviger.mjs`, in a process of its own on Node. */
+export const ON_NODE = process.env.TEST_PLATFORM === "node";
 
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const testDatabase = options.on ?? (await createTestDatabase());
   const clock = options.clock ?? createTestClock();
-  const logLines: string[] = [];
-  const log = createLog({ format: "json", clock, write: (line) => void logLines.push(line) });
   const base = readConfig({ env: { CLAVIGER_SECRET: TEST_SECRET }, workingFolder: "/", isRoot: false });
   if (isRefusal(base)) throw new Error(base.sentence);
-  const config: Config = { ...base, port: 0, limits: NO_LIMITS, logRequests: "all", ...options.config };
-  const service = await startService({
-    config,
-    platform: bunPlatform,
-    clock,
-    log,
-    installation: { address: testDatabase.address, place: "a test", close: async () => {} },
-  });
-  if (isRefusal(service)) throw new Error(service.sentence);
+  const config: Config = {
+    ...base,
+    port: 0,
+    limits: options.limits === "default" ? base.limits : NO_LIMITS,
+    logRequests: "all",
+    ...options.config,
+  };
+  const { address } = testDatabase;
+  const started = await (ON_NODE ? startNodeProcess : startHere)({ config, clock, address });
+  const { ready } = started;
+  // On Node of another process: tests that ask it for more than a pulse are skipped there.
+  const service = started.service as Service;
   const url = `http://${service.host}:${service.port}`;
   const { database } = testDatabase;
   let issued = 0;
@@ -84,10 +104,12 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     service,
     clock,
     config,
-    address: testDatabase.address,
+    address,
     database,
     testDatabase,
-    logLines,
+    get logLines() {
+      return started.logLines;
+    },
     async issue(issue = {}) {
       const key = await issueKey(
         database,
@@ -104,13 +126,22 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
       if (isRefusal(key)) throw new Error(key.sentence);
       return key;
     },
-    post: (path, body, headers = {}) =>
-      request(url + path, {
+    async post(path, body, headers = {}) {
+      await ready();
+      return await request(url + path, {
         method: "POST",
         headers,
         body: typeof body === "string" ? body : JSON.stringify(body),
-      }),
-    get: (path, headers = {}) => request(url + path, { headers }),
+      });
+    },
+    async get(path, headers = {}) {
+      await ready();
+      return await request(url + path, { headers });
+    },
+    async send(path, init) {
+      await ready();
+      return await request(url + path, init);
+    },
     async advance(ms) {
       clock.advance(ms);
       await service.directory.beat();
@@ -120,6 +151,16 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
       if (options.on === undefined) await testDatabase.close();
     },
   };
+}
+
+/** A service in this process, which hears of its clock at once. */
+async function startHere({ config, clock, address }: NodeProcessOptions) {
+  const logLines: string[] = [];
+  const log = createLog({ format: "json", clock, write: (line) => void logLines.push(line) });
+  const installation = { address, place: "a test", close: async () => {} };
+  const service = await startService({ config, platform: bunPlatform, clock, log, installation });
+  if (isRefusal(service)) throw new Error(service.sentence);
+  return { service, logLines, ready: async () => {} };
 }
 
 async function request(url: string, init: RequestInit): Promise<JsonResponse> {

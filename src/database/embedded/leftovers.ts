@@ -32,7 +32,8 @@ export async function stopLeftovers(options: StopLeftoversOptions): Promise<numb
     signal(cluster, [postmaster], "SIGINT");
     await waitUntilGone(cluster, found, clock, options.graceMs);
   }
-  for (const name of ["SIGQUIT", "SIGKILL"] as const) {
+  // More than once: a process that was forking when it was killed leaves a child behind.
+  for (const name of ["SIGQUIT", "SIGKILL", "SIGKILL", "SIGKILL"] as const) {
     const left = listClusterProcesses(cluster);
     if (left.length === 0) break;
     signal(cluster, left, name);

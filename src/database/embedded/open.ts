@@ -91,6 +91,8 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   const layout = layoutOf(options.dataDir);
   const { clock } = options;
   try {
+    // Before the folder is made: a build without a PostgreSQL leaves nothing behind.
+    if ((await options.platform.postgresArchive()) === undefined) return nothingInside();
     if (options.create) prepareDataDir(layout.dataDir);
     // Not even a lock file for a folder that is no data folder.
     else if (!existsSync(layout.lock) && !existsSync(layout.cluster)) return noData(layout);
@@ -148,12 +150,7 @@ async function startServer(
     if (closed !== undefined) return closed;
   }
   const archive = await options.platform.postgresArchive();
-  if (archive === undefined) {
-    return refuse(
-      "INVALID_REQUEST",
-      "Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL",
-    );
-  }
+  if (archive === undefined) return nothingInside();
   const binaries = await unpackBinaries(archive, {
     parent: options.binariesParent ?? dataDir,
     shared: options.binariesParent !== undefined,
@@ -290,6 +287,13 @@ function removeUnfinished(dataDir: string): void {
       // Something of the interrupted start may still write there: the next start will find it quiet.
     }
   }
+}
+
+function nothingInside(): Refusal {
+  return refuse(
+    "INVALID_REQUEST",
+    "Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL",
+  );
 }
 
 function noData({ dataDir }: Layout): Refusal {

@@ -6,11 +6,10 @@
 import { dlopen } from "bun:ffi";
 import { closeSync, constants, ftruncateSync, openSync, writeSync } from "node:fs";
 import type { FileLock } from "../mod.ts";
+import { openCLibrary } from "./_c_library.ts";
 
 const LOCK_EX = 2;
 const LOCK_NB = 4;
-
-const libraries = ["libc.so.6", "libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"];
 
 let flock: ((fd: number, operation: number) => number) | undefined;
 
@@ -37,13 +36,6 @@ export function tryLock(path: string): FileLock | undefined {
 }
 
 function loadFlock(): (fd: number, operation: number) => number {
-  let cause: unknown;
-  for (const library of libraries) {
-    try {
-      return dlopen(library, { flock: { args: ["i32", "i32"], returns: "i32" } }).symbols.flock;
-    } catch (error) {
-      cause = error;
-    }
-  }
-  throw new Error("Cannot lock files: no C library found", { cause });
+  const open = (name: string) => dlopen(name, { flock: { args: ["i32", "i32"], returns: "i32" } });
+  return openCLibrary(open).symbols.flock;
 }

@@ -1,31 +1,111 @@
-import type { Listener, ListenOptions, Peer } from "../mod.ts";
+/**
+ * Listens by `Bun.serve`, and stops and changes its certificate without a connection being reset.
+ *
+ * A running `Bun.serve` keeps the certificate that it began with (`server.reload({ tls })` too, in 1.4.5), so
+ * a new one is a second server on the same port, to which new connections are steered before the first is
+ * stopped. For that both must be bound with `SO_REUSEPORT`, which would also let a second service of the same
+ * user in; so before the first, the port is bound without it once, which only a free port allows.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { listenFailure } from "../listen_failure.ts";
+import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
+import { listeningSockets, refuseNewConnections, steerToSecond } from "./_listening_socket.ts";
 
 type BunServer = Bun.Server<undefined>;
 
-/** Listens by `Bun.serve`. */
+/** For handshakes that are under way when nothing new is let in any more. */
+const LAST_HANDSHAKES_MS = 60;
+/** The same before a certificate's server stops: nobody waits for that, so slow networks get their time. */
+const LAST_TLS_HANDSHAKES_MS = 1_000;
+/** A connection that outlives its certificate by so long is cut off; most end when they have been idle. */
+const OLD_CONNECTIONS_MS = 60_000;
+
 export function listen(options: ListenOptions): Promise<Listener> {
-  let server: BunServer;
   try {
-    server = Bun.serve({
-      hostname: options.host,
-      port: options.port,
-      development: false,
-      // Said explicitly: with `development: false`, Bun 1.4.5 lets a second process have the same port.
-      reusePort: false,
-      maxRequestBodySize: options.maxBodyBytes,
-      idleTimeout: options.idleTimeoutSeconds,
-      fetch: (request, bunServer) => options.answer(request, new BunPeer(bunServer, request)),
-      // Bun's own page would show a stack. `answer` catches what it can; this is the last resort.
-      error: () => new Response(null, { status: 500 }),
-    });
+    return Promise.resolve(start(options));
   } catch (error) {
-    const where = `${options.host.includes(":") ? `[${options.host}]` : options.host}:${options.port}`;
-    return Promise.reject(new Error(`Cannot listen on ${where}: ${toReason(error)}`, { cause: error }));
+    return Promise.reject(listenFailure(error, options));
   }
-  return Promise.resolve({
-    host: server.hostname ?? options.host,
-    port: server.port ?? options.port,
-    stop: (deadlineMs) => stop(server, deadlineMs),
+}
+
+function start(options: ListenOptions): Listener {
+  const traffic: Traffic = { closing: false };
+  // Held for a moment without sharing: fails where anybody has it.
+  const probe = options.tls && serve(options, traffic, { tls: undefined, port: options.port });
+  const port = probe?.port ?? options.port;
+  void probe?.stop(true);
+  let current = serve(options, traffic, { tls: options.tls, port });
+  const retired = new Set<BunServer>();
+  let renewing: Promise<void> = Promise.resolve();
+
+  async function renew(tls: TlsPair): Promise<void> {
+    const first = current;
+    const firstSockets = listeningSockets(first.port ?? 0);
+    current = serve(options, traffic, { tls, port: first.port ?? 0 });
+    const [socket] = firstSockets;
+    if (socket !== undefined) steerToSecond(socket);
+    retired.add(first);
+    await sleep(LAST_TLS_HANDSHAKES_MS);
+    // What it returns is not awaited here: connections may have requests in hand for long.
+    void stopServer(first, OLD_CONNECTIONS_MS).then(() => retired.delete(first));
+  }
+
+  return {
+    host: current.hostname ?? options.host,
+    port: current.port ?? options.port,
+    ...(options.tls && {
+      renewTls(tls: TlsPair) {
+        // One at a time: only two servers may share the port.
+        renewing = renewing.catch(() => {}).then(() => renew(tls));
+        return renewing;
+      },
+    }),
+    drain() {
+      traffic.closing = true;
+    },
+    async stop(deadlineMs) {
+      traffic.closing = true;
+      const until = performance.now() + deadlineMs;
+      const left = () => Math.max(0, until - performance.now());
+      if (deadlineMs > LAST_HANDSHAKES_MS && refuseNewConnections(listeningSockets(current.port ?? 0))) {
+        await sleep(LAST_HANDSHAKES_MS);
+      }
+      await Promise.all([...retired, current].map((server) => stopServer(server, left())));
+    },
+  };
+}
+
+interface Traffic {
+  /** Whether each answer closes its connection. */
+  closing: boolean;
+}
+
+interface Binding {
+  readonly tls: TlsPair | undefined;
+  readonly port: number;
+}
+
+function serve(options: ListenOptions, traffic: Traffic, { tls, port }: Binding): BunServer {
+  const { answer, idleTimeoutSeconds } = options;
+  const close = (response: Response) => {
+    if (traffic.closing) response.headers.set("Connection", "close");
+    return response;
+  };
+  return Bun.serve({
+    hostname: options.host,
+    port,
+    development: false,
+    // Said explicitly: with `development: false`, Bun 1.4.5 lets a second process have the same port.
+    reusePort: tls !== undefined,
+    ...(tls && { tls: { cert: tls.certificate, key: tls.privateKey } }),
+    maxRequestBodySize: options.maxBodyBytes,
+    idleTimeout: idleTimeoutSeconds,
+    fetch(request, server) {
+      const response = answer(request, new BunPeer(server, request, idleTimeoutSeconds));
+      return response instanceof Promise ? response.then(close) : close(response);
+    },
+    // Bun's own page would show a stack. `answer` catches what it can; this is the last resort.
+    error: () => new Response(null, { status: 500 }),
   });
 }
 
@@ -33,18 +113,31 @@ export function listen(options: ListenOptions): Promise<Listener> {
 class BunPeer implements Peer {
   readonly #server: BunServer;
   readonly #request: Request;
+  readonly #idleTimeoutSeconds: number;
 
-  constructor(server: BunServer, request: Request) {
+  constructor(server: BunServer, request: Request, idleTimeoutSeconds: number) {
     this.#server = server;
     this.#request = request;
+    this.#idleTimeoutSeconds = idleTimeoutSeconds;
   }
 
   address(): string {
     return this.#server.requestIP(this.#request)?.address ?? "";
   }
+
+  /**
+   * Bun 1.4.5 takes the idle timeout for the time that a whole answer may take where its reader is slower than
+   * we are. Set once more while the answer is on its way, it is what it should be: how long nothing moves.
+   */
+  allowSlowReader(): void {
+    setTimeout(() => this.#server.timeout(this.#request, this.#idleTimeoutSeconds), ON_ITS_WAY_MS).unref();
+  }
 }
 
-async function stop(server: BunServer, deadlineMs: number): Promise<void> {
+/** Well below the idle timeout, and enough for an answer to have begun. */
+const ON_ITS_WAY_MS = 1_000;
+
+async function stopServer(server: BunServer, deadlineMs: number): Promise<void> {
   let cutOff: Timer | undefined;
   const deadline = new Promise<void>((resolve) => {
     cutOff = setTimeout(() => {
@@ -55,16 +148,4 @@ async function stop(server: BunServer, deadlineMs: number): Promise<void> {
   });
   await Promise.race([server.stop(false), deadline]);
   clearTimeout(cutOff);
-}
-
-const reasons: Readonly<Record<string, string>> = {
-  EADDRINUSE: "the port is in use; stop what listens there or choose another port",
-  EADDRNOTAVAIL: "this machine has no such address",
-  EACCES: "not allowed; ports below 1024 need root or CAP_NET_BIND_SERVICE",
-};
-
-function toReason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const code = "code" in error ? String(error.code) : "";
-  return reasons[code] ?? error.message;
 }

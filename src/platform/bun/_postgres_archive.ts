@@ -6,13 +6,16 @@
 import { chmodSync, existsSync, readdirSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import type { PostgresArchive } from "../mod.ts";
+import { demandGlibc } from "./_glibc.ts";
 import { packPostgres, parseArchiveLabel } from "./pack_postgres.ts";
 
 export async function findPostgresArchive(): Promise<PostgresArchive | undefined> {
   if (Bun.isStandaloneExecutable) {
     // Embedded files are named, although the type says plain Blob.
     const file = Bun.embeddedFiles.find((blob) => parseArchiveLabel(nameOf(blob)) !== undefined);
-    return file === undefined ? undefined : toArchive(nameOf(file), file);
+    if (file === undefined) return undefined;
+    demandGlibc();
+    return toArchive(nameOf(file), file);
   }
   // A low level: packed in half a second, and only ever read on this machine.
   const path = await packPostgres({ level: 3 });

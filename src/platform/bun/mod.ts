@@ -1,7 +1,17 @@
 /** Claviger on Bun: as an executable compiled by `bun build --compile`, or from source. */
 import type { Platform } from "../mod.ts";
+import { fileBody } from "./_file_body.ts";
 import { tryLock } from "./_file_lock.ts";
 import { listen } from "./_listen.ts";
+import { monotonicUsec, sendDatagram } from "./_notify.ts";
 import { findPostgresArchive } from "./_postgres_archive.ts";
 
-export const bunPlatform: Platform = { name: "bun", listen, tryLock, postgresArchive: findPostgresArchive };
+export const bunPlatform: Platform = {
+  name: "bun",
+  fileBody,
+  listen,
+  tryLock,
+  sendDatagram,
+  monotonicUsec,
+  postgresArchive: findPostgresArchive,
+};

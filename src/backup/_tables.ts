@@ -1,0 +1,150 @@
+/** Which tables there are, what is carried of them and in which order: asked of PostgreSQL's catalogue. */
+import type { Migration, Sql } from "../database/mod.ts";
+import type { BackedUpTable } from "./format.ts";
+
+/** Rows that mean nothing elsewhere; `schema_migrations` is made by migrating. */
+const NOT_CARRIED: readonly string[] = ["usage_changes", "schema_migrations"];
+
+/** The tables that migrations make: whatever else an operator keeps beside them is not ours to carry. */
+export function tableNamesOf(migrations: readonly Migration[]): string[] {
+  return migrations.flatMap(({ text }) =>
+    [...text.matchAll(/^create table (?:if not exists )?(\w+) \(/gm)].map(([, name = ""]) => name),
+  );
+}
+
+/** The tables that a backup carries, with those first that others refer to. */
+export async function listTables(sql: Sql, migrations: readonly Migration[]): Promise<BackedUpTable[]> {
+  const names = tableNamesOf(migrations).filter((name) => !NOT_CARRIED.includes(name));
+  const rows = await sql<CatalogueRow[]>`
+    select c.relname as name,
+           (select json_agg(a.attname order by a.attnum)
+              from pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+               and a.atttypid <> 'xid8'::regtype) as columns,
+           (select json_agg(a.attname order by k.position)
+              from pg_index i, unnest(i.indkey) with ordinality as k (attnum, position)
+              join pg_attribute a on a.attnum = k.attnum
+             where i.indrelid = c.oid and i.indisprimary and a.attrelid = c.oid) as "primaryKey",
+           (select json_agg(a.attname order by k.position)
+              from pg_partitioned_table p, unnest(p.partattrs) with ordinality as k (attnum, position)
+              join pg_attribute a on a.attnum = k.attnum
+             where p.partrelid = c.oid and p.partstrat = 'r' and a.attrelid = c.oid
+               and a.atttypid = 'timestamptz'::regtype) as "partitionedBy",
+           (select json_agg(distinct f.relname)
+              from pg_constraint r join pg_class f on f.oid = r.confrelid
+             where r.conrelid = c.oid and r.contype = 'f' and r.conparentid = 0) as parents
+      from pg_class c
+     where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p')
+       and not c.relispartition
+     order by c.relname collate "C"`;
+  const tables: BackedUpTable[] = [];
+  const left = new Map(rows.filter((row) => names.includes(row.name)).map((row) => [row.name, row]));
+  while (left.size > 0) {
+    const next = [...left.values()].find((row) =>
+      (row.parents ?? []).every((parent) => parent === row.name || !left.has(parent)),
+    );
+    if (next === undefined) throw new Error(`Tables refer to each other in a circle: ${[...left.keys()]}`);
+    left.delete(next.name);
+    const { name, columns, primaryKey, partitionedBy } = next;
+    // Without a primary key every column takes part, or rows that are alike in some would have no order.
+    const order_by = primaryKey ?? [...new Set([...(partitionedBy ?? []), ...columns])];
+    tables.push({ name, columns, order_by, ...(partitionedBy && { months: await listMonths(sql, next) }) });
+  }
+  return tables;
+}
+
+interface CatalogueRow {
+  readonly name: string;
+  readonly columns: string[];
+  readonly primaryKey: string[] | null;
+  /** The column by whose months it is partitioned, alone in an array. */
+  readonly partitionedBy: string[] | null;
+  readonly parents: string[] | null;
+}
+
+async function listMonths(sql: Sql, { name, partitionedBy }: CatalogueRow): Promise<string[]> {
+  const rows = await sql<{ month: string }[]>`
+    select to_char(month, 'YYYY-MM-DD') as month
+      from (
+        select distinct date_trunc('month', ${sql(partitionedBy?.[0] ?? "")} at time zone 'UTC') as month
+          from ${sql(name)}
+      ) as months
+     order by months.month`;
+  return rows.map(({ month }) => month);
+}
+
+export async function countRows(sql: Sql, table: BackedUpTable): Promise<number> {
+  const [row] = await sql<{ rows: number }[]>`select count(*) as rows from ${sql(table.name)}`;
+  return row?.rows ?? 0;
+}
+
+/** The statement that loads a table. */
+export function renderCopyIn({ name, columns }: BackedUpTable): string {
+  return `copy ${quoted(name)} (${columns.map(quoted).join(", ")}) from stdin`;
+}
+
+/**
+ * The statements that write a table's rows, in order, one after another: of a partitioned one a month at a
+ * time, so that the server sorts no more than that at once.
+ */
+export async function renderCopiesOut(sql: Sql, table: BackedUpTable): Promise<string[]> {
+  const { name, columns, order_by, months } = table;
+  const texts = await sql<{ name: string }[]>`
+    select attname as name from pg_attribute
+     where attrelid = to_regclass(quote_ident(${name})) and attnum > 0 and attcollation <> 0`;
+  const isText = (column: string) => texts.some((text) => text.name === column);
+  // The order must be the same on every server, whatever its language.
+  const order = order_by.map((column) => (isText(column) ? `${quoted(column)} collate "C"` : quoted(column)));
+  const [by = ""] = order;
+  const windows = months?.map(
+    (month) => `where ${by} >= '${month} 00:00Z' and ${by} < '${monthAfter(month)} 00:00Z'`,
+  ) ?? [""];
+  return windows.map(
+    (window) =>
+      `copy (select ${columns.map(quoted).join(", ")} from ${quoted(name)} ${window} ` +
+      `order by ${order.join(", ")}) to stdout`,
+  );
+}
+
+function monthAfter(firstDay: string): string {
+  const month = new Date(`${firstDay}T00:00:00Z`);
+  month.setUTCMonth(month.getUTCMonth() + 1);
+  return month.toISOString().slice(0, 10);
+}
+
+export function quoted(identifier: string): string {
+  return `"${identifier.replaceAll('"', '""')}"`;
+}
+
+/**
+ * Settings by which the same rows are written as the same text on every server, in this transaction, and
+ * others for one that lasts. Takes no snapshot.
+ */
+export async function settleSession(sql: Sql): Promise<void> {
+  await sql.unsafe(`
+    set local datestyle = 'ISO, MDY'; set local intervalstyle = 'postgres'; set local timezone = 'UTC';
+    set local extra_float_digits = 1; set local bytea_output = 'hex'; set local client_encoding = 'UTF8';
+    set local idle_in_transaction_session_timeout = 0; set local lock_timeout = '30s';
+    set local work_mem = '64MB'`);
+}
+
+/** What stands in the way of a restore, as a phrase; undefined where there is no row and nothing strange. */
+export async function findContents(sql: Sql): Promise<string | undefined> {
+  const relations = await sql<{ name: string; isTable: boolean }[]>`
+    select c.relname as name, c.relkind in ('r', 'p') as "isTable"
+      from pg_class c
+     where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+       and not c.relispartition
+       and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
+     order by c.relname collate "C"`;
+  const names = relations.map(({ name }) => name);
+  const [stranger] = relations;
+  if (stranger === undefined) return undefined;
+  if (!names.includes("schema_migrations")) return `it has ${stranger.name}, which is not Claviger's`;
+  for (const { name, isTable } of relations) {
+    if (!isTable || name === "schema_migrations") continue;
+    const [row] = await sql`select from ${sql(name)} limit 1`;
+    if (row !== undefined) return `${name} has rows`;
+  }
+  return undefined;
+}

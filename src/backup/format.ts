@@ -1,0 +1,92 @@
+/**
+ * The file of a backup, so that it can be read without this program.
+ *
+ * It is a tar compressed with Zstandard: `tar --zstd -xf FILE` unpacks it. In it, in this order:
+ *
+ *     backup.json               what it is: the version and brand of Claviger, the time, the migrations that
+ *                               the database had, and the tables with their columns
+ *     secret                    the root secret as one line, where it was asked for
+ *     tables/NAME/000001.copy   the rows of a table as PostgreSQL's `copy … to stdout` writes them: text
+ *     tables/NAME/000002.copy   format, UTF-8, UTC. The size of a tar's file must be known before its first
+ *     …                         byte, so a table is cut into parts, between rows; without rows it has none
+ *     models/SHA256             model files, where they were asked for
+ *     sums.json                 rows, bytes and SHA-256 of each table (its parts in one), of each model file,
+ *                               and the SHA-256 of all bytes of the tar before this entry
+ *
+ * Behind the compressed tar stand 40 bytes that Zstandard skips: `5c2a4d18 20000000`, and the SHA-256 of all
+ * bytes of the file before them.
+ *
+ * By hand it is loaded like this: apply the files of `sql/` up to the last of `migrations` to an empty
+ * database; then for each table of `backup.json`, in its order, with the columns that it names,
+ *
+ *     cat tables/keys/*.copy | psql -c 'copy keys (id, license_id, …) from stdin'
+ *
+ * and set the identity sequences:
+ *
+ *     select setval(pg_get_serial_sequence('audit', 'id'), max(id)) from audit
+ *
+ * Tables come in an order in which foreign keys hold, rows in the order of `order_by`, so that the same rows
+ * give the same bytes. Columns of type `xid8` are left out: they hold transaction ids of the cluster that
+ * the backup came from, and get their defaults. Partitions are no tables of their own; `months` names those
+ * that have rows. `usage_changes`, whose rows live for a minute, and `schema_migrations` are left out.
+ */
+import * as v from "valibot";
+
+export const FORMAT = "claviger-backup";
+export const FORMAT_VERSION = 1;
+
+export const HEAD_NAME = "backup.json";
+export const SECRET_NAME = "secret";
+export const SUMS_NAME = "sums.json";
+
+export const PART_BYTES = 4 * 1024 * 1024;
+
+export function partName(table: string, number: number): string {
+  return `tables/${table}/${String(number).padStart(6, "0")}.copy`;
+}
+
+export function modelName(sha256: string): string {
+  return `models/${sha256}`;
+}
+
+/** A name that PostgreSQL needs no quotes for, as all of ours are. */
+const name = v.pipe(v.string(), v.regex(/^[a-z_][a-z0-9_]{0,62}$/));
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const digest = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
+
+const tableSchema = v.strictObject({
+  name,
+  columns: v.pipe(v.array(name), v.minLength(1)),
+  order_by: v.pipe(v.array(name), v.minLength(1)),
+  /** First days of months (UTC) that have rows; only of a table that is partitioned. */
+  months: v.optional(v.array(v.pipe(v.string(), v.regex(/^\d{4}-\d\d-01$/)))),
+});
+
+export const headSchema = v.strictObject({
+  format: v.literal(FORMAT),
+  format_version: v.literal(FORMAT_VERSION),
+  claviger: v.string(),
+  made_at: v.string(),
+  brand: v.string(),
+  /** Of the server that it was taken from, such as `180004`. */
+  postgres: count,
+  migrations: v.pipe(v.array(v.strictObject({ number: count, name: v.string(), checksum: digest }))),
+  tables: v.array(tableSchema),
+  secret: v.boolean(),
+  models: v.boolean(),
+});
+
+export const sumsSchema = v.strictObject({
+  tables: v.array(v.strictObject({ name, rows: count, bytes: count, sha256: digest })),
+  models: v.array(v.strictObject({ sha256: digest, bytes: count })),
+  sha256: digest,
+});
+
+export type BackedUpTable = v.InferOutput<typeof tableSchema>;
+export type Head = v.InferOutput<typeof headSchema>;
+export type Sums = v.InferOutput<typeof sumsSchema>;
+export type TableSum = Sums["tables"][number];
+
+export function renderJson(value: Head | Sums): Buffer {
+  return Buffer.from(`${JSON.stringify(value, null, 2)}\n`);
+}

@@ -1,0 +1,244 @@
+/**
+ * Reads a backup from its first byte to its last, holding everything against its sums. Strict: a file that
+ * is not exactly what the writer makes is refused, so that nothing that was changed passes for whole.
+ */
+import { createHash, type Hash } from "node:crypto";
+import { pipeline } from "node:stream";
+import { createZstdDecompress } from "node:zlib";
+import * as v from "valibot";
+import type { StoredFile } from "../models/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { BadBackup, DAMAGED } from "./_errors.ts";
+import { explain, FileFailure } from "./_files.ts";
+import { unseal } from "./_seal.ts";
+import { createRowSum } from "./_sums.ts";
+import { readTar, type TarEntry, TarError, type TarReader } from "./_tar.ts";
+import {
+  type BackedUpTable,
+  FORMAT,
+  FORMAT_VERSION,
+  HEAD_NAME,
+  type Head,
+  headSchema,
+  modelName,
+  partName,
+  renderJson,
+  SECRET_NAME,
+  SUMS_NAME,
+  type Sums,
+  sumsSchema,
+} from "./format.ts";
+import type { Watch } from "./write_backup.ts";
+
+/**
+ * What a backup holds, as it comes. Nothing of it is proven before `sums` has come. Contents are to be read
+ * before the next section is asked for; what is not is read over.
+ */
+export type Section =
+  | { readonly kind: "head"; readonly head: Head }
+  | { readonly kind: "secret"; readonly text: string }
+  /** In the order of the head, those without rows too. */
+  | { readonly kind: "table"; readonly table: BackedUpTable; readonly content: AsyncIterable<Buffer> }
+  | ({ readonly kind: "model"; readonly content: AsyncIterable<Buffer> } & StoredFile)
+  | { readonly kind: "sums"; readonly sums: Sums };
+
+/** A backup that was read through and found whole. */
+export interface ProvenBackup {
+  readonly path: string;
+  readonly head: Head;
+  readonly sums: Sums;
+  /** The root secret's text. */
+  readonly secret: string | undefined;
+  /** The sealed canary, by which a secret is proven. */
+  readonly canary: string | undefined;
+}
+
+const MAX_JSON_BYTES = 64 * 1024 * 1024;
+const MAX_SECRET_BYTES = 4_096;
+
+/** Reads a file through without a database; refuses one that is not whole. */
+export async function verifyBackup(path: string, watch: Watch): Promise<ProvenBackup | Refusal> {
+  let head: Head | undefined;
+  let sums: Sums | undefined;
+  let secret: string | undefined;
+  let canary: string | undefined;
+  try {
+    for await (const section of readBackup(path)) {
+      if (section.kind === "head") head = section.head;
+      else if (section.kind === "secret") secret = section.text;
+      else if (section.kind === "sums") sums = section.sums;
+      else if (section.kind === "table" && section.table.name === CANARY_TABLE) {
+        canary = await readCanary(section.table, section.content);
+      } else {
+        const what = section.kind === "table" ? section.table.name : modelName(section.sha256);
+        const sum = createRowSum();
+        let done = 0;
+        for await (const bytes of section.content) {
+          sum.add(bytes);
+          done = section.kind === "table" ? sum.rows() : done + bytes.length;
+          watch.onProgress({ doing: "checking", what, done, of: undefined });
+        }
+      }
+    }
+  } catch (error) {
+    return toRefusal(error, path);
+  }
+  if (head === undefined || sums === undefined) throw new Error("A backup ended without its sums");
+  return { path, head, sums, secret, canary };
+}
+
+const CANARY_TABLE = "secret_canary";
+
+/** Of the one row that there may be, the box. */
+async function readCanary(
+  { columns }: BackedUpTable,
+  content: AsyncIterable<Buffer>,
+): Promise<string | undefined> {
+  let row: Buffer = Buffer.alloc(0);
+  for await (const bytes of content) row = Buffer.concat([row, bytes]).subarray(0, MAX_SECRET_BYTES);
+  return row.toString("utf8").split(/[\t\n]/)[columns.indexOf("sealed")] || undefined;
+}
+
+/** What reading a backup may throw that is the file's fault, as a refusal; throws everything else on. */
+export function toRefusal(error: unknown, path: string): Refusal {
+  if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
+  if (error instanceof BadBackup || error instanceof TarError) {
+    const remedy = error instanceof TarError ? `: ${DAMAGED}` : "";
+    return refuse("INVALID_REQUEST", `Cannot use the backup ${path}: ${error.message}${remedy}`);
+  }
+  throw error;
+}
+
+/** Gives the sections in order; throws at the first byte that is wrong, at the latest before the end. */
+export async function* readBackup(path: string): AsyncGenerator<Section> {
+  const whole = createHash("sha256");
+  const tar = readTar(decompress(path), (bytes, entry) => {
+    if (entry !== SUMS_NAME) whole.update(bytes);
+  });
+  yield* readSections(tar, whole);
+}
+
+async function* readSections(tar: TarReader, whole: Hash): AsyncGenerator<Section> {
+  let entry = await tar.next();
+  const head = parseHead(await readSmall(tar, entry, { name: HEAD_NAME, most: MAX_JSON_BYTES }));
+  yield { kind: "head", head };
+  entry = await tar.next();
+  if (head.secret) {
+    const text = await readSmall(tar, entry, { name: SECRET_NAME, most: MAX_SECRET_BYTES });
+    yield { kind: "secret", text: text.toString("utf8").trim() };
+    entry = await tar.next();
+  }
+  const counted: Sums = { tables: [], models: [], sha256: "" };
+  for (const table of head.tables) {
+    const sum = createRowSum();
+    const parts = async function* () {
+      for (let number = 1; entry?.name === partName(table.name, number); number++) {
+        for await (const bytes of tar.bytes()) {
+          sum.add(bytes);
+          yield bytes;
+        }
+        entry = await tar.next();
+      }
+    };
+    yield* withContent((content) => ({ kind: "table", table, content }), parts());
+    counted.tables.push(sum.end(table.name));
+  }
+  while (head.models && entry?.name.startsWith(modelName(""))) {
+    const { name, size: sizeBytes } = entry;
+    const sha256 = name.slice(modelName("").length);
+    if (!/^[0-9a-f]{64}$/.test(sha256)) throw new BadBackup(`${name} is no model file: ${DAMAGED}`);
+    const hashed = async function* () {
+      const hash = createHash("sha256");
+      for await (const bytes of tar.bytes()) {
+        hash.update(bytes);
+        yield bytes;
+      }
+      if (hash.digest("hex") !== sha256) throw new BadBackup(`${name} is not what was saved: ${DAMAGED}`);
+    };
+    yield* withContent((content) => ({ kind: "model", sha256, sizeBytes, content }), hashed());
+    counted.models.push({ sha256, bytes: sizeBytes });
+    entry = await tar.next();
+  }
+  // A copy: what follows where nothing should is still seen.
+  counted.sha256 = whole.copy().digest("hex");
+  checkSums(await readSmall(tar, entry, { name: SUMS_NAME, most: MAX_JSON_BYTES }), counted);
+  if ((await tar.next()) !== undefined) throw new BadBackup(`something follows ${SUMS_NAME}: ${DAMAGED}`);
+  yield { kind: "sums", sums: counted };
+}
+
+/** Gives a section whose content its reader may leave, and reads over what was left. */
+async function* withContent(
+  section: (content: AsyncIterable<Buffer>) => Section,
+  content: AsyncGenerator<Buffer>,
+): AsyncGenerator<Section> {
+  yield section({ [Symbol.asyncIterator]: () => ({ next: () => content.next() }) });
+  while (!(await content.next()).done);
+}
+
+async function readSmall(
+  tar: TarReader,
+  entry: TarEntry | undefined,
+  { name, most }: { readonly name: string; readonly most: number },
+): Promise<Buffer> {
+  if (entry?.name !== name) {
+    const found = entry === undefined ? "its end" : JSON.stringify(entry.name);
+    throw name === HEAD_NAME
+      ? new BadBackup("it is no backup of Claviger")
+      : new BadBackup(`it has ${found} where ${name} should be: ${DAMAGED}`);
+  }
+  if (entry.size > most) throw new BadBackup(`its ${name} is too large: ${DAMAGED}`);
+  const chunks: Buffer[] = [];
+  for await (const bytes of tar.bytes()) chunks.push(bytes);
+  return Buffer.concat(chunks);
+}
+
+function parseHead(bytes: Buffer): Head {
+  const found = parseJson(bytes);
+  const newer = v.safeParse(v.object({ format: v.literal(FORMAT), format_version: v.number() }), found);
+  if (newer.success && newer.output.format_version > FORMAT_VERSION) {
+    throw new BadBackup(
+      `a newer Claviger wrote it (format ${newer.output.format_version}); read it with that version`,
+    );
+  }
+  const head = v.safeParse(headSchema, found);
+  if (head.success) return head.output;
+  throw new BadBackup(`its ${HEAD_NAME} is not one: ${DAMAGED}`);
+}
+
+/** The stored sums must be, byte for byte, those of what was read. */
+function checkSums(bytes: Buffer, counted: Sums): void {
+  if (renderJson(counted).equals(bytes)) return;
+  const stored = v.safeParse(sumsSchema, parseJson(bytes));
+  const tables = stored.success ? stored.output.tables : [];
+  const wrong = counted.tables.find((table) => {
+    const sum = tables.find(({ name }) => name === table.name);
+    return sum?.sha256 !== table.sha256 || sum.rows !== table.rows;
+  });
+  const what = stored.success && wrong !== undefined ? `the rows of ${wrong.name}` : "it";
+  throw new BadBackup(`${what} ${what === "it" ? "is" : "are"} not what was saved: ${DAMAGED}`);
+}
+
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+async function* decompress(path: string): AsyncGenerator<Buffer> {
+  const chunks = pipeline(unseal(path), createZstdDecompress(), () => {})[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { value, done } = await explain(`Cannot read ${path}`, () => chunks.next());
+      if (done) return;
+      yield value;
+    }
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    if (/^(ZSTD_|Z_)/.test(code)) throw new BadBackup(`it does not unpack (${code}): ${DAMAGED}`);
+    throw error;
+  } finally {
+    await chunks.return?.();
+  }
+}

@@ -1,0 +1,263 @@
+/**
+ * Puts a backup into an empty database: migrates it to the backup's schema, loads everything in one
+ * transaction, reads it back and compares, and only then commits and migrates on to the present.
+ *
+ * The file was read through before ({@linkcode ProvenBackup}), so what is wrong with it shows before anything
+ * is touched; it is held against its sums again while it is loaded.
+ */
+import { type Actor, auditPart } from "../audit/mod.ts";
+import { monthOf } from "../calendar.ts";
+import type { Clock } from "../clock.ts";
+import {
+  checksumOf,
+  copyIn,
+  type DatabaseAddress,
+  type Migration,
+  migrate,
+  migrationStatus,
+  openDatabase,
+  openSession,
+  type Sql,
+} from "../database/mod.ts";
+import type { Log } from "../log.ts";
+import { storeBytes } from "../models/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { attachPartition } from "../usage/mod.ts";
+import { explain } from "./_files.ts";
+import { inTransaction, isLockTimeout, LOCKED } from "./_session.ts";
+import { createRowSum } from "./_sums.ts";
+import { findContents, quoted, renderCopyIn, settleSession, tableNamesOf } from "./_tables.ts";
+import { type BackedUpTable, modelName, type Sums } from "./format.ts";
+import { type ProvenBackup, readBackup, toRefusal } from "./read_backup.ts";
+import { sumTable, type Watch } from "./write_backup.ts";
+
+export interface RestoreOptions {
+  readonly proven: ProvenBackup;
+  readonly migrations: readonly Migration[];
+  /** What the secret of the backup sealed is left out, since that secret is lost. */
+  readonly withoutSealed: boolean;
+  /** Where model files go. */
+  readonly dataDir: string;
+  /** Where the database is, for people. */
+  readonly place: string;
+  readonly actor: Actor;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly watch: Watch;
+  /** Called when all is loaded and compared, before it counts; what it throws undoes everything. */
+  readonly beforeCommit: () => void;
+}
+
+/** The sentence with which a backup is refused that this program's migrations do not lead to. */
+export function checkBackupSchema(
+  { path, head }: ProvenBackup,
+  migrations: readonly Migration[],
+): string | undefined {
+  const newest = migrations.at(-1)?.number ?? 0;
+  const own = head.migrations.at(-1)?.number ?? 0;
+  if (own > newest) {
+    return (
+      `Cannot restore ${path}: it has schema ${own} and this program knows only ${newest}; ` +
+      `use Claviger ${head.claviger} or newer`
+    );
+  }
+  const differs = head.migrations.find(({ number, checksum }, index) => {
+    const migration = migrations[index];
+    return migration === undefined || migration.number !== number || checksumOf(migration) !== checksum;
+  });
+  return differs === undefined
+    ? undefined
+    : `Cannot restore ${path}: its migration ${differs.number} (${differs.name}) is not the one inside ` +
+        `this program; use Claviger ${head.claviger}, which wrote it`;
+}
+
+/** Restores; resolves to a refusal where the database is not one to restore into. */
+export async function restoreBackup(
+  address: DatabaseAddress,
+  options: RestoreOptions,
+): Promise<Refusal | undefined> {
+  const { proven, migrations } = options;
+  const schema = proven.head.migrations.length;
+  const own = migrations.slice(0, schema);
+  const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot restore: ${why}`);
+
+  const status = await migrationStatus(address, migrations);
+  if (status.refusal !== undefined) return refuse("INVALID_REQUEST", status.refusal);
+  const contents = await readContents(address);
+  if (contents !== undefined) return cannot(notEmpty(options.place, contents));
+  if (status.applied.length > schema) {
+    return cannot(
+      `the database in ${options.place} is empty but has schema ${status.applied.length} already, and the ` +
+        `backup has ${schema}; give one that was never migrated: restore does that itself`,
+    );
+  }
+  const prepared = await migrate(address, own);
+  if ("refusal" in prepared) return refuse("INVALID_REQUEST", prepared.refusal);
+  try {
+    await inTransaction(address, (sql) => load(sql, own, options));
+  } catch (error) {
+    if (error instanceof NotEmpty) return cannot(notEmpty(options.place, error.message));
+    if (isLockTimeout(error)) return cannot(LOCKED);
+    return toRefusal(error, proven.path);
+  }
+  const migrated = await migrate(address, migrations);
+  if ("refusal" in migrated) return refuse("INVALID_REQUEST", migrated.refusal);
+  await conclude(address, options);
+  return undefined;
+}
+
+function notEmpty(place: string, contents: string): string {
+  return (
+    `the database in ${place} is not empty (${contents}); give an empty one: another folder with ` +
+    "--data-dir, or a new database in DATABASE_URL"
+  );
+}
+
+async function readContents(address: DatabaseAddress): Promise<string | undefined> {
+  const session = openSession(address, { statementTimeoutMs: 60_000 });
+  try {
+    await session.connect();
+    return await findContents(session.sql);
+  } finally {
+    await session.close();
+  }
+}
+
+class NotEmpty extends Error {}
+
+async function load(sql: Sql, migrations: readonly Migration[], options: RestoreOptions): Promise<void> {
+  const { proven, watch } = options;
+  const { tables } = proven.head;
+  await settleSession(sql);
+  // A service or a command that comes now waits, and finds all of it or nothing.
+  const names = [...tableNamesOf(migrations), "schema_migrations"].map(quoted);
+  await sql.unsafe(`lock table ${names.join(", ")} in access exclusive mode`);
+  const contents = await findContents(sql);
+  if (contents !== undefined) throw new NotEmpty(contents);
+  await makePartitions(sql, tables);
+
+  const triggers = await listInsertTriggers(sql, tables);
+  for (const { table, name } of triggers) await sql`alter table ${sql(table)} disable trigger ${sql(name)}`;
+  const sums = await loadSections(sql, options);
+  for (const { table, name } of triggers) await sql`alter table ${sql(table)} enable trigger ${sql(name)}`;
+  if (sums?.sha256 !== proven.sums.sha256) {
+    throw new Error(`${proven.path} was changed while it was read: restore again`);
+  }
+  for (const table of tables) {
+    const saved = sums.tables.find(({ name }) => name === table.name);
+    const read = await sumTable(sql, table, (rows) =>
+      watch.onProgress({ doing: "reading back", what: table.name, done: rows, of: saved?.rows }),
+    );
+    if (read.sha256 !== saved?.sha256 || read.rows !== saved.rows) {
+      throw new Error(
+        `Cannot restore: ${table.name} reads back otherwise than it was saved; nothing was changed`,
+      );
+    }
+    await setSequences(sql, table);
+  }
+  if (options.withoutSealed) {
+    const sealed = tables.filter(({ name }) => SEALED.includes(name));
+    for (const { name } of sealed) await sql`delete from ${sql(name)}`;
+  }
+  options.beforeCommit();
+}
+
+/** The tables whose rows are worth nothing without the secret that sealed them. */
+const SEALED: readonly string[] = ["installer_token", "secret_canary"];
+
+async function makePartitions(sql: Sql, tables: readonly BackedUpTable[]): Promise<void> {
+  // The one table with partitions; months of any other would go to its default partition.
+  const months = tables.find(({ name }) => name === "events")?.months ?? [];
+  const database = {
+    query: async (build: (sql: Sql) => PromiseLike<unknown>) => (await build(sql)) as never,
+  };
+  for (const month of months) await attachPartition(database, monthOf(Date.parse(month)));
+}
+
+interface Trigger {
+  readonly table: string;
+  readonly name: string;
+}
+
+/** What would change or refuse rows on their way in; what keeps foreign keys is none of these. */
+async function listInsertTriggers(sql: Sql, tables: readonly BackedUpTable[]): Promise<Trigger[]> {
+  const INSERT = 4;
+  const names = tables.map(({ name }) => name);
+  const triggers = await sql<Trigger[]>`
+    select c.relname as table, t.tgname as name
+      from pg_trigger t join pg_class c on c.oid = t.tgrelid
+     where c.relnamespace = current_schema()::regnamespace and not c.relispartition
+       and not t.tgisinternal and t.tgenabled = 'O' and t.tgtype & ${INSERT}::integer <> 0`;
+  return triggers.filter(({ table }) => names.includes(table));
+}
+
+/** Loads everything that the file holds, and gives its sums as they were proven again. */
+async function loadSections(sql: Sql, options: RestoreOptions): Promise<Sums | undefined> {
+  const { proven, watch, dataDir } = options;
+  let sums: Sums | undefined;
+  for await (const section of readBackup(proven.path)) {
+    if (section.kind === "sums") sums = section.sums;
+    else if (section.kind === "table") {
+      const what = section.table.name;
+      const of = proven.sums.tables.find(({ name }) => name === what)?.rows;
+      await loadTable(sql, section, (done) => watch.onProgress({ doing: "loading", what, done, of }));
+    } else if (section.kind === "model") {
+      const { sha256, sizeBytes, content } = section;
+      const onProgress = (done: number, of: number) =>
+        watch.onProgress({ doing: "loading", what: modelName(sha256), done, of });
+      await explain(`Cannot write into ${dataDir}`, () =>
+        storeBytes(dataDir, content, { sizeBytes, onProgress }),
+      );
+    }
+  }
+  return sums;
+}
+
+async function loadTable(
+  sql: Sql,
+  { table, content }: { readonly table: BackedUpTable; readonly content: AsyncIterable<Buffer> },
+  onRows: (rows: number) => void,
+): Promise<void> {
+  const copy = await copyIn(sql, renderCopyIn(table));
+  const sum = createRowSum();
+  for await (const bytes of content) {
+    await copy.write(bytes);
+    sum.add(bytes);
+    onRows(sum.rows());
+  }
+  await copy.end();
+}
+
+/** Identity columns go on behind the highest value that was loaded. */
+async function setSequences(sql: Sql, { name }: BackedUpTable): Promise<void> {
+  const sequences = await sql<{ column: string; sequence: string }[]>`
+    select attname as column, pg_get_serial_sequence(quote_ident(${name}), attname) as sequence
+      from pg_attribute
+     where attrelid = to_regclass(quote_ident(${name})) and attnum > 0 and not attisdropped
+       and pg_get_serial_sequence(quote_ident(${name}), attname) is not null`;
+  for (const { column, sequence } of sequences) {
+    await sql`
+      select setval(${sequence}::regclass, highest)
+        from (select max(${sql(column)}) as highest from ${sql(name)}) as loaded
+       where highest is not null`;
+  }
+}
+
+/** What follows once the data is there: statistics for the planner, and a line in the audit log. */
+async function conclude(address: DatabaseAddress, options: RestoreOptions): Promise<void> {
+  const { proven, actor, clock, log } = options;
+  const database = openDatabase(address, { clock, log, maxConnections: 1, deadlineMs: 600_000 });
+  try {
+    const { head, sums } = proven;
+    const after = { made_at: head.made_at, claviger: head.claviger, sha256: sums.sha256 };
+    await database.query((sql) => {
+      const none = sql`null::uuid as account_id, null::uuid as license_id, null::uuid as key_id`;
+      const from = sql`
+        (select ${none}, null::jsonb as before, ${JSON.stringify(after)}::text::jsonb as after) as restored`;
+      return sql`${auditPart(sql, { action: "database.restore", actor, at: clock.now(), from })}`;
+    });
+    for (const { name } of head.tables) await database.query((sql) => sql`analyze ${sql(name)}`);
+  } finally {
+    await database.close();
+  }
+}

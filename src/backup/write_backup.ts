@@ -1,0 +1,283 @@
+/**
+ * Takes a backup: everything out of one snapshot, while others go on writing.
+ *
+ * Tables are locked against changes of their form (`access share`, which hinders no reading and no writing)
+ * before the snapshot is taken, so that what the catalogue says is true of it.
+ */
+
+import { createHash, type Hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { pipeline } from "node:stream";
+import { createZstdCompress } from "node:zlib";
+import {
+  checksumOf,
+  copyOut,
+  type DatabaseAddress,
+  type Migration,
+  migrationStatus,
+  type Sql,
+} from "../database/mod.ts";
+import { pathOfFile, type StoredFile } from "../models/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { createSecrets, opensCanary, parseRootSecret } from "../secrets/mod.ts";
+import { checkPlace, explain, FileFailure, type WrittenFile, writeWhole } from "./_files.ts";
+import { seal } from "./_seal.ts";
+import { inTransaction, isLockTimeout, LOCKED } from "./_session.ts";
+import { createRowSum } from "./_sums.ts";
+import { countRows, listTables, quoted, renderCopiesOut, settleSession, tableNamesOf } from "./_tables.ts";
+import { renderTarHeader, TAR_END, tarPadding } from "./_tar.ts";
+import {
+  type BackedUpTable,
+  FORMAT,
+  FORMAT_VERSION,
+  HEAD_NAME,
+  type Head,
+  modelName,
+  PART_BYTES,
+  partName,
+  renderJson,
+  SECRET_NAME,
+  SUMS_NAME,
+  type Sums,
+  type TableSum,
+} from "./format.ts";
+
+export interface BackupOptions {
+  /** The file; `-` is standard output. */
+  readonly path: string;
+  /** Whether an existing file is replaced. */
+  readonly replace: boolean;
+  /** Those that this program knows; the database may be at an earlier one. */
+  readonly migrations: readonly Migration[];
+  readonly version: string;
+  readonly brand: string;
+  readonly now: Date;
+  /** The root secret's text, where it is to be in the file. */
+  readonly secret?: string | undefined;
+  /** The folder of model files, where they are to be in the file. */
+  readonly modelsFolder?: string | undefined;
+  readonly watch: Watch;
+}
+
+/** How a backup or restore tells where it is. */
+export interface Watch {
+  /** Called often; throws to end the work. */
+  onProgress(progress: Progress): void;
+}
+
+export interface Progress {
+  readonly doing: "saving" | "checking" | "loading" | "reading back";
+  /** The table, or the model file. */
+  readonly what: string;
+  readonly done: number;
+  /** Undefined where it is not known. */
+  readonly of: number | undefined;
+}
+
+export interface Backup extends WrittenFile {
+  readonly head: Head;
+  readonly sums: Sums;
+}
+
+export async function writeBackup(
+  address: DatabaseAddress,
+  options: BackupOptions,
+): Promise<Backup | Refusal> {
+  const status = await migrationStatus(address, options.migrations);
+  if (status.refusal !== undefined) return refuse("INVALID_REQUEST", status.refusal);
+  if (status.applied.length === 0) {
+    return refuse(
+      "INVALID_REQUEST",
+      "Cannot back up: the database is empty; no Claviger has served from it yet",
+    );
+  }
+  const known = options.migrations.slice(0, status.applied.length);
+  try {
+    await checkPlace(options.path, options);
+    return await inTransaction(address, async (sql) => {
+      await sql`set transaction isolation level repeatable read, read only`;
+      await settleSession(sql);
+      // No snapshot yet: that is taken by the first statement that reads rows.
+      await sql.unsafe(`lock table ${tableNamesOf(known).map(quoted).join(", ")} in access share mode`);
+      return await writeSnapshot(sql, known, options);
+    });
+  } catch (error) {
+    if (error instanceof BackupFailure) return refuse("INVALID_REQUEST", `Cannot back up: ${error.message}`);
+    if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
+    if (isLockTimeout(error)) return refuse("INVALID_REQUEST", `Cannot back up: ${LOCKED}`);
+    throw error;
+  }
+}
+
+/** A reason that the operator can do something about. */
+class BackupFailure extends Error {}
+
+async function writeSnapshot(
+  sql: Sql,
+  migrations: readonly Migration[],
+  options: BackupOptions,
+): Promise<Backup> {
+  const [seen] = await sql<{ applied: number; postgres: number }[]>`
+    select count(*) as applied, current_setting('server_version_num')::integer as postgres
+      from schema_migrations`;
+  if (seen?.applied !== migrations.length) {
+    throw new BackupFailure("the database is being migrated; try again when that is done");
+  }
+  if (options.secret !== undefined) await proveSecret(sql, options.secret);
+  const head: Head = {
+    format: FORMAT,
+    format_version: FORMAT_VERSION,
+    claviger: options.version,
+    made_at: options.now.toISOString(),
+    brand: options.brand,
+    postgres: seen.postgres,
+    migrations: migrations.map((one) => ({ number: one.number, name: one.name, checksum: checksumOf(one) })),
+    tables: await listTables(sql, migrations),
+    secret: options.secret !== undefined,
+    models: options.modelsFolder !== undefined,
+  };
+  const sums: Sums = { tables: [], models: [], sha256: "" };
+  const compressed = pipeline(renderTar(sql, { head, sums, options }), createZstdCompress(), () => {});
+  const written = await writeWhole(options.path, seal(compressed), options);
+  return { ...written, head, sums };
+}
+
+interface Content {
+  readonly head: Head;
+  /** Filled in on the way. */
+  readonly sums: Sums;
+  readonly options: BackupOptions;
+}
+
+/** The tar's bytes, in order. */
+async function* renderTar(sql: Sql, { head, sums, options }: Content): AsyncGenerator<Buffer> {
+  const whole = createHash("sha256");
+  const entry = (name: string, bytes: Buffer) =>
+    Buffer.concat([
+      renderTarHeader({ name, size: bytes.length }, options.now),
+      bytes,
+      tarPadding(bytes.length),
+    ]);
+  for await (const bytes of hashed(whole, renderContent(sql, { head, sums, options }, entry))) yield bytes;
+  sums.sha256 = whole.digest("hex");
+  yield entry(SUMS_NAME, renderJson(sums));
+  yield TAR_END;
+}
+
+async function* hashed(hash: Hash, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const bytes of source) {
+    hash.update(bytes);
+    yield bytes;
+  }
+}
+
+async function* renderContent(
+  sql: Sql,
+  { head, sums, options }: Content,
+  entry: (name: string, bytes: Buffer) => Buffer,
+): AsyncGenerator<Buffer> {
+  yield entry(HEAD_NAME, renderJson(head));
+  if (options.secret !== undefined) yield entry(SECRET_NAME, Buffer.from(`${options.secret.trim()}\n`));
+  for (const table of head.tables) {
+    let number = 0;
+    for await (const part of renderParts(sql, table, { sums, watch: options.watch })) {
+      yield entry(partName(table.name, ++number), part);
+    }
+  }
+  if (options.modelsFolder === undefined) return;
+  for (const file of await listModelFiles(sql, head)) {
+    const { sha256, sizeBytes } = file;
+    yield renderTarHeader({ name: modelName(sha256), size: sizeBytes }, options.now);
+    yield* renderModel(pathOfFile(options.modelsFolder, sha256), file, options.watch);
+    yield tarPadding(sizeBytes);
+    sums.models.push({ sha256, bytes: sizeBytes });
+  }
+}
+
+/** A table's rows in parts of some {@linkcode PART_BYTES}, cut between rows. */
+async function* renderParts(
+  sql: Sql,
+  table: BackedUpTable,
+  { sums, watch }: { readonly sums: Sums; readonly watch: Watch },
+): AsyncGenerator<Buffer> {
+  const of = await countRows(sql, table);
+  const sum = createRowSum();
+  let chunks: Buffer[] = [];
+  let length = 0;
+  const takePart = () => {
+    const part = Buffer.concat(chunks, length);
+    chunks = [];
+    length = 0;
+    sum.add(part);
+    watch.onProgress({ doing: "saving", what: table.name, done: sum.rows(), of });
+    return part;
+  };
+  for await (const rows of readRows(sql, table)) {
+    chunks.push(rows);
+    length += rows.length;
+    // These are whole rows, so a part ends with one.
+    if (length >= PART_BYTES) yield takePart();
+  }
+  if (length > 0) yield takePart();
+  if (sum.rows() !== of) throw new Error(`${table.name} has ${of} rows, and ${sum.rows()} were written`);
+  sums.tables.push(sum.end(table.name));
+}
+
+/** Rows in the order that the format promises, as the text that it holds. */
+async function* readRows(sql: Sql, table: BackedUpTable): AsyncGenerator<Buffer> {
+  for (const statement of await renderCopiesOut(sql, table)) yield* copyOut(sql, statement);
+}
+
+/** Counts and hashes the rows that a database has now, as the file would hold them. */
+export async function sumTable(
+  sql: Sql,
+  table: BackedUpTable,
+  onRows: (rows: number) => void,
+): Promise<TableSum> {
+  const sum = createRowSum();
+  for await (const rows of readRows(sql, table)) {
+    sum.add(rows);
+    onRows(sum.rows());
+  }
+  return sum.end(table.name);
+}
+
+async function listModelFiles(sql: Sql, head: Head): Promise<StoredFile[]> {
+  // Older schemas have none.
+  if (!head.tables.some(({ name }) => name === "model_files")) return [];
+  return await sql<StoredFile[]>`
+    select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`;
+}
+
+async function* renderModel(
+  path: string,
+  { sha256, sizeBytes }: StoredFile,
+  watch: Watch,
+): AsyncGenerator<Buffer> {
+  const hash = createHash("sha256");
+  let done = 0;
+  const chunks = createReadStream(path, { highWaterMark: 1024 * 1024 })[Symbol.asyncIterator]();
+  for (;;) {
+    const { value, done: ended } = await explain(`Cannot read ${path}`, () => chunks.next());
+    if (ended) break;
+    hash.update(value);
+    done += value.length;
+    if (done > sizeBytes) break;
+    watch.onProgress({ doing: "saving", what: modelName(sha256), done, of: sizeBytes });
+    yield value;
+  }
+  if (done !== sizeBytes || hash.digest("hex") !== sha256) {
+    throw new BackupFailure(`the model file ${path} is damaged; see \`claviger models verify\``);
+  }
+}
+
+async function proveSecret(sql: Sql, text: string): Promise<void> {
+  const [canary] = await sql<{ sealed: string }[]>`select sealed from secret_canary`;
+  const parsed = parseRootSecret(text);
+  if (!parsed.ok) throw new BackupFailure(parsed.error);
+  if (canary !== undefined && !opensCanary(createSecrets(parsed.rootSecret), canary.sealed)) {
+    throw new BackupFailure(
+      "this secret is not the one that the database was sealed with; give that of the first start",
+    );
+  }
+}

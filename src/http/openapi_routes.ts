@@ -1,0 +1,16 @@
+/** The OpenAPI document: rendered once, told apart by its content. It needs no key and has no limit. */
+import { hash } from "node:crypto";
+import { isKnown } from "./byte_ranges.ts";
+import type { Handler, Parts } from "./handler.ts";
+import { renderOpenApi } from "./openapi.ts";
+
+export function openApiDocument({ brand, limits }: Pick<Parts, "brand" | "limits">): Handler {
+  const body = renderOpenApi({ brand, limits });
+  const etag = `"${hash("sha256", body, "base64url")}"`;
+  // It may be kept, and is asked for again at every use: it changes with the executable and its settings.
+  const headers = { ETag: etag, "Cache-Control": "no-cache" };
+  return async ({ request }) => {
+    const status = isKnown(request.headers.get("if-none-match"), etag) ? 304 : 200;
+    return { status, body, headers };
+  };
+}

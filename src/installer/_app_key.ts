@@ -1,0 +1,76 @@
+/** The private key of a GitHub App: read and parsed once, when the service starts. */
+import { createPrivateKey, type KeyObject } from "node:crypto";
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import { type Refusal, refuse } from "../refusal.ts";
+
+/** A key of 8,192 bits takes 6.5 KB. */
+const LIMIT_BYTES = 16 * 1024;
+const MIN_BITS = 2_048;
+/** Beyond it a signature takes longer than one would wait. */
+const MAX_BITS = 8_192;
+
+/**
+ * Reads an RSA private key in PEM: PKCS#1, as GitHub hands it out, or PKCS#8, without a passphrase. The
+ * refusal names the file and never what is in it.
+ */
+export function readAppKey(path: string): KeyObject | Refusal {
+  let pem: string | undefined;
+  try {
+    pem = readFile(path);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "an error of this system";
+    return cannotUse(path, READ_FAILURES[code] ?? code);
+  }
+  if (pem === undefined) return cannotUse(path, `it must be a file of at most ${LIMIT_BYTES} bytes`);
+  if (/-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED/m.test(pem)) {
+    return cannotUse(path, "it is encrypted; take its passphrase off by `openssl rsa`");
+  }
+  // Node would take other kinds as well, and say of a public key only that it does not fit.
+  if (!/-----BEGIN (RSA )?PRIVATE KEY-----/.test(pem)) {
+    return cannotUse(
+      path,
+      "it must hold a line -----BEGIN RSA PRIVATE KEY----- or -----BEGIN PRIVATE KEY-----",
+    );
+  }
+  const key = parseKey(pem);
+  if (key === undefined)
+    return cannotUse(path, "the key in it is damaged; download it anew, or make another");
+  const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
+  if (key.asymmetricKeyType !== "rsa") return cannotUse(path, "the key in it must be an RSA key");
+  if (bits < MIN_BITS || bits > MAX_BITS) {
+    return cannotUse(path, `the key in it must have from ${MIN_BITS} to ${MAX_BITS} bits, not ${bits}`);
+  }
+  return key;
+}
+
+/** The file's text; undefined for one that is too large or is no plain file. */
+function readFile(path: string): string | undefined {
+  // Without O_NONBLOCK a named pipe would hold the start up until somebody writes to it.
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const status = fstatSync(file);
+    if (!status.isFile() || status.size > LIMIT_BYTES) return undefined;
+    const bytes = Buffer.alloc(LIMIT_BYTES);
+    return bytes.toString("latin1", 0, readSync(file, bytes));
+  } finally {
+    closeSync(file);
+  }
+}
+
+function parseKey(pem: string): KeyObject | undefined {
+  try {
+    return createPrivateKey(pem);
+  } catch {
+    return undefined; // What is thrown tells of ASN.1, and may tell of the key.
+  }
+}
+
+function cannotUse(path: string, why: string): Refusal {
+  return refuse("INVALID_REQUEST", `Cannot use the GitHub App's private key ${path}: ${why}`);
+}
+
+const READ_FAILURES: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "there is no such file",
+  EACCES: "this user may not read it; run as root or as the user of the service",
+};

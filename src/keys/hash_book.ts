@@ -1,0 +1,38 @@
+/**
+ * Hashes of keys by their UUIDs, for what names a key without carrying it: a signed link.
+ *
+ * Only the name of a key is kept, never what it may: that is asked of the directory by the hash, so that a
+ * revocation holds for links as it does for keys. A key's hash never changes.
+ */
+import { LRUCache } from "lru-cache";
+import type { Database } from "../database/mod.ts";
+
+export interface HashBook {
+  /** 64 hexadecimal digits; null where there is no such key. Throws `DatabaseUnavailable`. */
+  hashOf(keyUuid: string): Promise<string | null>;
+}
+
+const MAX_KEYS = 50_000;
+
+export function createHashBook(database: Database): HashBook {
+  const known = new LRUCache<string, Promise<string | null>>({ max: MAX_KEYS });
+
+  async function find(keyUuid: string): Promise<string | null> {
+    const [row] = await database.query<{ hash: string }>(
+      (sql) => sql`select encode(hash, 'hex') as hash from keys where id = ${keyUuid}::uuid`,
+    );
+    return row?.hash ?? null;
+  }
+
+  return {
+    hashOf(keyUuid) {
+      const hash = known.get(keyUuid);
+      if (hash !== undefined) return hash;
+      // Kept while it is looked up, so that the first hundred ranges of a link ask once.
+      const asked = find(keyUuid);
+      known.set(keyUuid, asked);
+      asked.catch(() => known.delete(keyUuid));
+      return asked;
+    },
+  };
+}

@@ -1,0 +1,73 @@
+/**
+ * When each key was used last, written behind: a request only marks its key, and the marks are written
+ * together, so that the serving path pays nothing. To the minute is exact enough for "unused for N days".
+ */
+import type { Clock } from "../clock.ts";
+import { type Database, toTextArray } from "../database/mod.ts";
+
+export interface LastUse {
+  start(): void;
+  /** Marks a key as used now. */
+  note(keyUuid: string): void;
+  /** Writes what is marked; what cannot be written is kept for the next time. */
+  flush(): Promise<void>;
+  /** Stops the timer and writes what is marked. */
+  stop(): Promise<void>;
+}
+
+const INTERVAL_MS = 60_000;
+/** Marks kept at most while they cannot be written: beyond it, later ones wait for another use. */
+const MAX_MARKS = 100_000;
+const BATCH_SIZE = 5_000;
+
+export function createLastUse({
+  database,
+  clock,
+}: {
+  readonly database: Database;
+  readonly clock: Clock;
+}): LastUse {
+  let marks = new Set<string>();
+  let timer: ReturnType<typeof setInterval> | undefined;
+
+  async function flush() {
+    const taken = marks;
+    marks = new Set();
+    // In the order of their ids, as every writer takes rows, or two processes could wait for each other.
+    const uuids = [...taken].sort();
+    try {
+      while (uuids.length > 0) {
+        await write(uuids.slice(0, BATCH_SIZE));
+        uuids.splice(0, BATCH_SIZE);
+      }
+    } catch {
+      // The database is away, which the pulse tells of: the marks wait for the next round.
+      for (const uuid of uuids) if (marks.size < MAX_MARKS) marks.add(uuid);
+    }
+  }
+
+  async function write(uuids: readonly string[]) {
+    await database.query(
+      (sql) => sql`
+        with used as (
+          select id from keys where id = any(${toTextArray(uuids)}::text[]::uuid[]) order by id for update
+        )
+        update keys k set last_used_at = greatest(k.last_used_at, ${clock.now()}::timestamptz)
+          from used where k.id = used.id`,
+    );
+  }
+
+  return {
+    start() {
+      timer = setInterval(() => void flush(), INTERVAL_MS);
+    },
+    note(keyUuid) {
+      if (marks.size < MAX_MARKS) marks.add(keyUuid);
+    },
+    flush,
+    async stop() {
+      clearInterval(timer);
+      await flush();
+    },
+  };
+}

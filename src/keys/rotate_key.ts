@@ -1,0 +1,63 @@
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Brand } from "../brand.ts";
+import type { Database } from "../database/mod.ts";
+import { newUuid, toId } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { generateApiKey, type KeyMode } from "./api_key.ts";
+
+export interface RotatedKey {
+  /** `key_…` of the new key. */
+  readonly id: string;
+  /** The new key itself: nobody can show it again. */
+  readonly apiKey: string;
+  /** Until when the old key works: the end of the overlap, or the license's own expiry if that is earlier. */
+  readonly oldWorksUntil: Date;
+}
+
+/**
+ * Makes a second key of the same license; the old one works for `overlapMs` more, and never past the
+ * license's own expiry. Refuses a key that is unknown, not active, expired, or replaced already.
+ */
+export async function rotateKey(
+  database: Database,
+  old: { readonly uuid: string; readonly mode: KeyMode; readonly overlapMs: number },
+  { brand, actor, now }: { readonly brand: Brand; readonly actor: Actor; readonly now: Date },
+): Promise<RotatedKey | Refusal> {
+  const { apiKey, hash, hint } = generateApiKey(brand, old.mode);
+  const uuid = newUuid();
+  const endsAt = new Date(now.getTime() + old.overlapMs);
+  const [row] = await database.query<{ oldWorksUntil: Date }>(
+    (sql) => sql`
+      with old as (
+        select k.id, k.license_id, l.account_id, l.expires_at
+          from keys k join licenses l on l.id = k.license_id
+         where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and k.state = 'active'
+           and k.replaced_by is null and least(l.expires_at, k.own_expires_at) > ${now}::timestamptz
+           for update of k
+      ),
+      made as (
+        insert into keys (id, license_id, hash, hint, mode, created_at)
+        select ${uuid}::uuid, old.license_id, ${`\\x${hash}`}::text::bytea, ${hint}, ${old.mode}, ${now}::timestamptz
+          from old
+        returning id
+      ),
+      changed as (
+        update keys k set replaced_by = made.id, own_expires_at = least(k.own_expires_at, ${endsAt}::timestamptz)
+          from old, made
+         where k.id = old.id
+        returning old.account_id, k.license_id, k.id as key_id,
+                  null::jsonb as before,
+                  jsonb_build_object('replaced_by', made.id, 'own_expires_at', k.own_expires_at) as after,
+                  least(k.own_expires_at, old.expires_at) as works_until
+      ),
+      logged as (${auditPart(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })})
+      select works_until as "oldWorksUntil" from changed`,
+  );
+  if (row === undefined) {
+    return refuse(
+      "KEY_NOT_FOUND",
+      "Cannot rotate key: no active key has that id, or its time is over, or it was replaced already",
+    );
+  }
+  return { id: toId("key", uuid), apiKey, oldWorksUntil: row.oldWorksUntil };
+}

@@ -1,0 +1,61 @@
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import type { Tier } from "./tiers.ts";
+
+/** One change of a license, named by one of its keys, as support desks have it. */
+export type LicenseChange =
+  | { readonly action: "license.renew"; readonly expiresAt: Date }
+  | { readonly action: "license.tier"; readonly tier: Tier }
+  /** Null: the tier's own limit. */
+  | { readonly action: "license.limit"; readonly monthlyLimit: number | null };
+
+export interface ChangedLicense {
+  readonly tier: Tier;
+  /** Null: the tier's own limit. */
+  readonly monthlyLimit: number | null;
+  readonly expiresAt: Date;
+}
+
+/**
+ * Changes the license of a key, for all of its keys: its expiry, tier or monthly limit. Every process
+ * knows within a second. Refuses an expiry in the past, and a key that is unknown or revoked.
+ */
+export async function changeLicense(
+  database: Database,
+  keyUuid: string,
+  { change, actor, now }: { readonly change: LicenseChange; readonly actor: Actor; readonly now: Date },
+): Promise<ChangedLicense | Refusal> {
+  if (change.action === "license.renew" && change.expiresAt <= now) {
+    return refuse("INVALID_REQUEST", "Cannot renew license: the expiry lies in the past");
+  }
+  const expiresAt = change.action === "license.renew" ? change.expiresAt : null;
+  const tier = change.action === "license.tier" ? change.tier : null;
+  const setsLimit = change.action === "license.limit";
+  const monthlyLimit = setsLimit ? change.monthlyLimit : null;
+  const [changed] = await database.query<ChangedLicense>(
+    (sql) => sql`
+      with old as (
+        select l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, k.id as key_id
+          from keys k join licenses l on l.id = k.license_id
+         where k.id = ${keyUuid}::uuid and k.state <> 'revoked'
+           for update of l
+      ),
+      changed as (
+        update licenses l
+           set tier = coalesce(${tier}::text, l.tier),
+               monthly_limit = case when ${setsLimit}::boolean then ${monthlyLimit}::bigint else l.monthly_limit end,
+               expires_at = coalesce(${expiresAt}::timestamptz, l.expires_at)
+          from old
+         where l.id = old.id
+        returning l.account_id, l.id as license_id, old.key_id, l.tier, l.monthly_limit, l.expires_at,
+                  jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
+                    'expires_at', old.expires_at) as before,
+                  jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
+                    'expires_at', l.expires_at) as after
+      ),
+      logged as (${auditPart(sql, { action: change.action, actor, at: now, from: sql`changed` })})
+      select tier, monthly_limit as "monthlyLimit", expires_at as "expiresAt" from changed`,
+  );
+  return changed ?? refuse("KEY_NOT_FOUND", "Cannot change license: no key has that id, or it is revoked");
+}

@@ -1,0 +1,40 @@
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+
+/**
+ * Removes a person's name, e-mail and organization for good and keeps the counts: licenses, keys, usage and
+ * events stay under the account's identifier, which says nothing of the person. Refuses an account that
+ * is unknown, or that still has a key which is not revoked.
+ */
+export async function eraseAccount(
+  database: Database,
+  uuid: string,
+  { actor, now }: { readonly actor: Actor; readonly now: Date },
+): Promise<{ readonly email: string } | Refusal> {
+  const [row] = await database.query<{ email: string | null; keysInUse: number }>(
+    (sql) => sql`
+      with old as (select id from accounts where id = ${uuid}::uuid for update),
+      in_use as (
+        select count(*) as keys
+          from old join licenses l on l.account_id = old.id join keys k on k.license_id = l.id
+         where k.state <> 'revoked'
+      ),
+      changed as (
+        update accounts a
+           set email = 'erased-' || a.id || '@erased.invalid', name = 'erased', organization = ''
+          from old, in_use
+         where a.id = old.id and in_use.keys = 0
+        returning a.id as account_id, a.email, null::uuid as license_id, null::uuid as key_id,
+                  null::jsonb as before, null::jsonb as after
+      ),
+      logged as (${auditPart(sql, { action: "account.erase", actor, at: now, from: sql`changed` })})
+      select (select email from changed) as email, in_use.keys as "keysInUse" from old, in_use`,
+  );
+  if (row === undefined) return refuse("NOT_FOUND", "Cannot erase account: no account has that id or e-mail");
+  if (row.email !== null) return { email: row.email };
+  return refuse(
+    "INVALID_REQUEST",
+    `Cannot erase account: ${row.keysInUse} of its keys are not revoked; revoke them first`,
+  );
+}

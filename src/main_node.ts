@@ -1,0 +1,17 @@
+/** The program on Node, `dist/claviger.mjs`: arguments in, exit status out. */
+import { runCommandLine } from "./cli/mod.ts";
+import { nodePlatform } from "./platform/node/mod.ts";
+import { createSurroundings } from "./process_surroundings.ts";
+
+/** The oldest line with long-term support that the suite runs on. */
+const OLDEST_MAJOR = 24;
+
+if (Number.parseInt(process.versions.node, 10) < OLDEST_MAJOR) {
+  process.stderr.write(
+    `claviger: Cannot run on Node ${process.versions.node}: Node ${OLDEST_MAJOR} or newer is needed\n`,
+  );
+  process.exit(1);
+}
+const programName = `node ${process.argv[1] ?? ""}`;
+const surroundings = createSurroundings({ platform: nodePlatform, programName });
+process.exit(await runCommandLine(process.argv.slice(2), surroundings));

@@ -1,0 +1,269 @@
+/**
+ * The model files of this host: each under its SHA-256, `models/ab/abcdef…` in the data folder.
+ *
+ * A file appears under its name when it is whole and on disk, and never changes after that. It is written
+ * under another name in the same folder, so that one rename makes it appear, and an interrupted copy leaves
+ * only something unfinished, which the next copies sweep. No name from outside is ever part of a path: the
+ * registry gives the SHA-256.
+ */
+import { createHash, randomBytes } from "node:crypto";
+import { chmod, chown, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type Refusal, refuse } from "../refusal.ts";
+
+/** What is known of a file beside its place. */
+export interface StoredFile {
+  /** 64 lowercase hexadecimal digits. */
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+/** Called as bytes are done. What it throws ends the work, which leaves nothing behind. */
+export type OnProgress = (doneBytes: number, totalBytes: number) => void;
+
+export interface StoreOptions {
+  readonly now: Date;
+  readonly onProgress: OnProgress;
+}
+
+export type FileProblem = "missing" | "unreadable" | "changed";
+
+const CHUNK_BYTES = 1024 * 1024;
+const FOLDER_MODE = 0o750;
+const FILE_MODE = 0o640;
+const UNFINISHED = /^unfinished-[0-9a-f]{16}$/;
+/** A copy that goes on touches its file all the time: one so old was left by a process that is gone. */
+const ABANDONED_MS = 3_600_000;
+
+/** The folder of the model files in a data folder. */
+export function modelsFolderOf(dataDir: string): string {
+  return join(dataDir, "models");
+}
+
+/** Where the bytes with that SHA-256 are. */
+export function pathOfFile(folder: string, sha256: string): string {
+  if (!isSha256(sha256)) throw new RangeError("Cannot name a model file: it must go by its SHA-256");
+  return join(folder, sha256.slice(0, 2), sha256);
+}
+
+export function isSha256(text: string): boolean {
+  return /^[0-9a-f]{64}$/.test(text);
+}
+
+/**
+ * Copies a file into the store and gives its SHA-256 and size. The same bytes are stored once. Where root
+ * does it, the copy belongs to whom the data folder belongs to. Refuses what is no file, and one that
+ * changed meanwhile; throws what the file system does.
+ */
+export async function storeFile(
+  dataDir: string,
+  source: string,
+  { now, onProgress }: StoreOptions,
+): Promise<StoredFile | Refusal> {
+  const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot add model: ${source}: ${why}`);
+  // Asked before it is opened: opening a pipe waits for whoever writes to it.
+  if (!(await stat(source)).isFile()) return cannot("it is not a file");
+  const from = await open(source, "r");
+  try {
+    const owner = await ownerOf(dataDir);
+    const folder = modelsFolderOf(dataDir);
+    await makeFolder(folder, owner);
+    await sweepUnfinished(folder, now);
+    const unfinished = join(folder, `unfinished-${randomBytes(8).toString("hex")}`);
+    try {
+      const before = await from.stat();
+      const stored = await copy(chunksOf(from), { unfinished, owner, sizeBytes: before.size, onProgress });
+      const after = await from.stat();
+      if (stored.sizeBytes !== after.size || before.mtimeMs !== after.mtimeMs) {
+        return cannot("it changed while it was read; try again when nothing writes to it");
+      }
+      const path = pathOfFile(folder, stored.sha256);
+      await makeFolder(dirname(path), owner);
+      // Over a file of that name too: the bytes are the same, and if that one is damaged, this mends it.
+      await rename(unfinished, path);
+      await syncFolder(dirname(path));
+      return stored;
+    } finally {
+      await rm(unfinished, { force: true });
+    }
+  } finally {
+    await from.close();
+  }
+}
+
+/** Stores bytes that come from elsewhere, as {@linkcode storeFile} does; what they throw leaves nothing behind. */
+export async function storeBytes(
+  dataDir: string,
+  chunks: AsyncIterable<Buffer>,
+  { sizeBytes, onProgress }: { readonly sizeBytes: number; readonly onProgress: OnProgress },
+): Promise<StoredFile> {
+  await mkdir(dataDir, { recursive: true });
+  const owner = await ownerOf(dataDir);
+  const folder = modelsFolderOf(dataDir);
+  await makeFolder(folder, owner);
+  const unfinished = join(folder, `unfinished-${randomBytes(8).toString("hex")}`);
+  try {
+    const stored = await copy(chunks, { unfinished, owner, sizeBytes, onProgress });
+    const path = pathOfFile(folder, stored.sha256);
+    await makeFolder(dirname(path), owner);
+    await rename(unfinished, path);
+    await syncFolder(dirname(path));
+    return stored;
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+}
+
+/** Where a stored file is, or what is wrong with it: a damage inside is not seen here. */
+export async function locateFile(
+  folder: string,
+  file: StoredFile,
+): Promise<{ readonly path: string } | FileProblem> {
+  const path = pathOfFile(folder, file.sha256);
+  let handle: FileHandle;
+  try {
+    handle = await open(path, "r");
+  } catch (error) {
+    return isCode(error, "ENOENT") ? "missing" : "unreadable";
+  }
+  try {
+    const found = await handle.stat();
+    return found.isFile() && found.size === file.sizeBytes ? { path } : "changed";
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Reads a stored file through and tells what is wrong with it, if anything is. */
+export async function checkStoredFile(
+  folder: string,
+  file: StoredFile,
+  onBytes: (bytes: number) => void,
+): Promise<FileProblem | undefined> {
+  const hash = createHash("sha256");
+  let sizeBytes = 0;
+  try {
+    const handle = await open(pathOfFile(folder, file.sha256), "r");
+    try {
+      for await (const chunk of chunksOf(handle)) {
+        hash.update(chunk);
+        sizeBytes += chunk.length;
+        onBytes(chunk.length);
+      }
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    if (isCode(error, "ENOENT")) return "missing";
+    if (error instanceof Error && "code" in error) return "unreadable";
+    throw error;
+  }
+  return sizeBytes === file.sizeBytes && hash.digest("hex") === file.sha256 ? undefined : "changed";
+}
+
+/** What is in the store, by paths below it; unfinished copies are not. Empty where there is no store. */
+export async function listStored(folder: string): Promise<string[]> {
+  const names = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error) => {
+    if (isCode(error, "ENOENT")) return [];
+    throw error;
+  });
+  return names
+    .filter((entry) => !entry.isDirectory() && !UNFINISHED.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+    .sort();
+}
+
+/** Removes what copies that were cut off have left. */
+export async function sweepUnfinished(folder: string, now: Date): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!UNFINISHED.test(name)) continue;
+    const path = join(folder, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found !== undefined && now.getTime() - found.mtimeMs > ABANDONED_MS) await rm(path, { force: true });
+  }
+}
+
+interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+interface Copy {
+  readonly unfinished: string;
+  readonly owner: Owner | undefined;
+  readonly sizeBytes: number;
+  readonly onProgress: OnProgress;
+}
+
+async function copy(
+  chunks: AsyncIterable<Buffer>,
+  { unfinished, owner, ...options }: Copy,
+): Promise<StoredFile> {
+  const to = await open(unfinished, "wx", FILE_MODE);
+  try {
+    await to.chmod(FILE_MODE);
+    if (owner !== undefined) await to.chown(owner.uid, owner.gid);
+    const hash = createHash("sha256");
+    let sizeBytes = 0;
+    for await (const chunk of chunks) {
+      hash.update(chunk);
+      await writeAll(to, chunk);
+      sizeBytes += chunk.length;
+      options.onProgress(sizeBytes, options.sizeBytes);
+    }
+    await to.sync();
+    return { sha256: hash.digest("hex"), sizeBytes };
+  } finally {
+    await to.close();
+  }
+}
+
+/** The bytes of a file; each chunk is there until the next is asked for. */
+async function* chunksOf(handle: FileHandle): AsyncGenerator<Buffer> {
+  const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+async function writeAll(handle: FileHandle, bytes: Buffer): Promise<void> {
+  let rest = bytes;
+  while (rest.length > 0) {
+    const { bytesWritten } = await handle.write(rest, 0, rest.length, null);
+    rest = rest.subarray(bytesWritten);
+  }
+}
+
+/** Whom the data folder belongs to, where that is another user than the root who we are. */
+async function ownerOf(dataDir: string): Promise<Owner | undefined> {
+  const { uid, gid } = await stat(dataDir);
+  return process.getuid?.() === 0 && uid !== 0 ? { uid, gid } : undefined;
+}
+
+async function makeFolder(path: string, owner: Owner | undefined): Promise<void> {
+  try {
+    await mkdir(path, { mode: FOLDER_MODE });
+  } catch (error) {
+    if (isCode(error, "EEXIST")) return;
+    throw error;
+  }
+  await chmod(path, FOLDER_MODE);
+  if (owner !== undefined) await chown(path, owner.uid, owner.gid);
+  await syncFolder(dirname(path));
+}
+
+/** A name is on disk when its folder is. */
+async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}

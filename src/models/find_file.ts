@@ -1,0 +1,109 @@
+/**
+ * Finds the hosted file of a name and version, and what is asked of those who load it.
+ *
+ * Strangers can ask for it, too: a link is checked against the file that it names. So look-ups that wait
+ * together go as one statement, one at a time, and who finds too many waiting is turned away. What was found
+ * is kept: a version never changes, and what an operator changes by hand is seen within a minute.
+ */
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../clock.ts";
+import { type Database, DatabaseUnavailable, toTextArray } from "../database/mod.ts";
+import type { Tier } from "../licensing/mod.ts";
+import type { StoredFile } from "./file_store.ts";
+
+export interface HostedFile extends StoredFile {
+  readonly name: string;
+  readonly version: string;
+  readonly requiresLicense: Tier;
+  /** UUID of the account whose keys alone may load it; null for a model for everybody. */
+  readonly ownerUuid: string | null;
+}
+
+export interface FileDirectory {
+  /**
+   * The file of that version, listed or not; null where there is no such model or version, or its file is
+   * elsewhere. Throws `DatabaseUnavailable`.
+   */
+  find(name: string, version: string): Promise<HostedFile | null>;
+}
+
+export interface FileDirectoryOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+}
+
+const MAX_FILES = 10_000;
+const MAX_AGE_MS = 60_000;
+const MAX_WAITING = 1_000;
+
+interface Wanted {
+  readonly name: string;
+  readonly version: string;
+  readonly found: PromiseWithResolvers<HostedFile | null>;
+}
+
+export function createFileDirectory({ database, clock }: FileDirectoryOptions): FileDirectory {
+  const known = new LRUCache<string, HostedFile>({
+    max: MAX_FILES,
+    ttl: MAX_AGE_MS,
+    perf: { now: () => clock.monotonicMs() },
+  });
+  let waiting = new Map<string, Wanted>();
+  let isRunning = false;
+
+  async function run(): Promise<void> {
+    isRunning = true;
+    while (waiting.size > 0) {
+      const batch = waiting;
+      waiting = new Map();
+      try {
+        const files = await findFiles(database, [...batch.values()]);
+        for (const file of files) known.set(idOf(file), file);
+        for (const [id, { found }] of batch) found.resolve(known.get(id) ?? null);
+      } catch (error) {
+        for (const { found } of batch.values()) found.reject(error);
+      }
+    }
+    isRunning = false;
+  }
+
+  return {
+    async find(name, version) {
+      if (!isSlug(name) || !isSlug(version)) return null;
+      const id = idOf({ name, version });
+      const file = known.get(id);
+      if (file !== undefined) return file;
+      let wanted = waiting.get(id);
+      if (wanted === undefined) {
+        if (waiting.size >= MAX_WAITING) throw new DatabaseUnavailable("look-up queue full");
+        wanted = { name, version, found: Promise.withResolvers() };
+        waiting.set(id, wanted);
+        if (!isRunning) void run();
+      }
+      return await wanted.found.promise;
+    },
+  };
+}
+
+/** What a name or a version may be; see `model.ts`. */
+function isSlug(text: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$/.test(text);
+}
+
+function idOf({ name, version }: { readonly name: string; readonly version: string }): string {
+  return `${name}/${version}`;
+}
+
+async function findFiles(database: Database, wanted: readonly Wanted[]): Promise<HostedFile[]> {
+  const names = toTextArray(wanted.map(({ name }) => name));
+  const versions = toTextArray(wanted.map(({ version }) => version));
+  return await database.query<HostedFile>(
+    (sql) => sql`
+      select m.name, v.version, f.sha256, f.size_bytes as "sizeBytes", m.owner_account_id as "ownerUuid",
+             v.requires_license as "requiresLicense"
+        from unnest(${names}::text[], ${versions}::text[]) as wanted (name, version)
+        join models m on m.name = wanted.name
+        join model_versions v on v.model_id = m.id and v.version = wanted.version
+        join model_files f on f.sha256 = v.file`,
+  );
+}

@@ -1,0 +1,16 @@
+/** The C library of this system: glibc or musl. */
+
+const NAMES = ["libc.so.6", "libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"];
+
+/** Opens it with the first name that works; throws where none does. */
+export function openCLibrary<Library>(open: (name: string) => Library): Library {
+  let cause: unknown;
+  for (const name of NAMES) {
+    try {
+      return open(name);
+    } catch (error) {
+      cause = error;
+    }
+  }
+  throw new Error("Cannot open the C library", { cause });
+}

@@ -1,0 +1,107 @@
+/**
+ * What the kernel can be told of a listening socket, and Bun cannot: so that no connection that it has let in
+ * is reset when the socket is closed.
+ *
+ * Closing a listening socket resets the connections that wait in its queue, and those whose handshake is
+ * under way. So it must not get new ones for a moment before, while it still takes in those it has. Both
+ * ways are a few instructions of classic BPF, for which no privilege is needed. Where anything here fails,
+ * closing goes on as it would without it, and the few connections of that moment are reset.
+ */
+import { dlopen, ptr } from "bun:ffi";
+import { readdirSync } from "node:fs";
+import { openCLibrary } from "./_c_library.ts";
+
+const SOL_SOCKET = 1;
+const SO_ATTACH_FILTER = 26;
+const SO_ACCEPTCONN = 30;
+const SO_ATTACH_REUSEPORT_CBPF = 51;
+
+/** Instructions as `code, jump if true, jump if false, operand`. Source: linux/bpf_common.h. */
+type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, operand: number];
+const RETURN = 0x06;
+const LOAD_BYTE = 0x30;
+const AND = 0x54;
+const JUMP_IF_EQUAL = 0x15;
+
+/** A new connection's first packet has SYN and not ACK, in byte 13 of the TCP header, where the packet begins. */
+const NO_NEW_CONNECTIONS: readonly Instruction[] = [
+  [LOAD_BYTE, 0, 0, 13],
+  [AND, 0, 0, 0x12],
+  [JUMP_IF_EQUAL, 0, 1, 0x02],
+  [RETURN, 0, 0, 0],
+  [RETURN, 0, 0, 0xffff_ffff],
+];
+
+/**
+ * Drops the first packet of new connections on these sockets: whoever connects asks again after a second, and
+ * meets what is there then. Handshakes that are under way go on. False where it cannot be done.
+ */
+export function refuseNewConnections(sockets: readonly number[]): boolean {
+  return sockets.length > 0 && sockets.every((fd) => attach(fd, SO_ATTACH_FILTER, NO_NEW_CONNECTIONS));
+}
+
+/**
+ * Sends all new connections to the second of two sockets that share a port (`SO_REUSEPORT`), in the order in
+ * which they were bound. When the first is closed, the second takes its place and gets them anyway.
+ */
+export function steerToSecond(socket: number): boolean {
+  return attach(socket, SO_ATTACH_REUSEPORT_CBPF, [[RETURN, 0, 0, 1]]);
+}
+
+/** The descriptors of this process's sockets that listen on the port. */
+export function listeningSockets(port: number): number[] {
+  try {
+    const descriptors = readdirSync("/proc/self/fd").map(Number);
+    return descriptors.filter((fd) => isListening(fd) && portOf(fd) === port);
+  } catch {
+    return [];
+  }
+}
+
+function isListening(fd: number): boolean {
+  const value = new Int32Array(1);
+  const size = new Uint32Array([4]);
+  const status = library().getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, ptr(value), ptr(size));
+  return status === 0 && value[0] === 1;
+}
+
+/** Of an IPv4 or IPv6 socket, both of which have it at the same place; undefined for others. */
+function portOf(fd: number): number | undefined {
+  const address = new Uint8Array(28);
+  const size = new Uint32Array([address.length]);
+  if (library().getsockname(fd, ptr(address), ptr(size)) !== 0) return undefined;
+  const view = new DataView(address.buffer);
+  const family = view.getUint16(0, true);
+  return family === 2 || family === 10 ? view.getUint16(2, false) : undefined;
+}
+
+function attach(fd: number, option: number, program: readonly Instruction[]): boolean {
+  const instructions = new DataView(new ArrayBuffer(8 * program.length));
+  for (const [index, [code, ifTrue, ifFalse, operand]] of program.entries()) {
+    instructions.setUint16(8 * index, code, true);
+    instructions.setUint8(8 * index + 2, ifTrue);
+    instructions.setUint8(8 * index + 3, ifFalse);
+    instructions.setUint32(8 * index + 4, operand, true);
+  }
+  const bytes = new Uint8Array(instructions.buffer);
+  // struct sock_fprog: how many, and where.
+  const head = new BigUint64Array([BigInt(program.length), BigInt(ptr(bytes))]);
+  return library().setsockopt(fd, SOL_SOCKET, option, ptr(head), head.byteLength) === 0;
+}
+
+let loaded: ReturnType<typeof load> | undefined;
+
+function library(): ReturnType<typeof load> {
+  loaded ??= load();
+  return loaded;
+}
+
+function load() {
+  return openCLibrary((name) =>
+    dlopen(name, {
+      getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
+      setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
+      getsockname: { args: ["i32", "ptr", "ptr"], returns: "i32" },
+    }),
+  ).symbols;
+}

@@ -1,0 +1,130 @@
+/**
+ * Listens by `node:http`, with `@hono/node-server` between its messages and web-standard ones.
+ *
+ * What a client meets is what it meets on Bun, and that takes two things here. The address that the
+ * adapter makes is built on a fixed host, since it would answer a nonsensical `Host` or a backslash by
+ * itself, and nobody reads the host. And `stop` keeps its own book of connections: to Node one that has never sent
+ * anything is not idle, and would hold up the stop until its deadline.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { listenFailure } from "../listen_failure.ts";
+import type { Listener, ListenOptions, Peer } from "../mod.ts";
+
+/** How long a client may take to send one request, over all. */
+const REQUEST_TIMEOUT_MS = 60_000;
+
+export function listen(options: ListenOptions): Promise<Listener> {
+  const connections = new Connections();
+  const idleMs = options.idleTimeoutSeconds * 1_000;
+  const handle = getRequestListener((request, env) =>
+    options.answer(request, new NodePeer((env.incoming as IncomingMessage).socket)),
+  );
+  sendFilesAsStreams();
+  const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    connections.begin(incoming.socket, outgoing);
+    incoming.headers.host = "localhost";
+    incoming.url = normalise(incoming.url ?? "/");
+    void handle(incoming, outgoing);
+  };
+  const server = createServer({ keepAliveTimeout: idleMs, requestTimeout: REQUEST_TIMEOUT_MS }, take);
+  // Whatever else a client expects is no reason to refuse it.
+  server.on("checkExpectation", take);
+  server.timeout = idleMs;
+  server.on("connection", (socket) => connections.add(socket));
+
+  const { host, port } = options;
+  return new Promise((resolve, reject) => {
+    // For good: an accept that fails later (no descriptors left, say) must not end the process.
+    server.on("error", (error) => reject(listenFailure(error, options)));
+    server.listen({ host, port }, () => {
+      const bound = server.address();
+      resolve({
+        host,
+        port: typeof bound === "object" && bound !== null ? bound.port : port,
+        stop: (deadlineMs) => stop(server, connections, deadlineMs),
+      });
+    });
+  });
+}
+
+/**
+ * Makes a `Response` that has a file for its body a stream, once the adapter has put its own in the place of
+ * Node's: that one would read all of the file into memory before it sent the first byte.
+ */
+function sendFilesAsStreams(): void {
+  const Adapted = globalThis.Response;
+  class StreamingResponse extends Adapted {
+    constructor(...[body, init]: ConstructorParameters<typeof Response>) {
+      super(body instanceof Blob ? body.stream() : body, init);
+    }
+  }
+  Object.defineProperty(globalThis, "Response", { value: StreamingResponse, configurable: true });
+}
+
+/**
+ * The target without the host that an absolute one has, and with its backslashes as the URL standard reads
+ * them: slashes, up to the query.
+ */
+function normalise(target: string): string {
+  if (target.startsWith("/") && !target.includes("\\")) return target;
+  const [host = ""] = /^https?:\/\/[^/?#]*/i.exec(target) ?? [];
+  const rest = target.slice(host.length);
+  const local = host === "" || rest.startsWith("/") ? rest : `/${rest}`;
+  const end = local.indexOf("?");
+  return end === -1
+    ? local.replaceAll("\\", "/")
+    : local.slice(0, end).replaceAll("\\", "/") + local.slice(end);
+}
+
+class NodePeer implements Peer {
+  readonly #socket: Socket;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  address(): string {
+    return this.#socket.remoteAddress ?? "";
+  }
+}
+
+/** The open connections, and how many requests each has in hand. */
+class Connections {
+  readonly #open = new Map<Socket, number>();
+  #isStopping = false;
+
+  add(socket: Socket): void {
+    this.#open.set(socket, 0);
+    socket.once("close", () => this.#open.delete(socket));
+  }
+
+  begin(socket: Socket, outgoing: ServerResponse): void {
+    this.#open.set(socket, (this.#open.get(socket) ?? 0) + 1);
+    outgoing.once("close", () => {
+      const left = (this.#open.get(socket) ?? 1) - 1;
+      if (this.#open.has(socket)) this.#open.set(socket, left);
+      // Not destroyed: the end of the answer may still be on its way out.
+      if (this.#isStopping && left === 0) socket.destroySoon();
+    });
+  }
+
+  /** Closes those that wait for a request now, and the others after what they have in hand. */
+  finish(): void {
+    this.#isStopping = true;
+    for (const [socket, requests] of this.#open) if (requests === 0) socket.destroy();
+  }
+
+  cutOff(): void {
+    for (const socket of this.#open.keys()) socket.destroy();
+  }
+}
+
+async function stop(server: Server, connections: Connections, deadlineMs: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  connections.finish();
+  const cutOff = setTimeout(() => connections.cutOff(), deadlineMs);
+  await closed;
+  clearTimeout(cutOff);
+}

@@ -1,0 +1,73 @@
+/** What a process gives a command to work with: the same on Bun and on Node, for both entries. */
+import { readFileSync, writeSync } from "node:fs";
+import type { Surroundings } from "./cli/mod.ts";
+import { systemClock } from "./clock.ts";
+
+const { stdin, stderr } = process;
+
+/** Takes the surroundings from this process; what differs between the entries is given. */
+export function createSurroundings(entry: Pick<Surroundings, "platform" | "programName">): Surroundings {
+  // Whoever read our log may be gone: the service stays.
+  stderr.on("error", () => {});
+  return {
+    ...entry,
+    clock: systemClock,
+    env: process.env,
+    workingFolder: process.cwd(),
+    isRoot: process.getuid?.() === 0,
+    userName: process.env.SUDO_USER ?? nameOfUser(),
+    isTerminal: stderr.isTTY === true,
+    out: writeOut,
+    err: (text) => void stderr.write(text),
+    readInput,
+    untilSignal: (signals = ["SIGTERM", "SIGINT", "SIGHUP"]) =>
+      new Promise((resolve) => {
+        for (const signal of signals) process.once(signal, () => resolve(signal));
+      }),
+    onSignal: (signal, handler) => void process.on(signal, handler),
+    exitNow: (status) => process.exit(status),
+  };
+}
+
+/**
+ * Writes all of it before it returns: what is left in a stream's buffer is lost when the process ends.
+ * Whoever read it may be gone (`claviger keys list | head`): what was begun is still done.
+ */
+function writeOut(text: string): void {
+  let rest = Buffer.from(text);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(1, rest));
+    } catch (error) {
+      const isFull = error instanceof Error && "code" in error && error.code === "EAGAIN";
+      if (!isFull) return;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
+}
+
+/** By the password file, since Bun goes by $USER, which may be missing; else the number. */
+function nameOfUser(): string {
+  const id = process.getuid?.() ?? "unknown";
+  try {
+    const lines = readFileSync("/etc/passwd", "utf8").split("\n");
+    const entry = lines.map((line) => line.split(":")).find((fields) => fields[2] === String(id));
+    return entry?.[0] ?? process.env.USER ?? String(id);
+  } catch {
+    return String(id);
+  }
+}
+
+async function readInput(limitBytes: number): Promise<string | undefined> {
+  if (stdin.isTTY) stderr.write("Enter it as one line: ");
+  const decoder = new TextDecoder();
+  let text = "";
+  let bytes = 0;
+  for await (const chunk of stdin) {
+    bytes += chunk.length;
+    if (bytes > limitBytes) return undefined;
+    text += decoder.decode(chunk, { stream: true });
+    if (stdin.isTTY && text.endsWith("\n")) break;
+  }
+  return text + decoder.decode();
+}

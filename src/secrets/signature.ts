@@ -1,0 +1,53 @@
+/**
+ * Signatures that only the holder of the root secret can make: HMAC-SHA256 over a list of fields, with a
+ * key for one purpose, derived by HKDF-SHA256. What was signed for one purpose holds for no other.
+ *
+ * A signer has an identifier, derived from the root secret and telling nothing of it: what is signed names
+ * it, so that a root secret can be followed by another while what the old one signed is still about.
+ */
+import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from "node:crypto";
+import type { RootSecret } from "./root_secret.ts";
+
+export interface Signer {
+  /** 8 hexadecimal digits. */
+  readonly id: string;
+  /**
+   * Signs the fields, in their order: 43 characters of base64url. Throws a RangeError for a field with a
+   * newline, which is what stands between them.
+   */
+  sign(fields: readonly string[]): string;
+  /** True for the very signature of these fields; takes as long for any other of the same length. */
+  verify(fields: readonly string[], signature: string): boolean;
+}
+
+const keyBytes = 32;
+const idBytes = 4;
+
+/** A purpose is a word of the program, never input: 1 to 64 of `a-z`, `0-9`, `_`, `-`. */
+export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
+  if (!/^[a-z0-9_-]{1,64}$/.test(purpose)) {
+    throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
+  }
+  const derive = (info: string, bytes: number) =>
+    new Uint8Array(hkdfSync("sha256", rootSecret, "claviger", `${info}/${purpose}`, bytes));
+  const key = createSecretKey(derive("signature", keyBytes));
+
+  function sign(fields: readonly string[]): string {
+    if (fields.some((field) => field.includes("\n"))) {
+      throw new RangeError("Cannot sign: a field has a newline");
+    }
+    return createHmac("sha256", key).update(fields.join("\n")).digest("base64url");
+  }
+
+  return {
+    id: Buffer.from(derive("signature-id", idBytes)).toString("hex"),
+    sign,
+    verify(fields, signature) {
+      if (fields.some((field) => field.includes("\n"))) return false;
+      // Text is compared, not bytes: a signature has one spelling.
+      const expected = Buffer.from(sign(fields));
+      const given = Buffer.from(signature);
+      return given.length === expected.length && timingSafeEqual(given, expected);
+    },
+  };
+}

@@ -1,0 +1,65 @@
+/** What a license or all of them have used: by day for support, by month for accounting. */
+import type { Month } from "../calendar.ts";
+import type { Database } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+
+export interface DayOfUse {
+  /** `2026-11-20`. */
+  readonly day: string;
+  readonly used: number;
+}
+
+/** The units that a license used on each day of a month: every day of it, those without use included. */
+export async function findUsageByDay(
+  database: Database,
+  licenseUuid: string,
+  month: Month,
+): Promise<DayOfUse[]> {
+  const [row] = await database.query<{ byDay: readonly number[] }>(
+    (sql) => sql`
+      select to_json(by_day) as "byDay" from usage
+       where license_id = ${licenseUuid}::uuid and month = ${month.firstDay}::date`,
+  );
+  const days = Math.round((month.endsAtMs - month.beginsAtMs) / 86_400_000);
+  return Array.from({ length: days }, (_, index) => ({
+    day: `${month.firstDay.slice(0, 8)}${String(index + 1).padStart(2, "0")}`,
+    used: row?.byDay[index] ?? 0,
+  }));
+}
+
+export interface MonthOfUse {
+  readonly licenseId: string;
+  readonly userId: string;
+  readonly email: string;
+  readonly organization: string;
+  readonly tier: Tier;
+  /** `live`, `test`, or `live+test` where a license has keys of both. */
+  readonly mode: string;
+  /** Null is unlimited. */
+  readonly monthlyLimit: number | null;
+  readonly used: number;
+}
+
+/** The month's use of every license that used any, by e-mail. */
+export async function listUsage(database: Database, month: Month): Promise<MonthOfUse[]> {
+  const rows = await database.query<
+    Omit<MonthOfUse, "licenseId" | "userId"> & { licenseUuid: string; accountUuid: string }
+  >(
+    (sql) => sql`
+      select l.id as "licenseUuid", a.id as "accountUuid", a.email, a.organization, l.tier,
+             (select string_agg(distinct k.mode, '+' order by k.mode) from keys k where k.license_id = l.id) as mode,
+             l.monthly_limit as "monthlyLimit", u.used
+        from usage u
+        join licenses l on l.id = u.license_id
+        join accounts a on a.id = l.account_id
+       where u.month = ${month.firstDay}::date and u.used > 0
+       order by a.email collate "C", l.id`,
+  );
+  return rows.map(({ licenseUuid, accountUuid, ...rest }) => ({
+    licenseId: toId("lic", licenseUuid),
+    userId: toId("usr", accountUuid),
+    ...rest,
+    monthlyLimit: rest.monthlyLimit ?? monthlyLimitOf(rest.tier),
+  }));
+}

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { listAudit } from "../../src/audit/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, issue, NOW } from "../support/issue.ts";
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+  await issue(server.database);
+});
+afterAll(() => server.close());
+
+async function revokeFor(reason: string, key?: IssuedKey): Promise<string | null | undefined> {
+  const revoked = key ?? (await issue(server.database));
+  const keyUuid = parseId("key", revoked.id) ?? "";
+  await revokeKey(server.database, { uuid: keyUuid }, { actor: { ...ACTOR, reason }, now: NOW });
+  return (await listAudit(server.database, { keyUuid }))[0]?.reason;
+}
+
+describe("audit", () => {
+  test.each([
+    "update audit set actor = 'nobody'",
+    "update audit set actor = 'nobody' where false",
+    "delete from audit",
+    "truncate audit",
+    "insert into audit select * from audit on conflict (id) do update set actor = 'nobody'",
+  ])("audit refuses its owner: %s", async (statement) => {
+    const before = await listAudit(server.database);
+    await expect(server.database.query((sql) => sql.unsafe(statement))).rejects.toThrow();
+    expect(await listAudit(server.database)).toEqual(before);
+  });
+
+  test("auditPart() blanks keys in a reason, whole or cut short, and their hashes", async () => {
+    const key = await issue(server.database);
+    const leaked = `found ${key.apiKey}, ${key.apiKey.slice(0, 20)} and ${hashApiKey(key.apiKey)} on a wall`;
+    expect(await revokeFor(leaked, key)).toBe("found [key], [key] and [key] on a wall");
+  });
+
+  test("auditPart() keeps a reason of 2,000 characters, of whatever script, and refuses more", async () => {
+    for (const reason of ["x".repeat(2_000), "💡".repeat(2_000)])
+      expect(await revokeFor(reason)).toBe(reason);
+    await expect(revokeFor("x".repeat(2_001))).rejects.toThrow("reason_length");
+  });
+
+  test("auditPart() takes a reason with quotes, newlines and the like as it is", async () => {
+    const reason = `'; drop table audit; -- "\n\t\\ $1`;
+    expect(await revokeFor(reason)).toBe(reason);
+  });
+});
+
+describe("listAudit()", () => {
+  test("listAudit() lists newest first, by key and by account, up to a number", async () => {
+    const first = await issue(server.database, { email: "audit@example.org" });
+    await issue(server.database, { email: "audit@example.org" });
+    await revokeFor("over", first);
+    const accountUuid = parseId("usr", first.userId) ?? "";
+    const actions = (rows: { action: string }[]) => rows.map(({ action }) => action);
+    const ofAccount = await listAudit(server.database, { accountUuid });
+    expect(actions(ofAccount)).toEqual(["key.revoke", "key.issue", "key.issue"]);
+    const keyUuid = parseId("key", first.id) ?? "";
+    expect(actions(await listAudit(server.database, { keyUuid }))).toEqual(["key.revoke", "key.issue"]);
+    expect(actions(await listAudit(server.database, { limit: 1 }))).toEqual(["key.revoke"]);
+    expect(ofAccount[0]).toMatchObject({
+      ...{ at: NOW, actor: "command:tester", userId: first.userId, keyId: first.id, reason: "over" },
+      ...{ before: { state: "active" }, after: { state: "revoked" } },
+    });
+  });
+});

@@ -1,0 +1,231 @@
+/** What the tests of backup and restore share: a database with something in every table, and how to look. */
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type Backup,
+  type BackupOptions,
+  type ProvenBackup,
+  type RestoreOptions,
+  restoreBackup,
+  verifyBackup,
+  writeBackup,
+} from "../../src/backup/mod.ts";
+import { systemClock } from "../../src/clock.ts";
+import { type Database, type DatabaseAddress, migrations } from "../../src/database/mod.ts";
+import { proveSecret, setInstallerToken } from "../../src/installer/mod.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import { createSecrets, parseRootSecret, type Secrets } from "../../src/secrets/mod.ts";
+import { ACTOR, issue, NOW } from "../support/issue.ts";
+import { testFolder } from "../support/postgres.ts";
+import { TEST_SECRET } from "../support/service.ts";
+
+export const watch = { onProgress() {} };
+
+export function makeFolder(): { readonly path: string; remove(): void } {
+  const path = mkdtempSync(join(testFolder(), "backup-"));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+export function tryBackup(
+  address: DatabaseAddress,
+  path: string,
+  options: Partial<BackupOptions> = {},
+): Promise<Backup | Refusal> {
+  return writeBackup(address, {
+    path,
+    replace: false,
+    migrations,
+    version: "0.1.0",
+    brand: "svc",
+    now: NOW,
+    watch,
+    ...options,
+  });
+}
+
+/** Takes a backup, which must succeed. */
+export async function backUp(
+  address: DatabaseAddress,
+  path: string,
+  options: Partial<BackupOptions> = {},
+): Promise<Backup> {
+  return orThrow(await tryBackup(address, path, options));
+}
+
+export async function prove(path: string): Promise<ProvenBackup> {
+  return orThrow(await verifyBackup(path, watch));
+}
+
+export function tryRestore(
+  address: DatabaseAddress,
+  proven: ProvenBackup,
+  options: Partial<RestoreOptions> = {},
+): Promise<Refusal | undefined> {
+  return restoreBackup(address, {
+    proven,
+    migrations,
+    withoutSealed: false,
+    dataDir: "/nonexistent",
+    place: "the test",
+    actor: ACTOR,
+    clock: systemClock,
+    log: silentLog,
+    watch,
+    beforeCommit() {},
+    ...options,
+  });
+}
+
+/** Restores a file, which must succeed. */
+export async function restore(
+  address: DatabaseAddress,
+  path: string,
+  options: Partial<RestoreOptions> = {},
+): Promise<void> {
+  orThrow(await tryRestore(address, await prove(path), options));
+}
+
+export function orThrow<Result>(outcome: Result | Refusal): Result {
+  if (isRefusal(outcome)) throw new Error(outcome.sentence);
+  return outcome;
+}
+
+/** What `copy` must escape, what looks like its escapes, and what sorts differently by language. */
+export const ODD_TEXTS = [
+  "",
+  "\\N",
+  "\\.",
+  "\\",
+  "a\tb\nc\rd\u000be\bf\fg",
+  "\n\\.\n",
+  "{\"quotes\": 'all of them'}",
+  "émigré ÅNGSTRÖM straße İıſ",
+  "\u{1f511} \u202eright to left\u202c \ufeff",
+  "\u0001\u001b[31m\u007f",
+  "x".repeat(100_000),
+];
+
+export function testSecrets(): Secrets {
+  const root = parseRootSecret(TEST_SECRET);
+  if (!root.ok) throw new Error(root.error);
+  return createSecrets(root.rootSecret);
+}
+
+/** Puts something into every table, and odd texts wherever texts go. */
+export async function fill(database: Database): Promise<void> {
+  const secrets = testSecrets();
+  const wrong = await proveSecret(database, secrets, NOW);
+  if (wrong !== undefined) throw new Error(wrong);
+  orThrow(
+    await setInstallerToken(
+      database,
+      { token: "a-token", expiresAt: null },
+      { secrets, actor: ACTOR, now: NOW },
+    ),
+  );
+  const keys: IssuedKey[] = [];
+  for (const [index, text] of ODD_TEXTS.entries()) {
+    const key = await issue(database, {
+      email: `odd-${index}@example.org`,
+      monthlyLimit: index === 0 ? Number.MAX_SAFE_INTEGER : index,
+    });
+    keys.push(key);
+    await database.query(
+      (sql) => sql`
+        insert into events (id, received_at, key_id, license_id, event_type, model_name, inference_type,
+                            duration_ms, success, error_message, metadata)
+        select gen_random_uuid(), at, gen_random_uuid(), ${key.licenseUuid}::uuid, type, ${text}::text,
+               'batch', ms, type <> 'error', ${text}::text,
+               ${JSON.stringify({ text, deep: [null, { text }] })}::text::jsonb
+          from (values ('2026-09-30T23:59:59.999999Z'::timestamptz, 'inference', 0.1::double precision),
+                       ('2026-10-01T00:00:00Z', 'error', 5e-324),
+                       ('2026-11-20T12:00:00.000001Z', 'model_load', null),
+                       ('2031-01-01T00:00:00Z', 'inference', 'infinity')) as event (at, type, ms)`,
+    );
+    await database.query(
+      (sql) => sql`
+        insert into usage (license_id, month, used)
+        values (${key.licenseUuid}::uuid, '2026-09-01', ${index}::bigint)`,
+    );
+    await database.query(
+      (sql) => sql`
+        insert into audit (at, actor, action, before, reason)
+        values (${NOW}::timestamptz, ${text}::text, 'test', ${JSON.stringify([text, 1.1e-7])}::text::jsonb,
+                ${text.slice(0, 2_000)}::text)`,
+    );
+  }
+  await database.query(
+    (sql) => sql`
+      update keys set state = 'revoked', revoked_at = ${NOW}::timestamptz,
+                      replaced_by = (select max(id::text)::uuid from keys)
+       where license_id = ${keys[1]?.licenseUuid ?? ""}::uuid`,
+  );
+  await addModels(database);
+  await database.query(
+    (sql) => sql`
+      insert into claims (key_id, claim, event_hash, event_id, claimed_at)
+      select id, sha256(hash), hash, gen_random_uuid(), ${NOW}::timestamptz from keys`,
+  );
+  await database.query(
+    (sql) => sql`
+      insert into usage_changes (writer, month, license_ids, used)
+      values (gen_random_uuid(), '2026-11-01', '{}', '{}')`,
+  );
+}
+
+/** A model with an address, and one with a file; the file itself is for the test to put down. */
+async function addModels(database: Database): Promise<void> {
+  const sha256 = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
+  await database.query(
+    (sql) => sql`
+      with model as (
+        insert into models (id, name, owner_account_id, listed_version, created_at)
+        select gen_random_uuid(), name, (select min(id::text)::uuid from accounts), '1', ${NOW}::timestamptz
+          from (values ('one'), ('two')) as model (name)
+        returning id, name
+      ),
+      file as (
+        insert into model_files (sha256, size_bytes, created_at) values (${sha256}, 6, ${NOW}::timestamptz)
+        returning sha256
+      )
+      insert into model_versions (id, model_id, version, type, paradigm, n_features, n_classes, size_mb,
+                                  download_url, checksum, file, requires_license, metadata, created_at)
+      select gen_random_uuid(), model.id, '1', 'SvcLDA', 'p300', 8, 2, 0.1,
+             case when name = 'one' then 'https://models.example/one' end, sha256,
+             case when name = 'two' then sha256 end, 'free', '{"a": 1}', ${NOW}::timestamptz
+        from model, file`,
+  );
+}
+
+/** The bytes whose SHA-256 the filled database names. */
+export const MODEL_BYTES = Buffer.from("hello\n");
+
+/** The rows of every table as text, without what is the cluster's own and without the note of a restore. */
+export async function dump(database: Database): Promise<Record<string, string[]>> {
+  const tables = await database.query<{ name: string }>(
+    (sql) => sql`
+      select relname as name from pg_class
+       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition
+         and relname not in ('schema_migrations', 'usage_changes')
+       order by relname`,
+  );
+  const dumped: Record<string, string[]> = {};
+  for (const { name } of tables) {
+    const rows = await database.query<{ row: string }>(
+      (sql) => sql`
+        select (to_jsonb(t) - 'changed_xid')::text as row from ${sql(name)} t
+         where (to_jsonb(t) ->> 'action') is distinct from 'database.restore'
+         order by (to_jsonb(t) - 'changed_xid')::text collate "C"`,
+    );
+    dumped[name] = rows.map(({ row }) => row);
+  }
+  return dumped;
+}
+
+/** Another root secret than the tests'. */
+export function otherSecret(): string {
+  return randomBytes(32).toString("hex");
+}

@@ -1,0 +1,191 @@
+/** `claviger backup` and `claviger restore` as an operator types them. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type CommandLine, createCommandLine, refusalOf, usageErrorOf } from "../cli/command_line.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { makeFolder, otherSecret } from "./backup_kit.ts";
+
+// Several databases are made, filled and read, on a machine that does other things too.
+setDefaultTimeout(20_000);
+
+const folder = makeFolder();
+const file = (name: string) => join(folder.path, name);
+const lines: CommandLine[] = [];
+/** The installation that is backed up. */
+let line: CommandLine;
+let target: TestDatabase;
+let proxy: FaultyProxy;
+let external: { env: { DATABASE_URL: string } };
+
+beforeAll(async () => {
+  line = installation();
+  target = await createTestDatabase({ empty: true });
+  proxy = await startFaultyProxy(target.address);
+  external = { env: { DATABASE_URL: "url" in proxy.address ? proxy.address.url : "" } };
+});
+
+afterAll(async () => {
+  for (const one of lines) one.remove();
+  folder.remove();
+  await proxy.close();
+  await target.close();
+});
+
+function installation(): CommandLine {
+  const made = createCommandLine();
+  lines.push(made);
+  return made;
+}
+
+const secretOf = (at: CommandLine) => join(at.dataDir, "secret");
+
+describe("claviger backup", () => {
+  test("works beside a service, with one line that tells what it saved", async () => {
+    const service = await line.serve();
+    const key = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
+    expect(key.id).toStartWith("key_");
+    await line.here(["installer", "set-token"], { input: "the-token" });
+    const ended = await line.here(["backup", file("plain")]);
+    expect(ended).toMatchObject({ status: 0, err: "" });
+    expect(ended.out).toMatch(/^Saved \d+ rows of \d+ tables to \S+plain \(\d+ kB, [\d.]+ s\)\n$/);
+    expect(refusalOf(await line.here(["restore", file("plain")]))).toBe(
+      `Cannot restore into ${line.dataDir}: a service runs there; stop it, or name an empty ` +
+        "folder with --data-dir",
+    );
+    await service.stop();
+  });
+
+  test("works without a service, and then as JSON", async () => {
+    const saved = await line.json(["backup", file("secret"), "--with-secret", "--with-models"]);
+    expect(saved).toMatchObject({
+      file: file("secret"),
+      bytes: statSync(file("secret")).size,
+      brand: "svc",
+      with_secret: true,
+      with_models: true,
+      tables: { keys: 1, installer_token: 1, secret_canary: 1 },
+    });
+    const digest = new Bun.CryptoHasher("sha256").update(readFileSync(file("secret"))).digest("hex");
+    expect(saved.sha256).toBe(digest);
+  });
+
+  test("--verify reads a file without a database, and takes no other options", async () => {
+    const elsewhere = installation();
+    const ended = await elsewhere.run(["backup", "--verify", file("plain")]);
+    expect(ended.out).toMatch(/ is whole: \d+ rows of \d+ tables, made \S+Z by Claviger \S+, schema \d+\n$/);
+    expect(existsSync(elsewhere.dataDir)).toBe(false);
+    const both = await elsewhere.run(["backup", "--verify", "--with-secret", file("plain")]);
+    expect(usageErrorOf(both)).toContain("cannot be used with");
+  });
+
+  test("refuses a file that is there, a folder that is not, and an empty database", async () => {
+    expect(refusalOf(await line.here(["backup", file("plain")]))).toBe(
+      `Cannot write ${file("plain")}: there is a file of that name; choose another, or replace it ` +
+        "with --force",
+    );
+    expect((await line.here(["backup", file("plain"), "--force"])).status).toBe(0);
+    expect(refusalOf(await line.here(["backup", file("no/where")]))).toContain(
+      "there is no such file or folder",
+    );
+    expect(refusalOf(await line.here(["backup", file("empty")], external))).toContain(
+      "the database is empty",
+    );
+    expect(refusalOf(await line.here(["backup", file("x"), "--with-secret"], external))).toBe(
+      "Cannot back up the secret: none is given; name its file by CLAVIGER_SECRET_FILE",
+    );
+    expect(refusalOf(await line.here(["restore", "-"]))).toContain("it is read twice");
+  });
+
+  test("shows how far it is on a terminal alone, and ends at a signal", async () => {
+    const shown = await line.here(["backup", file("shown")], { isTerminal: true });
+    expect(shown.err).toContain("\r\u001b[Ksaving accounts: 1 of 1");
+    expect(shown.err).toEndWith("\r\u001b[K");
+    const stopped = await line.here(["backup", file("stopped")], { signal: "SIGINT" });
+    expect(refusalOf(stopped)).toBe("Stopped by SIGINT: nothing was changed");
+    expect(readdirSync(folder.path).filter((name) => name.startsWith("stopped"))).toEqual([]);
+  });
+});
+
+describe("claviger restore", () => {
+  test("with the secret in the file makes an installation that serves as the old one did", async () => {
+    const restored = installation();
+    const ended = await restored.here(["restore", file("secret")]);
+    expect(ended).toMatchObject({ status: 0, err: "" });
+    expect(ended.out).toMatch(/^Restored \d+ rows of \d+ tables from \S+, made \S+Z by Claviger \S+, schema/);
+    expect(ended.out).toEndWith(`\nThe secret is in ${secretOf(restored)}\n`);
+    expect(readFileSync(secretOf(restored), "utf8")).toBe(readFileSync(secretOf(line), "utf8"));
+    expect(statSync(secretOf(restored)).mode & 0o777).toBe(0o600);
+    const again = await restored.here(["restore", file("secret")]);
+    expect(refusalOf(again)).toContain(
+      `the database in ${restored.dataDir} is not empty (accounts has rows)`,
+    );
+
+    const [audit] = await restored.json(["audit", "--limit", "1"]);
+    expect(audit).toMatchObject({ actor: "command:olga", action: "database.restore" });
+    const service = await restored.serve();
+    expect((await fetch(`${service.url}/api/health`)).status).toBe(200);
+    await service.stop();
+  });
+
+  test("without it asks for the old secret before anything is made", async () => {
+    const restored = installation();
+    expect(refusalOf(await restored.here(["restore", file("plain")]))).toBe(
+      `Cannot restore ${file("plain")}: it holds no secret, and what is sealed in it needs the ` +
+        `secret of the installation that it was taken from; put it into ${secretOf(restored)} or name its ` +
+        "file by CLAVIGER_SECRET_FILE, or leave out the installer token with --forget-sealed",
+    );
+    const env = { CLAVIGER_SECRET: otherSecret() };
+    const wrong = await restored.here(["restore", file("plain")], { env });
+    expect(refusalOf(wrong)).toContain("taken from, which that of CLAVIGER_SECRET is not; put it into");
+    expect(existsSync(restored.dataDir)).toBe(false);
+
+    const right = { CLAVIGER_SECRET_FILE: secretOf(line) };
+    expect((await restored.here(["restore", file("plain")], { env: right })).status).toBe(0);
+    expect(existsSync(secretOf(restored))).toBe(false);
+  });
+
+  test("--forget-sealed restores all but what the lost secret has sealed", async () => {
+    const restored = installation();
+    const { next, tables } = await restored.json(["restore", file("plain"), "--forget-sealed"]);
+    expect(tables.keys).toBe(1);
+    expect(next).toEqual(["There is no installer token: set one with `claviger installer set-token`"]);
+    expect(await restored.json(["keys", "list"])).toHaveLength(1);
+  });
+
+  test("refuses a secret in the folder that is another than the file's", async () => {
+    const restored = installation();
+    mkdirSync(restored.dataDir);
+    writeFileSync(secretOf(restored), otherSecret());
+    expect(refusalOf(await restored.here(["restore", file("secret")]))).toBe(
+      `Cannot restore ${file("secret")}: it brings its own secret, and ${secretOf(restored)} is another; ` +
+        "take that away first",
+    );
+    expect(readdirSync(restored.dataDir)).toEqual(["secret"]);
+  });
+
+  test("refuses another brand, by name", async () => {
+    const env = { CLAVIGER_BRAND: "acme" };
+    expect(refusalOf(await installation().here(["restore", file("secret")], { env }))).toContain(
+      "its keys are of the brand svc, and this installation's is acme; set CLAVIGER_BRAND=svc",
+    );
+  });
+
+  test("moves from the database inside to an external one and back", async () => {
+    const ended = await line.here(["restore", file("secret")], external);
+    expect(ended).toMatchObject({ status: 0, err: "" });
+    expect(ended.out).toContain(
+      `the service must be given the backup's secret: tar --zstd -xOf ${file("secret")} secret prints it`,
+    );
+    const printed = Bun.spawnSync(["tar", "--zstd", "-xOf", file("secret"), "secret"]);
+    const env = { ...external.env, CLAVIGER_SECRET: printed.stdout.toString().trim() };
+    const saved = await line.json(["backup", file("external"), "--with-secret"], { env });
+    expect(saved.tables).toMatchObject({ keys: 1, installer_token: 1 });
+
+    const back = installation();
+    expect((await back.here(["restore", file("external")])).status).toBe(0);
+    const [before] = await line.json(["keys", "list"]);
+    expect(await back.json(["keys", "list"])).toEqual([before]);
+  });
+});

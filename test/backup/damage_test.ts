@@ -1,0 +1,229 @@
+/** A file that is not exactly what was written is refused, and nothing is changed. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import { readTar, renderTarHeader, TAR_END, tarPadding } from "../../src/backup/_tar.ts";
+import { checkBackupSchema, verifyBackup } from "../../src/backup/mod.ts";
+import { migrations } from "../../src/database/mod.ts";
+import { pathOfFile } from "../../src/models/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { sentenceOf } from "../support/issue.ts";
+import { TEST_SECRET } from "../support/service.ts";
+import { backUp, fill, MODEL_BYTES, makeFolder, prove, tryRestore, watch } from "./backup_kit.ts";
+
+const folder = makeFolder();
+const path = join(folder.path, "backup");
+const changed = join(folder.path, "changed");
+let source: TestDatabase;
+let file: Buffer;
+let tar: Buffer;
+
+beforeAll(async () => {
+  source = await createTestDatabase();
+  await fill(source.database);
+  // Long texts would only make the search longer.
+  await source.database.query((sql) => sql`delete from events where length(model_name) > 1000`);
+  const model = pathOfFile(
+    join(folder.path, "models"),
+    "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+  );
+  mkdirSync(join(model, ".."), { recursive: true });
+  writeFileSync(model, MODEL_BYTES);
+  await backUp(source.address, path, {
+    secret: TEST_SECRET,
+    modelsFolder: join(folder.path, "models"),
+  });
+  file = readFileSync(path);
+  tar = zstdDecompressSync(file);
+});
+
+afterAll(async () => {
+  folder.remove();
+  await source.close();
+});
+
+/** Makes a backup's file of a tar. */
+function pack(bytes: Buffer): Buffer {
+  return withSeal(zstdCompressSync(bytes));
+}
+
+function withSeal(bytes: Buffer): Buffer {
+  const digest = createHash("sha256").update(bytes).digest();
+  return Buffer.concat([bytes, Buffer.from("5c2a4d1820000000", "hex"), digest]);
+}
+
+/** What is said of these bytes; undefined where they pass for a backup. */
+async function complaintOf(bytes: Buffer): Promise<string | undefined> {
+  writeFileSync(changed, bytes);
+  const outcome = await verifyBackup(changed, watch);
+  return isRefusal(outcome) ? outcome.sentence : undefined;
+}
+
+interface Place {
+  readonly name: string;
+  readonly header: number;
+  readonly content: number;
+  readonly size: number;
+}
+
+async function listPlaces(): Promise<Place[]> {
+  const places: Place[] = [];
+  let at = 0;
+  const reader = readTar(
+    (async function* () {
+      yield tar;
+    })(),
+    () => {},
+  );
+  for (let entry = await reader.next(); entry !== undefined; entry = await reader.next()) {
+    places.push({ name: entry.name, header: at, content: at + 512, size: entry.size });
+    at += 512 + entry.size + tarPadding(entry.size).length;
+    for await (const _ of reader.bytes());
+  }
+  return places;
+}
+
+describe("verifyBackup()", () => {
+  test("finds a good file whole", async () => {
+    expect(await complaintOf(file)).toBeUndefined();
+    expect(await complaintOf(pack(tar))).toBeUndefined();
+  });
+
+  test("refuses a changed byte in every section, its header and its padding", async () => {
+    const places = await listPlaces();
+    expect(places.map(({ name }) => name)).toContain("secret");
+    expect(places.at(-1)?.name).toBe("sums.json");
+    const missed: string[] = [];
+    for (const { name, header, content, size } of places) {
+      const padding = size % 512 === 0 ? [] : [content + size, content + size + (511 - (size % 512))];
+      const middle = Array.from({ length: 8 }, (_, index) => content + Math.floor((size * index) / 8));
+      const inHeader = [0, 40, 105, 124, 130, 140, 150, 156, 260, 400, 511].map((offset) => header + offset);
+      for (const at of [...inHeader, ...middle, content + size - 1, ...padding]) {
+        const bytes = Buffer.from(tar);
+        bytes[at] = (bytes[at] ?? 0) ^ 0x01;
+        const complaint = await complaintOf(pack(bytes));
+        if (complaint === undefined) missed.push(`${name} ${at - header}`);
+        else if (!/damaged|no backup of Claviger|newer Claviger/.test(complaint)) missed.push(complaint);
+      }
+    }
+    expect(missed).toEqual([]);
+  });
+
+  test("refuses a changed byte in the sums and in the end, one in eleven", async () => {
+    const from = (await listPlaces()).at(-1)?.header ?? 0;
+    for (let at = from; at < tar.length; at += 11) {
+      const bytes = Buffer.from(tar);
+      bytes[at] = (bytes[at] ?? 0) ^ 0x10;
+      expect({ at: at - from, complaint: await complaintOf(pack(bytes)) }).toEqual({
+        at: at - from,
+        complaint: expect.stringContaining("damaged"),
+      });
+    }
+  });
+
+  test("refuses a file with a changed byte, even where it unpacks to the same", async () => {
+    for (let at = 0; at < file.length; at += Math.ceil(file.length / 300)) {
+      const bytes = Buffer.from(file);
+      bytes[at] = (bytes[at] ?? 0) ^ 0x55;
+      expect({ at, complaint: await complaintOf(bytes) }).toEqual({
+        at,
+        complaint: expect.stringMatching(/damaged|cut short/),
+      });
+    }
+  });
+
+  test("refuses a file that was cut, wherever", async () => {
+    for (let length = 0; length < file.length; length += Math.ceil(file.length / 100)) {
+      expect(await complaintOf(file.subarray(0, length))).toMatch(/damaged|no backup/);
+    }
+    for (let length = file.length - 20; length < file.length; length++) {
+      expect(await complaintOf(file.subarray(0, length))).toMatch(/damaged|cut short/);
+    }
+    for (const length of [0, 1, 511, 512, 513, tar.length - 1024, tar.length - 512, tar.length - 1]) {
+      expect(await complaintOf(pack(tar.subarray(0, length)))).toMatch(/damaged|no backup/);
+    }
+  });
+
+  test("refuses what was added, taken out or put elsewhere", async () => {
+    const places = await listPlaces();
+    const cut = ({ header, content, size }: Place) =>
+      tar.subarray(header, content + size + tarPadding(size).length);
+    const of = (name: string) => cut(places.find((place) => place.name === name)!);
+    const join = (parts: Buffer[]) => pack(Buffer.concat([...parts, TAR_END]));
+    const all = places.map(cut);
+    expect(await complaintOf(join(all))).toBeUndefined();
+    const stranger = Buffer.concat([renderTarHeader({ name: "more", size: 0 }, new Date(0))]);
+    const keys = of("tables/keys/000001.copy");
+    for (const parts of [
+      [...all, stranger],
+      [stranger, ...all],
+      [all[0]!, stranger, ...all.slice(1)],
+      all.filter((one) => one !== all[1]),
+      all.filter((one) => !one.equals(keys)),
+      [...all.slice(0, 3), all[4]!, all[3]!, ...all.slice(5)],
+      all.slice(0, -1),
+    ]) {
+      expect(await complaintOf(join(parts))).toMatch(/damaged|no backup/);
+    }
+    expect(await complaintOf(Buffer.concat([file, Buffer.from("more")]))).toContain("cut short");
+    expect(await complaintOf(Buffer.concat([file, file]))).toContain("damaged");
+  });
+
+  test("says what it is where it is no backup at all", async () => {
+    expect(await complaintOf(Buffer.from("create table accounts ();\n"))).toContain(
+      "it is no backup of Claviger",
+    );
+    expect(await complaintOf(withSeal(Buffer.from("no tar")))).toContain("it does not unpack");
+    expect(await complaintOf(pack(Buffer.alloc(1024)))).toContain("it is no backup of Claviger");
+    const outcome = await verifyBackup(join(folder.path, "missing"), watch);
+    expect(sentenceOf(outcome)).toBe(
+      `Cannot read ${join(folder.path, "missing")}: there is no such file or folder`,
+    );
+    const aFolder = await verifyBackup(folder.path, watch);
+    expect(sentenceOf(aFolder)).toBe(`Cannot read ${folder.path}: it is a folder; name a file`);
+  });
+
+  test("names the table whose rows are wrong, and the version that can read a newer format", async () => {
+    const place = (await listPlaces()).find(({ name }) => name === "tables/licenses/000001.copy")!;
+    const bytes = Buffer.from(tar);
+    bytes[place.content + 3] = (bytes[place.content + 3] ?? 0) ^ 1;
+    expect(await complaintOf(pack(bytes))).toBe(
+      `Cannot use the backup ${changed}: the rows of licenses are not what was saved: it is damaged; ` +
+        "use another copy or an earlier backup",
+    );
+    const newer = Buffer.from(tar);
+    newer[newer.indexOf('"format_version": 1') + 18] = 0x37;
+    expect(await complaintOf(pack(newer))).toContain("a newer Claviger wrote it (format 7)");
+  });
+});
+
+describe("checkBackupSchema()", () => {
+  test("refuses a backup of a newer schema, and one whose migrations are others", async () => {
+    const proven = await prove(path);
+    expect(checkBackupSchema(proven, migrations)).toBeUndefined();
+    expect(checkBackupSchema(proven, migrations.slice(0, 2))).toBe(
+      `Cannot restore ${path}: it has schema ${migrations.length} and this program knows only 2; ` +
+        "use Claviger 0.1.0 or newer",
+    );
+    const edited = migrations.map((one) => (one.number === 2 ? { ...one, text: `${one.text} ` } : one));
+    expect(checkBackupSchema(proven, edited)).toContain("its migration 2 (0002_usage) is not the one inside");
+  });
+});
+
+test("a file that changes between the look and the load is refused, and nothing is loaded", async () => {
+  const target = await createTestDatabase({ empty: true });
+  writeFileSync(changed, file);
+  const proven = await prove(changed);
+  const bytes = Buffer.from(tar);
+  const place = (await listPlaces()).find(({ name }) => name.startsWith("tables/keys/"))!;
+  bytes[place.content + place.size - 2] = (bytes[place.content + place.size - 2] ?? 0) ^ 1;
+  writeFileSync(changed, pack(bytes));
+  const outcome = await tryRestore(target.address, proven, { dataDir: folder.path }).catch(String);
+  expect(typeof outcome === "string" ? outcome : sentenceOf(outcome)).toMatch(/damaged|refused|invalid/);
+  const rows = await target.database.query((sql) => sql`select from accounts`);
+  expect(rows).toHaveLength(0);
+  await target.close();
+});

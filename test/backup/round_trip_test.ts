@@ -1,0 +1,320 @@
+/** What was in a database is in the one that its backup is restored into, whatever lies between them. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Migration, migrate, migrations, openSession } from "../../src/database/mod.ts";
+import { pathOfFile } from "../../src/models/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { sentenceOf } from "../support/issue.ts";
+import { TEST_SECRET } from "../support/service.ts";
+import {
+  backUp,
+  dump,
+  fill,
+  MODEL_BYTES,
+  makeFolder,
+  otherSecret,
+  prove,
+  restore,
+  tryBackup,
+  tryRestore,
+} from "./backup_kit.ts";
+
+// Several databases are made, filled and read, on a machine that does other things too.
+setDefaultTimeout(20_000);
+
+const folder = makeFolder();
+const file = (name: string) => join(folder.path, name);
+let source: TestDatabase;
+const opened: TestDatabase[] = [];
+
+beforeAll(async () => {
+  source = await createTestDatabase();
+  await fill(source.database);
+});
+
+afterAll(async () => {
+  folder.remove();
+  for (const database of [source, ...opened]) await database.close();
+});
+
+async function another(options: { readonly empty?: boolean } = { empty: true }): Promise<TestDatabase> {
+  const database = await createTestDatabase(options);
+  opened.push(database);
+  return database;
+}
+
+describe("writeBackup() and restoreBackup()", () => {
+  test("carry every table, row for row", async () => {
+    const before = await dump(source.database);
+    const { head, sums } = await backUp(source.address, file("whole"));
+    // A table that somebody has added since needs rows in `fill`.
+    expect(sums.tables.filter(({ rows }) => rows === 0)).toEqual([]);
+    expect(head.tables.map(({ name }) => name).sort()).toEqual(Object.keys(before));
+
+    const target = await another();
+    await restore(target.address, file("whole"));
+    expect(await dump(target.database)).toEqual(before);
+  });
+
+  test("give the same rows the same bytes on another server", async () => {
+    const target = await another();
+    await restore(target.address, file("whole"));
+    const again = await backUp(target.address, file("again"));
+    const { sums } = await prove(file("whole"));
+    const withoutAudit = ({ tables }: typeof sums) => tables.filter(({ name }) => name !== "audit");
+    expect(withoutAudit(again.sums)).toEqual(withoutAudit(sums));
+  });
+
+  test("leave transaction ids behind, go on numbering, and keep the guards of the tables", async () => {
+    const target = await another();
+    await restore(target.address, file("whole"));
+    // One transaction wrote them all, where in the source each had its own.
+    const [row] = await target.database.query<{ writers: number }>(
+      (sql) => sql`select count(distinct changed_xid) as writers from keys`,
+    );
+    expect(row?.writers).toBe(1);
+    const [note] = await target.database.query(
+      (sql) => sql`select id, actor, after from audit order by id desc limit 1`,
+    );
+    const [highest] = await source.database.query<{ id: number }>(
+      (sql) => sql`select max(id) as id from audit`,
+    );
+    expect(note).toMatchObject({ id: (highest?.id ?? 0) + 1, actor: "command:tester" });
+    await expect(target.database.query((sql) => sql`delete from audit`)).rejects.toThrow("only grows");
+    await expect(target.database.query((sql) => sql`delete from keys`)).rejects.toThrow("never deleted");
+  });
+
+  test("put events into the partition of their month", async () => {
+    const target = await another();
+    await restore(target.address, file("whole"));
+    const rows = await target.database.query<{ name: string; events: number }>(
+      (sql) => sql`
+        select tableoid::regclass::text as name, count(*) as events from events group by 1 order by 1`,
+    );
+    expect(rows.map(({ name }) => name)).toEqual([
+      "events_2026_09",
+      "events_2026_10",
+      "events_2026_11",
+      "events_2031_01",
+    ]);
+  });
+
+  test("are not stopped by a trigger on insert, and leave it as it was", async () => {
+    const trigger: Migration = {
+      number: migrations.length + 1,
+      name: "trigger",
+      text: `create function double_name() returns trigger language plpgsql as
+             $$ begin new.name := new.name || new.name; return new; end $$;
+             create trigger double_name before insert on accounts
+               for each row execute function double_name();`,
+    };
+    const withTrigger = [...migrations, trigger];
+    const target = await another();
+    const stamped = await another();
+    await restore(target.address, file("whole"), { migrations: withTrigger });
+    await backUp(target.address, file("trigger"), { migrations: withTrigger });
+    await restore(stamped.address, file("trigger"), { migrations: withTrigger });
+    expect((await dump(stamped.database)).accounts).toEqual((await dump(source.database)).accounts ?? []);
+    const enabled = await stamped.database.query(
+      (sql) => sql`select tgenabled from pg_trigger where tgname = 'double_name'`,
+    );
+    expect(enabled.map((row) => ({ ...row }))).toEqual([{ tgenabled: "O" }]);
+  });
+
+  test("carry model files, each under its SHA-256", async () => {
+    const from = file("models-from");
+    const path = pathOfFile(from, "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+    const take = () => tryBackup(source.address, file("models"), { modelsFolder: from });
+    expect(sentenceOf(await take())).toContain("there is no such file");
+    mkdirSync(join(path, ".."), { recursive: true });
+    writeFileSync(path, "hellO\n");
+    expect(sentenceOf(await take())).toContain("is damaged; see `claviger models verify`");
+    writeFileSync(path, MODEL_BYTES);
+    await backUp(source.address, file("models"), { modelsFolder: from });
+
+    const target = await another();
+    const dataDir = file("models-to");
+    await restore(target.address, file("models"), { dataDir });
+    const restored = pathOfFile(
+      join(dataDir, "models"),
+      "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+    );
+    expect(readFileSync(restored)).toEqual(MODEL_BYTES);
+    expect(readdirSync(join(dataDir, "models"))).toEqual(["58"]);
+  });
+
+  test("carry the secret by choice, and only the one that fits", async () => {
+    await backUp(source.address, file("secret"), { secret: `${TEST_SECRET}\n` });
+    expect((await prove(file("secret"))).secret).toBe(TEST_SECRET);
+    expect((await prove(file("whole"))).secret).toBeUndefined();
+    const wrong = await tryBackup(source.address, file("wrong"), { secret: otherSecret() });
+    expect(sentenceOf(wrong)).toContain("not the one that the database was sealed with");
+  });
+});
+
+describe("a backup's file", () => {
+  test("is its owner's alone, and never in the place of another without being told", async () => {
+    expect(statSync(file("whole")).mode & 0o777).toBe(0o600);
+    const before = readFileSync(file("whole"));
+    expect(sentenceOf(await tryBackup(source.address, file("whole")))).toContain("replace it with --force");
+    expect(readFileSync(file("whole"))).toEqual(before);
+    await backUp(source.address, file("whole"), { replace: true, now: new Date(0) });
+    expect(readFileSync(file("whole"))).not.toEqual(before);
+  });
+
+  test("is not there, in whole or in part, when the backup was interrupted", async () => {
+    const watch = {
+      onProgress({ what }: { what: string }) {
+        if (what === "keys") throw new Error("Stopped");
+      },
+    };
+    await expect(tryBackup(source.address, file("stopped"), { watch })).rejects.toThrow("Stopped");
+    expect(readdirSync(folder.path).filter((name) => name.startsWith("stopped"))).toEqual([]);
+  });
+
+  test("is read by tar without this program, with the columns that it names", async () => {
+    mkdirSync(file("by-hand"));
+    const unpack = Bun.spawnSync(["tar", "--zstd", "-xf", file("whole"), "-C", file("by-hand")]);
+    expect(unpack.stderr.toString()).toBe("");
+    const { tables } = JSON.parse(readFileSync(join(file("by-hand"), "backup.json"), "utf8"));
+    const { columns } = tables.find(({ name }: { name: string }) => name === "accounts");
+    const rows = readFileSync(join(file("by-hand"), "tables/accounts/000001.copy"), "utf8").split("\n");
+    expect(rows[0]?.split("\t")).toHaveLength(columns.length);
+    expect(rows.at(-1)).toBe("");
+  });
+});
+
+describe("restoreBackup()", () => {
+  const older = migrations.slice(0, -1);
+
+  test("brings a backup of an older schema to the present", async () => {
+    const old = await another();
+    await migrate(old.address, older);
+    await old.database.query(
+      (sql) => sql`
+        insert into accounts (id, email, name, created_at)
+        values (gen_random_uuid(), 'old@example.org', 'Old', '2020-01-01T00:00:00Z')`,
+    );
+    await old.database.query(
+      (sql) => sql`
+        insert into events (id, received_at, key_id, license_id, event_type, success)
+        values (gen_random_uuid(), '2020-01-31T12:00:00Z', gen_random_uuid(), gen_random_uuid(), 'error',
+                false)`,
+    );
+    // Written by the program of then, and by the present one before it migrates.
+    await backUp(old.address, file("then"), { migrations: older });
+    await backUp(old.address, file("now"));
+    const before = await dump(old.database);
+    for (const name of ["then", "now"]) {
+      const { head } = await prove(file(name));
+      expect(head.migrations).toHaveLength(older.length);
+      const target = await another();
+      await restore(target.address, file(name));
+      const after = await dump(target.database);
+      for (const table of ["accounts", "events"]) expect(after[table]).toEqual(before[table] ?? []);
+      const [row] = await target.database.query<{ applied: number }>(
+        (sql) => sql`select count(*) as applied from schema_migrations`,
+      );
+      expect(row?.applied).toBe(migrations.length);
+    }
+  });
+
+  test("refuses an empty database that is further than the backup, and takes one that is not", async () => {
+    const further = await another({});
+    const refused = await tryRestore(further.address, await prove(file("then")));
+    expect(sentenceOf(refused)).toContain(`has schema ${migrations.length} already, and the backup has`);
+    await restore(further.address, file("whole"));
+    const less = await another();
+    await migrate(less.address, migrations.slice(0, 2));
+    await restore(less.address, file("whole"));
+  });
+
+  test("refuses a database that has a row anywhere, or what is not ours", async () => {
+    const proven = await prove(file("whole"));
+    const statements = [
+      "insert into audit (at, actor, action) values (now(), 'a', 'b')",
+      "insert into usage_changes (writer, month, license_ids, used) " +
+        "values (gen_random_uuid(), now(), '{}', '{}')",
+      "create table strange as select 1 as one",
+    ];
+    for (const [index, statement] of statements.entries()) {
+      const target = await another({});
+      await target.database.query((sql) => sql.unsafe(statement));
+      const table = ["audit", "usage_changes", "strange"][index];
+      expect(sentenceOf(await tryRestore(target.address, proven))).toStartWith(
+        `Cannot restore: the database in the test is not empty (${table} has rows); give an empty one`,
+      );
+    }
+    const foreign = await another();
+    await foreign.database.query((sql) => sql`create view strange as select 1 as one`);
+    expect(sentenceOf(await tryRestore(foreign.address, proven))).toContain("which is not Claviger's");
+    expect(await relations(foreign)).toEqual(["strange"]);
+  });
+
+  test("leaves everything undone when it is interrupted at its end", async () => {
+    const target = await another();
+    const proven = await prove(file("whole"));
+    const beforeCommit = () => {
+      throw new Error("Stopped");
+    };
+    await expect(tryRestore(target.address, proven, { beforeCommit })).rejects.toThrow("Stopped");
+    const dumped = await dump(target.database);
+    expect(Object.values(dumped).flat()).toEqual([]);
+    await restore(target.address, file("whole"));
+  });
+
+  test("compares what it reads back, and undoes it where that differs", async () => {
+    const meddling: Migration = {
+      number: migrations.length + 1,
+      name: "meddling",
+      // A rule of the server's that nobody foresaw: it is not disabled, and changes what is stored.
+      text: `create function meddle() returns trigger language plpgsql as
+             $$ begin new.name := 'someone else'; return new; end $$;
+             create trigger meddle before insert on accounts for each row execute function meddle();
+             alter table accounts enable always trigger meddle;`,
+    };
+    const target = await another();
+    const meddled = [...migrations, meddling];
+    const other = await another();
+    await restore(other.address, file("whole"), { migrations: meddled });
+    await backUp(other.address, file("meddled"), { migrations: meddled });
+    await expect(
+      tryRestore(target.address, await prove(file("meddled")), { migrations: meddled }),
+    ).rejects.toThrow("accounts reads back otherwise");
+    expect((await dump(target.database)).accounts).toEqual([]);
+  });
+
+  test("can leave out what a lost secret has sealed", async () => {
+    const target = await another();
+    await restore(target.address, file("whole"), { withoutSealed: true });
+    const dumped = await dump(target.database);
+    expect(dumped.installer_token).toEqual([]);
+    expect(dumped.secret_canary).toEqual([]);
+    expect(dumped.keys).toEqual((await dump(source.database)).keys ?? []);
+  });
+});
+
+test("a backup of tables that somebody changes waits, and then says so", async () => {
+  const holder = openSession(source.address, { statementTimeoutMs: 0 });
+  await holder.transaction(async (sql) => {
+    await sql`lock table keys in access exclusive mode`;
+    const waiting = tryBackup(source.address, file("locked"));
+    await Bun.sleep(300);
+    expect(readdirSync(folder.path)).not.toContain("locked");
+    await sql`rollback`;
+    await sql`begin`;
+    const outcome = await waiting;
+    if ("sentence" in outcome) throw new Error(outcome.sentence);
+  });
+  await holder.close();
+});
+
+async function relations({ database }: TestDatabase): Promise<string[]> {
+  const rows = await database.query<{ name: string }>(
+    (sql) => sql`
+      select relname as name from pg_class
+       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')`,
+  );
+  return rows.map(({ name }) => name);
+}

@@ -1,0 +1,79 @@
+/** A backup that is taken while events come in: one moment of the database, and nothing half of it. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+import { backUp, makeFolder, restore } from "./backup_kit.ts";
+
+const CLIENTS = 16;
+const OLD_EVENTS = 40_000;
+
+// Several databases are made, filled and read, on a machine that does other things too.
+setDefaultTimeout(20_000);
+
+const folder = makeFolder();
+let service: TestService;
+let target: TestDatabase;
+
+beforeAll(async () => {
+  service = await startTestService();
+  target = await createTestDatabase({ empty: true });
+});
+
+afterAll(async () => {
+  folder.remove();
+  await service.close();
+  await target.close();
+});
+
+test("writeBackup() holds every event acknowledged before it, and sums that fit its events", async () => {
+  const keys = await Promise.all(
+    Array.from({ length: CLIENTS }, () => service.issue({ tier: "commercial" })),
+  );
+  // So many that the backup takes a while; errors cost nothing, so they count nowhere.
+  await service.database.query(
+    (sql) => sql`
+      insert into events (id, received_at, key_id, license_id, event_type, success, error_message)
+      select gen_random_uuid(), '2026-11-01T00:00:00Z'::timestamptz + number * interval '1 second',
+             gen_random_uuid(), gen_random_uuid(), 'error', false, repeat('x', 100)
+        from generate_series(1, ${OLD_EVENTS}::integer) as number`,
+  );
+  const acknowledged: string[] = [];
+  let isOver = false;
+  const clients = keys.map(async ({ apiKey }) => {
+    while (!isOver) {
+      const event = { api_key: apiKey, event_type: "inference" };
+      const { status, body } = await service.post("/v1/analytics/log", event);
+      if (status === 202) acknowledged.push(body.event_id);
+    }
+  });
+  await Bun.sleep(300);
+  const before = [...acknowledged];
+  await backUp(service.address, join(folder.path, "backup"));
+  isOver = true;
+  await Promise.all(clients);
+
+  await restore(target.address, join(folder.path, "backup"));
+  const rows = await target.database.query<{ id: string }>(
+    (sql) =>
+      sql`select 'evt_' || replace(id::text, '-', '') as id from events where event_type = 'inference'`,
+  );
+  const restored = new Set(rows.map(({ id }) => id));
+  expect(before.length).toBeGreaterThan(100);
+  expect(before.filter((id) => !restored.has(id))).toEqual([]);
+  // Events went on being acknowledged while it was taken, and those are not in it.
+  expect(restored.size).toBeLessThan(acknowledged.length);
+
+  const wrong = await target.database.query(
+    (sql) => sql`
+      select license_id, used, stored, days
+        from (
+          select license_id, used, (select sum(day) from unnest(by_day) as day) as days from usage
+        ) as counted
+        full join (
+          select license_id, count(*) as stored from events where event_type = 'inference' group by license_id
+        ) as events using (license_id)
+       where used is distinct from stored or days is distinct from stored`,
+  );
+  expect(wrong.map((row) => ({ ...row }))).toEqual([]);
+});

@@ -1,0 +1,73 @@
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { monthOf, parseTimestamp, toMonth, toTimestamp } from "../src/calendar.ts";
+
+test("toTimestamp() writes UTC to the second", () => {
+  expect(toTimestamp(new Date("2026-12-01T01:02:03.999+01:00"))).toBe("2026-12-01T00:02:03Z");
+});
+
+describe("parseTimestamp()", () => {
+  const good: [text: string, instant: string][] = [
+    ["2026-12-01T00:00:00Z", "2026-12-01T00:00:00.000Z"],
+    ["2026-12-01T00:00:00.25Z", "2026-12-01T00:00:00.250Z"],
+    ["2026-12-01T01:30+01:30", "2026-12-01T00:00:00.000Z"],
+    ["2026-12-01", "2026-12-01T00:00:00.000Z"],
+    ["2028-02-29T23:00:00-05:00", "2028-03-01T04:00:00.000Z"],
+    ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"],
+  ];
+  test.each(good)("reads %s", (text, instant) => {
+    expect(parseTimestamp(text)?.toISOString()).toBe(instant);
+  });
+
+  const bad = [
+    "",
+    "tomorrow",
+    "2026-12-01T00:00:00",
+    "2026-12-01 00:00:00Z",
+    "2026-12-1",
+    "2026-02-30",
+    "2026-02-29T00:00:00Z",
+    "2026-13-01",
+    "2026-12-01T25:00:00Z",
+    "2026-12-01T00:00:00Z ",
+    "12026-12-01",
+    "1796083200",
+  ];
+  test.each(bad)("refuses %p", (text) => {
+    expect(parseTimestamp(text)).toBeUndefined();
+  });
+
+  test("gives back what toTimestamp() wrote", () => {
+    const instants = fc.integer({ min: 0, max: 253_402_300_799 });
+    void fc.assert(
+      fc.property(instants, (seconds) => {
+        expect(parseTimestamp(toTimestamp(new Date(seconds * 1000)))?.getTime()).toBe(seconds * 1000);
+      }),
+    );
+  });
+});
+
+describe("monthOf()", () => {
+  test("begins a month with its first millisecond, UTC", () => {
+    expect(monthOf(Date.parse("2026-12-31T23:59:59.999Z")).firstDay).toBe("2026-12-01");
+    const january = monthOf(Date.parse("2027-01-01T00:00:00.000Z"));
+    expect(january).toMatchObject({ firstDay: "2027-01-01", resetsAt: "2027-02-01T00:00:00Z" });
+  });
+
+  test("counts months, across years too", () => {
+    const december = monthOf(Date.parse("2026-12-15T00:00:00Z"));
+    expect(toMonth(december.index + 1)).toMatchObject({ firstDay: "2027-01-01" });
+    expect(toMonth(december.index)).toEqual(december);
+  });
+
+  test("holds every instant between its begin and its end, in whatever order it is asked", () => {
+    void fc.assert(
+      fc.property(fc.integer({ min: 0, max: 4e12 }), (atMs) => {
+        const month = monthOf(atMs);
+        expect(atMs).toBeGreaterThanOrEqual(month.beginsAtMs);
+        expect(atMs).toBeLessThan(month.endsAtMs);
+        expect(month.firstDay).toBe(`${new Date(atMs).toISOString().slice(0, 7)}-01`);
+      }),
+    );
+  });
+});

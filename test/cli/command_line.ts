@@ -1,0 +1,152 @@
+/** The command line in this process: what an operator would type, and what they would see. */
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { runCommandLine, type Surroundings } from "../../src/cli/mod.ts";
+import { systemClock } from "../../src/clock.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { testFolder } from "../support/postgres.ts";
+
+export interface Ended {
+  readonly status: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface RunOptions {
+  /** Standard input. */
+  readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly isTerminal?: boolean;
+  /** The signal that is sent while the command starts. */
+  readonly signal?: string;
+}
+
+export interface RunningService {
+  readonly url: string;
+  /** What it printed once it was ready. */
+  readonly out: string;
+  /** Sends SIGTERM and waits for its end. */
+  stop(): Promise<Ended>;
+}
+
+export interface CommandLine {
+  /** A data folder of its own, and what else a test puts down. */
+  readonly folder: string;
+  readonly dataDir: string;
+  /** Runs a command as it stands. */
+  run(args: readonly string[], options?: RunOptions): Promise<Ended>;
+  /** Runs a command on the data folder; no settings file of this machine is read. */
+  here(args: readonly string[], options?: RunOptions): Promise<Ended>;
+  /** Runs a command with `--json` and gives what it printed; throws where it was refused. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into documents of every shape.
+  json(args: readonly string[], options?: RunOptions): Promise<any>;
+  /** Runs `serve` on a port that the system chooses. */
+  serve(args?: readonly string[], options?: RunOptions): Promise<RunningService>;
+  write(name: string, text: string): string;
+  remove(): void;
+}
+
+export function createCommandLine(): CommandLine {
+  const folder = mkdtempSync(join(testFolder(), "cli-"));
+  // Open to the user as whom root runs PostgreSQL.
+  chmodSync(folder, 0o711);
+  const dataDir = join(folder, "data");
+  const write = (name: string, text: string) => {
+    const path = join(folder, name);
+    writeFileSync(path, text);
+    return path;
+  };
+  const envFile = write("empty.env", "");
+  const place = ["--data-dir", dataDir, "--env-file", envFile];
+
+  async function run(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+    const { surroundings, seen } = surround(folder, options);
+    return { status: await runCommandLine(args, surroundings), ...seen };
+  }
+  const here = (args: readonly string[], options?: RunOptions) => run([...args, ...place], options);
+
+  return {
+    folder,
+    dataDir,
+    run,
+    here,
+    write,
+    async json(args, options) {
+      const { status, out, err } = await here([...args, "--json"], options);
+      if (status !== 0) throw new Error(err);
+      return JSON.parse(out);
+    },
+    async serve(args = [], options = {}) {
+      const terminate = Promise.withResolvers<string>();
+      const ready = Promise.withResolvers<void>();
+      const { surroundings, seen } = surround(folder, options);
+      const ended = runCommandLine(["serve", "--port", "0", ...place, ...args], {
+        ...surroundings,
+        untilSignal: () => terminate.promise,
+        out(text) {
+          surroundings.out(text);
+          // What it still has to say follows within a moment.
+          if (seen.out.includes("Its data is in")) setTimeout(ready.resolve, 150);
+        },
+      });
+      await Promise.race([ready.promise, ended]);
+      const url = /serves at (\S+)/.exec(seen.out)?.[1];
+      if (url === undefined) throw new Error(seen.err);
+      return {
+        url,
+        out: seen.out,
+        async stop() {
+          terminate.resolve("SIGTERM");
+          return { status: await ended, ...seen };
+        },
+      };
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** What a command meets, and what it writes. */
+export function surround(folder: string, options: RunOptions): { surroundings: Surroundings; seen: Seen } {
+  const seen: Seen = { out: "", err: "" };
+  const { input = "", env = {}, isTerminal = false, signal } = options;
+  const surroundings: Surroundings = {
+    platform: bunPlatform,
+    clock: systemClock,
+    programName: "./claviger",
+    env,
+    workingFolder: folder,
+    isRoot: process.getuid?.() === 0,
+    userName: "olga",
+    isTerminal,
+    out(text) {
+      seen.out += text;
+    },
+    err(text) {
+      seen.err += text;
+    },
+    readInput: async (limit) => (Buffer.byteLength(input) > limit ? undefined : input),
+    untilSignal: () => (signal === undefined ? new Promise(() => {}) : Promise.resolve(signal)),
+  };
+  return { surroundings, seen };
+}
+
+interface Seen {
+  out: string;
+  err: string;
+}
+
+/** What a refusal looks like: one line on standard error, and nothing else. */
+export function refusalOf({ status, out, err }: Ended): string {
+  if (status !== 1 || out !== "" || !/^claviger: [^\n]+\n$/.test(err)) {
+    throw new Error(`Not a refusal: ${JSON.stringify({ status, out, err })}`);
+  }
+  return err.slice("claviger: ".length, -1);
+}
+
+/** What wrong usage looks like. */
+export function usageErrorOf({ status, out, err }: Ended): string {
+  if (status !== 2 || out !== "" || !/^claviger: [^\n]+\n$/.test(err)) {
+    throw new Error(`Not wrong usage: ${JSON.stringify({ status, out, err })}`);
+  }
+  return err.slice("claviger: ".length, -1);
+}

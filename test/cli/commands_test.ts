@@ -1,0 +1,387 @@
+/** Every command beside a running service: what it prints, what it changes, and what it refuses. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createHash } from "node:crypto";
+import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
+
+const line = createCommandLine();
+let service: RunningService;
+
+beforeAll(async () => {
+  service = await line.serve([], { env: { CLAVIGER_LIMIT_VALIDATE: "0" } });
+});
+afterAll(async () => {
+  await service.stop();
+  line.remove();
+});
+
+const NOBODY = `key_${"0".repeat(32)}`;
+const AT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
+let people = 0;
+
+function issueArgs(...more: string[]): string[] {
+  return ["keys", "issue", "--email", `person-${++people}@example.org`, "--tier", "research", ...more];
+}
+
+async function validate(apiKey: string): Promise<{ status: number; body: Record<string, unknown> }> {
+  const response = await fetch(`${service.url}/v1/auth/validate`, {
+    method: "POST",
+    body: JSON.stringify({ api_key: apiKey }),
+  });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+}
+
+/** A change made by a command holds in a running service within a second. */
+async function settles(check: () => Promise<boolean>): Promise<boolean> {
+  const until = Date.now() + 1000;
+  while (Date.now() < until) {
+    if (await check()) return true;
+    await Bun.sleep(20);
+  }
+  return false;
+}
+
+describe("claviger serve", () => {
+  test("says where it is, where its data is, and how the first key is issued", () => {
+    expect(service.out).toMatch(/^Claviger serves at http:\/\/127\.0\.0\.1:\d+\n/);
+    expect(service.out).toContain(`Its data is in ${line.dataDir}\n`);
+    expect(service.out).toContain(
+      `There are no keys yet; the first is issued by\n` +
+        `  ./claviger keys issue --email you@example.org --tier research --data-dir ${line.dataDir} --env-file `,
+    );
+  });
+
+  test("refuses a folder that a service holds, and names it", async () => {
+    expect(refusalOf(await line.here(["serve", "--port", "0"]))).toBe(
+      `Cannot serve from ${line.dataDir}: a service runs there already (process ${process.pid}); stop it or ` +
+        "choose another folder",
+    );
+  });
+});
+
+describe("claviger keys issue", () => {
+  test("--json prints the key with exactly the promised members", async () => {
+    const issued = await line.json(["keys", "issue", "--email", "Ada@Example.org", "--tier", "free"]);
+    expect(Object.keys(issued)).toEqual(["id", "api_key", "user_id", "email", "tier", "mode", "expires_at"]);
+    expect(issued).toMatchObject({ email: "ada@example.org", tier: "free", mode: "live" });
+    expect(issued.id).toMatch(/^key_[0-9a-f]{32}$/);
+    expect(issued.user_id).toMatch(/^usr_[0-9a-f]{32}$/);
+    expect(issued.api_key).toMatch(/^svc_live_[0-9a-f]{48}$/);
+    const year = new Date();
+    year.setUTCFullYear(year.getUTCFullYear() + 1);
+    expect(Math.abs(Date.parse(issued.expires_at) - year.getTime())).toBeLessThan(10_000);
+    expect(await validate(issued.api_key)).toMatchObject({
+      status: 200,
+      body: { expires_at: issued.expires_at },
+    });
+  });
+
+  test("prints the same for people, and says that it is shown once", async () => {
+    const { status, out, err } = await line.here(issueArgs("--mode", "test"));
+    expect(status).toBe(0);
+    expect(out).toMatch(/^id {10}key_[0-9a-f]{32}\napi_key {5}svc_test_[0-9a-f]{48}\nuser_id /);
+    expect(err).toBe("The key is shown this once: store it now\n");
+  });
+
+  test("takes a name, an organization, a limit, and an expiry or none", async () => {
+    const options = ["--name", "Grace", "--organization", "Navy", "--monthly-limit", "7"];
+    const never = await line.json(issueArgs(...options, "--expires-at", "never"));
+    expect(never.expires_at).toBe("9999-12-31T23:59:59Z");
+    expect((await validate(never.api_key)).body).toMatchObject({
+      name: "Grace",
+      organization: "Navy",
+      quota: { monthly_limit: 7, used: 0, remaining: 7 },
+    });
+    const dated = await line.json(issueArgs("--expires-at", "2999-05-06T07:08:09+02:00"));
+    expect(dated.expires_at).toBe("2999-05-06T05:08:09Z");
+  });
+
+  test("refuses an expiry that has passed", async () => {
+    const ended = await line.here(issueArgs("--expires-at", "2020-01-01"));
+    expect(refusalOf(ended)).toBe("Cannot issue key: the expiry lies in the past");
+  });
+
+  test("gives a second key to a known e-mail, and refuses another name for it", async () => {
+    const args = ["keys", "issue", "--email", "known@example.org", "--tier", "free"];
+    const first = await line.json([...args, "--name", "Known"]);
+    const second = await line.json(args);
+    expect(second.user_id).toBe(first.user_id);
+    expect(second.id).not.toBe(first.id);
+    expect(refusalOf(await line.here([...args, "--name", "Other"]))).toContain(
+      "`claviger accounts update known@example.org`",
+    );
+  });
+});
+
+describe("claviger keys list, show and find", () => {
+  test("show a key by its hint and never the key", async () => {
+    const issued = await line.json(issueArgs());
+    const hint = `svc_live_…${issued.api_key.slice(-4)}`;
+    const shown = await line.json(["keys", "show", issued.id]);
+    expect(shown).toMatchObject({
+      id: issued.id,
+      key: hint,
+      state: "active",
+      monthly_limit: 50_000,
+      used: 0,
+    });
+    expect(shown.created_at).toMatch(AT);
+    expect(await line.json(["keys", "find"], { input: `${issued.api_key}\n` })).toEqual(shown);
+    expect(await line.json(["keys", "list"])).toContainEqual(shown);
+
+    for (const args of [
+      ["keys", "list"],
+      ["keys", "show", issued.id],
+    ]) {
+      const { status, out } = await line.here(args);
+      expect({ status, leaks: out.includes(issued.api_key) }).toEqual({ status: 0, leaks: false });
+      expect(out).toContain(hint);
+    }
+  });
+
+  test("refuse a key that there is not", async () => {
+    expect(refusalOf(await line.here(["keys", "show", NOBODY]))).toBe(
+      "Cannot show key: there is no such key",
+    );
+    const input = `svc_live_${"0".repeat(48)}`;
+    expect(refusalOf(await line.here(["keys", "find"], { input }))).toBe(
+      "Cannot show key: there is no such key",
+    );
+  });
+});
+
+describe("claviger keys revoke", () => {
+  test("ends the key in the running service within a second, and keeps the reason", async () => {
+    const { id, api_key: apiKey } = await line.json(issueArgs());
+    expect((await validate(apiKey)).status).toBe(200);
+    const reason = `left in a repository: ${apiKey.slice(0, 30)}`;
+    expect(await line.json(["keys", "revoke", id, "--reason", reason])).toEqual({ id, state: "revoked" });
+    expect(await settles(async () => (await validate(apiKey)).status === 401)).toBe(true);
+    const [row] = await line.json(["audit", "--key", id, "--limit", "1"]);
+    expect(row).toMatchObject({
+      actor: "command:olga",
+      action: "key.revoke",
+      key_id: id,
+      before: { state: "active" },
+      after: { state: "revoked" },
+      reason: "left in a repository: [key]",
+    });
+    expect(refusalOf(await line.here(["keys", "revoke", id]))).toBe("API key not found or already revoked");
+  });
+
+  test("says so to people", async () => {
+    const { id } = await line.json(issueArgs());
+    expect(await line.here(["keys", "revoke", id])).toEqual({ status: 0, out: `Revoked ${id}\n`, err: "" });
+  });
+});
+
+describe("claviger accounts", () => {
+  test("list shows them by e-mail with their keys", async () => {
+    await line.json(["keys", "issue", "--email", "b@accounts.example", "--tier", "free", "--name", "Bea"]);
+    await line.json(["keys", "issue", "--email", "a@accounts.example", "--tier", "free"]);
+    const emails = (await line.json(["accounts", "list"])).map((row: { email: string }) => row.email);
+    expect(emails.indexOf("a@accounts.example")).toBeLessThan(emails.indexOf("b@accounts.example"));
+    const { out } = await line.here(["accounts", "list"]);
+    expect(out).toMatch(/^ID +EMAIL +NAME +ORGANIZATION +KEYS +CREATED AT\n/);
+    expect(out).toMatch(/b@accounts\.example +Bea +- +1 +\d{4}/);
+  });
+
+  test("update changes name and organization, by e-mail or id, and a running service sees it", async () => {
+    const { api_key: apiKey, user_id: id } = await line.json([
+      "keys",
+      "issue",
+      "--email",
+      "c@accounts.example",
+      "--tier",
+      "free",
+    ]);
+    await validate(apiKey);
+    const shown = await line.json(["accounts", "update", "C@accounts.example", "--name", "Cem"]);
+    expect(shown).toEqual({ id, email: "c@accounts.example", name: "Cem", organization: "" });
+    const { status, out } = await line.here(["accounts", "update", id, "--organization", "Works"]);
+    expect({ status, out }).toEqual({
+      status: 0,
+      out: `id            ${id}\nemail         c@accounts.example\nname          Cem\norganization  Works\n`,
+    });
+    const isSeen = async () => (await validate(apiKey)).body.organization === "Works";
+    expect(await settles(isSeen)).toBe(true);
+  });
+
+  test("update refuses an account that there is not", async () => {
+    for (const who of ["nobody@example.org", `usr_${"0".repeat(32)}`, "nonsense"]) {
+      const ended = await line.here(["accounts", "update", who, "--name", "X"]);
+      expect(refusalOf(ended)).toBe("Cannot find account: no account has that id or e-mail");
+    }
+  });
+});
+
+describe("claviger models", () => {
+  const args = (name: string, ...more: string[]) => [
+    ...["models", "add", "--name", name, "--version", "1.0.0", "--type", "SvcLDA", "--n-features", "4"],
+    ...["--n-classes", "2", "--requires-license", "free", "--paradigm", "p300", "--size-mb", "0.5"],
+    ...["--url", "https://models.example/m.onnx", "--sha256", "ab".repeat(32), ...more],
+  ];
+
+  test("add puts a model on the list, remove takes it off", async () => {
+    expect(await line.json(args("lda_one", "--metadata", '{"accuracy":0.9}'))).toEqual({
+      name: "lda_one",
+      version: "1.0.0",
+      requires_license: "free",
+    });
+    expect(await line.json(["models", "list"])).toEqual([
+      {
+        name: "lda_one",
+        version: "1.0.0",
+        type: "SvcLDA",
+        paradigm: "p300",
+        n_features: 4,
+        n_classes: 2,
+        size_mb: 0.5,
+        requires_license: "free",
+        owner: null,
+        download_url: "https://models.example/m.onnx",
+        checksum: `sha256:${"ab".repeat(32)}`,
+        metadata: { accuracy: 0.9 },
+      },
+    ]);
+    expect(refusalOf(await line.here(args("lda_one")))).toContain("a version never changes");
+    expect((await line.here(["models", "list"])).out).toContain("lda_one");
+    expect(await line.here(["models", "remove", "lda_one"])).toEqual({
+      status: 0,
+      out: "Removed lda_one 1.0.0 from the list\n",
+      err: "",
+    });
+    expect((await line.here(["models", "list"])).out).toBe("none\n");
+    expect(refusalOf(await line.here(["models", "remove", "lda_one"]))).toContain("no model named lda_one");
+  });
+
+  test("add refuses an owner that there is not, and a tier too low for a custom model", async () => {
+    const owner = ["--owner", `usr_${"0".repeat(32)}`];
+    expect(refusalOf(await line.here(args("own", ...owner)))).toContain("requires commercial or enterprise");
+    const ended = await line.here(args("own", ...owner, "--requires-license", "commercial"));
+    expect(refusalOf(ended)).toBe("Cannot add model: no account has the owner's id");
+  });
+});
+
+describe("claviger installer", () => {
+  test("set-token reads standard input, the service hands it out, clear-token ends that", async () => {
+    const { api_key: apiKey } = await line.json(issueArgs());
+    const ask = async () =>
+      (await fetch(`${service.url}/v1/installer/repo-token`, { headers: { "x-api-key": apiKey } })).json();
+    expect(await ask()).toMatchObject({ code: "NOT_CONFIGURED" });
+    const set = await line.here(["installer", "set-token"], { input: "rpo_secret\n" });
+    expect(set).toEqual({ status: 0, out: "The repository token is set\n", err: "" });
+    expect(await ask()).toMatchObject({ success: true, repo_token: "rpo_secret", expires_at: null });
+
+    const dated = ["installer", "set-token", "--expires-at", "2999-01-01"];
+    await line.here(dated, { input: "rpo_other" });
+    expect(await ask()).toMatchObject({ repo_token: "rpo_other", expires_at: "2999-01-01T00:00:00Z" });
+    const { out } = await line.here(["audit", "--limit", "5"]);
+    expect(out).toContain("installer.set_token");
+    expect(out).not.toContain("rpo_");
+
+    expect(await line.here(["installer", "clear-token"])).toMatchObject({ status: 0 });
+    expect(refusalOf(await line.here(["installer", "clear-token"]))).toBe("Cannot clear token: none is set");
+    expect(await ask()).toMatchObject({ code: "NOT_CONFIGURED" });
+  });
+
+  test("set-token refuses an expiry that has passed, and another secret than the service's", async () => {
+    const input = "rpo_secret";
+    const late = await line.here(["installer", "set-token", "--expires-at", "2020-01-01"], { input });
+    expect(refusalOf(late)).toBe("Cannot set token: its expiry lies in the past");
+    const env = { CLAVIGER_SECRET: createHash("sha256").update("another").digest("hex") };
+    const ended = await line.here(["installer", "set-token"], { input, env });
+    expect(refusalOf(ended)).toStartWith("Cannot use this secret: the database was sealed with another one");
+  });
+});
+
+describe("claviger audit", () => {
+  test("keeps one line a row, whatever a stranger gave as the reason", async () => {
+    const { api_key: apiKey, id } = await line.json(issueArgs());
+    const reason = "first\nsecond\u001b[31m";
+    await fetch(`${service.url}/v1/auth/revoke`, {
+      method: "POST",
+      body: JSON.stringify({ api_key: apiKey, reason }),
+    });
+    const { out } = await line.here(["audit", "--key", id, "--limit", "1"]);
+    expect(out.split("\n")).toHaveLength(3);
+    expect(out).toContain("first\\nsecond\\u001b[31m");
+    expect(await line.json(["audit", "--key", id, "--limit", "1"])).toMatchObject([{ reason }]);
+  });
+
+  test("shows one account's rows", async () => {
+    const { user_id: id } = await line.json(issueArgs());
+    const rows = await line.json(["audit", "--account", id]);
+    expect(rows.map((row: { action: string }) => row.action)).toEqual(["key.issue"]);
+    expect(rows[0].at).toMatch(AT);
+  });
+});
+
+describe("claviger migrate", () => {
+  test("--status and migrate itself show what is applied", async () => {
+    const applied = await line.json(["migrate", "--status"]);
+    expect(applied[0]).toEqual({ number: 1, name: "0001_licensing", applied_at: expect.stringMatching(AT) });
+    expect(await line.json(["migrate"])).toEqual(applied);
+    expect((await line.here(["migrate", "--status"])).out).toMatch(
+      /^NUMBER +NAME +APPLIED AT\n +1 +0001_lic/,
+    );
+  });
+});
+
+describe("claviger keys import", () => {
+  const lines = (count: number, tag: string) =>
+    Array.from({ length: count }, (_, index) => {
+      const apiKey = `svc_live_${createHash("sha256").update(`${tag}${index}`).digest("hex").slice(0, 48)}`;
+      return { api_key: apiKey, email: `${tag}-${index}@example.org`, tier: "commercial", used: index };
+    });
+  const file = (name: string, rows: readonly object[]) =>
+    line.write(name, rows.map((row) => JSON.stringify(row)).join("\n"));
+
+  test("takes keys and hashes with their use, whatever line ends and marks the file has", async () => {
+    const rows = lines(2, "imported");
+    const first = rows[0]!;
+    const second = rows[1]!;
+    const hashed = {
+      sha256: createHash("sha256").update(second.api_key).digest("hex"),
+      mode: "live",
+      email: second.email,
+      tier: "free",
+      monthly_limit: 5,
+      used: 5,
+      expires_at: "2999-01-01T00:00:00Z",
+    };
+    const text = `\ufeff${JSON.stringify(first)}\r\n\r\n${JSON.stringify(hashed)}\r\n`;
+    expect(await line.json(["keys", "import", line.write("mixed.jsonl", text)])).toEqual({ imported: 2 });
+    expect((await validate(first.api_key)).body).toMatchObject({ license_type: "commercial" });
+    expect(await validate(second.api_key)).toMatchObject({
+      status: 429,
+      body: { code: "QUOTA_EXCEEDED" },
+    });
+  });
+
+  test("takes all or nothing", async () => {
+    const rows = lines(3, "atomic");
+    const path = file("atomic.jsonl", [...rows, rows[0]!]);
+    expect(refusalOf(await line.here(["keys", "import", path]))).toContain("known already, or stands twice");
+    expect((await validate(rows[1]!.api_key)).status).toBe(401);
+    const wrong = file("wrong.jsonl", [...rows, { ...rows[0], tier: "gold" }]);
+    expect(refusalOf(await line.here(["keys", "import", wrong]))).toContain("line 4: tier must be one of");
+    expect((await validate(rows[1]!.api_key)).status).toBe(401);
+  });
+
+  test("shows a bar on a terminal, and nothing elsewhere", async () => {
+    const quiet = await line.here(["keys", "import", file("quiet.jsonl", lines(3, "quiet"))]);
+    expect(quiet).toEqual({ status: 0, out: "Imported 3 keys\n", err: "" });
+    const path = file("bar.jsonl", lines(6000, "bar"));
+    const { out, err } = await line.here(["keys", "import", path], { isTerminal: true });
+    expect(out).toBe("Imported 6000 keys\n");
+    expect(err).toMatch(/^\r\[#+ +\] 5000 of 6000\r\[#{40}\] 6000 of 6000\n$/);
+  });
+
+  test("stopped by a signal, changes nothing", async () => {
+    const rows = lines(3, "stopped");
+    const path = file("stopped.jsonl", rows);
+    const ended = await line.here(["keys", "import", path], { signal: "SIGINT" });
+    expect(refusalOf(ended)).toBe("Stopped by SIGINT: nothing was changed");
+    expect((await validate(rows[0]!.api_key)).status).toBe(401);
+  });
+});

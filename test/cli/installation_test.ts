@@ -1,0 +1,239 @@
+/** Where the data is: a folder without a service, an operator's own PostgreSQL, and the secret of each. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { createCommandLine, refusalOf } from "./command_line.ts";
+
+const line = createCommandLine();
+afterAll(() => line.remove());
+
+const SECRET = createHash("sha256").update("one").digest("hex");
+const OTHER_SECRET = createHash("sha256").update("two").digest("hex");
+
+describe("claviger in a data folder without a service", () => {
+  test("migrate makes the folder, and commands work in it one after another", async () => {
+    expect((await line.json(["migrate"]))[0]).toMatchObject({ number: 1 });
+    const issued = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
+    expect(await line.json(["keys", "list"])).toMatchObject([{ id: issued.id }]);
+    expect(existsSync(join(line.dataDir, "postgres/postmaster.pid"))).toBe(false);
+  });
+
+  test("two commands at once take turns", async () => {
+    const both = await Promise.all([line.here(["keys", "list"]), line.here(["accounts", "list"])]);
+    expect(both.map(({ status }) => status)).toEqual([0, 0]);
+  });
+
+  test("installer set-token asks for the first start's secret where there is none yet", async () => {
+    const ended = await line.here(["installer", "set-token"], { input: "token" });
+    expect(refusalOf(ended)).toBe(
+      `The file ${line.dataDir}/secret is missing: put it back, or start the service once to make it`,
+    );
+  });
+
+  test("a signal while it starts leaves nothing running and nothing changed", async () => {
+    const args = ["keys", "issue", "--email", "late@example.org", "--tier", "free"];
+    const ended = await line.here(args, { signal: "SIGTERM" });
+    expect(refusalOf(ended)).toBe("Stopped by SIGTERM: nothing was changed");
+    expect(existsSync(join(line.dataDir, "postgres/postmaster.pid"))).toBe(false);
+  });
+});
+
+describe("claviger serve in a data folder", () => {
+  test("makes a secret that its owner alone can read, and stops in order at a signal", async () => {
+    const service = await line.serve();
+    const path = join(line.dataDir, "secret");
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(readFileSync(path, "utf8")).toMatch(/^[0-9a-f]{64}\n$/);
+    expect(service.out).not.toContain("There are no keys yet");
+    expect((await fetch(`${service.url}/api/health`)).status).toBe(200);
+    const { status, err } = await service.stop();
+    expect(status).toBe(0);
+    expect(err).toMatch(/ info {2}Stopping signal=SIGTERM\n.* info {2}Stopped\n$/);
+    await expect(fetch(`${service.url}/api/health`)).rejects.toThrow();
+  });
+
+  test("--demo adds nothing to a database with keys", async () => {
+    const service = await line.serve(["--demo"]);
+    expect(service.out).toContain("There are keys already, so no demo was added\n");
+    await service.stop();
+  });
+
+  test("refuses a port that is in use, by name", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    const { port } = other.address() as { port: number };
+    const ended = await line.here(["serve", "--port", String(port)]);
+    other.close();
+    expect(refusalOf(ended)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
+  });
+
+  test("refuses another secret than the first start's, given or in the folder", async () => {
+    const given = await line.here(["serve", "--port", "0"], { env: { CLAVIGER_SECRET: SECRET } });
+    expect(refusalOf(given)).toStartWith("Cannot use this secret: the database was sealed with another one");
+
+    const path = join(line.dataDir, "secret");
+    const kept = readFileSync(path, "utf8");
+    writeFileSync(path, `${OTHER_SECRET}\n`);
+    expect(refusalOf(await line.here(["serve", "--port", "0"]))).toStartWith("Cannot use this secret");
+    // Nor does a new one take the place of one that was lost.
+    rmSync(path);
+    expect(refusalOf(await line.here(["serve", "--port", "0"]))).toStartWith("Cannot use this secret");
+    expect(existsSync(path)).toBe(false);
+    writeFileSync(path, "short\n");
+    expect(refusalOf(await line.here(["serve", "--port", "0"]))).toBe(
+      `Cannot use the secret of ${path}: it is neither hexadecimal nor valid base64; it must be 32 random ` +
+        "bytes, such as `openssl rand -hex 32` prints",
+    );
+    writeFileSync(path, kept);
+  });
+
+  test("refuses a secret that cannot be used before it makes anything", async () => {
+    const dataDir = join(line.folder, "untouched");
+    const args = ["serve", "--port", "0", "--data-dir", dataDir];
+    const ended = await line.run(args, { env: { CLAVIGER_SECRET: "short" } });
+    expect(refusalOf(ended)).toStartWith("Cannot use the secret of CLAVIGER_SECRET: ");
+    expect(existsSync(dataDir)).toBe(false);
+  });
+});
+
+describe("claviger serve --demo on an empty folder", () => {
+  test("prints a key a tier, one in each other state, and curl lines", async () => {
+    const demo = createCommandLine();
+    const service = await demo.serve(["--demo"], { env: { CLAVIGER_BRAND: "acme" } });
+    try {
+      const keys = new Map(
+        [...service.out.matchAll(/^ {2}(\S.*?) +(acme_test_[0-9a-f]{48})$/gm)].map(
+          ([, label = "", key = ""]) => [label, key],
+        ),
+      );
+      const answers: Record<string, unknown> = {};
+      for (const [label, apiKey] of keys) {
+        const body = JSON.stringify({ api_key: apiKey });
+        const response = await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body });
+        const { code, license_type: tier } = (await response.json()) as Record<string, unknown>;
+        answers[label] = code ?? tier;
+      }
+      expect(answers).toEqual({
+        free: "free",
+        research: "research",
+        commercial: "commercial",
+        enterprise: "enterprise",
+        expired: "KEY_EXPIRED",
+        suspended: "INVALID_KEY",
+        revoked: "INVALID_KEY",
+        "quota used up": "QUOTA_EXCEEDED",
+      });
+      expect(service.out.match(/^ {2}curl -s /gm)).toHaveLength(7);
+      expect(await demo.json(["models", "list"], { env: { CLAVIGER_BRAND: "acme" } })).toHaveLength(4);
+    } finally {
+      await service.stop();
+      demo.remove();
+    }
+  });
+});
+
+describe("claviger with an operator's own PostgreSQL", () => {
+  let target: TestDatabase;
+  let proxy: FaultyProxy;
+  let url: string;
+  let name: string;
+  beforeAll(async () => {
+    target = await createTestDatabase({ empty: true });
+    proxy = await startFaultyProxy(target.address);
+    if (!("url" in proxy.address)) throw new Error("The proxy has no address");
+    const address = new URL(proxy.address.url);
+    address.password = "do-not-show";
+    url = address.href;
+    name = `${address.host}${address.pathname}`;
+  });
+  afterAll(async () => {
+    await proxy.close();
+    await target.close();
+  });
+
+  const refusedWith = async (args: readonly string[], env: Record<string, string>) => {
+    const sentence = refusalOf(await line.here(args, { env }));
+    expect(sentence).not.toContain("do-not-show");
+    return sentence;
+  };
+
+  test("refuses to serve without a secret, before it touches the database", async () => {
+    expect(await refusedWith(["serve"], { DATABASE_URL: url })).toStartWith(
+      "The database is external, so the secret must be given: put the output of `openssl rand -hex 32` into",
+    );
+    const status = await line.json(["migrate", "--status"], { env: { DATABASE_URL: url } });
+    expect(status[0]).toEqual({ number: 1, name: "0001_licensing", applied_at: null });
+  });
+
+  test("refuses commands on an empty database", async () => {
+    expect(await refusedWith(["keys", "list"], { DATABASE_URL: url })).toStartWith("The database is empty");
+  });
+
+  test("serves from it, and commands find it by the settings file that the service has", async () => {
+    const settings = line.write("own.env", `DATABASE_URL='${url}'\nCLAVIGER_SECRET=${SECRET}\n`);
+    const service = await line.serve(["--env-file", settings]);
+    expect(service.out).toContain(`Its data is in the PostgreSQL at ${name}\n`);
+    expect(service.out).not.toContain("do-not-show");
+    expect(service.out).toContain(`--tier research --env-file ${settings}\n`);
+    const args = ["keys", "issue", "--email", "own@example.org", "--tier", "free", "--json"];
+    const { status, out } = await line.run([...args, "--env-file", settings]);
+    expect(status).toBe(0);
+    const body = JSON.stringify({ api_key: JSON.parse(out).api_key });
+    expect((await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body })).status).toBe(200);
+    await service.stop();
+  });
+
+  test("refuses another secret than the first start's", async () => {
+    const env = { DATABASE_URL: url, CLAVIGER_SECRET: OTHER_SECRET };
+    expect(await refusedWith(["serve", "--port", "0"], env)).toStartWith("Cannot use this secret");
+  });
+
+  test("names host and port, and never the password, where it cannot be reached", async () => {
+    const closed = await line.here(["keys", "list"], {
+      env: { DATABASE_URL: "postgres://u:do-not-show@127.0.0.1:1/keys" },
+    });
+    expect(refusalOf(closed)).toMatch(
+      /^Cannot reach the database at 127.0.0.1:1\/keys: nothing listens there.*; see whether it runs and whether DATABASE_URL is right$/,
+    );
+    const env = { DATABASE_URL: "postgres://u:do-not-show@nowhere.invalid/keys", CLAVIGER_SECRET: SECRET };
+    for (const args of [["keys", "list"], ["serve", "--port", "0"], ["migrate"]]) {
+      expect(await refusedWith(args, env)).toStartWith(
+        "Cannot reach the database at nowhere.invalid:5432/keys: ",
+      );
+    }
+    proxy.set("closing");
+    expect(await refusedWith(["keys", "list"], { DATABASE_URL: url })).toStartWith(
+      `Cannot reach the database at ${name}: `,
+    );
+    proxy.set("none");
+  }, 20_000);
+
+  test("says what the server refused", async () => {
+    const missing = url.replace(/[^/]+$/, "no_such_database");
+    expect(await refusedWith(["keys", "list"], { DATABASE_URL: missing })).toMatch(
+      /^The database at \S+\/no_such_database refused: database "no_such_database" does not exist \(3D000\); create it/,
+    );
+  });
+
+  test("refuses a schema of another version", async () => {
+    const DATABASE_URL = url;
+    const { database } = target;
+    await database.query(
+      (sql) => sql`
+      insert into schema_migrations (number, name, checksum) values (9999, '9999_later', 'x')`,
+    );
+    expect(await refusedWith(["keys", "list"], { DATABASE_URL })).toStartWith(
+      "Cannot use this database: it has schema 9999 and this program knows only",
+    );
+    await database.query((sql) => sql`delete from schema_migrations where number = 9999`);
+    await database.query((sql) => sql`update schema_migrations set checksum = 'x' where number = 2`);
+    for (const args of [["keys", "list"], ["migrate"], ["migrate", "--status"]]) {
+      expect(await refusedWith(args, { DATABASE_URL })).toStartWith(
+        "Cannot use this database: its migration 2 (0002_usage) is not the one inside",
+      );
+    }
+  });
+});

@@ -1,0 +1,244 @@
+/** The key's whole life by command, beside a running service: each change holds there within a second. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
+
+const line = createCommandLine();
+let service: RunningService;
+
+beforeAll(async () => {
+  const env = { CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_LIMIT_ANALYTICS: "0" };
+  service = await line.serve([], { env });
+});
+afterAll(async () => {
+  await service.stop();
+  line.remove();
+});
+
+interface Issued {
+  readonly id: string;
+  readonly api_key: string;
+  readonly email: string;
+}
+
+let people = 0;
+
+function issue(...more: string[]): Promise<Issued> {
+  const email = `owner-${++people}@example.org`;
+  return line.json(["keys", "issue", "--email", email, "--tier", "research", ...more]);
+}
+
+async function post(path: string, body: object): Promise<{ status: number; body: Record<string, unknown> }> {
+  const response = await fetch(service.url + path, { method: "POST", body: JSON.stringify(body) });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+}
+
+function validate(apiKey: string) {
+  return post("/v1/auth/validate", { api_key: apiKey });
+}
+
+/** Waits up to a second, the time that a change may take, until validate answers with these fields. */
+async function expectWithinASecond(apiKey: string, expected: object): Promise<void> {
+  const until = performance.now() + 1_000;
+  for (;;) {
+    const { status, body } = await validate(apiKey);
+    const isThere = Bun.deepMatch(expected, { status, ...body });
+    if (isThere) return;
+    if (performance.now() > until) expect({ status, ...body }).toMatchObject(expected);
+    await Bun.sleep(20);
+  }
+}
+
+async function auditOf(id: string): Promise<{ action: string; reason: string | null }[]> {
+  return await line.json(["audit", "--key", id]);
+}
+
+describe("claviger keys suspend and resume", () => {
+  test("refuse the key and take it back, and say why in the audit log", async () => {
+    const key = await issue();
+    expect((await validate(key.api_key)).status).toBe(200);
+    await line.json(["keys", "suspend", key.id, "--reason", "invoice open"]);
+    await expectWithinASecond(key.api_key, { status: 401, code: "INVALID_KEY" });
+    await line.json(["keys", "resume", key.id]);
+    await expectWithinASecond(key.api_key, { status: 200 });
+    expect((await auditOf(key.id)).map(({ action, reason }) => [action, reason])).toEqual([
+      ["key.resume", null],
+      ["key.suspend", "invoice open"],
+      ["key.issue", null],
+    ]);
+  });
+
+  test("refuse a key in another state", async () => {
+    const key = await issue();
+    expect(refusalOf(await line.here(["keys", "resume", key.id]))).toContain("no suspended key has that id");
+    await line.json(["keys", "revoke", key.id]);
+    expect(refusalOf(await line.here(["keys", "suspend", key.id]))).toContain("no active key has that id");
+    expect(refusalOf(await line.here(["keys", "resume", key.id]))).toContain("no suspended key has that id");
+  });
+});
+
+describe("claviger keys renew", () => {
+  test("brings an expired key back", async () => {
+    const key = await issue("--expires-at", new Date(Date.now() + 1_500).toISOString());
+    expect((await validate(key.api_key)).status).toBe(200);
+    await Bun.sleep(1_600);
+    expect(await validate(key.api_key)).toMatchObject({ status: 401, body: { code: "KEY_EXPIRED" } });
+    await line.json(["keys", "renew", key.id, "--expires-at", "2099-01-01"]);
+    await expectWithinASecond(key.api_key, { status: 200, expires_at: "2099-01-01T00:00:00Z" });
+  });
+
+  test("refuses an expiry in the past and a revoked key", async () => {
+    const key = await issue();
+    const past = ["keys", "renew", key.id, "--expires-at", "2020-01-01"];
+    expect(refusalOf(await line.here(past))).toContain("the expiry lies in the past");
+    await line.json(["keys", "revoke", key.id]);
+    const future = ["keys", "renew", key.id, "--expires-at", "never"];
+    expect(refusalOf(await line.here(future))).toContain("no key has that id, or it is revoked");
+  });
+});
+
+describe("claviger keys tier and limit", () => {
+  test("an upgrade holds within a second, with a warm cache", async () => {
+    const key = await issue();
+    expect((await validate(key.api_key)).body).toMatchObject({ license_type: "research" });
+    await line.json(["keys", "tier", key.id, "enterprise"]);
+    await expectWithinASecond(key.api_key, {
+      license_type: "enterprise",
+      quota: { monthly_limit: null, remaining: null },
+    });
+  });
+
+  test("a limit of the license's own takes the place of the tier's, and none gives it back", async () => {
+    const key = await issue();
+    expect(await line.json(["keys", "limit", key.id, "7"])).toMatchObject({ monthly_limit: 7 });
+    await expectWithinASecond(key.api_key, { quota: { monthly_limit: 7, remaining: 7 } });
+    await line.json(["keys", "limit", key.id, "none"]);
+    await expectWithinASecond(key.api_key, { quota: { monthly_limit: 50_000 } });
+  });
+});
+
+describe("claviger keys rotate", () => {
+  test("gives a second key of the same license, and both work during the overlap", async () => {
+    const old = await issue();
+    const { id, api_key: apiKey, replaces } = await line.json(["keys", "rotate", old.id, "--overlap", "2d"]);
+    expect(replaces).toBe(old.id);
+    const event = { api_key: apiKey, event_type: "inference" };
+    expect(await post("/v1/analytics/log", event)).toMatchObject({ status: 202 });
+    const shown = await line.json(["keys", "show", old.id]);
+    expect(shown).toMatchObject({ state: "active", used: 1, replaced_by: id });
+    await expectWithinASecond(old.api_key, { status: 200, quota: { used: 1 }, expires_at: shown.expires_at });
+    const daysLeft = (new Date(shown.expires_at).getTime() - Date.now()) / 86_400_000;
+    expect(daysLeft).toBeWithin(1.99, 2.01);
+  });
+
+  test("without an overlap ends the old key at once", async () => {
+    const old = await issue();
+    expect((await validate(old.api_key)).status).toBe(200);
+    const { api_key: apiKey } = await line.json(["keys", "rotate", old.id, "--overlap", "0d"]);
+    await expectWithinASecond(old.api_key, { status: 401, code: "KEY_EXPIRED" });
+    expect((await validate(apiKey)).status).toBe(200);
+  });
+
+  test("never lets the old key outlive its license", async () => {
+    const old = await issue("--expires-at", "2099-06-01");
+    await line.json([
+      "keys",
+      "renew",
+      old.id,
+      "--expires-at",
+      new Date(Date.now() + 86_400_000).toISOString(),
+    ]);
+    await line.json(["keys", "rotate", old.id, "--overlap", "30d"]);
+    const { expires_at: expiresAt } = await line.json(["keys", "show", old.id]);
+    expect(new Date(expiresAt).getTime()).toBeLessThanOrEqual(Date.now() + 86_400_000);
+  });
+
+  test("refuses a key that was rotated already", async () => {
+    const old = await issue();
+    await line.json(["keys", "rotate", old.id]);
+    expect(refusalOf(await line.here(["keys", "rotate", old.id]))).toContain("it was replaced already");
+  });
+});
+
+describe("claviger keys list", () => {
+  const idsOf = async (...conditions: string[]) =>
+    ((await line.json(["keys", "list", ...conditions])) as { id: string }[]).map(({ id }) => id);
+
+  test("filters by account, tier, state and mode, all of which must hold", async () => {
+    const key = await issue("--mode", "test");
+    const account = ["--account", key.email];
+    expect(await idsOf(...account, "--tier", "research", "--mode", "test", "--state", "active")).toEqual([
+      key.id,
+    ]);
+    for (const other of [
+      ["--tier", "free"],
+      ["--mode", "live"],
+      ["--state", "revoked"],
+    ]) {
+      expect(await idsOf(...account, ...other)).toEqual([]);
+    }
+  });
+
+  test("filters by what expires soon", async () => {
+    const soon = await issue("--expires-at", new Date(Date.now() + 5 * 86_400_000).toISOString());
+    expect(await idsOf("--expiring-within", "6")).toContain(soon.id);
+    expect(await idsOf("--expiring-within", "4")).not.toContain(soon.id);
+  });
+
+  test("filters by what was not used for a time, from the use or else from the issuing on", async () => {
+    const key = await issue();
+    expect(await idsOf("--account", key.email, "--unused-for", "0")).toEqual([key.id]);
+    expect(await idsOf("--account", key.email, "--unused-for", "1")).toEqual([]);
+  });
+});
+
+describe("claviger keys usage and usage export", () => {
+  test("show the license's use by day and by month, with test keys marked", async () => {
+    const key = await issue("--mode", "test", "--organization", 'Say "hi", Inc.');
+    for (let count = 0; count < 3; count++) {
+      await post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
+    }
+    const today = new Date().toISOString().slice(0, 10);
+    const { used, days } = await line.json(["keys", "usage", key.id]);
+    expect(used).toBe(3);
+    expect(days.find(({ day }: { day: string }) => day === today)).toEqual({ day: today, used: 3 });
+
+    const { out } = await line.here(["usage", "export", "--month", today.slice(0, 7), "--csv"]);
+    const [heading, ...rows] = out.split("\r\n");
+    expect(heading).toBe("month,license_id,user_id,email,organization,tier,mode,monthly_limit,used");
+    expect(rows.find((row) => row.includes(key.email))).toEndWith(
+      `,${key.email},"Say ""hi"", Inc.",research,test,50000,3`,
+    );
+  });
+});
+
+describe("claviger accounts erase", () => {
+  test("removes name and e-mail everywhere and keeps the counts", async () => {
+    const key = await issue("--name", "Ada Lovelace", "--organization", "Engines");
+    await post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
+    await line.json(["accounts", "update", key.email, "--name", "Augusta Ada King"]);
+    expect(refusalOf(await line.here(["accounts", "erase", key.email]))).toContain(
+      "1 of its keys are not revoked",
+    );
+    await line.json(["keys", "revoke", key.id]);
+    await line.json(["accounts", "erase", key.email]);
+
+    const everything = JSON.stringify([
+      await line.json(["accounts", "list"]),
+      await line.json(["keys", "list"]),
+      await line.json(["audit", "--limit", "1000"]),
+    ]);
+    for (const personal of [key.email, "Lovelace", "Augusta", "Engines"]) {
+      expect(everything).not.toContain(personal);
+    }
+    expect(await line.json(["keys", "show", key.id])).toMatchObject({ used: 1, name: "erased" });
+  });
+});
+
+describe("claviger audit", () => {
+  test("filters by time", async () => {
+    const key = await issue();
+    const now = new Date(Date.now() + 1_000).toISOString();
+    expect(await line.json(["audit", "--key", key.id, "--until", now])).toHaveLength(1);
+    expect(await line.json(["audit", "--key", key.id, "--since", now])).toHaveLength(0);
+  });
+});

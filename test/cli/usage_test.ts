@@ -1,0 +1,217 @@
+/** Wrong usage is told before anything is opened: no data folder exists here, and none must appear. */
+import { afterAll, describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import packageJson from "../../package.json" with { type: "json" };
+import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
+
+const line = createCommandLine();
+afterAll(() => {
+  expect(existsSync(line.dataDir)).toBe(false);
+  line.remove();
+});
+
+const KEY = `svc_live_${"0a".repeat(24)}`;
+const ISSUE = ["keys", "issue", "--email", "ada@example.org", "--tier", "free"];
+const MODEL = [
+  "models add --name m --version 1 --type SvcLDA --n-features 2 --n-classes 2 --requires-license free",
+  "--paradigm p300 --url https://x.example/m --size-mb 1 --sha256",
+]
+  .join(" ")
+  .split(" ");
+
+describe("claviger", () => {
+  test("without a command shows its help on standard error and ends with 2", async () => {
+    const { status, out, err } = await line.run([]);
+    expect({ status, out }).toEqual({ status: 2, out: "" });
+    expect(err).toStartWith("Usage: claviger [options] [command]\n");
+  });
+
+  test.each(["keys", "accounts", "models", "installer"])(
+    "%s alone shows that group's help",
+    async (group) => {
+      const { status, err } = await line.run([group]);
+      expect(status).toBe(2);
+      expect(err).toStartWith(`Usage: claviger ${group} `);
+    },
+  );
+
+  const commands = [
+    "",
+    "serve",
+    "keys",
+    "keys issue",
+    "keys import",
+    "keys list",
+    "keys show",
+    "keys find",
+    "keys revoke",
+    "accounts list",
+    "accounts update",
+    "models add",
+    "models list",
+    "models remove",
+    "installer set-token",
+    "installer clear-token",
+    "migrate",
+    "audit",
+    "version",
+  ];
+  test.each(commands)("%s --help explains itself and ends with 0", async (command) => {
+    const { status, out, err } = await line.run([...command.split(" ").filter(Boolean), "--help"]);
+    expect({ status, err }).toEqual({ status: 0, err: "" });
+    expect(out).toStartWith(`Usage: claviger${command && ` ${command}`}`);
+  });
+
+  test.each([["version"], ["--version"]])("%s prints the version", async (argument) => {
+    const expected = { status: 0, out: `claviger ${packageJson.version}\n`, err: "" };
+    expect(await line.run([argument])).toEqual(expected);
+  });
+});
+
+const wrong: [what: string, args: string[], error: string][] = [
+  ["an unknown command", ["frobnicate"], "unknown command 'frobnicate'; see `claviger --help`"],
+  ["one that is nearly right", ["key"], "unknown command 'key'; (Did you mean keys?); see `claviger --help`"],
+  ["an unknown subcommand", ["keys", "frob"], "unknown command 'frob'; see `claviger keys --help`"],
+  ["an unknown option", ["serve", "--frob"], "unknown option '--frob'; see `claviger serve --help`"],
+  ["an argument too many", ["serve", "x"], "too many arguments for 'serve'"],
+  ["an option without its value", ["serve", "--host"], "option '--host <host>' argument missing"],
+  ["no e-mail", ["keys", "issue"], "required option '--email <email>' not specified"],
+  ["a bad e-mail", [...ISSUE, "--email", "ada"], "It must be an e-mail address"],
+  ["a bad tier", [...ISSUE, "--tier", "gold"], "It must be one of free, research, commercial, enterprise"],
+  ["a bad mode", [...ISSUE, "--mode", "dry"], "Allowed choices are live, test"],
+  ["an empty name", [...ISSUE, "--name", ""], "It must be one line of 1 to 200 characters"],
+  ["a long name", [...ISSUE, "--name", "n".repeat(201)], "It must be one line of 1 to 200 characters"],
+  ["a name of two lines", [...ISSUE, "--name", "a\nb"], "It must be one line of 1 to 200 characters"],
+  ["a negative limit", [...ISSUE, "--monthly-limit=-1"], "It must be a whole number, at least 0"],
+  ["a limit past 2^53", [...ISSUE, "--monthly-limit", "9007199254740993"], "It must be a whole number"],
+  ["a bad expiry", [...ISSUE, "--expires-at", "soon"], "It must be an ISO 8601 timestamp"],
+  ["an impossible day", [...ISSUE, "--expires-at", "2027-02-30"], "It must be an ISO 8601 timestamp"],
+  [
+    "a bad key id",
+    ["keys", "show", "usr_1"],
+    "It must be an identifier such as key_ and 32 hexadecimal digits",
+  ],
+  ["no file", ["keys", "import"], "missing required argument 'file'"],
+  ["no change", ["accounts", "update", "ada@example.org"], "give --name or --organization"],
+  [
+    "a long reason",
+    ["keys", "revoke", `key_${"0".repeat(32)}`, "--reason", "r".repeat(2001)],
+    "at most 2000",
+  ],
+  ["too few classes", [...MODEL, "0", "--n-classes", "1"], "It must be a whole number, at least 2"],
+  ["a bad size", [...MODEL, "0", "--size-mb", "big"], "It must be a number, not negative"],
+  ["a bad owner", [...MODEL, "0", "--owner", "ada"], "It must be an identifier such as usr_"],
+  ["too many rows", ["audit", "--limit", "100001"], "It must be a whole number, from 1 to 100000"],
+];
+
+test.each(wrong)("claviger refuses %s with status 2 and one line", async (_, args, error) => {
+  const sentence = usageErrorOf(await line.run(args));
+  expect(sentence).toContain(error);
+  expect(sentence).toMatch(/; see `claviger[a-z -]* --help`$/);
+});
+
+describe("claviger never takes a key as an argument", () => {
+  const tries = [
+    ["keys", "find", KEY],
+    ["keys", "show", KEY],
+    ["keys", "revoke", KEY.toUpperCase()],
+    ["keys", "find", `--key=${KEY}`],
+    ["keys", "find", KEY.replace("svc", "acme")],
+  ];
+  test.each(tries)("%s %s", async (...args) => {
+    const ended = await line.run(args);
+    expect(usageErrorOf(ended)).toContain("`claviger keys find` reads it from standard input");
+    expect(ended.err.toLowerCase()).not.toContain("0a0a");
+  });
+
+  test("nor repeats what looks like one", async () => {
+    const { err } = await line.run(["keys", "show", KEY.slice(0, -1)]);
+    expect(err).toContain("[key]");
+    expect(err).not.toContain("0a0a");
+  });
+});
+
+describe("claviger checks what it can before it looks for a database", () => {
+  test("a model's fields", async () => {
+    expect(refusalOf(await line.here([...MODEL, "12"]))).toBe(
+      "Cannot add model: sha256 must be 64 lowercase hexadecimal digits",
+    );
+    expect(refusalOf(await line.here([...MODEL, "0".repeat(64), "--metadata", "{"]))).toBe(
+      "Cannot add model: metadata must be a JSON object",
+    );
+  });
+
+  test("standard input", async () => {
+    for (const input of ["", "\n", "nonsense", `${KEY} ${KEY}`, "x".repeat(2000)]) {
+      expect(refusalOf(await line.here(["keys", "find"], { input }))).toBe(
+        "Cannot find key: standard input must hold one key, svc_live_ or svc_test_ and 48 lowercase " +
+          "hexadecimal digits",
+      );
+    }
+    for (const [input, why] of [
+      ["", "standard input is empty"],
+      ["two words", "it must be one line"],
+      ["x".repeat(9000), "standard input is too long"],
+    ] as const) {
+      expect(refusalOf(await line.here(["installer", "set-token"], { input }))).toContain(why);
+    }
+  });
+
+  const good = { api_key: KEY, email: "ada@example.org", tier: "free" };
+  const files: [what: string, text: string, error: string][] = [
+    ["no line", "\n\n", "holds no keys"],
+    ["a line that is no JSON", `${JSON.stringify(good)}\nhello`, "line 2: it is not JSON"],
+    ["a line without a tier", JSON.stringify({ ...good, tier: undefined }), "line 1: tier"],
+    [
+      "a key of another brand",
+      JSON.stringify({ ...good, api_key: "acme_live_1" }),
+      "line 1: api_key must be svc_",
+    ],
+    ["a line past 64 KiB", `{"x":"${"y".repeat(70_000)}"}`, "line 1 is longer than 64 KiB"],
+    ["a line that never ends", "y".repeat(300_000), "line 1 is longer than 64 KiB"],
+    ["text that is not UTF-8", "\ufffd", "line 1 is not UTF-8"],
+  ];
+  test.each(files)("a file to import with %s", async (what, text, error) => {
+    const path = line.write(`${what.replaceAll(" ", "-")}.jsonl`, text);
+    const sentence = refusalOf(await line.here(["keys", "import", path]));
+    expect(sentence).toStartWith("Cannot import keys: ");
+    expect(sentence).toContain(error);
+    expect(sentence).not.toContain("0a0a");
+  });
+
+  test("a file to import that is not there, or is a folder", async () => {
+    expect(refusalOf(await line.here(["keys", "import", "missing.jsonl"]))).toBe(
+      `Cannot import keys: ${line.folder}/missing.jsonl: there is no such file`,
+    );
+    expect(refusalOf(await line.here(["keys", "import", line.folder]))).toEndWith("it is a folder");
+  });
+
+  test("settings", async () => {
+    expect(refusalOf(await line.here(["keys", "list"], { env: { CLAVIGER_PORT: "x" } }))).toStartWith(
+      "CLAVIGER_PORT must be a whole number",
+    );
+    expect(refusalOf(await line.here(["serve", "--port", "70000"]))).toStartWith("CLAVIGER_PORT must be");
+    expect(refusalOf(await line.here(["audit"], { env: { CLAVIGER_COLOUR: "red" } }))).toStartWith(
+      "CLAVIGER_COLOUR is not a setting",
+    );
+  });
+});
+
+test("claviger refuses a folder without data and does not make one", async () => {
+  const ids = [`key_${"0".repeat(32)}`];
+  for (const args of [
+    ["keys", "list"],
+    ["keys", "show", ...ids],
+    ["keys", "revoke", ...ids],
+    ["accounts", "list"],
+    ["accounts", "update", "ada@example.org", "--name", "Ada"],
+    ["models", "list"],
+    ["models", "remove", "m"],
+    ["installer", "clear-token"],
+    ["audit"],
+    ["migrate", "--status"],
+    ISSUE,
+  ]) {
+    expect(refusalOf(await line.here(args))).toStartWith(`Cannot find a database in ${line.dataDir}: start`);
+  }
+});

@@ -1,0 +1,304 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Config, type ConfigSource, readConfig, SETTINGS } from "../src/config.ts";
+import { isRefusal } from "../src/refusal.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "claviger-config-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let files = 0;
+
+function fileWith(text: string): string {
+  const path = join(folder, `settings-${++files}`);
+  writeFileSync(path, text);
+  return path;
+}
+
+/** An empty settings file, so that one of this machine is never read. */
+const nothing = fileWith("");
+
+function source(given: Partial<ConfigSource>): ConfigSource {
+  return { env: {}, workingFolder: "/work", isRoot: false, envFile: nothing, ...given };
+}
+
+function read(given: Partial<ConfigSource>): Config {
+  const config = readConfig(source(given));
+  if (isRefusal(config)) throw new Error(config.sentence);
+  return config;
+}
+
+function refusal(given: Partial<ConfigSource>): string {
+  const config = readConfig(source(given));
+  return isRefusal(config) ? config.sentence : "accepted";
+}
+
+test("readConfig() without any setting gives the defaults of the contract", () => {
+  expect(read({})).toEqual({
+    host: "127.0.0.1",
+    port: 8080,
+    tls: undefined,
+    stopGraceMs: 1_000,
+    publicUrl: undefined,
+    databaseUrl: undefined,
+    dataDir: expect.any(String),
+    brand: { name: "svc", installerHost: "repo", modelTypes: ["SvcLDA", "SvcQDA", "SvcProbit"] },
+    limits: {
+      validate: 100,
+      refresh: 10,
+      revoke: 10,
+      repo_token: 20,
+      models: 60,
+      downloads: 60,
+      analytics: 1000,
+    },
+    trustedProxies: [],
+    logFormat: "text",
+    logRequests: "sampled",
+    logSlowMs: 500,
+    eventsKeptMonths: 0,
+    metricsListen: undefined,
+    secret: undefined,
+    gitHubApp: undefined,
+  });
+});
+
+const accepted: [name: string, value: string, expected: Partial<Config> | object][] = [
+  ["DATABASE_URL", "postgres://u:p@db:5432/c", { databaseUrl: "postgres://u:p@db:5432/c" }],
+  ["DATABASE_URL", "postgresql://db/c?sslmode=require", { databaseUrl: "postgresql://db/c?sslmode=require" }],
+  ["CLAVIGER_HOST", "::1", { host: "::1" }],
+  ["CLAVIGER_HOST", "0.0.0.0", { host: "0.0.0.0" }],
+  ["CLAVIGER_PORT", "0", { port: 0 }],
+  ["CLAVIGER_PORT", "65535", { port: 65_535 }],
+  ["CLAVIGER_STOP_GRACE", "0", { stopGraceMs: 0 }],
+  ["CLAVIGER_STOP_GRACE", "2.5", { stopGraceMs: 2_500 }],
+  ["CLAVIGER_PUBLIC_URL", "https://l.example.org", { publicUrl: "https://l.example.org" }],
+  ["CLAVIGER_PUBLIC_URL", "HTTP://L.example.org:8080/a/b//", { publicUrl: "http://l.example.org:8080/a/b" }],
+  ["CLAVIGER_DATA_DIR", "/srv/keys", { dataDir: "/srv/keys" }],
+  ["CLAVIGER_DATA_DIR", "keys", { dataDir: "/work/keys" }],
+  [
+    "CLAVIGER_BRAND",
+    "acme2",
+    { brand: { name: "acme2", modelTypes: ["Acme2LDA", "Acme2QDA", "Acme2Probit"] } },
+  ],
+  ["CLAVIGER_BRAND", "a".repeat(16), { brand: { name: "a".repeat(16) } }],
+  ["CLAVIGER_INSTALLER_HOST", "forge", { brand: { installerHost: "forge" } }],
+  ["CLAVIGER_MODEL_TYPES", "One, Two2", { brand: { modelTypes: ["One", "Two2"] } }],
+  ["CLAVIGER_LIMIT_VALIDATE", "0", { limits: { validate: 0 } }],
+  ["CLAVIGER_LIMIT_REFRESH", "11", { limits: { refresh: 11 } }],
+  ["CLAVIGER_LIMIT_REVOKE", "12", { limits: { revoke: 12 } }],
+  ["CLAVIGER_LIMIT_REPO_TOKEN", "13", { limits: { repo_token: 13 } }],
+  ["CLAVIGER_LIMIT_MODELS", "14", { limits: { models: 14 } }],
+  ["CLAVIGER_LIMIT_DOWNLOADS", "15", { limits: { downloads: 15 } }],
+  ["CLAVIGER_LIMIT_ANALYTICS", "10000000", { limits: { analytics: 10_000_000 } }],
+  ["CLAVIGER_TRUSTED_PROXIES", "10.0.0.0/8, ::1", { trustedProxies: [expect.anything(), expect.anything()] }],
+  ["CLAVIGER_LOG_FORMAT", "json", { logFormat: "json" }],
+  ["CLAVIGER_LOG_REQUESTS", "all", { logRequests: "all" }],
+  ["CLAVIGER_LOG_REQUESTS", "off", { logRequests: "off" }],
+  ["CLAVIGER_LOG_REQUESTS", "1/1", { logRequests: "1/1" }],
+  ["CLAVIGER_LOG_REQUESTS", "1/1000000", { logRequests: "1/1000000" }],
+  ["CLAVIGER_LOG_SLOW_MS", "1", { logSlowMs: 1 }],
+  ["CLAVIGER_EVENTS_KEPT", "13", { eventsKeptMonths: 13 }],
+  ["CLAVIGER_METRICS_LISTEN", "127.0.0.1:9464", { metricsListen: { host: "127.0.0.1", port: 9464 } }],
+  ["CLAVIGER_METRICS_LISTEN", "[::1]:0", { metricsListen: { host: "::1", port: 0 } }],
+  ["CLAVIGER_METRICS_LISTEN", "db-1.example.org:1", { metricsListen: { host: "db-1.example.org", port: 1 } }],
+  ["CLAVIGER_SECRET", "abc", { secret: { text: "abc", source: "CLAVIGER_SECRET" } }],
+];
+
+test.each(accepted)("readConfig() takes %s=%s", (name, value, expected) => {
+  expect(read({ env: { [name]: value } })).toMatchObject(expected);
+});
+
+const refused: [name: string, value: string][] = [
+  ["DATABASE_URL", "mysql://u:hidden@db/c"],
+  ["DATABASE_URL", "u:hidden@db/c"],
+  ["DATABASE_URL", "postgres:///hidden"],
+  ["DATABASE_URL", "postgres://u:hid#den@db/c"],
+  ["CLAVIGER_HOST", "bad host"],
+  ["CLAVIGER_HOST", "http://x/"],
+  ["CLAVIGER_PORT", "65536"],
+  ["CLAVIGER_PORT", "-1"],
+  ["CLAVIGER_PORT", "80 80"],
+  ["CLAVIGER_PORT", "0x50"],
+  ["CLAVIGER_BRAND", "Svc"],
+  ["CLAVIGER_BRAND", "2svc"],
+  ["CLAVIGER_BRAND", "a".repeat(17)],
+  ["CLAVIGER_INSTALLER_HOST", "re/po"],
+  ["CLAVIGER_MODEL_TYPES", "A,,B"],
+  ["CLAVIGER_MODEL_TYPES", Array(21).fill("A").join(",")],
+  ["CLAVIGER_MODEL_TYPES", "A".repeat(65)],
+  ["CLAVIGER_LIMIT_VALIDATE", "10000001"],
+  ["CLAVIGER_LIMIT_REFRESH", "1.5"],
+  ["CLAVIGER_LIMIT_REVOKE", "-1"],
+  ["CLAVIGER_LIMIT_REPO_TOKEN", "none"],
+  ["CLAVIGER_LIMIT_MODELS", "1e3"],
+  ["CLAVIGER_LIMIT_ANALYTICS", " 5"],
+  ["CLAVIGER_LIMIT_DOWNLOADS", "sixty"],
+  ["CLAVIGER_STOP_GRACE", "3.1"],
+  ["CLAVIGER_STOP_GRACE", "soon"],
+  ["CLAVIGER_PUBLIC_URL", "licenses.example.org"],
+  ["CLAVIGER_PUBLIC_URL", "ftp://licenses.example.org"],
+  ["CLAVIGER_PUBLIC_URL", "https://user:password@licenses.example.org"],
+  ["CLAVIGER_PUBLIC_URL", "https://licenses.example.org/?a=b"],
+  ["CLAVIGER_PUBLIC_URL", "https://licenses.example.org/#a"],
+  ["CLAVIGER_PUBLIC_URL", "https:// licenses.example.org"],
+  ["CLAVIGER_TRUSTED_PROXIES", "10.0.0.0/33"],
+  ["CLAVIGER_LOG_FORMAT", "xml"],
+  ["CLAVIGER_LOG_REQUESTS", "ALL"],
+  ["CLAVIGER_LOG_REQUESTS", "1/0"],
+  ["CLAVIGER_LOG_REQUESTS", "1/1000001"],
+  ["CLAVIGER_LOG_REQUESTS", "0.5"],
+  ["CLAVIGER_LOG_SLOW_MS", "0"],
+  ["CLAVIGER_LOG_SLOW_MS", "60001"],
+  ["CLAVIGER_EVENTS_KEPT", "1201"],
+  ["CLAVIGER_EVENTS_KEPT", "forever"],
+  ["CLAVIGER_METRICS_LISTEN", "9464"],
+  ["CLAVIGER_METRICS_LISTEN", ":9464"],
+  ["CLAVIGER_METRICS_LISTEN", "::1:9464"],
+  ["CLAVIGER_METRICS_LISTEN", "127.0.0.1:65536"],
+  ["CLAVIGER_METRICS_LISTEN", "http://127.0.0.1:9464"],
+];
+
+test.each(refused)("readConfig() refuses %s=%s by its name and what is allowed", (name, value) => {
+  const sentence = refusal({ env: { [name]: value } });
+  const { allowed } = SETTINGS.find((setting) => setting.name === name)!;
+  expect(sentence).toStartWith(`${name} must be ${allowed}`);
+  expect(sentence).not.toContain("\n");
+  if (name === "DATABASE_URL") expect(sentence).not.toContain("hid");
+});
+
+test("every setting is tried with a right value, and every one that has a wrong value with that", () => {
+  // Those of the GitHub App go together, as those of TLS do: they have tests of their own.
+  const names = SETTINGS.map(({ name }) => name).filter((name) => !/^CLAVIGER_(GITHUB|TLS)_/.test(name));
+  const tried = new Set(accepted.map(([name]) => name));
+  expect(names.filter((name) => !tried.has(name))).toEqual(["CLAVIGER_SECRET_FILE"]);
+  const bad = new Set(refused.map(([name]) => name));
+  expect(names.filter((name) => !bad.has(name))).toEqual([
+    // Any path may be a folder; a secret is judged by those who use it.
+    "CLAVIGER_DATA_DIR",
+    "CLAVIGER_SECRET",
+    "CLAVIGER_SECRET_FILE",
+  ]);
+});
+
+test("readConfig() takes a certificate and its key, both or neither", () => {
+  const [CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY] = ["tls/cert.pem", "/etc/tls/key.pem"];
+  expect(read({ env: { CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY } }).tls).toEqual({
+    certFile: "/work/tls/cert.pem",
+    keyFile: "/etc/tls/key.pem",
+  });
+  expect(refusal({ env: { CLAVIGER_TLS_CERT } })).toContain("CLAVIGER_TLS_KEY: give both or neither");
+  expect(refusal({ env: { CLAVIGER_TLS_KEY } })).toContain("CLAVIGER_TLS_CERT: give both or neither");
+});
+
+describe("readConfig() and names it does not know", () => {
+  test("refuses one in the environment and lists all that there are", () => {
+    const sentence = refusal({ env: { CLAVIGER_LIMIT_VALIDAT: "1" } });
+    expect(sentence).toStartWith("CLAVIGER_LIMIT_VALIDAT is not a setting: allowed are DATABASE_URL, ");
+    for (const { name } of SETTINGS) expect(sentence).toContain(name);
+  });
+
+  test("refuses one in the file, whatever it begins with", () => {
+    expect(refusal({ envFile: fileWith("PORT=1\n") })).toStartWith("PORT is not a setting");
+  });
+
+  test("leaves the rest of the environment alone", () => {
+    expect(read({ env: { PORT: "1", HOST: "x", LANG: "C" } }).port).toBe(8080);
+  });
+});
+
+describe("readConfig() and the settings file", () => {
+  test("goes by flags before the environment before the file", () => {
+    const envFile = fileWith("CLAVIGER_PORT=1\nCLAVIGER_HOST=file\nCLAVIGER_BRAND=file\n");
+    const env = { CLAVIGER_PORT: "2", CLAVIGER_HOST: "environment" };
+    const { port, host, brand } = read({ envFile, env, flags: { CLAVIGER_PORT: "3" } });
+    expect({ port, host, brand: brand.name }).toEqual({ port: 3, host: "environment", brand: "file" });
+  });
+
+  test("takes an empty value for none, but an empty flag for a wrong one", () => {
+    const envFile = fileWith("CLAVIGER_PORT=1\n");
+    expect(read({ envFile, env: { CLAVIGER_PORT: "" } }).port).toBe(1);
+    expect(refusal({ flags: { CLAVIGER_PORT: "" } })).toStartWith("CLAVIGER_PORT must be");
+  });
+
+  test("reads comments, blank lines, quotes and Windows line ends", () => {
+    const lines = ["# a comment", "; another", "", "  CLAVIGER_PORT = no", "CLAVIGER_PORT='1'"];
+    expect(refusal({ envFile: fileWith(lines.join("\n")) })).toEndWith("line 4: it must be NAME=value");
+    const good = ["# x", "", 'CLAVIGER_HOST="::1"', "CLAVIGER_PORT='1'", "  CLAVIGER_BRAND=acme  "];
+    expect(read({ envFile: fileWith(good.join("\r\n")) })).toMatchObject({
+      host: "::1",
+      port: 1,
+      brand: { name: "acme" },
+    });
+  });
+
+  test("keeps what follows the first equals sign and quotes inside a value", () => {
+    const envFile = fileWith(`DATABASE_URL=postgres://u@db/c?a=b'c'\n`);
+    expect(read({ envFile }).databaseUrl).toBe("postgres://u@db/c?a=b'c'");
+  });
+
+  test("refuses one that was named and is not there, is a folder, or is too large", () => {
+    expect(refusal({ envFile: "/nowhere/x" })).toBe(
+      "Cannot read the settings file: /nowhere/x: there is no such file",
+    );
+    expect(refusal({ envFile: folder })).toBe(`Cannot read the settings file: ${folder}: it is a folder`);
+    const large = fileWith("#".repeat(65_537));
+    expect(refusal({ envFile: large })).toContain("has more than 65536 bytes");
+  });
+});
+
+describe("readConfig() and the secret", () => {
+  test("is read from a file", () => {
+    const path = fileWith("from a file\n");
+    const { secret } = read({ env: { CLAVIGER_SECRET_FILE: path } });
+    expect(secret).toEqual({ text: "from a file\n", source: `the file ${path}` });
+  });
+
+  test("is read from a systemd credential, which the settings go before", () => {
+    const credentials = join(folder, "credentials");
+    mkdirSync(credentials);
+    const env = { CREDENTIALS_DIRECTORY: credentials };
+    expect(read({ env }).secret).toBeUndefined();
+    writeFileSync(join(credentials, "claviger-secret"), "sealed");
+    expect(read({ env }).secret).toEqual({ text: "sealed", source: "the credential claviger-secret" });
+    expect(read({ env: { ...env, CLAVIGER_SECRET: "given" } }).secret?.text).toBe("given");
+  });
+
+  test("is refused where it is given twice, or its file cannot be read", () => {
+    const both = { CLAVIGER_SECRET: "a", CLAVIGER_SECRET_FILE: "/b" };
+    expect(refusal({ env: both })).toBe(
+      "CLAVIGER_SECRET and CLAVIGER_SECRET_FILE are both given: leave one of them out",
+    );
+    expect(refusal({ env: { CLAVIGER_SECRET_FILE: "/nowhere/x" } })).toBe(
+      "Cannot read CLAVIGER_SECRET_FILE: /nowhere/x: there is no such file",
+    );
+  });
+
+  test.skipIf(process.getuid?.() === 0)("is refused where this user may not read its file", () => {
+    const path = fileWith("x");
+    chmodSync(path, 0);
+    expect(refusal({ env: { CLAVIGER_SECRET_FILE: path } })).toContain("this user may not read it");
+  });
+
+  test("never shows in a refusal", () => {
+    const sentence = refusal({ env: { CLAVIGER_SECRET: "do-not-show", CLAVIGER_PORT: "x" } });
+    expect(sentence).not.toContain("do-not-show");
+  });
+});
+
+describe("readConfig() and the data folder", () => {
+  const standard = existsSync("/var/lib/claviger") ? "/var/lib/claviger" : "/work/claviger-data";
+
+  test("is the flag's, else the setting's, else systemd's first state directory", () => {
+    const env = { CLAVIGER_DATA_DIR: "/setting", STATE_DIRECTORY: "/state/one:/state/two" };
+    expect(read({ env, flags: { CLAVIGER_DATA_DIR: "flag" } }).dataDir).toBe("/work/flag");
+    expect(read({ env }).dataDir).toBe("/setting");
+    expect(read({ env: { ...env, CLAVIGER_DATA_DIR: "" } }).dataDir).toBe("/state/one");
+  });
+
+  test("is /var/lib/claviger for root, and for others where it exists", () => {
+    expect(read({ isRoot: true }).dataDir).toBe("/var/lib/claviger");
+    expect(read({}).dataDir).toBe(standard);
+  });
+});

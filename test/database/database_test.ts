@@ -1,0 +1,228 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import {
+  constraintOf,
+  type Database,
+  DatabaseUnavailable,
+  isDataError,
+  isDuplicate,
+  openDatabase,
+  type Sql,
+} from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type Fault, type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+
+const DEADLINE_MS = 400;
+/** What a busy machine may add to a timer. */
+const GRACE_MS = 300;
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase({ empty: true });
+});
+afterAll(() => server.close());
+
+describe("openDatabase()", () => {
+  const faults: Fault[] = ["stalled", "closing", "half_open"];
+
+  test.each(faults)("openDatabase() settles every query at its deadline: %s", async (fault) => {
+    const { database, proxy, close } = await openThroughProxy();
+    await ask(database);
+    proxy.set(fault);
+    const outcomes = await Promise.all(Array.from({ length: 40 }, () => timed(ask(database))));
+    for (const { error, tookMs } of outcomes) {
+      expect(error).toBeInstanceOf(DatabaseUnavailable);
+      expect(tookMs).toBeLessThan(DEADLINE_MS + GRACE_MS);
+    }
+    await close();
+  });
+
+  test.each(faults)("openDatabase() answers again within 2 s of the end of a fault: %s", async (fault) => {
+    const { database, proxy, close } = await openThroughProxy();
+    await ask(database);
+    proxy.set(fault);
+    for (let i = 0; i < 3; i++) await timed(ask(database));
+    proxy.set("none");
+    const tookMs = await untilAnswered(database);
+    expect(tookMs).toBeLessThan(2_000);
+    await close();
+  });
+
+  test("openDatabase() does not hammer a server that accepts and closes", async () => {
+    const { database, proxy, close } = await openThroughProxy({ maxConnections: 2 });
+    proxy.set("closing");
+    const before = proxy.stats().accepted;
+    await Promise.all(Array.from({ length: 5 }, () => timed(ask(database))));
+    // Four in a quarter of a second, for each of two pools.
+    expect(proxy.stats().accepted - before).toBeLessThanOrEqual(20);
+    await close();
+  });
+
+  test("openDatabase() leaves no connection behind, those of replaced pools included", async () => {
+    const { database, proxy, close } = await openThroughProxy();
+    await ask(database);
+    proxy.set("stalled");
+    await timed(ask(database));
+    await timed(ask(database));
+    expect(database.stats().poolsReplaced).toBeGreaterThan(0);
+    proxy.set("none");
+    await ask(database);
+    await database.close();
+    await until(() => proxy.stats().open === 0);
+    await close();
+  });
+
+  test("openDatabase() lets a replaced pool finish what it had begun", async () => {
+    const { database, close } = await openThroughProxy({ deadlineMs: 2_000 });
+    const slow = database.query<{ done: boolean }>((sql) => sql`select true as done from pg_sleep(0.5)`);
+    await timed(database.query((sql) => sql`select pg_sleep(1)`, { deadlineMs: 100 }));
+    expect(database.stats()).toMatchObject({ deadlinesMissed: 1, poolsReplaced: 1 });
+    expect([...(await slow)]).toEqual([{ done: true }]);
+    await close();
+  });
+
+  test("openDatabase() keeps its connections when a statement is merely slow", async () => {
+    const { database, close } = await openThroughProxy();
+    const { error } = await timed(database.query((sql) => sql`select pg_sleep(5)`));
+    expect(error).toMatchObject({ name: "DatabaseUnavailable", code: "57014" });
+    expect(database.stats().poolsReplaced).toBe(0);
+    await close();
+  });
+
+  test("openDatabase() survives connections that the server ends", async () => {
+    const { database, close } = await openThroughProxy();
+    await Promise.all(Array.from({ length: 8 }, () => ask(database)));
+    await server.database.query(
+      (sql) => sql`
+        select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+    expect(await untilAnswered(database)).toBeLessThan(1_000);
+    await close();
+  });
+
+  test("close() fails what is still running", async () => {
+    const { database, close } = await openThroughProxy({ deadlineMs: 5_000 });
+    const running = timed(database.query((sql) => sql`select pg_sleep(5)`));
+    await Bun.sleep(50);
+    await database.close();
+    const { error, tookMs } = await running;
+    expect(error).toBeInstanceOf(DatabaseUnavailable);
+    expect(tookMs).toBeLessThan(1_000);
+    expect((await timed(ask(database))).error).toBeInstanceOf(DatabaseUnavailable);
+    await close();
+  });
+});
+
+describe("toDatabaseError()", () => {
+  const states: [code: string, is: "unavailable" | "data" | "other"][] = [
+    ["08006", "unavailable"],
+    ["25006", "unavailable"],
+    ["28000", "unavailable"],
+    ["3D000", "unavailable"],
+    ["40P01", "unavailable"],
+    ["53100", "unavailable"],
+    ["55P03", "unavailable"],
+    ["57P01", "unavailable"],
+    ["58030", "unavailable"],
+    ["22003", "data"],
+    ["23514", "data"],
+    ["42601", "other"],
+    ["XX000", "other"],
+  ];
+
+  test.each(states)("toDatabaseError() takes SQLSTATE %s for %s", async (code, is) => {
+    const error = await errorOf(
+      (sql) => sql`${sql.unsafe(`do $$ begin raise exception 'made up' using errcode = '${code}'; end $$`)}`,
+    );
+    expect(error).toMatchObject({ code });
+    expect(error instanceof DatabaseUnavailable).toBe(is === "unavailable");
+    expect(isDataError(error)).toBe(is === "data");
+  });
+
+  test("toDatabaseError() leaves our own mistakes as they are", async () => {
+    const error = await errorOf((sql) => sql`select ${undefined as unknown as string}::text`);
+    expect(error).toMatchObject({ code: "UNDEFINED_VALUE" });
+    expect(error).not.toBeInstanceOf(DatabaseUnavailable);
+  });
+
+  test("toDatabaseError() calls a server that is not there unavailable", async () => {
+    const address = { socketPath: "/nowhere/.s.PGSQL.5432", user: "nobody", database: "none" };
+    const options = { clock: createTestClock(), log: silentLog, deadlineMs: 1_000 };
+    const database = openDatabase(address, options);
+    expect((await timed(ask(database))).error).toMatchObject({ name: "DatabaseUnavailable", code: "ENOENT" });
+    await database.close();
+  });
+});
+
+test("constraintOf() names the constraint that refused, and isDuplicate() knows a unique one", async () => {
+  await server.database.query((sql) =>
+    sql.unsafe(`create table thing (
+      id integer constraint thing_pkey primary key constraint id_not_negative check (id >= 0))`),
+  );
+  const insert = (id: number) => errorOf((sql) => sql`insert into thing (id) values (${id}::integer)`);
+  expect(constraintOf(await insert(-1))).toBe("id_not_negative");
+  expect(isDuplicate(await insert(-1))).toBe(false);
+  expect(await insert(1)).toBeUndefined();
+  const duplicate = await insert(1);
+  expect(constraintOf(duplicate)).toBe("thing_pkey");
+  expect(isDuplicate(duplicate)).toBe(true);
+  expect(constraintOf(new Error("of another kind"))).toBeUndefined();
+});
+
+interface Opened {
+  readonly database: Database;
+  readonly proxy: FaultyProxy;
+  close(): Promise<void>;
+}
+
+async function openThroughProxy(
+  options: { maxConnections?: number; deadlineMs?: number } = {},
+): Promise<Opened> {
+  const proxy = await startFaultyProxy(server.address);
+  const clock = createTestClock();
+  const database = openDatabase(proxy.address, {
+    clock,
+    log: silentLog,
+    deadlineMs: DEADLINE_MS,
+    ...options,
+  });
+  return {
+    database,
+    proxy,
+    async close() {
+      await database.close();
+      await proxy.close();
+    },
+  };
+}
+
+function ask(database: Database): Promise<unknown> {
+  return database.query((sql) => sql`select 1 as one`);
+}
+
+async function timed(promise: Promise<unknown>): Promise<{ error: unknown; tookMs: number }> {
+  const began = performance.now();
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  return { error, tookMs: performance.now() - began };
+}
+
+async function untilAnswered(database: Database): Promise<number> {
+  const began = performance.now();
+  while ((await timed(ask(database))).error !== undefined && performance.now() - began < 5_000);
+  return performance.now() - began;
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let i = 0; i < 100 && !condition(); i++) await Bun.sleep(20);
+  expect(condition()).toBe(true);
+}
+
+async function errorOf(build: (sql: Sql) => ReturnType<Sql>): Promise<unknown> {
+  return (await timed(server.database.query(build as never))).error;
+}

@@ -1,0 +1,169 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  checkSchema,
+  type Migration,
+  migrate,
+  migrationStatus,
+  migrations,
+  openSession,
+} from "../../src/database/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { startFaultyProxy } from "../support/faulty_proxy.ts";
+
+const FIRST: Migration = { number: 1, name: "0001_first", text: "create table first (id integer);" };
+const SECOND: Migration = { number: 2, name: "0002_second", text: "alter table first add name text;" };
+const BROKEN: Migration = { number: 2, name: "0002_broken", text: "create table half (); select 1 / 0;" };
+
+let server: TestDatabase;
+
+beforeEach(async () => {
+  server = await createTestDatabase({ empty: true });
+});
+afterEach(() => server.close());
+
+describe("migrate()", () => {
+  test("migrate() applies each migration once and in order", async () => {
+    expect(await migrate(server.address, [FIRST])).toEqual({ applied: [FIRST] });
+    expect(await migrate(server.address, [FIRST, SECOND])).toEqual({ applied: [SECOND] });
+    expect(await migrate(server.address, [FIRST, SECOND])).toEqual({ applied: [] });
+    expect((await migrationStatus(server.address, [FIRST, SECOND])).applied).toMatchObject([
+      { number: 1, name: "0001_first" },
+      { number: 2, name: "0002_second" },
+    ]);
+  });
+
+  test("migrate() by several processes at once applies each migration once", async () => {
+    const results = await Promise.all(Array.from({ length: 4 }, () => migrate(server.address, migrations)));
+    const applied = results.flatMap((result) => ("applied" in result ? result.applied : []));
+    expect(applied.map(({ number }) => number)).toEqual(migrations.map(({ number }) => number));
+  });
+
+  test("migrate() leaves nothing of a migration that fails", async () => {
+    await expect(migrate(server.address, [FIRST, BROKEN])).rejects.toThrow("division by zero");
+    expect(await tables()).toEqual(["first", "schema_migrations"]);
+    expect(await migrate(server.address, [FIRST, SECOND])).toEqual({ applied: [SECOND] });
+  });
+
+  test("migrate() refuses a migration that was edited after it was applied", async () => {
+    await migrate(server.address, [FIRST]);
+    const edited = { ...FIRST, text: `${FIRST.text} ` };
+    const refused = await migrate(server.address, [edited, SECOND]);
+    expect(refused).toEqual({
+      refusal: expect.stringContaining("its migration 1 (0001_first) is not the one"),
+    });
+    expect(await tables()).toEqual(["first", "schema_migrations"]);
+  });
+
+  test("migrate() refuses a database that a newer program migrated", async () => {
+    await migrate(server.address, [FIRST, SECOND]);
+    expect(await migrate(server.address, [FIRST])).toEqual({
+      refusal: expect.stringMatching(/it has schema 2 and this program knows only 1; start the newer/),
+    });
+  });
+
+  test("migrate() refuses a PostgreSQL that is too old, or a standby", async () => {
+    // A function of the same name in front of the server's own tells of another server.
+    const pretend = (body: string) =>
+      server.database.query((sql) => sql.unsafe(`do $$ begin ${body} end $$`));
+    const { database } = server.address as { database: string };
+    await pretend(`
+      create schema fake;
+      create function fake.current_setting(text) returns text return '140011';
+      execute 'alter database ${database} set search_path = fake, pg_catalog, public';`);
+    const old = { refusal: expect.stringMatching(/version 14 is older than 15; upgrade the server$/) };
+    expect(await migrate(server.address, migrations)).toEqual(old);
+    expect(await migrationStatus(server.address, migrations)).toMatchObject(old);
+    await pretend(`
+      drop function fake.current_setting;
+      create function fake.pg_is_in_recovery() returns boolean return true;`);
+    const standby = {
+      refusal: expect.stringMatching(/read-only standby; point DATABASE_URL at the primary$/),
+    };
+    expect(await migrate(server.address, migrations)).toEqual(standby);
+  });
+
+  test("migrate() gives up at its deadline where another process holds the lock", async () => {
+    const other = openSession(server.address, { statementTimeoutMs: 1_000 });
+    await other.sql`select pg_advisory_lock(4127551889)`;
+    const began = performance.now();
+    const refused = await migrate(server.address, [FIRST], { lockDeadlineMs: 300 });
+    expect(refused).toEqual({ refusal: expect.stringContaining("has held the migration lock for 0.3 s") });
+    expect(performance.now() - began).toBeLessThan(1_500);
+    await other.close();
+    expect(await migrate(server.address, [FIRST], { lockDeadlineMs: 300 })).toEqual({ applied: [FIRST] });
+  });
+});
+
+describe("openSession()", () => {
+  test.each(["stalled", "closing", "half_open"] as const)(
+    "openSession() gives up connecting at its deadline: %s",
+    async (fault) => {
+      const proxy = await startFaultyProxy(server.address);
+      proxy.set(fault);
+      const session = openSession(proxy.address, { statementTimeoutMs: 1_000, connectDeadlineMs: 200 });
+      await expect(session.connect()).rejects.toThrow("The database does not answer");
+      await session.close();
+      await proxy.close();
+    },
+  );
+
+  test("openSession() fails a transaction whose connection is lost, and nothing of it stays", async () => {
+    const proxy = await startFaultyProxy(server.address);
+    const session = openSession(proxy.address, { statementTimeoutMs: 5_000 });
+    const running = session.transaction(async (sql) => {
+      await sql`create table half ()`;
+      setTimeout(() => proxy.set("closing"), 50);
+      // The way is free again, and the work does not mind: it must still not go on outside the transaction.
+      setTimeout(() => proxy.set("none"), 60);
+      await sql`select pg_sleep(2)`.catch(() => {});
+      await sql`create table whole ()`;
+    });
+    await expect(running).rejects.toThrow("The database does not answer");
+    await Bun.sleep(300);
+    await session.close();
+    expect(await tables()).toEqual([]);
+    await proxy.close();
+  });
+});
+
+test("migrations lists the files of sql/, in order, as they are", () => {
+  const folder = join(import.meta.dir, "../../sql");
+  const files = readdirSync(folder).sort();
+  expect(migrations.map(({ name }) => `${name}.sql`)).toEqual(files);
+  for (const [index, { number, name, text }] of migrations.entries()) {
+    expect(number).toBe(index + 1);
+    expect(name).toStartWith(`${String(number).padStart(4, "0")}_`);
+    expect(text).toBe(readFileSync(join(folder, `${name}.sql`), "utf8"));
+  }
+});
+
+describe("checkSchema()", () => {
+  test("checkSchema() says of an empty database what makes one", async () => {
+    expect(checkSchema(await migrationStatus(server.address, [FIRST]))).toMatch(
+      /^The database is empty: .*run `claviger serve` or `claviger migrate` first$/,
+    );
+  });
+
+  test("checkSchema() says of an older schema what brings it up", async () => {
+    await migrate(server.address, [FIRST]);
+    expect(checkSchema(await migrationStatus(server.address, [FIRST, SECOND]))).toMatch(
+      /^The database has schema 1 and this program needs 2: run `claviger migrate`/,
+    );
+  });
+
+  test("checkSchema() repeats the refusal of a newer schema, and is silent on the same", async () => {
+    await migrate(server.address, [FIRST, SECOND]);
+    expect(checkSchema(await migrationStatus(server.address, [FIRST]))).toContain("knows only 1");
+    expect(checkSchema(await migrationStatus(server.address, [FIRST, SECOND]))).toBeUndefined();
+  });
+});
+
+async function tables(): Promise<string[]> {
+  const rows = await server.database.query<{ name: string }>(
+    (sql) => sql`select table_name as name from information_schema.tables
+                  where table_schema = 'public' order by 1`,
+  );
+  return rows.map(({ name }) => name);
+}

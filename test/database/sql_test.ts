@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { isStorableJson, isStorableText, toTextArray } from "../../src/database/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase({ empty: true });
+});
+afterAll(() => server.close());
+
+async function throughDatabase(values: readonly (string | null)[]): Promise<(string | null)[]> {
+  const rows = await server.database.query<{ value: string | null }>(
+    (sql) => sql`
+      select value from unnest(${toTextArray(values)}::text[]) with ordinality as list (value, position)
+       order by position`,
+  );
+  return rows.map(({ value }) => value);
+}
+
+describe("toTextArray()", () => {
+  const hard: (string | null)[] = [
+    "",
+    " ",
+    '"',
+    "\\",
+    '\\"',
+    "a,b",
+    "{}",
+    "{a,{b}}",
+    "NULL",
+    "null",
+    null,
+    "line\nbreak\r\ttab",
+    "ünï…💡",
+    "\\x00",
+    "'; drop table keys; --",
+    "$1",
+    "\u0001\u007f",
+  ];
+
+  test("toTextArray() brings every text back as it was", async () => {
+    expect(await throughDatabase(hard)).toEqual(hard);
+    for (const value of hard) expect(await throughDatabase([value])).toEqual([value]);
+  });
+
+  test("toTextArray() renders no values as an empty array", async () => {
+    expect(await throughDatabase([])).toEqual([]);
+  });
+
+  test("toTextArray() brings random texts back as they were", async () => {
+    const texts = fc.array(fc.option(fc.string({ unit: "binary" }).filter(isStorableText)), {
+      maxLength: 20,
+    });
+    await fc.assert(
+      fc.asyncProperty(texts, async (values) => {
+        expect(await throughDatabase(values)).toEqual(values);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test("toTextArray() leaves numbers and booleans to the cast", async () => {
+    const numbers = toTextArray([0, -1.5, 1e-7, 9007199254740991, null]);
+    const [row] = await server.database.query<{ numbers: number[]; truths: boolean[] }>(
+      (sql) => sql`
+        select to_json(${numbers}::text[]::double precision[]) as numbers,
+               to_json(${toTextArray([true, false, null])}::text[]::boolean[]) as truths`,
+    );
+    expect(row).toEqual({
+      numbers: [0, -1.5, 1e-7, 9007199254740991, null] as number[],
+      truths: [true, false, null] as boolean[],
+    });
+  });
+});
+
+describe("isStorableText()", () => {
+  test.each(["a\u0000b", "\ud800", "x\udc00", "\ufffd"])("isStorableText() refuses %j", (text) => {
+    expect(isStorableText(text)).toBe(false);
+    expect(isStorableJson({ deep: [{ [text]: 1 }] }, 5)).toBe(false);
+    expect(isStorableJson({ deep: [text] }, 5)).toBe(false);
+  });
+
+  test("isStorableText() takes whole surrogate pairs", () => {
+    expect(isStorableText("💡")).toBe(true);
+  });
+});
+
+test("isStorableJson() counts levels, itself the first, and refuses numbers that are not finite", () => {
+  expect(isStorableJson({ a: { b: 1 } }, 2)).toBe(true);
+  expect(isStorableJson({ a: { b: [] } }, 2)).toBe(false);
+  expect(isStorableJson({ a: JSON.parse("1e400") }, 2)).toBe(false);
+});

@@ -1,0 +1,166 @@
+/** The compiled executable in an empty folder, with an empty environment: what an operator has. */
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../src/clock.ts";
+import { stopLeftovers } from "../src/database/embedded/mod.ts";
+
+export const builtExecutable = join(import.meta.dir, "../dist/claviger");
+
+/** Enough for `sh`, `sed` and `curl`; the executable itself gets nothing. */
+const TOOLS = { PATH: "/usr/bin:/bin" };
+
+export interface RunningProcess {
+  readonly pid: number;
+  readonly address: string;
+  /** Milliseconds from its start to the first 200 of health. */
+  readonly readyMs: number;
+  /** What it printed and what it logged so far. */
+  readonly out: () => string;
+  readonly err: () => string;
+  /** Sends a signal and gives the exit status, or the signal's number above 128. */
+  stop(signal?: NodeJS.Signals): Promise<number>;
+}
+
+export interface Ended {
+  readonly status: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface Place {
+  readonly folder: string;
+  /** Starts `serve` on a port that the system chooses and waits until it answers. */
+  serve(dataDir: string, options?: ServeOptions): Promise<RunningProcess>;
+  run(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ended>;
+  /** Runs a line in a shell that finds `curl`. */
+  shell(line: string): Promise<Ended>;
+  /** Kills what was started and removes everything. */
+  remove(): Promise<void>;
+}
+
+export interface ServeOptions {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const START_DEADLINE_MS = 30_000;
+
+export function createPlace(): Place {
+  const folder = mkdtempSync(join(tmpdir(), "claviger-executable-"));
+  // Root's PostgreSQL runs as another user, who must get there.
+  chmodSync(folder, 0o755);
+  const executable = join(folder, "claviger");
+  copyFileSync(builtExecutable, executable);
+  chmodSync(executable, 0o755);
+  const started: Bun.Subprocess[] = [];
+  const dataDirs = new Set<string>();
+
+  async function run(command: readonly string[], env: Readonly<Record<string, string>>): Promise<Ended> {
+    const child = Bun.spawn([...command], {
+      cwd: folder,
+      env,
+      stdout: "pipe",
+      stderr: "pipe",
+      stdin: "ignore",
+    });
+    started.push(child);
+    const [out, err, status] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+      child.exited,
+    ]);
+    return { status, out, err };
+  }
+
+  return {
+    folder,
+    run: (args, env = {}) => run(["./claviger", ...args], env),
+    shell: (line) => run(["sh", "-c", line], TOOLS),
+    async serve(dataDir, { args = [], env = {} } = {}) {
+      dataDirs.add(dataDir);
+      const beganMs = performance.now();
+      const child = Bun.spawn(["./claviger", "serve", "--port", "0", "--data-dir", dataDir, ...args], {
+        cwd: folder,
+        env: { ...env },
+        stdout: "pipe",
+        stderr: "pipe",
+        stdin: "ignore",
+      });
+      started.push(child);
+      const out = collect(child.stdout);
+      const err = collect(child.stderr);
+      const address = await waitFor(`${executable} serve`, () => {
+        if (child.exitCode !== null) throw new Error(`It ended with ${child.exitCode}: ${err.text}`);
+        return /serves at http:\/\/(\S+)/.exec(out.text)?.[1];
+      });
+      await waitUntilHealthy(address);
+      return {
+        pid: child.pid,
+        address,
+        readyMs: performance.now() - beganMs,
+        out: () => out.text,
+        err: () => err.text,
+        async stop(signal = "SIGTERM") {
+          child.kill(signal);
+          const status = await child.exited;
+          await Promise.all([out.done, err.done]);
+          return status;
+        },
+      };
+    },
+    async remove() {
+      for (const child of started) {
+        if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+        await child.exited;
+      }
+      for (const dataDir of dataDirs) {
+        const cluster = join(dataDir, "postgres");
+        if (existsSync(cluster)) await stopLeftovers({ cluster, clock: systemClock, graceMs: 0 });
+      }
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Waits for the first 200 of health. */
+export async function waitUntilHealthy(address: string): Promise<void> {
+  await waitFor(`a healthy ${address}`, async () => {
+    const answer = await fetch(`http://${address}/api/health`).catch(() => undefined);
+    return answer?.status === 200 ? true : undefined;
+  });
+}
+
+export async function waitFor<Found>(
+  what: string,
+  look: () => Found | undefined | Promise<Found | undefined>,
+): Promise<Found> {
+  const untilMs = performance.now() + START_DEADLINE_MS;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    if (performance.now() > untilMs) throw new Error(`Waited in vain for ${what}`);
+    await Bun.sleep(3);
+  }
+}
+
+/** The number of the PostgreSQL that serves a data folder. */
+export function postmasterOf(dataDir: string): number {
+  return Number(readFileSync(join(dataDir, "postgres/postmaster.pid"), "utf8").split("\n")[0]);
+}
+
+/** Makes a folder below the place whose path is so long that no socket's address could hold it. */
+export function longPath(folder: string): string {
+  const parent = join(folder, "d".repeat(120));
+  mkdirSync(parent);
+  return join(parent, "e".repeat(120));
+}
+
+function collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): { text: string; done: Promise<void> } {
+  const collected = { text: "", done: Promise.resolve() };
+  collected.done = (async () => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) collected.text += decoder.decode(chunk, { stream: true });
+  })();
+  return collected;
+}

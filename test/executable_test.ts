@@ -1,0 +1,238 @@
+/**
+ * Drives the compiled executable, `dist/claviger`: copied into an empty folder, without an environment.
+ * `make test-executable` builds it first; where there is none, nothing is tested.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import {
+  builtExecutable,
+  createPlace,
+  longPath,
+  type Place,
+  postmasterOf,
+  type RunningProcess,
+  waitFor,
+  waitUntilHealthy,
+} from "./executable.ts";
+import { mask, readConsoleSteps, readme, runConsoleSteps } from "./readme_console.ts";
+
+const isBuilt = existsSync(builtExecutable);
+if (!isBuilt) console.error(`There is no ${builtExecutable}: make build makes it`);
+
+const SIZE_LIMIT_BYTES = 130e6;
+const TEST_LIMIT_MS = 60_000;
+const KEY = /\b[a-z0-9]+_(?:live|test)_[0-9a-f]{48}\b/g;
+
+describe.skipIf(!isBuilt)("the executable", () => {
+  let place: Place;
+  let dataDir: string;
+  let service: RunningProcess;
+  /** Every key that was seen: none of them may show up elsewhere. */
+  const keys = new Set<string>();
+
+  beforeAll(() => {
+    place = createPlace();
+    dataDir = join(place.folder, "data");
+  });
+  afterAll(() => place.remove());
+
+  const serve = (args: readonly string[] = []) =>
+    place.serve(dataDir, { args, env: { CLAVIGER_LOG_REQUESTS: "all", CLAVIGER_LIMIT_REFRESH: "0" } });
+  const ask = async (path: string, body: object) => {
+    const answer = await fetch(`http://${service.address}${path}`, {
+      method: "POST",
+      body: JSON.stringify(body),
+    });
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  };
+  let issued: { id: string; api_key: string };
+
+  test("is at most 130 MB, and alone in its folder", () => {
+    expect(statSync(builtExecutable).size).toBeLessThanOrEqual(SIZE_LIMIT_BYTES);
+    expect(readdirSync(place.folder)).toEqual(["claviger"]);
+  });
+
+  test(
+    "serves a demo from an empty folder, whose curl lines answer as they stand",
+    async () => {
+      service = await serve(["--demo"]);
+      const out = await waitFor("the demo", () =>
+        /Try:.*\n\n$/s.test(service.out()) ? service.out() : undefined,
+      );
+      for (const [key] of out.matchAll(KEY)) keys.add(key);
+      expect(keys.size).toBe(8);
+      const lines = [...out.matchAll(/^ {2}(curl .*)$/gm)].map(([, line = ""]) => line);
+      const answers: unknown[] = [];
+      for (const line of lines) answers.push(JSON.parse((await place.shell(line)).out));
+      expect(answers).toMatchObject([
+        { valid: true, email: "research@demo.example", quota: { used: 0, remaining: 50_000 } },
+        { valid: true, license_type: "research" },
+        { total: 4 },
+        { success: true, repo_token: "demo-repository-token" },
+        { logged: true, quota: { used: 1, remaining: 49_999 } },
+        { revoked: true },
+        { status: "healthy", database: "connected" },
+      ]);
+    },
+    TEST_LIMIT_MS,
+  );
+
+  test("issues a key beside it, which validates at once", async () => {
+    const { status, out, err } = await place.run([
+      ...["keys", "issue", "--email", "ada@example.org", "--tier", "research", "--json"],
+      ...["--data-dir", dataDir],
+    ]);
+    expect({ status, err }).toEqual({ status: 0, err: "" });
+    issued = JSON.parse(out);
+    keys.add(issued.api_key);
+    const body = JSON.stringify({ api_key: issued.api_key });
+    const answer = await place.shell(`curl -s http://${service.address}/v1/auth/validate -d '${body}'`);
+    expect(JSON.parse(answer.out)).toMatchObject({ valid: true, email: "ada@example.org" });
+  });
+
+  test("refuses a second service on the same folder, and leaves the first alone", async () => {
+    const { status, out, err } = await place.run(["serve", "--port", "0", "--data-dir", dataDir]);
+    expect({ status, out }).toEqual({ status: 1, out: "" });
+    expect(err).toBe(
+      `claviger: Cannot serve from ${dataDir}: a service runs there already (process ${service.pid}); stop ` +
+        "it or choose another folder\n",
+    );
+    expect((await ask("/v1/auth/validate", { api_key: issued.api_key })).status).toBe(200);
+  });
+
+  test("shows no key in its log or in any process's arguments", async () => {
+    await fetch(`http://${service.address}/v1/models/list?api_key=${issued.api_key}`);
+    await ask("/v1/auth/validate", { api_key: `${issued.api_key}0` });
+    await fetch(`http://${service.address}/v1/${issued.api_key}`);
+    expect(service.err()).toContain("/v1/models/list?api_key=[hidden]");
+    const seen = service.err() + listArguments();
+    expect([...keys].filter((key) => seen.includes(key))).toEqual([]);
+  });
+
+  test(
+    "ends with 0 on SIGTERM and starts again with its data",
+    async () => {
+      expect(await service.stop("SIGTERM")).toBe(0);
+      expect(service.err()).toMatch(/Stopping signal=SIGTERM\n.*Stopped\n$/);
+      expect(existsSync(join(dataDir, "postgres/postmaster.pid"))).toBe(false);
+
+      const { status, out } = await place.run(["keys", "list", "--json", "--data-dir", dataDir]);
+      expect(status).toBe(0);
+      expect(JSON.parse(out)).toHaveLength(9);
+
+      service = await serve();
+      expect((await ask("/v1/auth/validate", { api_key: issued.api_key })).status).toBe(200);
+    },
+    TEST_LIMIT_MS,
+  );
+
+  test(
+    "keeps every acknowledged event over its own kill -9",
+    async () => {
+      let acknowledged = 0;
+      let sent = 0;
+      const client = async () => {
+        for (;;) {
+          sent++;
+          const event = { api_key: issued.api_key, event_type: "inference" };
+          const answer = await ask("/v1/analytics/log", event).catch(() => undefined);
+          if (answer === undefined) return;
+          if (answer.status === 202) acknowledged++;
+        }
+      };
+      const clients = Array.from({ length: 16 }, client);
+      await Bun.sleep(500);
+      await service.stop("SIGKILL");
+      await Promise.all(clients);
+
+      service = await serve();
+      const { body } = await ask("/v1/auth/refresh", { api_key: issued.api_key });
+      const { used } = body.quota as { used: number };
+      expect(acknowledged).toBeGreaterThan(16);
+      expect(used).toBeGreaterThanOrEqual(acknowledged);
+      expect(used).toBeLessThanOrEqual(sent);
+    },
+    TEST_LIMIT_MS,
+  );
+
+  test(
+    "is healthy again by itself after a kill -9 of its PostgreSQL",
+    async () => {
+      const { used } = (await ask("/v1/auth/refresh", { api_key: issued.api_key })).body.quota as {
+        used: number;
+      };
+      const killed = postmasterOf(dataDir);
+      process.kill(killed, "SIGKILL");
+      await waitFor("another PostgreSQL", () =>
+        service.err().includes("PostgreSQL is running again") ? true : undefined,
+      );
+      await waitUntilHealthy(service.address);
+      expect(postmasterOf(dataDir)).not.toBe(killed);
+      const answer = await ask("/v1/auth/refresh", { api_key: issued.api_key });
+      expect(answer.body.quota).toMatchObject({ used });
+    },
+    TEST_LIMIT_MS,
+  );
+
+  test(
+    "ends with 0 on SIGINT, and leaves no process behind",
+    async () => {
+      const postmaster = postmasterOf(dataDir);
+      expect(await service.stop("SIGINT")).toBe(0);
+      expect(existsSync(`/proc/${postmaster}`)).toBe(false);
+    },
+    TEST_LIMIT_MS,
+  );
+
+  test(
+    "works in a folder with a path longer than a socket's may be",
+    async () => {
+      const long = longPath(place.folder);
+      const other = await place.serve(long);
+      const { status } = await place.run(["keys", "list", "--data-dir", long]);
+      expect(status).toBe(0);
+      expect(await other.stop()).toBe(0);
+    },
+    TEST_LIMIT_MS,
+  );
+});
+
+describe.skipIf(!isBuilt)("README.md", () => {
+  let place: Place;
+  beforeAll(() => {
+    place = createPlace();
+  });
+  afterAll(() => place.remove());
+
+  test(
+    "shows what a newcomer sees: every command, in order, answers as printed",
+    async () => {
+      const dataDir = join(place.folder, "claviger-data");
+      const { address } = await place.serve(dataDir, { args: ["--demo"] });
+      const steps = readConsoleSteps(readme);
+      const env = { PATH: "/usr/bin:/bin", CLAVIGER_DATA_DIR: dataDir };
+      const outputs = await runConsoleSteps(steps, { cwd: place.folder, env, address });
+      expect(steps.length).toBeGreaterThan(10);
+      for (const [index, { command, output }] of steps.entries()) {
+        expect({ command, output: mask(outputs[index] ?? "") }).toEqual({ command, output: mask(output) });
+      }
+    },
+    TEST_LIMIT_MS,
+  );
+});
+
+/** The arguments of every process on this machine. */
+function listArguments(): string {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids
+    .map((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+      } catch {
+        // It has just ended.
+        return "";
+      }
+    })
+    .join("\n");
+}

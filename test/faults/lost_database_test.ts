@@ -1,0 +1,93 @@
+/** A service whose database is lost, seen by its clients: behind a proxy that fails as networks do. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+const FAULTS = ["stalled", "closing", "half_open"] as const;
+/** Promise 6: every answer comes within this, and the service is back within that. */
+const ANSWER_MS = 5_000;
+const RECOVERY_MS = 2_000;
+
+let testDatabase: TestDatabase;
+let proxy: FaultyProxy;
+let service: TestService;
+let key: IssuedKey;
+
+beforeEach(async () => {
+  testDatabase = await createTestDatabase();
+  proxy = await startFaultyProxy(testDatabase.address);
+  service = await startTestService({ on: { ...testDatabase, address: proxy.address } });
+  key = await service.issue();
+  expect((await validate()).status).toBe(200);
+});
+afterEach(async () => {
+  await service.close();
+  await proxy.close();
+  await testDatabase.close();
+});
+
+const validate = () => service.post("/v1/auth/validate", { api_key: key.apiKey });
+const event = () => service.post("/v1/analytics/log", { api_key: key.apiKey, event_type: "inference" });
+const health = () => service.get("/api/health");
+
+async function timed(asked: Promise<JsonResponse>): Promise<JsonResponse & { tookMs: number }> {
+  const began = performance.now();
+  return { ...(await asked), tookMs: performance.now() - began };
+}
+
+async function untilAnswered(ask: () => Promise<JsonResponse>): Promise<number> {
+  const began = performance.now();
+  while ((await ask()).status >= 500 && performance.now() - began < ANSWER_MS) await Bun.sleep(10);
+  return performance.now() - began;
+}
+
+describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
+  test("cached keys are not trusted after a second, and every answer is 503 with Retry-After", async () => {
+    proxy.set(fault);
+    await Bun.sleep(1_050);
+    const other = "svc_live_".padEnd(57, "0");
+    const unknown = service.post("/v1/auth/validate", { api_key: other });
+    for (const answer of await Promise.all([validate(), event(), unknown].map(timed))) {
+      expect(answer).toMatchObject({ status: 503, body: { code: "SERVICE_UNAVAILABLE" } });
+      expect(answer.headers.get("retry-after")).toBe("1");
+      expect(answer.tookMs).toBeLessThan(ANSWER_MS);
+    }
+    expect(await health()).toMatchObject({
+      status: 503,
+      body: { status: "unhealthy", database: "disconnected" },
+    });
+    proxy.set("none");
+  });
+
+  test("every request is answered in time, and the service is back within 2 s of the end", async () => {
+    proxy.set(fault);
+    const began = performance.now();
+    while (performance.now() - began < 1_500) {
+      const fresh = service.post("/v1/auth/validate", {
+        api_key: `svc_test_${crypto.randomUUID()}`.padEnd(57, "0"),
+      });
+      for (const { status, tookMs } of await Promise.all([validate(), event(), fresh, health()].map(timed))) {
+        expect([200, 202, 400, 401, 503]).toContain(status);
+        expect(tookMs).toBeLessThan(ANSWER_MS);
+      }
+    }
+    proxy.set("none");
+    expect(await untilAnswered(validate)).toBeLessThan(RECOVERY_MS);
+    expect(await untilAnswered(event)).toBeLessThan(RECOVERY_MS);
+    expect(await health()).toMatchObject({ status: 200, body: { database: "connected" } });
+  });
+});
+
+test("A change made while the database was lost to a service holds when it is back", async () => {
+  proxy.set("stalled");
+  await testDatabase.database.query(
+    (sql) => sql`update keys set state = 'suspended' where license_id = ${key.licenseUuid}::uuid`,
+  );
+  await Bun.sleep(1_050);
+  expect((await validate()).status).toBe(503);
+  proxy.set("none");
+  expect(await untilAnswered(validate)).toBeLessThan(RECOVERY_MS);
+  expect((await validate()).status).toBe(401);
+});

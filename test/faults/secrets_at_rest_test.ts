@@ -1,0 +1,47 @@
+/** Promise 8, the database's part: whatever was done, no key, token or secret is in any table or log line. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { generateApiKey, hashApiKey } from "../../src/keys/mod.ts";
+import { dumpText } from "../support/dump.ts";
+import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
+import { BRAND } from "../support/issue.ts";
+import { startTestService, TEST_SECRET, type TestService } from "../support/service.ts";
+
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service.close());
+
+test("No table and no log line holds a key, a token or a secret after all that clients do", async () => {
+  await setToken(service);
+  const keys = await Promise.all([service.issue(), service.issue({ mode: "test" }), service.issue()]);
+  const [used, unused, lost] = keys.map(({ apiKey }) => apiKey);
+  const unknown = generateApiKey(BRAND, "live").apiKey;
+  for (const apiKey of [used, unused, unknown, `${used}0`, used?.toUpperCase()]) {
+    const header = { "x-api-key": apiKey ?? "" };
+    await service.post("/v1/auth/validate", { api_key: apiKey });
+    await service.post("/v1/auth/refresh", { api_key: apiKey });
+    await service.get(`/v1/models/list?api_key=${apiKey}`);
+    await service.get("/v1/installer/repo-token", header);
+    await service.get(`/v1/installer/repo-token?api_key=${apiKey}`);
+    await service.get(`/${apiKey}?api_key=${apiKey}`);
+    const leak = `the key ${used} with ${INSTALLER_TOKEN.length} characters`;
+    await service.post("/v1/analytics/log", { api_key: apiKey, event_type: "inference" });
+    await service.post("/v1/auth/revoke", { api_key: apiKey === used ? lost : apiKey, reason: leak });
+  }
+  const logs = service.logLines.join("");
+  const dump = await dumpText(service.database);
+  expect(dump).toContain("key.revoke");
+  for (const apiKey of [...keys.map((key) => key.apiKey), unknown]) {
+    for (const text of [dump, logs]) {
+      expect(text.toLowerCase()).not.toContain(apiKey.slice(9));
+      expect(text).not.toContain(Buffer.from(apiKey).toString("base64").slice(0, 40));
+    }
+    expect(logs).not.toContain(hashApiKey(apiKey));
+  }
+  for (const secret of [INSTALLER_TOKEN, TEST_SECRET]) {
+    expect(dump + logs).not.toContain(secret);
+    expect(dump).not.toContain(Buffer.from(secret).toString("hex"));
+  }
+});

@@ -1,0 +1,125 @@
+/** What the log tells of requests, and that no key is ever in it. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
+import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
+import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService();
+  await setToken(service);
+});
+afterAll(() => service.close());
+beforeEach(() => void service.logLines.splice(0));
+
+const linesOf = ({ logLines }: TestService) =>
+  logLines.map((line) => JSON.parse(line)).filter(({ message }) => message === "request");
+
+test("A request is one line, with its identifier, its key's, its status and where it came from", async () => {
+  const key = await service.issue();
+  const { headers } = await call(service, ENDPOINTS.validate, key.apiKey);
+  const [line, ...more] = linesOf(service);
+  expect(more).toEqual([]);
+  expect(line).toMatchObject({
+    level: "info",
+    request: headers.get("x-request-id"),
+    endpoint: "validate",
+    method: "POST",
+    path: "/v1/auth/validate",
+    status: 200,
+    key: key.id,
+    address: "127.0.0.1",
+  });
+  expect(line.ms).toBeGreaterThanOrEqual(0);
+  expect(line.code).toBeUndefined();
+});
+
+test("A refusal's line has its code", async () => {
+  await call(service, ENDPOINTS.validate, UNKNOWN_KEY);
+  await service.get("/nothing");
+  await service.send("/v1/models/list", { method: "OPTIONS" });
+  expect(linesOf(service)).toMatchObject([
+    { status: 401, code: "INVALID_KEY" },
+    { status: 404, code: "NOT_FOUND", endpoint: "other", path: "/nothing" },
+    { status: 405, code: "METHOD_NOT_ALLOWED", method: "OPTIONS" },
+  ]);
+});
+
+test("A query is redacted but for what is known to be harmless", async () => {
+  const { apiKey } = await service.issue();
+  await service.get(`/v1/models/list?api_key=${apiKey}&paradigm=p300&other=secret`);
+  expect(linesOf(service)[0].path).toBe("/v1/models/list?api_key=[hidden]&paradigm=p300&other=[hidden]");
+});
+
+test("No key and no token is in any line, wherever the key stood", async () => {
+  const keys = [UNKNOWN_KEY];
+  for (const state of ["active", "expired", "suspended", "revoked"] as const) {
+    keys.push((await issueIn(service, state)).apiKey);
+  }
+  for (const key of keys) {
+    const encoded = [...key].map((character) => `%${character.charCodeAt(0).toString(16)}`).join("");
+    for (const endpoint of ALL.filter((each) => each !== ENDPOINTS.revoke)) {
+      await call(service, endpoint, key);
+      await call(service, endpoint, undefined, { headers: { "X-API-Key": key } });
+      await service.post(endpoint.path, key);
+      await service.get(`${endpoint.path}?api_key=${key}`);
+      await service.get(`${endpoint.path}?${key}=1&type=${key}&paradigm=${encoded}`);
+      await service.get(`${endpoint.path}/${key}`);
+      await service.get(`/${encoded}`);
+      await service.send(`${endpoint.path}?key=${key}`, { method: "DELETE" });
+    }
+    await call(service, ENDPOINTS.revoke, key, { fields: { reason: `because of ${key}` } });
+  }
+  expect(linesOf(service).length).toBeGreaterThan(200);
+  const text = service.logLines.join("");
+  for (const key of keys) expect(text).not.toContain(key.slice(-40));
+  expect(text).not.toMatch(/_(live|test)_[0-9a-f]{8}/i);
+  expect(text).not.toContain(INSTALLER_TOKEN);
+});
+
+describe("Of successes the log shows", () => {
+  for (const [logRequests, lines] of [
+    ["all", 150],
+    ["sampled", 2],
+    ["off", 0],
+    ["1/40", 4],
+    ["1/1", 150],
+  ] as const) {
+    test(`${lines} of 150 where it is set to ${logRequests}, and every refusal and revocation`, async () => {
+      const quiet = await startTestService({ config: { logRequests } });
+      try {
+        const { apiKey } = await quiet.issue();
+        for (let i = 0; i < 150; i++) await call(quiet, ENDPOINTS.validate, apiKey);
+        expect(linesOf(quiet)).toHaveLength(lines);
+        for (let i = 0; i < 3; i++) await call(quiet, ENDPOINTS.validate, UNKNOWN_KEY);
+        await call(quiet, ENDPOINTS.revoke, apiKey);
+        expect(linesOf(quiet).slice(lines)).toMatchObject([
+          { status: 401 },
+          { status: 401 },
+          { status: 401 },
+          { status: 200, path: "/v1/auth/revoke" },
+        ]);
+      } finally {
+        await quiet.close();
+      }
+    });
+  }
+});
+
+test("A success that took as long as is set counts as slow, and is logged whatever the sample", async () => {
+  for (const [logSlowMs, lines] of [
+    [0.001, 20],
+    [60_000, 0],
+  ] as const) {
+    const quiet = await startTestService({ config: { logRequests: "off", logSlowMs } });
+    try {
+      const { apiKey } = await quiet.issue();
+      for (let i = 0; i < 20; i++) await call(quiet, ENDPOINTS.validate, apiKey);
+      expect(linesOf(quiet)).toHaveLength(lines);
+    } finally {
+      await quiet.close();
+    }
+  }
+});

@@ -1,0 +1,327 @@
+/** What a hosted file's answer is: whole, in ranges, a hundred at once, cut off, and damaged on disk. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { expectRefusal } from "../support/answers.ts";
+import {
+  addHostedModel,
+  type HostingService,
+  linkTo,
+  startHostingService,
+  testBytes,
+} from "../support/hosted.ts";
+import { ON_NODE } from "../support/service.ts";
+import { until } from "../support/until.ts";
+
+const BYTES = testBytes(3_000_000);
+const SIZE = BYTES.length;
+
+let service: HostingService;
+let key: IssuedKey;
+let etag: string;
+let url: string;
+
+beforeAll(async () => {
+  service = await startHostingService();
+  key = await service.issue();
+  etag = `"${await addHostedModel(service, { name: "m", version: "1.0" }, BYTES)}"`;
+  url = await linkTo(service, key.apiKey, "m");
+});
+afterAll(() => service.close());
+
+interface Got {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly bytes: Uint8Array;
+}
+
+async function get(headers: Record<string, string> = {}, method = "GET"): Promise<Got> {
+  const response = await fetch(url, { headers, method });
+  return {
+    status: response.status,
+    headers: response.headers,
+    bytes: new Uint8Array(await response.arrayBuffer()),
+  };
+}
+
+function expectBytes({ bytes, headers }: Got, first: number, end: number): void {
+  expect(bytes.length).toBe(end - first);
+  expect(Bun.deepEquals(bytes, BYTES.slice(first, end))).toBe(true);
+  expect(headers.get("content-length")).toBe(String(end - first));
+}
+
+function expectWhole(got: Got): void {
+  expect(got.status).toBe(200);
+  expectBytes(got, 0, SIZE);
+  expect(got.headers.get("content-range")).toBeNull();
+}
+
+describe("GET /v1/models/download, whole", () => {
+  test("has the bytes, and what a client needs to keep and to check them", async () => {
+    const got = await get();
+    expectWhole(got);
+    expect(Object.fromEntries(got.headers)).toMatchObject({
+      "content-type": "application/octet-stream",
+      "content-disposition": 'attachment; filename="m-1.0"',
+      "content-length": String(SIZE),
+      "accept-ranges": "bytes",
+      "cache-control": "no-store",
+      "x-content-type-options": "nosniff",
+      etag,
+    });
+    expect(got.headers.get("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/);
+    expect(got.headers.has("transfer-encoding")).toBe(false);
+    expect(etag).toBe(`"${new Bun.CryptoHasher("sha256").update(got.bytes).digest("hex")}"`);
+  });
+
+  test("HEAD has the same headers and no body", async () => {
+    const [head, whole] = [await get({}, "HEAD"), await get()];
+    expect(head.status).toBe(200);
+    expect(head.bytes.length).toBe(0);
+    for (const name of ["content-length", "content-type", "etag", "accept-ranges", "content-disposition"]) {
+      expect(head.headers.get(name)).toBe(whole.headers.get(name) ?? "");
+    }
+  });
+
+  test("HEAD knows no range", async () => {
+    const { status, headers } = await get({ Range: "bytes=0-9" }, "HEAD");
+    expect(status).toBe(200);
+    expect(headers.get("content-length")).toBe(String(SIZE));
+  });
+
+  test("is an empty answer for an empty file", async () => {
+    await addHostedModel(service, { name: "empty" }, new Uint8Array());
+    const response = await fetch(await linkTo(service, key.apiKey, "empty"));
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-length")).toBe("0");
+    expect(await response.text()).toBe("");
+  });
+});
+
+describe("GET /v1/models/download, a range", () => {
+  for (const [range, first, end] of [
+    ["bytes=0-0", 0, 1],
+    ["bytes=0-", 0, SIZE],
+    [`bytes=0-${SIZE - 1}`, 0, SIZE],
+    ["bytes=1000-1999", 1_000, 2_000],
+    ["bytes=2999999-", SIZE - 1, SIZE],
+    ["bytes=2000000-9999999999", 2_000_000, SIZE],
+    ["bytes=-1", SIZE - 1, SIZE],
+    ["bytes=-5000", SIZE - 5_000, SIZE],
+    ["bytes=-9999999999", 0, SIZE],
+  ] as const) {
+    test(`${range} is answered with those bytes`, async () => {
+      const got = await get({ Range: range });
+      expect(got.status).toBe(206);
+      expectBytes(got, first, end);
+      expect(got.headers.get("content-range")).toBe(`bytes ${first}-${end - 1}/${SIZE}`);
+      expect(got.headers.get("etag")).toBe(etag);
+      expect(got.headers.get("accept-ranges")).toBe("bytes");
+    });
+  }
+
+  for (const range of [`bytes=${SIZE}-`, "bytes=99999999999-", "bytes=-0"]) {
+    test(`${range} lies outside and says how long the file is`, async () => {
+      const answer = await service.get(url.slice(service.url.length), { Range: range });
+      expectRefusal(answer, 416, "RANGE_NOT_SATISFIABLE");
+      expect(answer.headers.get("content-range")).toBe(`bytes */${SIZE}`);
+    });
+  }
+
+  for (const range of [
+    "bytes=0-1,5-6",
+    "bytes=5-2",
+    "bytes=a-b",
+    "items=0-1",
+    "bytes=-",
+    "0-1",
+    "bytes=0-1,",
+    "bytes=1-2;a",
+  ]) {
+    test(`${range} is answered with the whole file`, async () => expectWhole(await get({ Range: range })));
+  }
+
+  test("is served on If-Range with the file's tag, and the whole file with any other", async () => {
+    const fits = await get({ Range: "bytes=5-9", "If-Range": etag });
+    expect(fits.status).toBe(206);
+    expectBytes(fits, 5, 10);
+    for (const other of ['"x"', `W/${etag}`, "Fri, 20 Nov 2026 21:38:58 GMT", etag.slice(1, -1)]) {
+      expectWhole(await get({ Range: "bytes=5-9", "If-Range": other }));
+      expectWhole(await get({ Range: "bytes=99999999-", "If-Range": other }));
+    }
+  });
+
+  test("goes on where a transfer was cut off", async () => {
+    const head = await get({ Range: "bytes=0-1234567" });
+    const rest = await get({ Range: "bytes=1234568-", "If-Range": head.headers.get("etag") ?? "" });
+    expect(Bun.deepEquals(Buffer.concat([head.bytes, rest.bytes]), Buffer.from(BYTES))).toBe(true);
+  });
+
+  test("is exact a hundred times at once, by one link", async () => {
+    const step = SIZE / 100;
+    const got = await Promise.all(
+      Array.from({ length: 100 }, (_, index) =>
+        get({ Range: `bytes=${index * step}-${(index + 1) * step - 1}` }),
+      ),
+    );
+    expect(got.map(({ status }) => status)).toEqual(Array(100).fill(206));
+    expect(Bun.deepEquals(Buffer.concat(got.map(({ bytes }) => bytes)), Buffer.from(BYTES))).toBe(true);
+  });
+});
+
+describe("GET /v1/models/download, again", () => {
+  test("If-None-Match with the file's tag is 304, for GET, HEAD and a range", async () => {
+    for (const tag of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
+      for (const method of ["GET", "HEAD"]) {
+        const got = await get({ "If-None-Match": tag, Range: "bytes=0-1" }, method);
+        expect(got.status).toBe(304);
+        expect(got.bytes.length).toBe(0);
+        expect(got.headers.get("etag")).toBe(etag);
+      }
+    }
+    expectWhole(await get({ "If-None-Match": '"x"' }));
+  });
+});
+
+describe("GET /v1/models/download of a large file", () => {
+  const size = 6_442_450_944;
+  const marks = [0, 4_294_967_280, 4_294_967_296, size - 16];
+  let large: string;
+
+  beforeAll(async () => {
+    // A file with holes in place of what the store would have copied: the bytes beside the marks are zero.
+    const sha256 = await addHostedModel(service, { name: "large" }, testBytes(64, 11));
+    const path = join(service.dataDir, "models", sha256.slice(0, 2), sha256);
+    truncateSync(path, size);
+    const file = openSync(path, "r+");
+    for (const at of marks) writeSync(file, `at ${at}`.padEnd(16), at);
+    closeSync(file);
+    await service.database.query(
+      (sql) => sql`update model_files set size_bytes = ${size} where sha256 = ${sha256}`,
+    );
+    large = await linkTo(service, key.apiKey, "large");
+  });
+
+  test("gives ranges beyond 4 GB", async () => {
+    for (const at of marks) {
+      const response = await fetch(large, { headers: { Range: `bytes=${at}-${at + 15}` } });
+      expect(response.headers.get("content-range")).toBe(`bytes ${at}-${at + 15}/${size}`);
+      expect(await response.text()).toBe(`at ${at}`.padEnd(16));
+    }
+    const end = await fetch(large, { headers: { Range: "bytes=-16" } });
+    expect(await end.text()).toBe(`at ${size - 16}`.padEnd(16));
+    expect((await fetch(large, { method: "HEAD" })).headers.get("content-length")).toBe(String(size));
+  });
+
+  test.skipIf(ON_NODE)(
+    "keeps memory and descriptors when clients load a while and hang up",
+    async () => {
+      const target = large.slice(service.url.length);
+      const loadAndHangUp = () => load(target, { untilBytes: 8_000_000 });
+      const first = loadAndHangUp();
+      await until(() => countFiles(service.dataDir) === 1);
+      await first;
+      const rss = process.memoryUsage.rss();
+      for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: 30 }, loadAndHangUp));
+      await until(() => countFiles(service.dataDir) === 0);
+      // 0.7 GB went out: had it been held, it would show.
+      expect(process.memoryUsage.rss() - rss).toBeLessThan(150_000_000);
+    },
+    15_000,
+  );
+});
+
+/** Loads by a socket until so much has come, then hangs up. */
+function load(target: string, { untilBytes }: { readonly untilBytes: number }): Promise<number> {
+  const { hostname, port } = new URL(service.url);
+  return new Promise((resolve) => {
+    let received = 0;
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(`GET ${target} HTTP/1.1\r\nHost: h\r\n\r\n`);
+    });
+    socket.on("data", (chunk) => {
+      received += chunk.length;
+      if (received >= untilBytes) socket.destroy();
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(received));
+  });
+}
+
+/** This process's open descriptors that lead below a folder. */
+function countFiles(folder: string): number {
+  return readdirSync("/proc/self/fd").filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).startsWith(folder);
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+describe("GET /v1/models/download of a file that is damaged on disk", () => {
+  const name = "fragile";
+  let path: string;
+  let link: string;
+
+  beforeAll(async () => {
+    const sha256 = await addHostedModel(service, { name }, testBytes(500, 12));
+    path = join(service.dataDir, "models", sha256.slice(0, 2), sha256);
+    link = (await linkTo(service, key.apiKey, name)).slice(service.url.length);
+  });
+
+  async function expectDamage(problem: string): Promise<void> {
+    service.logLines.splice(0);
+    for (const headers of [{}, { Range: "bytes=0-1" }]) {
+      const answer = await service.get(link, headers);
+      expectRefusal(answer, 500, "SERVER_ERROR");
+      expect(answer.body.error).not.toContain(service.dataDir);
+    }
+    const line = service.logLines.map((text) => JSON.parse(text)).find(({ level }) => level === "error");
+    expect(line).toMatchObject({ model: name, version: "1.0.0", problem });
+    expect(line.message).toContain("models verify");
+  }
+
+  test("is a server error that the log explains, where the file is missing", async () => {
+    renameSync(path, `${path}.away`);
+    await expectDamage("missing");
+    renameSync(`${path}.away`, path);
+    expect((await fetch(service.url + link)).status).toBe(200);
+  });
+
+  test("is one where it has another size", async () => {
+    writeFileSync(path, testBytes(499, 12));
+    await expectDamage("changed");
+    writeFileSync(path, testBytes(500, 12));
+    expect((await fetch(service.url + link)).status).toBe(200);
+  });
+
+  test("is one where a folder lies in its place", async () => {
+    renameSync(path, `${path}.away`);
+    mkdirSync(path);
+    await expectDamage("changed");
+    rmSync(path, { recursive: true });
+    renameSync(`${path}.away`, path);
+  });
+
+  // Root may read everything.
+  test.skipIf(process.getuid?.() === 0)("is one where it may not be read", async () => {
+    chmodSync(path, 0);
+    await expectDamage("unreadable");
+    chmodSync(path, 0o640);
+  });
+});

@@ -1,0 +1,398 @@
+/** Who may load a hosted file: by a signed link, or with a key. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
+import { parseId } from "../../src/ids.ts";
+import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import type { Tier } from "../../src/licensing/mod.ts";
+import { expectRefusal } from "../support/answers.ts";
+import {
+  addHostedModel,
+  type HostingService,
+  linkTo,
+  PUBLIC_URL,
+  startHostingService,
+  testBytes,
+} from "../support/hosted.ts";
+import { expire, issueIn, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
+import { addTestModel } from "../support/models.ts";
+import { sendRaw } from "../support/raw_http.ts";
+import { startTestService } from "../support/service.ts";
+
+const BYTES = testBytes(1_000);
+const OLD_BYTES = testBytes(900, 2);
+const PATH = "/v1/models/download/m/2.0+b";
+
+let service: HostingService;
+let key: IssuedKey;
+let sha256: string;
+
+beforeAll(async () => {
+  service = await startHostingService();
+  key = await service.issue({ email: "ada@example.org", tier: "research" });
+  const owner = await service.issue({ email: "owner@example.org", tier: "commercial" });
+  const ownerUuid = parseId("usr", owner.userId);
+  await addHostedModel(service, { name: "m", version: "1.0" }, OLD_BYTES);
+  sha256 = await addHostedModel(service, { name: "m", version: "2.0+b" }, BYTES);
+  await addHostedModel(service, { name: "other" }, testBytes(10, 3));
+  await addHostedModel(service, { name: "high", requiresLicense: "commercial" }, testBytes(20, 4));
+  await addHostedModel(
+    service,
+    { name: "custom", requiresLicense: "commercial", ownerUuid },
+    testBytes(30, 5),
+  );
+  await addTestModel(service, { name: "elsewhere" });
+  for (const version of ["1", "2"])
+    await addHostedModel(service, { name: "same", version }, testBytes(60, 10));
+  await addHostedModel(service, { name: "same_too", version: "2" }, testBytes(60, 10));
+});
+afterAll(() => service.close());
+
+const withKey = (apiKey: string) => ({ "X-API-Key": apiKey });
+
+async function expectFile(url: string, bytes = BYTES, headers: Record<string, string> = {}): Promise<void> {
+  const response = await fetch(url, { headers });
+  expect(response.status).toBe(200);
+  expect(hash("sha256", new Uint8Array(await response.arrayBuffer()))).toBe(hash("sha256", bytes));
+}
+
+/** The link with one of its parameters changed. */
+function change(link: string, edit: (query: URLSearchParams) => void): string {
+  const url = new URL(link);
+  edit(url.searchParams);
+  return url.href.slice(service.url.length);
+}
+
+describe("GET /v1/models/list", () => {
+  test("gives a hosted model an address of this service, for this key, for 15 minutes", async () => {
+    const { body } = await service.get("/v1/models/list", withKey(key.apiKey));
+    const model = body.models.find(({ name }: { name: string }) => name === "m");
+    expect(model).toMatchObject({ version: "2.0+b", checksum: `sha256:${sha256}` });
+    const url = new URL(model.download_url);
+    expect(model.download_url).toStartWith(`${PUBLIC_URL}/v1/models/download/m/2.0%2Bb?`);
+    expect([...url.searchParams.keys()]).toEqual(["key", "expires", "signer", "signature"]);
+    expect(url.searchParams.get("key")).toBe(key.id);
+    const leftMs = Number(url.searchParams.get("expires")) * 1_000 - service.clock.now().getTime();
+    expect(leftMs).toBeGreaterThan(14 * 60_000);
+    expect(leftMs).toBeLessThanOrEqual(15 * 60_000);
+    expect(model.download_url).not.toContain(key.apiKey);
+  });
+
+  test("never takes the address from the Host header", async () => {
+    const lies = "Host: evil.example\r\nX-Forwarded-Host: evil.example";
+    const request = `GET /v1/models/list HTTP/1.1\r\n${lies}\r\nX-API-Key: ${key.apiKey}\r\n\r\n`;
+    const [answer] = await sendRaw(service.url, request);
+    expect(answer?.text).toContain(PUBLIC_URL);
+    expect(answer?.text).not.toContain("evil.example");
+  });
+
+  test("gives the address of a file that is elsewhere as it was registered", async () => {
+    const { body } = await service.get("/v1/models/list", withKey(key.apiKey));
+    const model = body.models.find(({ name }: { name: string }) => name === "elsewhere");
+    expect(model.download_url).toBe("https://models.example/elsewhere");
+  });
+
+  test("gives no address, and says so once in the log, where the service was not told its own", async () => {
+    const bare = await startTestService({ on: service.testDatabase });
+    try {
+      for (let times = 0; times < 2; times++) {
+        const { body } = await bare.get("/v1/models/list", withKey(key.apiKey));
+        expect(body.models.map((model: { download_url: string }) => model.download_url)).toContain("");
+      }
+      const lines = bare.logLines.filter((line) => line.includes("CLAVIGER_PUBLIC_URL"));
+      expect(lines).toHaveLength(1);
+    } finally {
+      await bare.close();
+    }
+  });
+});
+
+describe("GET /v1/models/download by a link", () => {
+  test("gives the file to whoever has the link, without any header", async () => {
+    await expectFile(await linkTo(service, key.apiKey, "m"));
+  });
+
+  test("refuses a link after 15 minutes", async () => {
+    const link = await linkTo(service, key.apiKey, "m");
+    const path = link.slice(service.url.length);
+    await service.advance(14 * 60_000);
+    await expectFile(link);
+    await service.advance(60_000);
+    expectRefusal(await service.get(path), 401, "INVALID_KEY");
+  });
+
+  const tampered: readonly (readonly [what: string, edit: (query: URLSearchParams) => void])[] = [
+    ["a later expiry", (query) => query.set("expires", String(Number(query.get("expires")) + 1))],
+    ["another key", (query) => query.set("key", `key_${"0".repeat(32)}`)],
+    ["another signer", (query) => query.set("signer", "00000000")],
+    ["another signature", (query) => query.set("signature", "A".repeat(43))],
+    ["a signature that is none", (query) => query.set("signature", "x")],
+    ["a key that is none", (query) => query.set("key", "key_1")],
+    ["an expiry that is none", (query) => query.set("expires", "tomorrow")],
+    ["no signature", (query) => query.delete("signature")],
+    ["no expiry", (query) => query.delete("expires")],
+    ["no key", (query) => query.delete("key")],
+    ["no signer", (query) => query.delete("signer")],
+    ["two expiries", (query) => query.append("expires", "9999999999")],
+    ["two signatures", (query) => query.append("signature", "A".repeat(43))],
+  ];
+  for (const [what, edit] of tampered) {
+    test(`refuses a link with ${what}`, async () => {
+      const link = await linkTo(service, key.apiKey, "m");
+      const answer = await service.get(change(link, edit));
+      expectRefusal(answer, 401, "INVALID_KEY");
+      expect(answer.body.error).toBe("The API key is invalid or inactive");
+    });
+  }
+
+  test("refuses a link under the path of another model or version, known or not", async () => {
+    const link = await linkTo(service, key.apiKey, "m");
+    const query = link.slice(link.indexOf("?"));
+    for (const path of ["m/1.0", "other/1.0.0", "nothing/1.0.0", "m/9", "elsewhere/1.0.0"]) {
+      expectRefusal(await service.get(`/v1/models/download/${path}${query}`), 401, "INVALID_KEY");
+    }
+  });
+
+  test("refuses a link for another key, also for one that may", async () => {
+    const other = await service.issue();
+    const link = await linkTo(service, key.apiKey, "m");
+    const path = change(link, (query) => query.set("key", other.id));
+    expectRefusal(await service.get(path), 401, "INVALID_KEY");
+  });
+
+  test("refuses a link under the path of another version or name of the same bytes", async () => {
+    const link = await linkTo(service, key.apiKey, "same");
+    await expectFile(link, testBytes(60, 10));
+    const query = link.slice(link.indexOf("?"));
+    for (const path of ["same/1", "same_too/2"]) {
+      expectRefusal(await service.get(`/v1/models/download/${path}${query}`), 401, "INVALID_KEY");
+    }
+  });
+
+  test("refuses a link when a version's file is not the one that was signed", async () => {
+    const changed = await startHostingService();
+    try {
+      const { apiKey } = await changed.issue();
+      await addHostedModel(changed, { name: "m" }, testBytes(10, 6));
+      const link = await linkTo(changed, apiKey, "m");
+      const other = await addHostedModel(changed, { name: "n" }, testBytes(10, 7));
+      await changed.database.query(
+        (sql) => sql`update model_versions v set file = ${other}, checksum = ${other}
+                       from models m where m.id = v.model_id and m.name = 'm'`,
+      );
+      expectRefusal(await changed.get(link.slice(changed.url.length)), 401, "INVALID_KEY");
+    } finally {
+      await changed.close();
+    }
+  });
+
+  test("refuses a link that a service with another root secret signed", async () => {
+    const foreign = await linkTo(service, key.apiKey, "m");
+    const text = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
+    const other = await startHostingService({ config: { secret: { text, source: "a test" } } });
+    try {
+      await addHostedModel(other, { name: "m", version: "2.0+b" }, BYTES);
+      expectRefusal(await other.get(foreign.slice(service.url.length)), 401, "INVALID_KEY");
+    } finally {
+      await other.close();
+    }
+  });
+
+  test("dies at once with a key that is revoked over HTTP, and with it every range", async () => {
+    const doomed = await service.issue();
+    const link = await linkTo(service, doomed.apiKey, "m");
+    await expectFile(link);
+    const { status } = await service.post("/v1/auth/revoke", { api_key: doomed.apiKey });
+    expect(status).toBe(200);
+    for (const headers of [{}, { Range: "bytes=0-9" }]) {
+      expectRefusal(await service.get(link.slice(service.url.length), headers), 401, "INVALID_KEY");
+    }
+  });
+
+  test("dies within a second in another process, and for a change made by command", async () => {
+    const doomed = await service.issue();
+    const link = await linkTo(service, doomed.apiKey, "m");
+    const { dataDir } = service;
+    const second = await startTestService({
+      on: service.testDatabase,
+      config: { dataDir, publicUrl: PUBLIC_URL },
+    });
+    try {
+      const path = link.slice(service.url.length);
+      await expectFile(second.url + path);
+      await expectFile(link);
+      const actor = { door: "command", name: "test" } as const;
+      await revokeKey(service.database, { uuid: uuidOf(doomed) }, { actor, now: service.clock.now() });
+      await Bun.sleep(1_000);
+      expectRefusal(await second.get(path), 401, "INVALID_KEY");
+      expectRefusal(await service.get(path), 401, "INVALID_KEY");
+    } finally {
+      await second.close();
+    }
+  });
+
+  test("is refused while its key is suspended, and as expired when its license is", async () => {
+    const suspended = await service.issue();
+    const first = await linkTo(service, suspended.apiKey, "m");
+    const actor = { door: "command", name: "test" } as const;
+    await suspendKey(service.database, uuidOf(suspended), { actor, now: service.clock.now() });
+    const expired = await service.issue();
+    const second = await linkTo(service, expired.apiKey, "m");
+    await expire(service, expired);
+    await service.service.directory.beat();
+    expectRefusal(await service.get(first.slice(service.url.length)), 401, "INVALID_KEY");
+    expectRefusal(await service.get(second.slice(service.url.length)), 401, "KEY_EXPIRED");
+  });
+
+  test("is refused when the key's tier has become too low", async () => {
+    const lowered = await service.issue({ tier: "commercial" });
+    const link = await linkTo(service, lowered.apiKey, "high");
+    await expectFile(link, testBytes(20, 4));
+    await service.database.query(
+      (sql) => sql`update licenses set tier = 'free' where id = ${lowered.licenseUuid}::uuid`,
+    );
+    await service.service.directory.beat();
+    expectRefusal(await service.get(link.slice(service.url.length)), 403, "LICENSE_REQUIRED");
+  });
+});
+
+describe("GET /v1/models/download with a key", () => {
+  test("gives the file, listed or an older version", async () => {
+    await expectFile(service.url + PATH, BYTES, withKey(key.apiKey));
+    await expectFile(`${service.url}/v1/models/download/m/2.0%2Bb`, BYTES, withKey(key.apiKey));
+    await expectFile(`${service.url}/v1/models/download/m/1.0`, OLD_BYTES, withKey(key.apiKey));
+  });
+
+  test("goes by the key where a link is there too", async () => {
+    const link = await linkTo(service, key.apiKey, "m");
+    await expectFile(
+      change(link, (query) => query.set("signature", "x")).replace(/^/, service.url),
+      BYTES,
+      withKey(key.apiKey),
+    );
+    expectRefusal(
+      await service.get(link.slice(service.url.length), withKey(UNKNOWN_KEY)),
+      401,
+      "INVALID_KEY",
+    );
+  });
+
+  test("wants a key or a link", async () => {
+    expectRefusal(await service.get(PATH), 400, "MISSING_KEY");
+    expectRefusal(await service.get(PATH, withKey("")), 400, "MISSING_KEY");
+    expectRefusal(await service.get(PATH, withKey("svc_live_1")), 400, "INVALID_FORMAT");
+    expectRefusal(await service.get(PATH, withKey(UNKNOWN_KEY)), 401, "INVALID_KEY");
+  });
+
+  for (const [state, code] of [
+    ["revoked", "INVALID_KEY"],
+    ["suspended", "INVALID_KEY"],
+    ["expired", "KEY_EXPIRED"],
+  ] as const) {
+    test(`refuses a ${state} key`, async () => {
+      const { apiKey } = await issueIn(service, state);
+      expectRefusal(await service.get(PATH, withKey(apiKey)), 401, code);
+    });
+  }
+
+  const tiers: readonly (readonly [Tier, number])[] = [
+    ["free", 403],
+    ["research", 403],
+    ["commercial", 200],
+    ["enterprise", 200],
+  ];
+  for (const [tier, status] of tiers) {
+    test(`answers a ${tier} key for a commercial model with ${status}`, async () => {
+      const { apiKey } = await service.issue({ tier });
+      const response = await fetch(`${service.url}/v1/models/download/high/1.0.0`, {
+        headers: withKey(apiKey),
+      });
+      expect(response.status).toBe(status);
+      if (status === 403) expect(await response.json()).toMatchObject({ code: "LICENSE_REQUIRED" });
+    });
+  }
+
+  test("gives a custom model to its owner's keys alone", async () => {
+    const path = "/v1/models/download/custom/1.0.0";
+    const owners = await service.issue({ email: "owner@example.org", tier: "commercial" });
+    await expectFile(service.url + path, testBytes(30, 5), withKey(owners.apiKey));
+    const stranger = await service.issue({ tier: "enterprise" });
+    expectRefusal(await service.get(path, withKey(stranger.apiKey)), 403, "LICENSE_REQUIRED");
+  });
+
+  const unknown = [
+    "nothing/1.0.0",
+    "m/9.9",
+    "elsewhere/1.0.0",
+    "M/2.0+b",
+    "m/2.0%20b",
+    "m%2F..%2F..%2Fsecret/1",
+    "..%2f..%2fsecret/1",
+    "m/..%2Fsecret",
+    "%2e%2e%2f/x",
+    "%252e%252e/x",
+    "m%00/1.0",
+    "m/1.0%00",
+    "m/%ff",
+    "m/%",
+    "m/%E0%80%80",
+    `${"a".repeat(5_000)}/1`,
+    `m/${"1".repeat(5_000)}`,
+  ];
+  for (const path of unknown) {
+    test(`finds nothing at ${path.slice(0, 40)}`, async () => {
+      const answer = await service.get(`/v1/models/download/${path}`, withKey(key.apiKey));
+      expectRefusal(answer, 404, "NOT_FOUND");
+    });
+  }
+
+  test("has no path but a name and a version", async () => {
+    for (const path of ["", "/", "/m", "/m/", "/m/2.0+b/", "/m/2.0+b/x", "//2.0+b"]) {
+      const answer = await service.get(`/v1/models/download${path}`, withKey(key.apiKey));
+      expectRefusal(answer, 404, "NOT_FOUND");
+    }
+  });
+
+  test("takes no target that climbs, whole and undecoded as a socket can send it", async () => {
+    for (const path of [
+      "../../secret",
+      "%2e%2e/%2e%2e/secret",
+      "..\\..\\secret",
+      "m/../../../../etc/passwd",
+    ]) {
+      const request = `GET /v1/models/download/${path} HTTP/1.1\r\nHost: h\r\nX-API-Key: ${key.apiKey}\r\n\r\n`;
+      const [answer] = await sendRaw(service.url, request);
+      expect(answer?.status).toBe(404);
+      expect(answer?.text).toContain('"NOT_FOUND"');
+    }
+  });
+
+  test("keeps a removed model reachable by name and version, as every version that is not listed", async () => {
+    await addHostedModel(service, { name: "gone" }, testBytes(40, 8));
+    await service.database.query((sql) => sql`update models set listed_version = null where name = 'gone'`);
+    await expectFile(`${service.url}/v1/models/download/gone/1.0.0`, testBytes(40, 8), withKey(key.apiKey));
+  });
+
+  test("finds a version as soon as it is added, also one that was asked for before", async () => {
+    const path = "/v1/models/download/late/1.0.0";
+    expectRefusal(await service.get(path, withKey(key.apiKey)), 404, "NOT_FOUND");
+    await addHostedModel(service, { name: "late" }, testBytes(50, 9));
+    await expectFile(service.url + path, testBytes(50, 9), withKey(key.apiKey));
+  });
+
+  test("takes GET and HEAD alone", async () => {
+    for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
+      const answer = await service.send(PATH, { method, headers: withKey(key.apiKey) });
+      expect(answer.status).toBe(405);
+      expect(answer.headers.get("allow")).toBe("GET, HEAD");
+    }
+  });
+
+  test("is in the log without signature or key", async () => {
+    const link = await linkTo(service, key.apiKey, "m");
+    await expectFile(link);
+    const log = service.logLines.join("");
+    expect(log).toContain("/v1/models/download/m/2.0%2Bb?key=[hidden]");
+    expect(log).not.toContain(new URL(link).searchParams.get("signature") ?? "?");
+    expect(log).not.toContain(key.apiKey);
+  });
+});

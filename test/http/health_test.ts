@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { createTestClock } from "../support/clock.ts";
+import { whileDatabaseFails } from "../support/faults.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService({ clock: createTestClock("2026-11-20T10:00:00Z") });
+});
+afterAll(() => service.close());
+
+const health = (method = "GET") => service.send("/api/health", { method });
+
+test("GET /api/health tells that all is well, without a key", async () => {
+  const { status, body } = await health();
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    status: "healthy",
+    timestamp: expect.stringMatching(/^2026-11-20T10:0\d:\d\dZ$/),
+    version: "v1",
+    database: "connected",
+  });
+});
+
+test("HEAD /api/health answers like GET, without the body", async () => {
+  const [get, head] = [await health(), await health("HEAD")];
+  expect(head.status).toBe(200);
+  expect(head.body).toBeUndefined();
+  for (const name of ["content-type", "content-length", "cache-control"]) {
+    expect(head.headers.get(name)).toBe(get.headers.get(name));
+  }
+});
+
+test("GET /api/health tells that the database is away, and that it is back", async () => {
+  await whileDatabaseFails(service, async () => {
+    const { status, body } = await health();
+    expect(status).toBe(503);
+    expect(body).toEqual({
+      status: "unhealthy",
+      timestamp: expect.stringMatching(/Z$/),
+      version: "v1",
+      database: "disconnected",
+      error: expect.stringMatching(/\S/),
+    });
+    expect((await health("HEAD")).status).toBe(503);
+  });
+  expect((await health()).body).toMatchObject({ status: "healthy", database: "connected" });
+});
+
+test("GET /api/health has no limit and no limit headers", async () => {
+  const answers = await Promise.all(Array.from({ length: 1_100 }, () => health()));
+  expect(answers.every(({ status }) => status === 200)).toBe(true);
+  expect([...(answers[0]?.headers.keys() ?? [])].filter((name) => name.startsWith("x-ratelimit"))).toEqual(
+    [],
+  );
+});

@@ -1,0 +1,206 @@
+/** What an operator's Prometheus is told, on an address of its own. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { renderExposition } from "../../src/http/exposition.ts";
+import { call, ENDPOINTS } from "../support/endpoints.ts";
+import { parseExposition } from "../support/exposition.ts";
+import { whileDatabaseFails } from "../support/faults.ts";
+import { UNKNOWN_KEY } from "../support/keys.ts";
+import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+
+// The metrics' port is chosen by the system, and nobody can ask another process for it.
+describe.skipIf(ON_NODE)("GET /metrics", () => {
+  let service: TestService;
+  let url: string;
+
+  beforeAll(async () => {
+    service = await startTestService({
+      limits: "default",
+      config: { metricsListen: { host: "127.0.0.1", port: 0 } },
+    });
+    url = `http://127.0.0.1:${service.service.metrics?.port}`;
+  });
+  afterAll(() => service.close());
+
+  async function scrape(): Promise<Map<string, number>> {
+    const response = await fetch(`${url}/metrics`);
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+    return new Map(
+      [...parseExposition(await response.text()).values()].flatMap(({ samples }) => [...samples]),
+    );
+  }
+
+  /** By how much the samples grew that did, histograms' buckets and sums left out. */
+  async function growthBy(body: () => Promise<void>, names: RegExp): Promise<Record<string, number>> {
+    const before = await scrape();
+    await body();
+    const after = await scrape();
+    const grown = [...after].filter(([key, value]) => names.test(key) && value !== before.get(key));
+    return Object.fromEntries(grown.map(([key, value]) => [key, value - (before.get(key) ?? 0)]));
+  }
+
+  test("is valid, and complete before the first request", async () => {
+    const samples = await scrape();
+    for (const key of [
+      'claviger_http_requests_total{code="OK",endpoint="validate",status="200"}',
+      'claviger_http_requests_total{code="SERVER_ERROR",endpoint="analytics",status="500"}',
+      'claviger_http_request_duration_seconds_count{endpoint="models"}',
+      'claviger_key_cache_requests_total{result="hit"}',
+      'claviger_rate_limit_refusals_total{by="key",endpoint="downloads"}',
+      "claviger_event_queue_length{}",
+      "claviger_event_batch_size_count{}",
+      'claviger_quota_exhausted_total{endpoint="analytics"}',
+      "claviger_database_outages_total{}",
+      "claviger_database_pools_replaced_total{}",
+      "claviger_event_retention_months{}",
+    ]) {
+      expect([key, samples.get(key)]).toEqual([key, 0]);
+    }
+    expect(samples.get("claviger_database_up{}")).toBe(1);
+    expect([...samples.keys()].filter((key) => key.startsWith("claviger_build_info"))).toEqual([
+      expect.stringMatching(/runtime="bun",runtime_version="[\d.]+",version="[\d.]+"/),
+    ]);
+    expect(samples.get("process_resident_memory_bytes{}")).toBeGreaterThan(1e7);
+    const startedAt = samples.get("process_start_time_seconds{}") ?? 0;
+    expect(Math.abs(Date.now() / 1_000 - process.uptime() - startedAt)).toBeLessThan(2);
+  });
+
+  test("counts requests by endpoint and code, with their durations", async () => {
+    const { apiKey } = await service.issue();
+    const grown = await growthBy(async () => {
+      for (let i = 0; i < 3; i++) await call(service, ENDPOINTS.validate, apiKey);
+      await call(service, ENDPOINTS.validate, UNKNOWN_KEY);
+      await service.send("/v1/models/list", { method: "OPTIONS" });
+      await service.get("/api/health");
+    }, /^claviger_http_.*(total|count)/);
+    expect(grown).toEqual({
+      'claviger_http_requests_total{code="OK",endpoint="validate",status="200"}': 3,
+      'claviger_http_requests_total{code="INVALID_KEY",endpoint="validate",status="401"}': 1,
+      'claviger_http_requests_total{code="METHOD_NOT_ALLOWED",endpoint="models",status="405"}': 1,
+      'claviger_http_requests_total{code="OK",endpoint="health",status="200"}': 1,
+      'claviger_http_request_duration_seconds_count{endpoint="validate"}': 4,
+      'claviger_http_request_duration_seconds_count{endpoint="models"}': 1,
+      'claviger_http_request_duration_seconds_count{endpoint="health"}': 1,
+    });
+  });
+
+  test("counts unknown paths under one name, however many are made up", async () => {
+    const before = (await scrape()).size;
+    const grown = await growthBy(async () => {
+      for (let i = 0; i < 20; i++) await service.get(`/made/up/${i}?x=${i}`);
+    }, /^claviger_http_requests_total/);
+    expect(grown).toEqual({
+      'claviger_http_requests_total{code="NOT_FOUND",endpoint="other",status="404"}': 20,
+    });
+    expect((await scrape()).size).toBe(before);
+  });
+
+  test("counts what the cache knew, and what the limits refused", async () => {
+    const { apiKey } = await service.issue();
+    const grown = await growthBy(async () => {
+      for (let i = 0; i < 12; i++) await call(service, ENDPOINTS.refresh, apiKey);
+      for (let i = 0; i < 12; i++) await call(service, ENDPOINTS.refresh, UNKNOWN_KEY);
+    }, /^claviger_(key_cache_requests|rate_limit_refusals)/);
+    expect(grown).toEqual({
+      'claviger_key_cache_requests_total{result="hit"}': 11,
+      'claviger_key_cache_requests_total{result="miss"}': 13,
+      'claviger_rate_limit_refusals_total{by="key",endpoint="refresh"}': 2,
+      'claviger_rate_limit_refusals_total{by="address",endpoint="refresh"}': 2,
+    });
+  });
+
+  test("counts events, their batches, and quotas that were used up", async () => {
+    const { apiKey } = await service.issue({ monthlyLimit: 3 });
+    const event = { event_type: "inference" };
+    const grown = await growthBy(async () => {
+      for (let i = 0; i < 5; i++) await call(service, ENDPOINTS.analyticsLog, apiKey, { fields: event });
+      await call(service, ENDPOINTS.validate, apiKey);
+    }, /^claviger_(events|event_batch_size_(count|sum)|quota)/);
+    expect(grown).toEqual({
+      "claviger_events_committed_total{}": 3,
+      "claviger_event_batch_size_count{}": 3,
+      "claviger_event_batch_size_sum{}": 3,
+      'claviger_quota_exhausted_total{endpoint="analytics"}': 2,
+      'claviger_quota_exhausted_total{endpoint="validate"}': 1,
+    });
+  });
+
+  test("tells of an outage while it lasts, and counts it", async () => {
+    const outages = async () => (await scrape()).get("claviger_database_outages_total{}") ?? 0;
+    const before = await outages();
+    await whileDatabaseFails(service, async () => {
+      let failures = 0;
+      const failing = setInterval(async () => {
+        failures = (await scrape()).get("claviger_database_pulse_failures_total{}") ?? 0;
+      }, 20);
+      await until(() => failures > 1);
+      clearInterval(failing);
+      expect((await scrape()).get("claviger_database_up{}")).toBe(0);
+    });
+    expect(await outages()).toBe(before + 1);
+    expect((await scrape()).get("claviger_database_up{}")).toBe(1);
+  });
+
+  test("holds no key, no address and no name of a person", async () => {
+    const key = await service.issue({ email: "grace@example.org", name: "Grace" });
+    await call(service, ENDPOINTS.validate, key.apiKey);
+    await service.get(`/v1/models/list?api_key=${key.apiKey}`);
+    const text = await (await fetch(`${url}/metrics`)).text();
+    expect(text).not.toMatch(/svc_|grace|example\.org|127\.0\.0\.1|key_[0-9a-f]{32}/i);
+  });
+
+  test("has an address of its own: neither is there anything else, nor is it on the service's", async () => {
+    expect((await fetch(`${url}/`)).status).toBe(404);
+    expect((await fetch(`${url}/v1/auth/validate`, { method: "POST" })).status).toBe(404);
+    expect((await fetch(`${url}/metrics`, { method: "POST" })).headers.get("allow")).toBe("GET, HEAD");
+    expect(await service.get("/metrics")).toMatchObject({ status: 404 });
+  });
+
+  test("is off by default, and a port in use is refused with what to do", async () => {
+    const taken = Number(new URL(url).port);
+    const quiet = await startTestService();
+    try {
+      expect(quiet.service.metrics).toBeUndefined();
+    } finally {
+      await quiet.close();
+    }
+    const config = { metricsListen: { host: "127.0.0.1", port: taken } };
+    expect(startTestService({ config })).rejects.toThrow(/port is in use.*--metrics-listen/);
+  });
+});
+
+describe("renderExposition()", () => {
+  test("escapes what the format reserves, and leaves out what has no samples", () => {
+    const text = renderExposition([
+      {
+        type: "gauge",
+        name: "a",
+        help: "back\\slash\nline",
+        samples: [{ labels: { l: 'q"\\\n' }, value: 1.5 }],
+      },
+      { type: "gauge", name: "none", help: "", samples: [] },
+      {
+        type: "histogram",
+        name: "h",
+        help: "one",
+        samples: [{ histogram: { bounds: [0.5, 2], counts: [1, 0, 2], sum: 9 } }],
+      },
+    ]);
+    expect(text).toBe(
+      [
+        "# HELP a back\\\\slash\\nline",
+        "# TYPE a gauge",
+        'a{l="q\\"\\\\\\n"} 1.5',
+        "# HELP h one",
+        "# TYPE h histogram",
+        'h_bucket{le="0.5"} 1',
+        'h_bucket{le="2"} 1',
+        'h_bucket{le="+Inf"} 3',
+        "h_sum 9",
+        "h_count 3\n",
+      ].join("\n"),
+    );
+    expect(parseExposition(text).get("h")?.samples.get("h_count{}")).toBe(3);
+  });
+});

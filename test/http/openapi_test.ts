@@ -1,0 +1,395 @@
+/** The OpenAPI document: valid, complete, and true of what the service really answers. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import * as v from "valibot";
+import { createBrand } from "../../src/brand.ts";
+import type { Config } from "../../src/config.ts";
+import { routes } from "../../src/http/app.ts";
+import type { Parts } from "../../src/http/handler.ts";
+import { renderOpenApi } from "../../src/http/openapi.ts";
+import { createSchemas } from "../../src/http/openapi_schemas.ts";
+import { expectRefusal } from "../support/answers.ts";
+import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
+import { whileDatabaseFails, whileRegistryIsBroken } from "../support/faults.ts";
+import { setToken } from "../support/installer.ts";
+import { issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
+import { addTestModel } from "../support/models.ts";
+import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+interface Response {
+  readonly headers: Record<string, { readonly $ref: string }>;
+  readonly content?: {
+    readonly "application/json": {
+      readonly schema: {
+        readonly $ref?: string;
+        readonly anyOf?: readonly { readonly $ref: string }[];
+        readonly properties?: { readonly code: { readonly enum: readonly string[] } };
+      };
+      readonly example?: unknown;
+      readonly examples?: Record<string, { readonly value: unknown }>;
+    };
+  };
+}
+
+interface Document {
+  readonly paths: Record<string, Record<string, { readonly responses: Record<string, Response> }>>;
+  // biome-ignore lint/suspicious/noExplicitAny: JSON Schema has every shape.
+  readonly components: Record<string, Record<string, any>>;
+}
+
+/** One more than any test needs. */
+const LIMITS = limitsOf(1_000);
+const ONE = limitsOf(1);
+const brand = createBrand();
+const schemas: Record<string, v.GenericSchema> = createSchemas(brand);
+
+let service: TestService;
+/** With windows that one request fills. */
+let narrow: TestService;
+let text: string;
+let document: Document;
+
+beforeAll(async () => {
+  service = await startTestService({ config: { limits: LIMITS } });
+  narrow = await startTestService({ config: { limits: ONE } });
+  const response = await fetch(`${service.url}/openapi.json`);
+  text = await response.text();
+  document = JSON.parse(text);
+});
+afterAll(async () => {
+  await service.close();
+  await narrow.close();
+});
+
+function limitsOf(n: number): Config["limits"] {
+  return { validate: n, refresh: n, revoke: n, repo_token: n, models: n, analytics: n, downloads: n };
+}
+
+/** Every object in a document, whatever it is for. */
+function* objectsIn(value: unknown): Generator<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null) return;
+  if (!Array.isArray(value)) yield value as Record<string, unknown>;
+  for (const inner of Object.values(value)) yield* objectsIn(inner);
+}
+
+const nameIn = (reference: string) => reference.slice(reference.lastIndexOf("/") + 1);
+
+/** The names of the schemas that a response's body may have. */
+function schemaNames(response: Response): string[] {
+  const { $ref, anyOf } = response.content?.["application/json"].schema ?? {};
+  return [...($ref === undefined ? [] : [{ $ref }]), ...(anyOf ?? [])].map((each) => nameIn(each.$ref));
+}
+
+/** Whether it has the form of one of these, and no field beyond. */
+function hasForm(body: unknown, names: readonly string[]): boolean {
+  return names.some((name) => {
+    const schema = schemas[name];
+    const parsed = schema === undefined ? undefined : v.safeParse(schema, body);
+    return parsed?.success === true && Bun.deepEquals(parsed.output, body, true);
+  });
+}
+
+/** Expects an answer that the document has, with the headers that it has there, and no others of ours. */
+function expectDocumented(answer: JsonResponse, method: string, path: string): void {
+  const { status, headers, body } = answer;
+  const response = document.paths[path]?.[method.toLowerCase()]?.responses[status];
+  if (response === undefined) throw new Error(`${method} ${path} answers ${status}, which is not documented`);
+  if (body === undefined) expect(response.content).toBeUndefined();
+  else if (!hasForm(body, schemaNames(response))) {
+    throw new Error(`${method} ${path} ${status}: not as documented: ${JSON.stringify(body)}`);
+  }
+  const codes = response.content?.["application/json"].schema.properties?.code.enum;
+  if (codes !== undefined) expect(codes).toContain(body.code);
+  for (const [name, { $ref }] of Object.entries(response.headers)) {
+    const header = document.components.headers?.[nameIn($ref)];
+    const value = headers.get(name);
+    if (value === null) {
+      expect({ name, required: header.required }).toEqual({ name, required: false });
+    } else if (header.schema.type === "integer") {
+      expect(value).toMatch(/^\d+$/);
+      expect(Number(value)).toBeGreaterThanOrEqual(header.schema.minimum);
+    } else if (header.schema.pattern !== undefined) {
+      expect(value).toMatch(new RegExp(header.schema.pattern));
+    }
+  }
+  const documented = Object.keys(response.headers).map((name) => name.toLowerCase());
+  const ours = [...headers.keys()].filter((name) => /^x-rate|^retry-after$|^allow$|^etag$/.test(name));
+  for (const name of ours) expect(documented).toContain(name);
+}
+
+describe("GET /openapi.json", () => {
+  const get = (init: RequestInit = {}) => fetch(`${service.url}/openapi.json`, init);
+
+  test("needs no key and has no limit", async () => {
+    const answers = await Promise.all(Array.from({ length: 1_100 }, () => get()));
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    const names = [...(answers[0]?.headers.keys() ?? [])];
+    expect(names.filter((name) => name.startsWith("x-ratelimit"))).toEqual([]);
+    expect(answers[0]?.headers.get("content-type")).toBe("application/json");
+    for (const answer of answers) await answer.text();
+  });
+
+  test("has a tag, by which it is not sent again", async () => {
+    const first = await get();
+    const etag = first.headers.get("etag") ?? "";
+    expect(etag).toMatch(/^"[\w-]{43}"$/);
+    expect(first.headers.get("cache-control")).toBe("no-cache");
+    for (const condition of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+      for (const method of ["GET", "HEAD"]) {
+        const again = await get({ method, headers: { "If-None-Match": condition } });
+        expect([again.status, await again.text()]).toEqual([304, ""]);
+        expect(again.headers.get("etag")).toBe(etag);
+        expect(again.headers.get("x-request-id")).toStartWith("req_");
+      }
+    }
+    for (const condition of ['"other"', etag.slice(1, -1), `W/"x${etag}`]) {
+      const again = await get({ headers: { "If-None-Match": condition } });
+      expect(again.status).toBe(200);
+      expect(await again.text()).toBe(text);
+    }
+  });
+
+  test("HEAD has the headers of GET and no body", async () => {
+    const [whole, head] = [await get(), await get({ method: "HEAD" })];
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+    expect(head.headers.get("content-length")).toBe(String(Buffer.byteLength(text)));
+    expect(head.headers.get("etag")).toBe(whole.headers.get("etag"));
+  });
+
+  for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
+    test(`${method} is not allowed`, async () => {
+      const answer = await service.send("/openapi.json", { method });
+      expectRefusal(answer, 405, "METHOD_NOT_ALLOWED");
+      expect(answer.headers.get("allow")).toBe("GET, HEAD");
+    });
+  }
+});
+
+describe("The document", () => {
+  test("is valid OpenAPI 3.1", async () => {
+    const validator = new Validator();
+    const { valid, errors } = await validator.validate(JSON.parse(text));
+    expect(errors).toBeUndefined();
+    expect({ valid, version: validator.version }).toEqual({ valid: true, version: "3.1" });
+  });
+
+  test("is found invalid by the validator when it is", async () => {
+    const broken = JSON.parse(text);
+    broken.paths["/v1/auth/validate"].post.responses["200"].description = 5;
+    expect((await new Validator().validate(broken)).valid).toBe(false);
+  });
+
+  test("refers to what is there, and leaves nothing unused", () => {
+    const used = new Set<string>();
+    for (const { $ref } of objectsIn(document)) {
+      if (typeof $ref !== "string") continue;
+      const [kind = "", name = ""] = $ref.replace("#/components/", "").split("/");
+      expect({ $ref, there: document.components[kind]?.[name] !== undefined }).toEqual({ $ref, there: true });
+      used.add(`${kind}/${name}`);
+    }
+    for (const { security } of objectsIn(document)) {
+      if (!Array.isArray(security)) continue;
+      for (const name of security.flatMap(Object.keys)) used.add(`securitySchemes/${name}`);
+    }
+    const made = Object.entries(document.components).flatMap(([kind, parts]) =>
+      Object.keys(parts).map((name) => `${kind}/${name}`),
+    );
+    expect(made.filter((name) => !used.has(name))).toEqual(["responses/NotFound"]);
+  });
+
+  test("has every path of the service, with every method", () => {
+    const parts = { ...service.config, brand } as unknown as Parts;
+    const served = routes(parts).map(
+      ({ path, methods }) => [path.replace(/:(\w+)/g, "{$1}"), Object.keys(methods)] as const,
+    );
+    const written = Object.entries(document.paths).map(
+      ([path, methods]) => [path, Object.keys(methods).map((name) => name.toUpperCase())] as const,
+    );
+    const inOrder = (list: readonly (readonly [string, string[]])[]) =>
+      Object.fromEntries(list.map(([path, methods]) => [path, methods.toSorted()]));
+    expect(inOrder(written)).toEqual(inOrder(served));
+  });
+
+  test("has an identifier of its own for each operation", () => {
+    const identifiers = [...objectsIn(document.paths)].map(({ operationId }) => operationId).filter(Boolean);
+    expect(new Set(identifiers).size).toBe(identifiers.length);
+    expect(identifiers.length).toBeGreaterThan(10);
+  });
+
+  test("holds no key", () => {
+    expect(text).not.toMatch(/_(live|test)_[0-9a-f]{8}/i);
+  });
+
+  test("has examples that are as it says", () => {
+    let seen = 0;
+    for (const operation of Object.values(document.paths).flatMap(Object.values)) {
+      for (const response of Object.values<Response>(operation.responses)) {
+        const { example, examples } = response.content?.["application/json"] ?? {};
+        const values = Object.values(examples ?? {}).map(({ value }) => value);
+        if (example !== undefined) values.push(example);
+        seen += values.length;
+        for (const value of values) {
+          expect({ value, fits: hasForm(value, schemaNames(response)) }).toEqual({ value, fits: true });
+        }
+      }
+      const request = operation.requestBody?.content["application/json"];
+      if (request === undefined) continue;
+      seen++;
+      expect(hasForm(request.example, [nameIn(request.schema.$ref)])).toBe(true);
+    }
+    expect(seen).toBeGreaterThan(60);
+  });
+
+  test("has the brand's words and the limits that are set", () => {
+    const acme = createBrand("acme", { installerHost: "forge" });
+    const other: Document = JSON.parse(renderOpenApi({ brand: acme, limits: { ...LIMITS, models: 0 } }));
+    expect(other.paths["/v1/installer/forge-token"]).toHaveProperty("get");
+    expect(other.components.schemas?.RepositoryToken.required).toContain("forge_token");
+    expect(other.components.schemas?.KeyRequest.properties.api_key.pattern).toStartWith("^acme_(live|test)_");
+    expect(other.components.schemas?.Model.properties.type.examples).toEqual(acme.modelTypes);
+    expect(JSON.stringify(other)).not.toMatch(/svc|Svc|repo-token|repo_token/);
+    const list = other.paths["/v1/models/list"]?.get?.responses ?? {};
+    expect(Object.keys(list)).not.toContain("429");
+    expect(Object.keys(list[200]?.headers ?? {})).toEqual(["X-Request-Id"]);
+    expect(JSON.stringify(document.paths["/v1/analytics/log"])).toContain("At most 1000 requests a minute");
+  });
+});
+
+describe("What it says of an event is what is checked:", () => {
+  const fieldOf = (name: string) => document.components.schemas?.EventRequest.properties[name];
+  const log = async (fields: object) => {
+    const { apiKey } = await service.issue();
+    return (await call(service, ENDPOINTS.analyticsLog, apiKey, { fields })).status;
+  };
+
+  test("texts are as long as it says, in characters", async () => {
+    for (const name of ["model_name", "error_message"]) {
+      const [{ maxLength }] = fieldOf(name).anyOf;
+      expect(maxLength).toBeGreaterThan(0);
+      expect(await log({ [name]: "😀".repeat(maxLength) })).toBe(202);
+      expect(await log({ [name]: "a".repeat(maxLength + 1) })).toBe(400);
+    }
+  });
+
+  test("its values are those that are taken", async () => {
+    for (const value of fieldOf("event_type").enum) expect(await log({ event_type: value })).toBe(202);
+    for (const value of fieldOf("inference_type").anyOf[0].enum) {
+      expect(await log({ inference_type: value })).toBe(202);
+    }
+    expect(fieldOf("duration_ms").anyOf[0]).toEqual({ type: "number", minimum: 0 });
+    expect(fieldOf("metadata").anyOf[0]).toMatchObject({ type: "object" });
+    expect(document.components.schemas?.EventRequest.required).toEqual(["event_type"]);
+  });
+});
+
+describe("Answers are as it says:", () => {
+  const check = (answer: JsonResponse, { method, path }: Endpoint) => expectDocumented(answer, method, path);
+
+  beforeAll(async () => {
+    await addTestModel(service, { name: "first", metadata: { accuracy: 0.9 } });
+  });
+
+  for (const endpoint of ALL) {
+    test(`${endpoint.title} with a key in each state`, async () => {
+      for (const tier of ["free", "enterprise"] as const) {
+        check(await call(service, endpoint, (await service.issue({ tier })).apiKey), endpoint);
+      }
+      for (const state of ["expired", "suspended", "revoked"] as const) {
+        check(await call(service, endpoint, (await issueIn(service, state)).apiKey), endpoint);
+      }
+      for (const key of [undefined, "malformed", UNKNOWN_KEY]) {
+        check(await call(service, endpoint, key), endpoint);
+      }
+      check(await call(service, endpoint, (await issueUsedUp(service)).apiKey), endpoint);
+      const { apiKey } = await service.issue();
+      check(await call(service, endpoint, apiKey, { headers: { "X-API-Key": UNKNOWN_KEY } }), endpoint);
+    });
+
+    test(`${endpoint.title} over its limit, or without the database`, async () => {
+      const { apiKey } = await narrow.issue();
+      for (let i = 0; i < 3; i++) {
+        check(await call(narrow, endpoint, apiKey), endpoint);
+        check(await call(narrow, endpoint, UNKNOWN_KEY), endpoint);
+      }
+      await whileDatabaseFails(service, async () => check(await call(service, endpoint, apiKey), endpoint));
+    });
+
+    test(`${endpoint.title} by another method`, async () => {
+      check(await service.send(endpoint.path, { method: "DELETE" }), endpoint);
+    });
+  }
+
+  for (const endpoint of WITH_BODY) {
+    test(`${endpoint.title} with a body that cannot be read`, async () => {
+      for (const body of ["x".repeat(70_000), "{", "[]"]) {
+        check(await service.post(endpoint.path, body), endpoint);
+      }
+      check(await service.post(endpoint.path, "", { "Content-Encoding": "gzip" }), endpoint);
+    });
+  }
+
+  test("a model that has no file here", async () => {
+    const path = "/v1/models/download/{name}/{version}";
+    const address = "/v1/models/download/first/9.9.9";
+    const { apiKey } = await service.issue();
+    const keys = [undefined, "malformed", UNKNOWN_KEY, (await issueIn(service, "expired")).apiKey, apiKey];
+    for (const key of keys) {
+      for (const method of ["GET", "HEAD"]) {
+        const answer = await service.send(address, { method, headers: key ? { "X-API-Key": key } : {} });
+        expectDocumented(answer, method, path);
+      }
+    }
+    expectDocumented(await service.get(`${address}?key=x&expires=1`), "GET", path);
+  });
+
+  test("an event without a type", async () => {
+    const { apiKey } = await service.issue();
+    const answer = await call(service, ENDPOINTS.analyticsLog, apiKey, { fields: { event_type: null } });
+    expectRefusal(answer, 400, "MISSING_EVENT_TYPE");
+    check(answer, ENDPOINTS.analyticsLog);
+  });
+
+  test("the token, with and without an end", async () => {
+    const { apiKey } = await service.issue();
+    for (const expiresAt of [null, new Date(service.clock.now().getTime() + 60_000)]) {
+      await setToken(service, expiresAt);
+      const answer = await call(service, ENDPOINTS.getRepoToken, apiKey);
+      expect(answer.status).toBe(200);
+      check(answer, ENDPOINTS.getRepoToken);
+    }
+  });
+
+  test("what nobody expected", async () => {
+    const { apiKey } = await service.issue();
+    await whileRegistryIsBroken(service, async () => {
+      const answer = await call(service, ENDPOINTS.modelsList, apiKey);
+      expect(answer.status).toBe(500);
+      check(answer, ENDPOINTS.modelsList);
+    });
+  });
+
+  test("health and the document itself", async () => {
+    const methods = ["GET", "HEAD"] as const;
+    for (const path of ["/api/health", "/openapi.json"]) {
+      for (const method of methods) expectDocumented(await service.send(path, { method }), method, path);
+    }
+    await whileDatabaseFails(service, async () => {
+      for (const method of methods) {
+        const answer = await service.send("/api/health", { method });
+        expect(answer.status).toBe(503);
+        expectDocumented(answer, method, "/api/health");
+      }
+    });
+  });
+
+  test("a path that is not there", async () => {
+    const { status, headers, body } = await service.get("/v1/nothing");
+    const { content } = document.components.responses?.NotFound ?? {};
+    expect(content["application/json"].schema.properties.code.enum).toEqual([body.code]);
+    expect({ status, request: headers.get("x-request-id")?.slice(0, 4) }).toEqual({
+      status: 404,
+      request: "req_",
+    });
+    expect(hasForm(body, ["Error"])).toBe(true);
+  });
+});

@@ -1,0 +1,65 @@
+/** The headers that every answer carries, whatever it says. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
+import { issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
+import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service.close());
+
+const { validate, getRepoToken, revoke } = ENDPOINTS;
+const ORIGIN = { Origin: "https://browser.example", "Access-Control-Request-Method": "POST" };
+
+const answers: readonly (readonly [what: string, answer: () => Promise<JsonResponse>])[] = [
+  ...ALL.map(
+    (each) =>
+      [
+        `${each.title} with a good key`,
+        async () => call(service, each, (await service.issue()).apiKey),
+      ] as const,
+  ),
+  ["health", () => service.get("/api/health")],
+  ["HEAD of health", () => service.send("/api/health", { method: "HEAD" })],
+  ["400", () => call(service, validate, undefined)],
+  ["401", () => call(service, validate, UNKNOWN_KEY)],
+  ["404 of a path under /v1", () => service.get("/v1/nothing")],
+  ["404 of another path", () => service.get("/nothing")],
+  ["404 of a revocation", () => call(service, revoke, UNKNOWN_KEY)],
+  ["405", () => service.send("/v1/models/list", { method: "DELETE" })],
+  ["413", () => service.post("/v1/auth/validate", "x".repeat(70_000))],
+  ["415", () => service.post("/v1/auth/validate", "x", { "Content-Encoding": "gzip" })],
+  ["429", async () => call(service, validate, (await issueUsedUp(service)).apiKey)],
+  ["503", async () => call(service, getRepoToken, (await service.issue()).apiKey)],
+  ["a preflight", () => service.send("/v1/auth/validate", { method: "OPTIONS", headers: ORIGIN })],
+  ["a browser", () => service.get("/v1/models/list", ORIGIN)],
+  ["a browser at health", () => service.get("/api/health", ORIGIN)],
+];
+
+describe("The answer carries its headers:", () => {
+  const identifiers = new Set<string | null>();
+  for (const [what, answer] of answers) {
+    test(what, async () => {
+      const { headers } = await answer();
+      expect(headers.get("content-type")).toBe("application/json");
+      expect(headers.get("cache-control")).toBe("no-store");
+      expect(headers.get("x-content-type-options")).toBe("nosniff");
+      const id = headers.get("x-request-id");
+      expect(id).toMatch(/^req_[0-9a-f]{12}7[0-9a-f]{19}$/);
+      expect(identifiers.has(id)).toBe(false);
+      identifiers.add(id);
+      for (const name of headers.keys()) expect(name).not.toStartWith("access-control-");
+      for (const name of ["retry-after", "server", "x-powered-by", "set-cookie"]) {
+        expect(headers.has(name)).toBe(false);
+      }
+    });
+  }
+});
+
+test("A request's own X-Request-Id is not taken over", async () => {
+  const { headers } = await service.get("/api/health", { "X-Request-Id": "req_mine" });
+  expect(headers.get("x-request-id")).not.toBe("req_mine");
+});

@@ -1,0 +1,176 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { listAudit } from "../../src/audit/mod.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { expectRefusal } from "../support/answers.ts";
+import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
+import { issueIn, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service.close());
+
+const revoke = (apiKey: string, reason?: unknown) =>
+  service.post("/v1/auth/revoke", { api_key: apiKey, reason });
+const validate = (apiKey: string, at = service) => call(at, ENDPOINTS.validate, apiKey);
+
+async function auditOf(key: IssuedKey) {
+  const rows = await listAudit(service.database, { keyUuid: uuidOf(key) });
+  return rows.filter(({ action }) => action === "key.revoke");
+}
+
+test("POST /v1/auth/revoke says that the key is revoked", async () => {
+  const key = await service.issue();
+  const { status, body } = await revoke(key.apiKey);
+  expect(status).toBe(200);
+  expect(body).toEqual({ revoked: true, message: expect.stringMatching(/\S/) });
+});
+
+for (const endpoint of ALL) {
+  test(`${endpoint.title} refuses a cached key from the answer to its revocation on`, async () => {
+    const key = await service.issue();
+    expect(await validate(key.apiKey)).toMatchObject({ status: 200 });
+    await revoke(key.apiKey);
+    const answer = await call(service, endpoint, key.apiKey);
+    if (endpoint === ENDPOINTS.revoke) expectRefusal(answer, 404, "KEY_NOT_FOUND");
+    else expectRefusal(answer, 401, "INVALID_KEY");
+  });
+}
+
+test("POST /v1/auth/revoke holds against the requests that race it", async () => {
+  const key = await service.issue();
+  let isRevoked = false;
+  const late: number[] = [];
+  const hammer = async () => {
+    for (let after = 0; after < 10; ) {
+      const beganAfter = isRevoked;
+      const { status } = await validate(key.apiKey);
+      if (!beganAfter) continue;
+      late.push(status);
+      after++;
+    }
+  };
+  const hammers = Array.from({ length: 8 }, hammer);
+  const revoked = await revoke(key.apiKey);
+  isRevoked = true;
+  expect(revoked).toMatchObject({ status: 200 });
+  await Promise.all(hammers);
+  expect(late.every((status) => status === 401)).toBe(true);
+});
+
+test("POST /v1/auth/revoke gives one of many at once the 200, and writes one audit row", async () => {
+  const key = await service.issue();
+  const answers = await Promise.all(Array.from({ length: 10 }, () => revoke(key.apiKey)));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+  for (const answer of answers) if (answer.status !== 200) expectRefusal(answer, 404, "KEY_NOT_FOUND");
+  expect(await auditOf(key)).toHaveLength(1);
+});
+
+test("POST /v1/auth/revoke does not find a key that was never issued", async () => {
+  expectRefusal(await revoke(UNKNOWN_KEY), 404, "KEY_NOT_FOUND");
+});
+
+for (const state of ["expired", "suspended"] as const) {
+  test(`POST /v1/auth/revoke revokes a key that is ${state}`, async () => {
+    const key = await issueIn(service, state);
+    expect(await revoke(key.apiKey)).toMatchObject({ status: 200, body: { revoked: true } });
+    expectRefusal(await validate(key.apiKey), 401, "INVALID_KEY");
+    expectRefusal(await revoke(key.apiKey), 404, "KEY_NOT_FOUND");
+  });
+}
+
+test("POST /v1/auth/revoke leaves other keys of the account alone", async () => {
+  const [key, other] = [
+    await service.issue({ email: "two@example.org" }),
+    await service.issue({ email: "two@example.org" }),
+  ];
+  await revoke(key.apiKey);
+  expect(await validate(other.apiKey)).toMatchObject({ status: 200 });
+});
+
+test("POST /v1/auth/revoke keeps who, what, when and why in the audit log", async () => {
+  const key = await service.issue();
+  await revoke(key.apiKey, "laptop stolen");
+  expect(await auditOf(key)).toEqual([
+    {
+      at: expect.any(Date),
+      actor: "http:127.0.0.1",
+      action: "key.revoke",
+      userId: key.userId,
+      licenseId: expect.stringMatching(/^lic_/),
+      keyId: key.id,
+      before: { state: "active" },
+      after: { state: "revoked" },
+      reason: "laptop stolen",
+    },
+  ]);
+});
+
+test("POST /v1/auth/revoke blanks in the reason what looks like a key", async () => {
+  const key = await service.issue();
+  await revoke(key.apiKey, `pasted ${key.apiKey} into a chat`);
+  expect((await auditOf(key))[0]?.reason).toBe("pasted [key] into a chat");
+});
+
+for (const reason of [undefined, null]) {
+  test(`POST /v1/auth/revoke takes a reason of ${reason} for none`, async () => {
+    const key = await service.issue();
+    expect(await revoke(key.apiKey, reason)).toMatchObject({ status: 200 });
+    expect((await auditOf(key))[0]?.reason).toBeNull();
+  });
+}
+
+for (const reason of ["ü".repeat(2_000), `${"x".repeat(1_980)} ${"🧠".repeat(9)}`]) {
+  test(`POST /v1/auth/revoke keeps a reason of 2,000 characters, such as ${reason.slice(-3)}`, async () => {
+    const key = await service.issue();
+    expect(await revoke(key.apiKey, reason)).toMatchObject({ status: 200 });
+    expect((await auditOf(key))[0]?.reason).toBe(reason);
+  });
+}
+
+test("POST /v1/auth/revoke counts a reason by characters, not by their bytes", async () => {
+  const key = await service.issue();
+  expect(await revoke(key.apiKey, "🧠".repeat(2_000))).toMatchObject({ status: 200 });
+});
+
+for (const [what, reason] of [
+  ["of 2,001 characters", "x".repeat(2_001)],
+  ["that is a number", 5],
+  ["that is an object", {}],
+  ["with NUL", "a\u0000b"],
+  ["with U+FFFD", "a\uFFFDb"],
+  ["with an unpaired surrogate", "a\uD800b"],
+] as const) {
+  test(`POST /v1/auth/revoke refuses a reason ${what} and revokes nothing`, async () => {
+    const key = await service.issue();
+    expectRefusal(await revoke(key.apiKey, reason), 400, "INVALID_REQUEST");
+    expect(await validate(key.apiKey)).toMatchObject({ status: 200 });
+    expect(await auditOf(key)).toEqual([]);
+  });
+}
+
+test("POST /v1/auth/validate refuses within a second what was changed elsewhere", async () => {
+  const neighbour = await startTestService({ on: service.testDatabase });
+  try {
+    const revoked = await service.issue();
+    for (const at of [service, neighbour])
+      expect(await validate(revoked.apiKey, at)).toMatchObject({ status: 200 });
+    const suspended = await issueIn(service, "active");
+    expect(await validate(suspended.apiKey, neighbour)).toMatchObject({ status: 200 });
+    await service.database.query(
+      (sql) => sql`update keys set state = 'suspended' where id = ${uuidOf(suspended)}::uuid`,
+    );
+    await revoke(revoked.apiKey);
+    const beganMs = performance.now();
+    for (const { apiKey } of [revoked, suspended]) {
+      while ((await validate(apiKey, neighbour)).status === 200) await Bun.sleep(10);
+      expectRefusal(await validate(apiKey, neighbour), 401, "INVALID_KEY");
+    }
+    expect(performance.now() - beganMs).toBeLessThan(1_000);
+  } finally {
+    await neighbour.close();
+  }
+});

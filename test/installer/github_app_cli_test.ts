@@ -1,0 +1,36 @@
+import { afterAll, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { createCommandLine } from "../cli/command_line.ts";
+import { APP_KEYS } from "../support/github_stand_in.ts";
+
+const line = createCommandLine();
+afterAll(() => line.remove());
+
+const APP = {
+  CLAVIGER_GITHUB_APP_ID: "190219",
+  CLAVIGER_GITHUB_INSTALLATION_ID: "4711",
+  CLAVIGER_GITHUB_REPOSITORY: "core-package",
+  // Nobody listens here, and nobody is asked before a client wants a token.
+  CLAVIGER_GITHUB_URL: "http://127.0.0.1:9/api/v3",
+};
+
+test("serve refuses a GitHub App without its key before it makes a database", async () => {
+  const ended = await line.here(["serve", "--port", "0"], { env: APP });
+  expect(ended).toMatchObject({ status: 1, out: "" });
+  expect(ended.err).toContain("CLAVIGER_GITHUB_PRIVATE_KEY_FILE is missing");
+  expect(existsSync(join(line.dataDir, "postgres"))).toBe(false);
+});
+
+test("installer set-token says that its token is not used where a GitHub App is set", async () => {
+  const key = line.write("app.pem", APP_KEYS.privateKey);
+  const service = await line.serve([], { env: { ...APP, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key } });
+  // Without the key, as a command runs whose service gets it by a credential.
+  const set = await line.here(["installer", "set-token"], { input: "rpo_secret\n", env: APP });
+  expect(set).toEqual({
+    status: 0,
+    out: "The repository token is set\n",
+    err: "It is not used: the settings name a GitHub App, whose tokens are handed out instead\n",
+  });
+  expect(await service.stop()).toMatchObject({ status: 0 });
+}, 30_000);

@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { monthOf } from "../../src/calendar.ts";
+import { openSession, type Session } from "../../src/database/mod.ts";
+import {
+  findKey,
+  generateApiKey,
+  hashApiKey,
+  type ImportedKey,
+  importKeys,
+  parseImportLine,
+} from "../../src/keys/mod.ts";
+import { NEVER_EXPIRES } from "../../src/licensing/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { importedUsagePart } from "../../src/usage/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, BRAND, countRows, NOW, sentenceOf } from "../support/issue.ts";
+
+const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
+const SHA256 = "ab".repeat(32);
+const LINE = { api_key: KEY, email: "ada@example.org", tier: "research" };
+
+describe("parseImportLine()", () => {
+  test("parseImportLine() reads a line with a key, and what it leaves out by default", () => {
+    expect(parse(LINE)).toMatchObject({
+      ...{ hash: hashApiKey(KEY), hint: "svc_live_…cdef", mode: "live", email: "ada@example.org" },
+      ...{ tier: "research", expiresAt: NEVER_EXPIRES, monthlyLimit: null, used: 0 },
+    });
+  });
+
+  test("parseImportLine() reads a line with a hash, and everything that it may hold", () => {
+    const { api_key: _, ...rest } = LINE;
+    const all = {
+      name: "Ada",
+      organization: "Engines",
+      expires_at: "2027-01-31T00:00:00Z",
+      monthly_limit: 5,
+      used: 6,
+    };
+    expect(parse({ ...rest, ...all, sha256: SHA256, mode: "test", email: "ADA@example.org" })).toMatchObject({
+      ...{ hash: SHA256, hint: "svc_test_…", mode: "test", email: "ada@example.org", name: "Ada" },
+      ...{ organization: "Engines", expiresAt: new Date("2027-01-31T00:00:00Z"), monthlyLimit: 5, used: 6 },
+    });
+  });
+
+  const wrong: [line: unknown, sentence: RegExp][] = [
+    [[], /^it is not a JSON object$/],
+    [null, /^it is not a JSON object$/],
+    ["svc", /^it is not a JSON object$/],
+    [{ ...LINE, api_key: undefined }, /^it needs api_key or sha256, and not both$/],
+    [{ ...LINE, sha256: SHA256 }, /^it needs api_key or sha256, and not both$/],
+    [{ ...LINE, api_key: KEY.toUpperCase() }, /^api_key must be svc_live_ or svc_test_ and 48/],
+    [{ ...LINE, api_key: 5 }, /^api_key must be a string$/],
+    [{ ...LINE, api_key: undefined, sha256: SHA256 }, /^sha256 needs mode, live or test$/],
+    [{ ...LINE, api_key: undefined, sha256: KEY, mode: "live" }, /^sha256 must be 64 lowercase/],
+    [{ ...LINE, api_key: undefined, sha256: 5, mode: "live" }, /^sha256 must be a string$/],
+    [{ ...LINE, mode: "test" }, /^mode and api_key differ$/],
+    [{ ...LINE, mode: KEY }, /^mode must be live or test$/],
+    [{ ...LINE, email: undefined }, /^email is missing$/],
+    [{ ...LINE, email: KEY }, /^email must be an e-mail address$/],
+    [{ ...LINE, tier: undefined }, /^tier is missing$/],
+    [{ ...LINE, tier: "trial" }, /^tier must be one of free, research, commercial, enterprise$/],
+    [{ ...LINE, name: "" }, /^name must have 1 to 200 characters$/],
+    [{ ...LINE, name: "a\u0000b" }, /^name must not hold NUL/],
+    [{ ...LINE, organization: "\ud800" }, /^organization must not hold NUL, unpaired surrogates/],
+    [{ ...LINE, organization: "x".repeat(201) }, /^organization must have 0 to 200 characters$/],
+    [{ ...LINE, expires_at: "2027-02-30T00:00:00Z" }, /^expires_at must be an ISO 8601 timestamp/],
+    [{ ...LINE, expires_at: 5 }, /^expires_at must be an ISO 8601 timestamp/],
+    [{ ...LINE, monthly_limit: -1 }, /^monthly_limit must not be negative$/],
+    [{ ...LINE, monthly_limit: 2 ** 53 }, /^monthly_limit must be a whole number$/],
+    [{ ...LINE, used: 1.5 }, /^used must be a whole number$/],
+    [{ ...LINE, [KEY]: 1 }, /^it has a field that is not known$/],
+    [{ ...LINE, Tier: "free" }, /^it has a field that is not known$/],
+  ];
+
+  for (const [line, sentence] of wrong) {
+    test(`parseImportLine() refuses ${JSON.stringify(line).replace(KEY, "…").slice(0, 90)}`, () => {
+      const refused = sentenceOf(parse(line));
+      expect(refused).toMatch(sentence);
+      expect(refused).not.toContain(KEY.slice(9));
+    });
+  }
+
+  test("parseImportLine() refuses what is not JSON, without repeating it", () => {
+    expect(sentenceOf(parseImportLine(KEY, BRAND))).toBe("it is not JSON");
+  });
+});
+
+describe("importKeys()", () => {
+  let server: TestDatabase;
+  let session: Session;
+
+  beforeAll(async () => {
+    server = await createTestDatabase();
+    session = openSession(server.address, { statementTimeoutMs: 20_000 });
+  });
+  afterAll(async () => {
+    await session.close();
+    await server.close();
+  });
+
+  const importAll = (keys: ImportedKey[], onProgress: (done: number) => void = () => {}) =>
+    importKeys(session, keys, {
+      ...{ actor: ACTOR, now: NOW, onProgress },
+      usagePart: (sql) => importedUsagePart(sql, monthOf(NOW.getTime())),
+    });
+
+  test("importKeys() makes a license and a key a line, with its use, and an audit row", async () => {
+    const line = { email: "import@example.org", tier: "free", monthly_limit: 10, used: 12 };
+    const key = good({ ...line, api_key: generateApiKey(BRAND, "test").apiKey });
+    expect(await importAll([key])).toEqual({ imported: 1 });
+    const found = await findKey(server.database, { hash: key.hash }, { now: NOW });
+    expect(found).toMatchObject({
+      email: line.email,
+      tier: "free",
+      mode: "test",
+      monthlyLimit: 10,
+      used: 12,
+    });
+    const [row] = await server.database.query(
+      (sql) => sql`select action, after from audit order by id desc limit 1`,
+    );
+    expect(row).toMatchObject({ action: "key.import", after: { tier: "free", used: 12 } });
+  });
+
+  test("importKeys() puts lines of one e-mail under one account, which the first of them names", async () => {
+    const names = ["First", "Second", "Third"];
+    const keys = names.map((name) => made({ email: "shared@example.org", name }));
+    await importAll(keys);
+    const found = await Promise.all(keys.map(({ hash }) => findKey(server.database, { hash }, { now: NOW })));
+    expect(new Set(found.map((one) => one?.userId)).size).toBe(1);
+    expect(found.map((one) => one?.name)).toEqual(["First", "First", "First"]);
+    await importAll([made({ email: "shared@example.org", name: "Fourth" })]);
+    expect((await findKey(server.database, { hash: keys[0]?.hash ?? "" }, { now: NOW }))?.name).toBe("First");
+  });
+
+  test("importKeys() takes keys whose time is over", async () => {
+    const key = made({ expires_at: "2020-01-01" });
+    await importAll([key]);
+    expect((await findKey(server.database, { hash: key.hash }, { now: NOW }))?.state).toBe("expired");
+  });
+
+  test("importKeys() writes nothing where one key is known, or stands twice, however far apart", async () => {
+    const known = made();
+    await importAll([known]);
+    const before = await countRows(server.database);
+    const others = Array.from({ length: 5_001 }, () => made());
+    for (const keys of [
+      [...others, known],
+      [others[0]!, ...others],
+      [others[0]!, others[0]!],
+    ]) {
+      expect(sentenceOf(await importAll(keys))).toMatch(/known already, or stands twice/);
+      expect(await countRows(server.database)).toEqual(before);
+    }
+  });
+
+  test("importKeys() imports 12,000 keys at more than 5,000 a second, and tells how far it is", async () => {
+    const keys = Array.from({ length: 12_000 }, (_, i) => made({ email: `many-${i % 4_000}@example.org` }));
+    const progress: number[] = [];
+    const began = performance.now();
+    expect(await importAll(keys, (done) => progress.push(done))).toEqual({ imported: 12_000 });
+    expect(performance.now() - began).toBeLessThan(2_400);
+    expect(progress).toEqual([5_000, 10_000, 12_000]);
+  });
+});
+
+function parse(line: unknown) {
+  return parseImportLine(JSON.stringify(line), BRAND);
+}
+
+function good(line: object): ImportedKey {
+  const key = parse(line);
+  if (isRefusal(key)) throw new Error(key.sentence);
+  return key;
+}
+
+let count = 0;
+
+function made(fields: object = {}): ImportedKey {
+  const sha256 = hashApiKey(`made ${++count}`);
+  return good({ sha256, mode: "live", email: `made-${count}@example.org`, tier: "free", ...fields });
+}

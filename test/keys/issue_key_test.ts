@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { parseId } from "../../src/ids.ts";
+import { findKey, hashApiKey, keyPattern } from "../../src/keys/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+describe("issueKey()", () => {
+  test("issueKey() makes an account, a license, a key and the audit row", async () => {
+    const expiresAt = new Date("2027-11-20T12:00:00Z");
+    const account = { email: "ada@example.org", name: "Ada", organization: "Engines" };
+    const key = await issue(server.database, { ...account, tier: "commercial", mode: "test", expiresAt });
+    expect(key.apiKey).toMatch(keyPattern(BRAND));
+    const found = await findKey(server.database, { hash: hashApiKey(key.apiKey) }, { now: NOW });
+    expect(found).toMatchObject({
+      ...{ ...account, id: key.id, userId: key.userId, tier: "commercial", mode: "test", expiresAt },
+      ...{ state: "active", monthlyLimit: 500_000, used: 0, createdAt: NOW },
+    });
+    const rows = await server.database.query(
+      (sql) => sql`
+        select actor, action, at, before, after from audit
+         where key_id = ${parseId("key", key.id) ?? ""}::uuid`,
+    );
+    expect([...rows]).toMatchObject([
+      {
+        ...{ actor: `command:${ACTOR.name}`, action: "key.issue", at: NOW, before: null },
+        after: { tier: "commercial", mode: "test", monthly_limit: null },
+      },
+    ]);
+  });
+
+  test("issueKey() names an account by its e-mail where no name is given", async () => {
+    const { apiKey } = await issue(server.database, { email: "nameless@example.org" });
+    expect(await findKey(server.database, { hash: hashApiKey(apiKey) }, { now: NOW })).toMatchObject({
+      name: "nameless@example.org",
+      organization: "",
+    });
+  });
+
+  test("issueKey() adds a license of its own to a known e-mail's account", async () => {
+    const first = await issue(server.database, { email: "twice@example.org", name: "Twice" });
+    const second = await issue(server.database, { email: "twice@example.org" });
+    expect(second.userId).toBe(first.userId);
+    expect(second.licenseUuid).not.toBe(first.licenseUuid);
+  });
+
+  test.each([{ name: "Somebody Else" }, { organization: "Elsewhere" }])(
+    "issueKey() refuses %j where the account has another, and writes nothing",
+    async (other) => {
+      const email = `fixed-${Object.keys(other)[0]}@example.org`;
+      await issue(server.database, { email, name: "Fixed", organization: "Here" });
+      const before = await countRows(server.database);
+      const refused = sentenceOf(await tryToIssue(server.database, { email, ...other }));
+      expect(refused).toContain(`claviger accounts update ${email}`);
+      expect(await countRows(server.database)).toEqual(before);
+      await issue(server.database, { email, name: "Fixed", organization: "Here" });
+    },
+  );
+
+  test("issueKey() refuses an expiry that has passed, this very instant included", async () => {
+    const before = await countRows(server.database);
+    for (const expiresAt of [new Date("2020-01-01T00:00:00Z"), NOW]) {
+      expect(sentenceOf(await tryToIssue(server.database, { expiresAt }))).toContain("lies in the past");
+    }
+    expect(await countRows(server.database)).toEqual(before);
+  });
+
+  test("issueKey() by many at once for a new e-mail makes one account", async () => {
+    const keys = await Promise.all(
+      Array.from({ length: 20 }, () => issue(server.database, { email: "crowd@example.org" })),
+    );
+    expect(new Set(keys.map(({ userId }) => userId)).size).toBe(1);
+    expect(new Set(keys.map(({ apiKey }) => apiKey)).size).toBe(20);
+  });
+
+  test("issueKey() writes nothing where the audit row cannot be written", async () => {
+    await server.database.query(
+      (sql) => sql`alter table audit add constraint no_more check (id < 0) not valid`,
+    );
+    const before = await countRows(server.database);
+    await expect(tryToIssue(server.database)).rejects.toThrow("no_more");
+    expect(await countRows(server.database)).toEqual(before);
+    await server.database.query((sql) => sql`alter table audit drop constraint no_more`);
+  });
+});

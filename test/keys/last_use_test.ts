@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { createLastUse } from "../../src/keys/last_use.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service.close());
+
+async function lastUsedAt(licenseUuid: string): Promise<Date | null> {
+  const [row] = await service.database.query<{ at: Date | null }>(
+    (sql) => sql`select last_used_at as at from keys where license_id = ${licenseUuid}::uuid`,
+  );
+  return row?.at ?? null;
+}
+
+async function keyUuid(licenseUuid: string): Promise<string> {
+  const [row] = await service.database.query<{ id: string }>(
+    (sql) => sql`select id from keys where license_id = ${licenseUuid}::uuid`,
+  );
+  return row?.id ?? "";
+}
+
+describe("createLastUse()", () => {
+  test("flush() writes when marked keys were used, and no cache hears of it", async () => {
+    const { licenseUuid } = await service.issue();
+    const lastUse = createLastUse({ database: service.database, clock: systemClock });
+    lastUse.note(await keyUuid(licenseUuid));
+    expect(await lastUsedAt(licenseUuid)).toBeNull();
+    await lastUse.flush();
+    expect(Math.abs(Date.now() - Number(await lastUsedAt(licenseUuid)))).toBeLessThan(10_000);
+    const [row] = await service.database.query<{ changes: number }>(
+      (sql) => sql`
+        select count(*) as changes from keys k join licenses l on l.id = k.license_id
+         where l.id = ${licenseUuid}::uuid and k.changed_xid <> l.changed_xid`,
+    );
+    expect(row?.changes).toBe(0);
+  });
+
+  test("flush() keeps the marks that could not be written for the next time", async () => {
+    const { licenseUuid } = await service.issue();
+    let isAway = true;
+    const database = {
+      ...service.database,
+      query: ((build, options) =>
+        isAway
+          ? Promise.reject(new Error("away"))
+          : service.database.query(build, options)) as typeof service.database.query,
+    };
+    const lastUse = createLastUse({ database, clock: systemClock });
+    lastUse.note(await keyUuid(licenseUuid));
+    await lastUse.flush();
+    isAway = false;
+    await lastUse.flush();
+    expect(await lastUsedAt(licenseUuid)).not.toBeNull();
+  });
+
+  test("a request that was let in marks its key, and a stop writes it down", async () => {
+    const other = await startTestService({ on: service.testDatabase });
+    const used = await service.issue();
+    const refused = await service.issue({ monthlyLimit: 5 });
+    await service.database.query(
+      (sql) => sql`update keys set state = 'suspended' where license_id = ${refused.licenseUuid}::uuid`,
+    );
+    await other.post("/v1/auth/refresh", { api_key: used.apiKey });
+    await other.post("/v1/auth/refresh", { api_key: refused.apiKey });
+    await other.close();
+    expect(await lastUsedAt(used.licenseUuid)).not.toBeNull();
+    expect(await lastUsedAt(refused.licenseUuid)).toBeNull();
+  });
+});

@@ -1,0 +1,203 @@
+/** How a service with a warm cache learns of changes that it did not make. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { openSession, type Sql } from "../../src/database/mod.ts";
+import { newUuid } from "../../src/ids.ts";
+import { hashApiKey, type IssuedKey } from "../../src/keys/mod.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+
+const WITHIN_MS = 1_000;
+
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service.close());
+
+const validate = (key: IssuedKey) => service.post("/v1/auth/validate", { api_key: key.apiKey });
+
+async function issueWarm(): Promise<IssuedKey> {
+  const key = await service.issue({ monthlyLimit: 100 });
+  expect((await validate(key)).status).toBe(200);
+  expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeDefined();
+  return key;
+}
+
+/** Asks until the answer is as expected; how long that took. */
+async function timeUntil(key: IssuedKey, expected: object): Promise<number> {
+  const began = performance.now();
+  for (;;) {
+    const { status, body } = await validate(key);
+    const took = performance.now() - began;
+    if (took > 3_000 || isLike({ status, ...body }, expected)) return took;
+    await Bun.sleep(10);
+  }
+}
+
+describe("createPulse()", () => {
+  const byHand: [what: string, change: (sql: Sql, key: IssuedKey) => ReturnType<Sql>, expected: object][] = [
+    [
+      "a revoked key",
+      (sql, { licenseUuid }) =>
+        sql`update keys set state = 'revoked', revoked_at = now() where license_id = ${licenseUuid}::uuid`,
+      { status: 401, code: "INVALID_KEY" },
+    ],
+    [
+      "a suspended key",
+      (sql, { licenseUuid }) =>
+        sql`update keys set state = 'suspended' where license_id = ${licenseUuid}::uuid`,
+      { status: 401, code: "INVALID_KEY" },
+    ],
+    [
+      "a key's own end",
+      (sql, { licenseUuid }) =>
+        sql`update keys set own_expires_at = '2020-01-01' where license_id = ${licenseUuid}::uuid`,
+      { status: 401, code: "KEY_EXPIRED" },
+    ],
+    [
+      "a license's tier",
+      (sql, { licenseUuid }) => sql`update licenses set tier = 'enterprise' where id = ${licenseUuid}::uuid`,
+      { status: 200, license_type: "enterprise" },
+    ],
+    [
+      "a license's limit",
+      (sql, { licenseUuid }) => sql`update licenses set monthly_limit = 5 where id = ${licenseUuid}::uuid`,
+      { status: 200, quota: { monthly_limit: 5 } },
+    ],
+    [
+      "an account's name",
+      (sql, { licenseUuid }) => sql`
+        update accounts set name = 'Changed' from licenses l
+         where l.id = ${licenseUuid}::uuid and accounts.id = l.account_id`,
+      { status: 200, name: "Changed" },
+    ],
+  ];
+
+  test.each(byHand)("createPulse() notices within a second: %s", async (_what, change, expected) => {
+    const key = await issueWarm();
+    await service.database.query((sql) => change(sql, key) as never);
+    expect(await timeUntil(key, expected)).toBeLessThan(WITHIN_MS);
+  });
+
+  test("createPulse() notices a key that goes to another license", async () => {
+    const [from, to] = [await issueWarm(), await issueWarm()];
+    await service.database.query(
+      (sql) => sql`
+        update keys set license_id = ${to.licenseUuid}::uuid where license_id = ${from.licenseUuid}::uuid`,
+    );
+    expect(await timeUntil(from, { status: 200, user_id: to.userId })).toBeLessThan(WITHIN_MS);
+  });
+
+  test("createPulse() does not miss a transaction that stays open for several pulses", async () => {
+    const key = await issueWarm();
+    const other = openSession(service.address, { statementTimeoutMs: 10_000 });
+    await other.transaction(async (sql) => {
+      await sql`update keys set state = 'suspended' where license_id = ${key.licenseUuid}::uuid`;
+      for (let i = 0; i < 8; i++) {
+        // Others come and go meanwhile, so that the open one falls far behind.
+        await issueWarm();
+        await service.service.directory.beat();
+      }
+      expect((await validate(key)).status).toBe(200);
+    });
+    expect(await timeUntil(key, { status: 401 })).toBeLessThan(WITHIN_MS);
+    await other.close();
+  });
+
+  test("createPulse() reads a change once, however long another transaction stays open", async () => {
+    const key = await issueWarm();
+    const other = openSession(service.address, { statementTimeoutMs: 10_000 });
+    await other.transaction(async (sql) => {
+      await sql`select pg_current_xact_id()`;
+      await service.database.query(
+        (own) => own`update licenses set monthly_limit = 50 where id = ${key.licenseUuid}::uuid`,
+      );
+      await service.service.directory.beat();
+      await validate(key);
+      await service.service.directory.beat();
+      expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeDefined();
+    });
+    await other.close();
+  });
+
+  test("createPulse() forgets everything when more changed than it reads", async () => {
+    const key = await issueWarm();
+    await service.database.query(
+      (sql) => sql`
+        with account as (
+          insert into accounts (id, email, name, created_at)
+          values (${newUuid()}::uuid, 'many@example.org', 'Many', now()) returning id
+        )
+        insert into licenses (id, account_id, tier, expires_at, created_at)
+        select gen_random_uuid(), account.id, 'free', 'infinity', now()
+          from account, generate_series(1, 2001)`,
+    );
+    await service.service.directory.beat();
+    expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeUndefined();
+    expect((await validate(key)).status).toBe(200);
+    // And an account with that many licenses is no harder.
+    await service.database.query(
+      (sql) => sql`update accounts set name = 'More' where email = 'many@example.org'`,
+    );
+    await service.service.directory.beat();
+    expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeUndefined();
+  });
+
+  test("createPulse() reads the counts of others within a second, and keeps the key", async () => {
+    const key = await issueWarm();
+    const other = await startTestService({ on: service.testDatabase });
+    const event = { api_key: key.apiKey, event_type: "inference" };
+    for (const used of [1, 2, 3]) {
+      expect((await other.post("/v1/analytics/log", event)).body.quota).toEqual({
+        used,
+        remaining: 100 - used,
+      });
+    }
+    expect(await timeUntil(key, { status: 200, quota: { used: 3, remaining: 97 } })).toBeLessThan(WITHIN_MS);
+    await other.close();
+  });
+
+  test("createPulse() reads an own count that was committed after its answer was given up", async () => {
+    const key = await issueWarm();
+    // At commit, after the statement's own time limit, as when the disk is slow.
+    await service.database.query((sql) =>
+      sql.unsafe(`
+        do $$ begin
+          create function wait() returns trigger language plpgsql as
+            'begin perform pg_sleep(2.4); return null; end';
+          create constraint trigger slow after insert on usage_changes deferrable initially deferred
+            for each row execute function wait();
+        end $$`),
+    );
+    const event = { api_key: key.apiKey, event_type: "inference" };
+    expect(await service.post("/v1/analytics/log", event)).toMatchObject({ status: 503 });
+    expect((await validate(key)).body).toMatchObject({ quota: { used: 0 } });
+    expect(await timeUntil(key, { status: 200, quota: { used: 1 } })).toBeLessThan(2_000);
+    await service.database.query((sql) => sql`drop function wait cascade`);
+  });
+
+  test("createPulse() sees a key within a second of its issue, though it was asked for before", async () => {
+    const key = await service.issue();
+    const { directory } = service.service;
+    await service.database.query(
+      (sql) => sql`update keys set hash = sha256('elsewhere') where license_id = ${key.licenseUuid}::uuid`,
+    );
+    expect((await validate(key)).status).toBe(401);
+    expect(directory.get(hashApiKey(key.apiKey))).toBeNull();
+    await service.database.query(
+      (sql) => sql`
+        update keys set hash = ${`\\x${hashApiKey(key.apiKey)}`}::text::bytea
+         where license_id = ${key.licenseUuid}::uuid`,
+    );
+    expect(await timeUntil(key, { status: 200 })).toBeLessThan(WITHIN_MS);
+  });
+});
+
+function isLike(value: object, expected: object): boolean {
+  try {
+    expect(value).toMatchObject(expected);
+    return true;
+  } catch {
+    return false;
+  }
+}

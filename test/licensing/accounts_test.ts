@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { newUuid, parseId } from "../../src/ids.ts";
+import { findAccount, listAccounts, parseEmail, updateAccount } from "../../src/licensing/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, countRows, issue, NOW } from "../support/issue.ts";
+
+describe("parseEmail()", () => {
+  const good: [text: string, email: string][] = [
+    ["ada@example.org", "ada@example.org"],
+    ["Ada.Lovelace+SDK@Example.ORG", "ada.lovelace+sdk@example.org"],
+    ["a@b", "a@b"],
+    ["o'neil@sub-domain.example.co.uk", "o'neil@sub-domain.example.co.uk"],
+    [`${"a".repeat(64)}@example.org`, `${"a".repeat(64)}@example.org`],
+  ];
+
+  test.each(good)("parseEmail() reads %s", (text, email) => {
+    expect(parseEmail(text)).toBe(email);
+  });
+
+  test.each([
+    "",
+    "ada",
+    "@example.org",
+    "ada@",
+    "ada@@example.org",
+    "ada@example..org",
+    "ada@.example.org",
+    "ada@example.org.",
+    "ada@-example.org",
+    "ada@example-.org",
+    " ada@example.org",
+    "ada@example.org\n",
+    "ada lovelace@example.org",
+    "ada@exämple.org",
+    "ada@example.org\u0000",
+    `${"a".repeat(65)}@example.org`,
+    `a@${"b".repeat(253)}`,
+  ])("parseEmail() refuses %j", (text) => {
+    expect(parseEmail(text)).toBeUndefined();
+  });
+
+  test("parseEmail() makes no other account's address of letters that look alike", () => {
+    // U+212A, the sign for kelvin, is a k in lower case.
+    expect(parseEmail("\u212aelvin@example.org")).toBeUndefined();
+  });
+});
+
+describe("accounts", () => {
+  let server: TestDatabase;
+
+  beforeAll(async () => {
+    server = await createTestDatabase();
+  });
+  afterAll(() => server.close());
+
+  test("listAccounts() lists by e-mail, in byte order, with the number of keys", async () => {
+    for (const email of ["b@example.org", "a_@example.org", "a1@example.org", "b@example.org"]) {
+      await issue(server.database, { email });
+    }
+    const listed = await listAccounts(server.database);
+    expect(listed.map(({ email, keys }) => [email, keys])).toEqual([
+      ["a1@example.org", 1],
+      ["a_@example.org", 1],
+      ["b@example.org", 2],
+    ]);
+  });
+
+  test("findAccount() finds by e-mail and by UUID", async () => {
+    const { userId } = await issue(server.database, { email: "find@example.org", name: "Find" });
+    const uuid = parseId("usr", userId) ?? "";
+    const account = { id: userId, uuid, email: "find@example.org", name: "Find", organization: "", keys: 1 };
+    expect(await findAccount(server.database, { email: "find@example.org" })).toMatchObject(account);
+    expect(await findAccount(server.database, { uuid })).toMatchObject(account);
+    expect(await findAccount(server.database, { uuid: newUuid() })).toBeUndefined();
+  });
+
+  test("updateAccount() changes what is given, with an audit row, and issuing goes by it", async () => {
+    const account = { email: "change@example.org", name: "Before", organization: "Here" };
+    const { userId } = await issue(server.database, account);
+    const change = { uuid: parseId("usr", userId) ?? "", actor: { ...ACTOR, reason: "married" }, now: NOW };
+    expect(await updateAccount(server.database, { ...change, name: "After" })).toMatchObject({
+      name: "After",
+      organization: "Here",
+    });
+    await issue(server.database, { ...account, name: "After" });
+    const [row] = await server.database.query(
+      (sql) => sql`
+        select account_id, at, reason from audit where action = 'account.update' order by id desc limit 1`,
+    );
+    expect(row).toEqual({ account_id: change.uuid, at: NOW, reason: "married" });
+  });
+
+  test("updateAccount() refuses an account that does not exist, and writes nothing", async () => {
+    const before = await countRows(server.database);
+    const change = { uuid: newUuid(), name: "Nobody", actor: ACTOR, now: NOW };
+    expect(await updateAccount(server.database, change)).toMatchObject({ code: "NOT_FOUND" });
+    expect(await countRows(server.database)).toEqual(before);
+  });
+});

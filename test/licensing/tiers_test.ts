@@ -1,0 +1,88 @@
+/** The tables of tiers and features, literally as the contract and its decisions have them. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import {
+  effectiveLimit,
+  featuresOf,
+  includesTier,
+  isTier,
+  monthlyLimitOf,
+  TIERS,
+} from "../../src/licensing/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+const TABLE = {
+  free: { limit: 10_000, features: ["batch_inference"] },
+  research: {
+    limit: 50_000,
+    features: ["batch_inference", "streaming", "training", "calibration", "model_export"],
+  },
+  commercial: {
+    limit: 500_000,
+    features: [
+      "batch_inference",
+      "streaming",
+      "training",
+      "calibration",
+      "model_export",
+      "custom_models",
+      "priority_support",
+    ],
+  },
+  enterprise: {
+    limit: null,
+    features: [
+      "batch_inference",
+      "streaming",
+      "training",
+      "calibration",
+      "model_export",
+      "custom_models",
+      "priority_support",
+      "on_premise",
+    ],
+  },
+};
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase({ empty: true });
+});
+afterAll(() => server.close());
+
+test("TIERS are the four of the contract, from the lowest to the highest", () => {
+  expect([...TIERS]).toEqual(["free", "research", "commercial", "enterprise"]);
+});
+
+describe.each([...TIERS])("%s", (tier) => {
+  test("monthlyLimitOf() is the table's", () => {
+    expect(monthlyLimitOf(tier)).toBe(TABLE[tier].limit);
+  });
+
+  test("featuresOf() are the table's, in its order", () => {
+    expect(featuresOf(tier)).toEqual(TABLE[tier].features);
+  });
+
+  test("effectiveLimit() is the tier's unless the license has one, 0 included", async () => {
+    for (const own of [null, 0, 7]) {
+      const [row] = await server.database.query<{ limit: number | null }>(
+        (sql) => sql`
+          select ${effectiveLimit(sql)} as limit
+            from (select ${tier}::text as tier, ${own}::bigint as monthly_limit) as l`,
+      );
+      expect(row?.limit).toBe(own ?? TABLE[tier].limit);
+    }
+  });
+});
+
+test("includesTier() goes by the order of the tiers", () => {
+  for (const [held, heldTier] of TIERS.entries()) {
+    for (const [required, requiredTier] of TIERS.entries()) {
+      expect(includesTier(heldTier, requiredTier)).toBe(held >= required);
+    }
+  }
+});
+
+test.each(["Free", "trial", "", "constructor", " free"])("isTier() refuses %j", (text) => {
+  expect(isTier(text)).toBe(false);
+});

@@ -1,0 +1,85 @@
+import { describe, expect, test } from "bun:test";
+import { createLog, escapeControls, type LogFormat, silentLog } from "../src/log.ts";
+import { createTestClock } from "./support/clock.ts";
+
+function collect(format: LogFormat) {
+  const lines: string[] = [];
+  const clock = { ...createTestClock(), now: () => new Date("2026-11-20T10:00:00.123Z") };
+  return { lines, log: createLog({ format, clock, write: (line) => void lines.push(line) }) };
+}
+
+/** What a stranger may write into a name, a path or an error. */
+const forgeries = [
+  "x\n2026-11-20T10:00:00.000Z info  All is well",
+  "x\r\ny",
+  "x\u2028y\u2029z",
+  "x\u0085y",
+  "\u001b[2Jgone",
+  "\u009b31m",
+  "a\u0000b\u007f",
+  "\u202egnorw",
+  'a" b="c',
+];
+
+describe("createLog() as text", () => {
+  test("writes time, level, message and fields on one line", () => {
+    const { lines, log } = collect("text");
+    log.info("Applied a migration", {
+      name: "0001_licensing",
+      ms: 1.5,
+      ok: true,
+      none: null,
+      left: undefined,
+    });
+    log.warn("Slow");
+    expect(lines).toEqual([
+      "2026-11-20T10:00:00.123Z info  Applied a migration name=0001_licensing ms=1.5 ok=true none=null\n",
+      "2026-11-20T10:00:00.123Z warn  Slow\n",
+    ]);
+  });
+
+  test.each(forgeries)("is one line of printable text for %p", (text) => {
+    const { lines, log } = collect("text");
+    log.error(text, { value: text });
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toEndWith("\n");
+    expect(lines[0]!.slice(0, -1)).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e]/u);
+  });
+
+  test("quotes a value with a space, so that it cannot look like another field", () => {
+    const { lines, log } = collect("text");
+    log.info("request", { path: "/a b=c" });
+    expect(lines[0]).toEndWith(' path="/a b=c"\n');
+  });
+});
+
+describe("createLog() as JSON", () => {
+  test("writes one object a line", () => {
+    const { lines, log } = collect("json");
+    log.info("Stopping", { signal: "SIGTERM" });
+    expect(lines).toEqual([
+      '{"time":"2026-11-20T10:00:00.123Z","level":"info","message":"Stopping","signal":"SIGTERM"}\n',
+    ]);
+  });
+
+  test.each(forgeries)("is one line that gives back %p", (text) => {
+    const { lines, log } = collect("json");
+    log.error(text, { value: text });
+    expect(lines[0]!.slice(0, -1)).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e]/u);
+    expect(JSON.parse(lines[0]!)).toMatchObject({ message: text, value: text });
+  });
+
+  test("keeps its own members, whatever fields are called", () => {
+    const { lines, log } = collect("json");
+    log.error("Real", { level: "info", message: "Forged", time: "never" });
+    expect(JSON.parse(lines[0]!)).toMatchObject({ level: "error", message: "Real" });
+  });
+});
+
+test("escapeControls() leaves letters of every script alone", () => {
+  expect(escapeControls("Zoë 李 🔑 'ok'")).toBe("Zoë 李 🔑 'ok'");
+});
+
+test("silentLog says nothing", () => {
+  expect(silentLog.error("x")).toBeUndefined();
+});

@@ -1,0 +1,237 @@
+/** `claviger models add --file` and `models verify` beside a running service. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
+import { existsSync, readdirSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  createCommandLine,
+  type Ended,
+  type RunningService,
+  refusalOf,
+  usageErrorOf,
+} from "../cli/command_line.ts";
+import { testBytes } from "../support/hosted.ts";
+
+const line = createCommandLine();
+const PUBLIC = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org/" };
+const BYTES = testBytes(2_345_678);
+const SHA256 = hash("sha256", BYTES);
+const file = join(line.folder, "p300.onnx");
+
+let service: RunningService;
+let apiKey: string;
+
+beforeAll(async () => {
+  writeFileSync(file, BYTES);
+  service = await line.serve([], { env: PUBLIC });
+  const issued = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
+  apiKey = issued.api_key;
+});
+afterAll(async () => {
+  await service.stop();
+  line.remove();
+});
+
+const FIELDS: Readonly<Record<string, string>> = {
+  type: "SvcLDA",
+  "n-features": "44",
+  "n-classes": "4",
+  "requires-license": "free",
+  paradigm: "p300",
+  version: "1.0.0",
+};
+
+function addArgs(fields: Readonly<Record<string, string>>): string[] {
+  return [
+    "models",
+    "add",
+    ...Object.entries({ ...FIELDS, ...fields }).flatMap(([name, value]) => [`--${name}`, value]),
+  ];
+}
+
+const add = (fields: Readonly<Record<string, string>>, options = {}): Promise<Ended> =>
+  line.here(addArgs(fields), { env: PUBLIC, ...options });
+
+const storedPath = (sha256: string) => join(line.dataDir, "models", sha256.slice(0, 2), sha256);
+const unfinished = () =>
+  readdirSync(join(line.dataDir, "models")).filter((name) => name.startsWith("unfinished-"));
+
+async function listed(name: string) {
+  const response = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
+  const { models } = (await response.json()) as { models: { name: string; [field: string]: unknown }[] };
+  return models.find((model) => model.name === name);
+}
+
+describe("claviger models add --file", () => {
+  test("stores the file, and a client loads it by the address in the list", async () => {
+    const { status, out, err } = await add({ name: "hosted", file });
+    expect({ status, err }).toEqual({ status: 0, err: "" });
+    expect(out).toContain(`checksum          sha256:${SHA256}\n`);
+    const model = await listed("hosted");
+    expect(model).toMatchObject({ version: "1.0.0", size_mb: 2.35, checksum: `sha256:${SHA256}` });
+    const address = String(model?.download_url);
+    expect(address).toStartWith("https://licenses.example.org/v1/models/download/hosted/1.0.0?key=key_");
+    const response = await fetch(address.replace("https://licenses.example.org", service.url));
+    expect(hash("sha256", new Uint8Array(await response.arrayBuffer()))).toBe(SHA256);
+  });
+
+  test("leaves the file readable for the service, owned as the data folder is", async () => {
+    const { uid, gid } = statSync(line.dataDir);
+    expect(statSync(storedPath(SHA256))).toMatchObject({ uid, gid });
+    expect(statSync(storedPath(SHA256)).mode & 0o777).toBe(0o640);
+  });
+
+  test("--json prints what was recorded, and --size-mb stands where it is given", async () => {
+    const { out } = await line.here([...addArgs({ name: "json", file, "size-mb": "2.4" }), "--json"], {
+      env: PUBLIC,
+    });
+    expect(JSON.parse(out)).toEqual({
+      name: "json",
+      version: "1.0.0",
+      requires_license: "free",
+      size_mb: 2.4,
+      checksum: `sha256:${SHA256}`,
+    });
+  });
+
+  test("takes a path from where the operator is, and stores the same bytes once", async () => {
+    const { status } = await add({ name: "relative", file: "p300.onnx" });
+    expect(status).toBe(0);
+    expect(readdirSync(join(line.dataDir, "models", SHA256.slice(0, 2)))).toEqual([SHA256]);
+  });
+
+  test("shows a bar on a terminal, up to the end, and none elsewhere", async () => {
+    const { err } = await add({ name: "bar", file }, { isTerminal: true });
+    expect(err).toStartWith("\r[");
+    expect(err).toEndWith(`\r[${"#".repeat(40)}] 3 of 3 MB\n`);
+    expect(err.match(/\n/g)).toHaveLength(1);
+  });
+
+  test("is in the audit log with the checksum", async () => {
+    const rows = await line.json(["audit", "--limit", "50"]);
+    const row = rows.find(({ after }: { after: { name?: string } }) => after?.name === "hosted");
+    expect(row).toMatchObject({ action: "model.add", after: { version: "1.0.0", checksum: SHA256 } });
+  });
+
+  test("is refused without the address that clients would load it from", async () => {
+    const sentence = refusalOf(await add({ name: "nowhere", file }, { env: {} }));
+    expect(sentence).toStartWith(
+      "Cannot add model: clients would have no address to load its file from; set CLAVIGER_PUBLIC_URL",
+    );
+  });
+
+  for (const [what, fields] of [
+    ["both a file and an address", { file, url: "https://a.example/m" }],
+    ["a file and a checksum", { file, sha256: SHA256 }],
+  ] as const) {
+    test(`does not take ${what}`, async () => {
+      const why = usageErrorOf(await add({ name: "both", ...fields }));
+      expect(why).toBe(
+        "--file stands instead of --url and --sha256: give one or the other; see `claviger models add --help`",
+      );
+    });
+  }
+
+  for (const [what, fields] of [
+    ["neither", {}],
+    ["an address without checksum and size", { url: "https://a.example/m" }],
+    ["an address without size", { url: "https://a.example/m", sha256: SHA256 }],
+    ["a checksum alone", { sha256: SHA256, "size-mb": "1" }],
+  ] as const) {
+    test(`wants a file or an address, and not ${what}`, async () => {
+      const why = usageErrorOf(await add({ name: "neither", ...fields }));
+      expect(why).toBe(
+        "give --file, or all of --url, --sha256 and --size-mb; see `claviger models add --help`",
+      );
+    });
+  }
+
+  test("still registers a model that is elsewhere", async () => {
+    const fields = { name: "elsewhere", url: "https://a.example/m", sha256: SHA256, "size-mb": "1.5" };
+    expect((await add(fields, { env: {} })).status).toBe(0);
+    expect(await listed("elsewhere")).toMatchObject({ download_url: "https://a.example/m", size_mb: 1.5 });
+  });
+
+  test("refuses a version that exists, and a wrong field, before it copies anything", async () => {
+    const other = line.write("other.onnx", "other bytes");
+    const stored = () => existsSync(storedPath(hash("sha256", "other bytes")));
+    expect(refusalOf(await add({ name: "hosted", file: other }))).toBe(
+      "Cannot add model: hosted 1.0.0 exists, and a version never changes; give a new version",
+    );
+    expect(refusalOf(await add({ name: "a b", file: other }))).toContain("name must be");
+    const owner = `usr_${"0".repeat(32)}`;
+    const custom = { name: "custom", file: other, "requires-license": "commercial", owner };
+    expect(refusalOf(await add(custom))).toContain("no account has the owner's id");
+    expect(refusalOf(await add({ ...custom, name: "hosted", version: "2" }))).toContain("no account");
+    expect(stored()).toBe(false);
+  });
+
+  test("refuses what it cannot read, by name", async () => {
+    const nothing = join(line.folder, "nothing");
+    expect(refusalOf(await add({ name: "x", file: nothing }))).toBe(
+      `Cannot add model: ${nothing}: there is no such file`,
+    );
+    expect(refusalOf(await add({ name: "x", file: line.folder }))).toBe(
+      `Cannot add model: ${line.folder}: it is not a file`,
+    );
+    expect(await listed("x")).toBeUndefined();
+  });
+
+  test("leaves nothing to see when it is interrupted", async () => {
+    const bytes = testBytes(3_000_000, 77);
+    writeFileSync(join(line.folder, "late.onnx"), bytes);
+    const sentence = refusalOf(await add({ name: "late", file: "late.onnx" }, { signal: "SIGINT" }));
+    expect(sentence).toBe("Stopped by SIGINT: nothing was changed");
+    expect(await listed("late")).toBeUndefined();
+    expect(existsSync(storedPath(hash("sha256", bytes)))).toBe(false);
+    expect(unfinished()).toEqual([]);
+  });
+});
+
+describe("claviger models verify", () => {
+  test("finds every file good, once for each version", async () => {
+    const { files, unnamed } = await line.json(["models", "verify"]);
+    expect(files).toContainEqual({
+      model: "hosted 1.0.0",
+      state: "good",
+      bytes: BYTES.length,
+      checksum: `sha256:${SHA256}`,
+    });
+    expect(files.map(({ state }: { state: string }) => state)).toEqual(Array(4).fill("good"));
+    expect(files.map(({ model }: { model: string }) => model)).not.toContain("elsewhere 1.0.0");
+    expect(unnamed).toEqual([]);
+  });
+
+  test("shows a bar on a terminal", async () => {
+    const { status, err } = await line.here(["models", "verify"], { isTerminal: true });
+    expect(status).toBe(0);
+    expect(err).toEndWith("3 of 3 MB\n");
+  });
+
+  test("ends with status 1 and names what is changed or missing; what it prints says the same", async () => {
+    const path = storedPath(SHA256);
+    const damaged = Uint8Array.from(BYTES);
+    damaged[1_000_000] = (damaged[1_000_000] ?? 0) ^ 1;
+    writeFileSync(path, damaged);
+    const changed = await line.here(["models", "verify", "--json"]);
+    expect(changed.status).toBe(1);
+    expect(changed.err).toContain("bar 1.0.0 is changed, hosted 1.0.0 is changed");
+    expect(JSON.parse(changed.out).files[0].state).toBe("changed");
+    renameSync(path, `${path}.away`);
+    const missing = await line.here(["models", "verify"]);
+    expect(missing.status).toBe(1);
+    expect(missing.err).toContain("hosted 1.0.0 is missing");
+    expect(missing.out).toContain("missing");
+    renameSync(`${path}.away`, path);
+    writeFileSync(path, BYTES);
+    expect((await line.here(["models", "verify"])).status).toBe(0);
+  });
+
+  test("reports what lies in the store and no version names, and is content all the same", async () => {
+    const stray = join(line.dataDir, "models", "zz", "stray");
+    await Bun.write(stray, "x");
+    const { status, err } = await line.here(["models", "verify"]);
+    expect({ status, err }).toEqual({ status: 0, err: `No version names ${stray}: it may be removed\n` });
+    expect((await line.json(["models", "verify"])).unnamed).toEqual(["zz/stray"]);
+  });
+});

@@ -1,0 +1,84 @@
+import { describe, expect, test } from "bun:test";
+import { createBrand } from "../../src/brand.ts";
+import { newUuid } from "../../src/ids.ts";
+import { parseNewModel } from "../../src/models/mod.ts";
+import { BRAND, sentenceOf } from "../support/issue.ts";
+import { newModel } from "../support/new_model.ts";
+
+const shown = (fields: object) => JSON.stringify(fields).slice(0, 70);
+const nested = (levels: number): object => (levels === 1 ? {} : { a: nested(levels - 1) });
+
+describe("parseNewModel()", () => {
+  const good: object[] = [
+    {},
+    ...["SvcLDA", "SvcQDA", "SvcProbit"].map((type) => ({ type })),
+    ...["motor_imagery", "p300", "ssvep", "erp", "something_else"].map((paradigm) => ({ paradigm })),
+    ...["free", "research", "commercial", "enterprise"].map((requiresLicense) => ({ requiresLicense })),
+    { nFeatures: 1, nClasses: 2, sizeMb: 0 },
+    { downloadUrl: "http://models.example:8080/a%20b?c=d" },
+    { name: "x".repeat(200), version: "1.0.0-rc.1+build" },
+    { metadata: nested(32) },
+    { metadata: { text: 'a literal \\u0000 and "quotes", 💡' } },
+    { requiresLicense: "commercial", ownerUuid: newUuid() },
+    { requiresLicense: "enterprise", ownerUuid: newUuid() },
+  ];
+
+  for (const fields of good) {
+    test(`parseNewModel() takes ${shown(fields)}`, () => {
+      expect(parseNewModel(newModel(fields), BRAND)).toMatchObject(fields);
+    });
+  }
+
+  const wrong: [fields: object, sentence: RegExp][] = [
+    [{ name: "" }, /name must be letters/],
+    [{ name: "../x" }, /name must be letters/],
+    [{ name: "a b" }, /name must be letters/],
+    [{ name: "x".repeat(201) }, /name must have at most 200/],
+    [{ version: "1/0" }, /version must be letters/],
+    [{ type: "SvcStateSpace" }, /type must be one of SvcLDA, SvcQDA, SvcProbit; the state-space kind/],
+    [{ type: "svclda" }, /type must be one of/],
+    [{ paradigm: "" }, /paradigm must be lowercase/],
+    [{ paradigm: "P300" }, /paradigm must be lowercase/],
+    [{ nFeatures: 0 }, /n-features must be at least 1/],
+    [{ nFeatures: 1.5 }, /n-features must be a whole number/],
+    [{ nClasses: 1 }, /n-classes must be at least 2/],
+    [{ nClasses: Number.NaN }, /n-classes must be a whole number/],
+    [{ sizeMb: -1 }, /size-mb must not be negative/],
+    [{ sizeMb: Number.POSITIVE_INFINITY }, /size-mb must be a number/],
+    [{ downloadUrl: "ftp://models.example/m" }, /url must be an http or https address/],
+    [{ downloadUrl: "javascript:alert(1)" }, /url must be an http/],
+    [{ downloadUrl: " https://models.example/m" }, /url must be an http/],
+    [{ downloadUrl: "https://models.example/a b" }, /url must be an http/],
+    [{ downloadUrl: "ht\ntps://models.example/m" }, /url must be an http/],
+    [{ downloadUrl: "https://models.example/\u0000" }, /url must be an http/],
+    [{ downloadUrl: "https://" }, /url must be an http/],
+    [{ downloadUrl: `https://models.example/${"x".repeat(2_000)}` }, /url must have at most 2000/],
+    [{ downloadUrl: null }, /must have either a file or an address/],
+    [{ hostedBytes: 5 }, /must have either a file or an address/],
+    [{ checksum: "AB".repeat(32) }, /sha256 must be 64 lowercase/],
+    [{ checksum: `sha256:${"ab".repeat(32)}` }, /sha256 must be 64 lowercase/],
+    [{ requiresLicense: "trial" }, /requires-license must be one of free/],
+    [{ metadata: null }, /metadata must be a JSON object/],
+    [{ metadata: [] }, /metadata must be a JSON object/],
+    [{ metadata: { "nul\u0000": 1 } }, /metadata must have at most 32 levels/],
+    [{ metadata: { deep: ["\ud800"] } }, /metadata must have at most 32 levels/],
+    [{ metadata: nested(33) }, /metadata must have at most 32 levels/],
+    [{ metadata: { text: "x".repeat(16 * 1024) } }, /metadata must have at most 16 KiB/],
+    [{ requiresLicense: "free", ownerUuid: newUuid() }, /a custom model requires commercial/],
+    [{ requiresLicense: "research", ownerUuid: newUuid() }, /a custom model requires commercial/],
+  ];
+
+  for (const [fields, sentence] of wrong) {
+    test(`parseNewModel() refuses ${shown(fields)}`, () => {
+      const refused = sentenceOf(parseNewModel(newModel(fields), BRAND));
+      expect(refused).toStartWith("Cannot add model: ");
+      expect(refused).toMatch(sentence);
+    });
+  }
+
+  test("parseNewModel() goes by the brand's types", () => {
+    const brand = createBrand("acme");
+    expect(parseNewModel(newModel({ type: "AcmeLDA" }), brand)).toMatchObject({ type: "AcmeLDA" });
+    expect(sentenceOf(parseNewModel(newModel(), brand))).toContain("AcmeLDA, AcmeQDA, AcmeProbit");
+  });
+});

@@ -1,0 +1,147 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { newUuid, parseId } from "../../src/ids.ts";
+import type { Tier } from "../../src/licensing/mod.ts";
+import { addModel, listAllModels, listModelsFor, parseNewModel, removeModel } from "../../src/models/mod.ts";
+import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, BRAND, issue, NOW, sentenceOf } from "../support/issue.ts";
+import { newModel } from "../support/new_model.ts";
+
+const BY = { actor: ACTOR, now: NOW };
+
+let server: TestDatabase;
+
+beforeEach(async () => {
+  server = await createTestDatabase();
+});
+afterEach(() => server.close());
+
+function add(fields: object): Promise<object | Refusal> {
+  const model = parseNewModel(newModel(fields), BRAND);
+  if (isRefusal(model)) throw new Error(model.sentence);
+  return addModel(server.database, model, BY);
+}
+
+const list = (query: { tier?: Tier; accountUuid?: string; paradigm?: string; type?: string } = {}) =>
+  listModelsFor(server.database, { tier: "enterprise", accountUuid: newUuid(), ...query }, () => "");
+
+async function names(query: Parameters<typeof list>[0] = {}): Promise<string[]> {
+  return (await list(query)).map(({ name }) => name);
+}
+
+async function account(): Promise<string> {
+  return parseId("usr", (await issue(server.database, { tier: "commercial" })).userId) ?? "";
+}
+
+describe("listModelsFor()", () => {
+  test("listModelsFor() shows the contract's record, in its order of fields", async () => {
+    const metadata = { accuracy: 0.93, training_subjects: 54 };
+    await add({ metadata });
+    const [record] = await list();
+    expect(JSON.stringify(record)).toBe(
+      JSON.stringify({
+        name: "motor_imagery_4class_v1",
+        version: "1.0.0",
+        type: "SvcLDA",
+        paradigm: "motor_imagery",
+        n_features: 44,
+        n_classes: 4,
+        size_mb: 2.4,
+        download_url: "https://models.example/m",
+        checksum: `sha256:${"ab".repeat(32)}`,
+        requires_license: "free",
+        metadata,
+      }),
+    );
+  });
+
+  test("listModelsFor() shows each tier the models up to it", async () => {
+    const tiers: Tier[] = ["enterprise", "commercial", "research", "free"];
+    for (const requiresLicense of tiers) await add({ name: requiresLicense, requiresLicense });
+    expect(await names({ tier: "free" })).toEqual(["free"]);
+    expect(await names({ tier: "research" })).toEqual(["free", "research"]);
+    expect(await names({ tier: "commercial" })).toEqual(["commercial", "free", "research"]);
+    expect(await names({ tier: "enterprise" })).toEqual(["commercial", "enterprise", "free", "research"]);
+  });
+
+  test("listModelsFor() shows a custom model to its owner alone, of a tier that may", async () => {
+    const [owner, other] = [await account(), await account()];
+    await add({ name: "custom", requiresLicense: "commercial", ownerUuid: owner });
+    expect(await names({ accountUuid: owner, tier: "commercial" })).toEqual(["custom"]);
+    expect(await names({ accountUuid: owner, tier: "research" })).toEqual([]);
+    expect(await names({ accountUuid: other, tier: "enterprise" })).toEqual([]);
+  });
+
+  test("listModelsFor() orders by the bytes of the name and filters by paradigm and type", async () => {
+    await add({ name: "b", paradigm: "p300" });
+    await add({ name: "B", type: "SvcQDA" });
+    await add({ name: "a_1", paradigm: "p300", type: "SvcQDA" });
+    await add({ name: "a1" });
+    expect(await names()).toEqual(["B", "a1", "a_1", "b"]);
+    expect(await names({ paradigm: "p300" })).toEqual(["a_1", "b"]);
+    expect(await names({ type: "SvcQDA" })).toEqual(["B", "a_1"]);
+    expect(await names({ paradigm: "p300", type: "SvcQDA" })).toEqual(["a_1"]);
+    expect(await names({ paradigm: "P300" })).toEqual([]);
+  });
+});
+
+describe("addModel()", () => {
+  test("addModel() lists the version that was added last, with its own rules", async () => {
+    await add({ version: "2.0.0" });
+    await add({ version: "1.9.0", requiresLicense: "research" });
+    expect(await list()).toMatchObject([{ version: "1.9.0", requires_license: "research" }]);
+    expect(await names({ tier: "free" })).toEqual([]);
+  });
+
+  test("addModel() refuses a version that exists, listed or not, and changes nothing", async () => {
+    await add({ version: "1" });
+    await add({ version: "2" });
+    expect(sentenceOf(await add({ version: "1", nClasses: 3 }))).toContain("a version never changes");
+    expect(await list()).toMatchObject([{ version: "2", n_classes: 4 }]);
+    await removeModel(server.database, "motor_imagery_4class_v1", BY);
+    expect(sentenceOf(await add({ version: "2" }))).toContain("a version never changes");
+  });
+
+  test("addModel() refuses a name of another owner, and an owner that does not exist", async () => {
+    const [owner, other] = [await account(), await account()];
+    const custom = { name: "custom", requiresLicense: "commercial" };
+    await add({ ...custom, ownerUuid: owner });
+    for (const ownerUuid of [other, undefined]) {
+      expect(sentenceOf(await add({ ...custom, version: "2", ownerUuid }))).toContain(
+        "belongs to another owner",
+      );
+    }
+    const nobody = { ...custom, name: "new", ownerUuid: newUuid() };
+    expect(sentenceOf(await add(nobody))).toContain("no account has the owner's id");
+    expect(isRefusal(await add({ ...custom, version: "2", ownerUuid: owner }))).toBe(false);
+    expect((await listAllModels(server.database)).map(({ name, version }) => [name, version])).toEqual([
+      ["custom", "2"],
+    ]);
+  });
+
+  test("addModel() by several at once makes one model of all versions", async () => {
+    const versions = Array.from({ length: 10 }, (_, i) => `1.${i}`);
+    await Promise.all(versions.map((version) => add({ version })));
+    const rows = await server.database.query<{ version: string }>(
+      (sql) => sql`select version from model_versions order by version`,
+    );
+    expect(rows.map(({ version }) => version)).toEqual(versions);
+    expect(await list()).toHaveLength(1);
+  });
+});
+
+describe("removeModel()", () => {
+  test("removeModel() takes a name off the list until a new version puts it back", async () => {
+    await add({ version: "1" });
+    expect(await removeModel(server.database, "motor_imagery_4class_v1", BY)).toEqual({ version: "1" });
+    expect(await list()).toEqual([]);
+    const again = await removeModel(server.database, "motor_imagery_4class_v1", BY);
+    expect(again).toMatchObject({ code: "NOT_FOUND" });
+    await add({ version: "2" });
+    expect(await list()).toMatchObject([{ version: "2" }]);
+    const rows = await server.database.query<{ action: string }>(
+      (sql) => sql`select action from audit order by id`,
+    );
+    expect(rows.map(({ action }) => action)).toEqual(["model.add", "model.remove", "model.add"]);
+  });
+});

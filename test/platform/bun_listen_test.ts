@@ -1,0 +1,155 @@
+/** What no client must notice: a stop, and a new certificate, while requests come in. */
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import type { Answer, Listener, TlsPair } from "../../src/platform/mod.ts";
+import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
+
+const undo: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+
+interface Listening {
+  readonly answer?: Answer;
+  readonly port?: number;
+  readonly tls?: TlsPair;
+}
+
+async function listen({ answer = () => new Response("ok"), port = 0, tls }: Listening): Promise<Listener> {
+  const options = { host: "127.0.0.1", port, maxBodyBytes: 1000, idleTimeoutSeconds: 30, answer };
+  const listener = await bunPlatform.listen({ ...options, ...(tls && { tls }) });
+  undo.push(() => listener.stop(0));
+  return listener;
+}
+
+function makePair(name: string): TestCertificate {
+  const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));
+  undo.push(() => rmSync(folder, { recursive: true, force: true }));
+  return makeCertificate(folder, name);
+}
+
+describe("listen() with TLS", () => {
+  test("lets no second service have the port, as without", async () => {
+    const tls = makePair("one");
+    const { port } = await listen({ tls });
+    for (const second of [{ port, tls }, { port }]) {
+      const message = await listen(second).then(
+        () => "",
+        (error: Error) => error.message,
+      );
+      expect(message).toContain("the port is in use");
+    }
+    const plain = await listen({});
+    const message = await listen({ port: plain.port, tls }).catch((error: Error) => error.message);
+    expect(message).toContain("the port is in use");
+  });
+
+  test("renewTls() shows another certificate, and no connection fails meanwhile", async () => {
+    const pairs = [makePair("one"), makePair("two")] as const;
+    const listener = await listen({ tls: pairs[0] });
+    const failures: string[] = [];
+    const seen = new Set<string>();
+    let done = 0;
+    let running = true;
+    const client = async () => {
+      while (running) {
+        try {
+          const { fingerprint } = await shownFingerprint(listener.port);
+          seen.add(fingerprint);
+          done++;
+        } catch (error) {
+          failures.push(String(error));
+        }
+      }
+    };
+    const clients = Array.from({ length: 24 }, client);
+    for (const pair of [pairs[1], pairs[0], pairs[1]]) {
+      await Bun.sleep(150);
+      await listener.renewTls?.(pair);
+    }
+    running = false;
+    await Promise.all(clients);
+    expect(failures).toEqual([]);
+    expect(done).toBeGreaterThan(300);
+    expect([...seen].sort()).toEqual(pairs.map(({ fingerprint }) => fingerprint).sort());
+    expect((await shownFingerprint(listener.port)).fingerprint).toBe(pairs[1].fingerprint);
+    console.log({ done });
+  }, 15_000);
+
+  test("renewTls() keeps what it has where the new pair is no good", async () => {
+    const good = makePair("one");
+    const listener = await listen({ tls: good });
+    const bad = { certificate: good.certificate, privateKey: makePair("two").privateKey };
+    expect(
+      await listener.renewTls?.(bad).then(
+        () => "renewed",
+        () => "refused",
+      ),
+    ).toBe("refused");
+    expect((await shownFingerprint(listener.port)).fingerprint).toBe(good.fingerprint);
+  });
+});
+
+describe("stop() under load", () => {
+  /** Sends one request on a connection of its own. */
+  function ask(port: number): Promise<"answered" | "refused" | "lost"> {
+    return new Promise((resolve) => {
+      let sent = false;
+      let text = "";
+      const socket = connect({ port, host: "127.0.0.1" }, () => {
+        sent = true;
+        socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+      });
+      const end = () => {
+        const answered = text.startsWith("HTTP/1.1 200");
+        resolve(answered ? "answered" : sent ? "lost" : "refused");
+        socket.destroy();
+      };
+      socket.on("data", (chunk) => {
+        text += chunk;
+        if (text.endsWith("ok")) end();
+      });
+      socket.on("error", end);
+      socket.on("close", end);
+      // Its first packet was dropped: it would ask again after a second.
+      setTimeout(() => sent || end(), 700);
+    });
+  }
+
+  test("every connection that was let in is answered", async () => {
+    const totals = { answered: 0, refused: 0, lost: 0 };
+    for (let round = 0; round < 5; round++) {
+      const listener = await listen({ answer: () => Bun.sleep(2).then(() => new Response("ok")) });
+      let running = true;
+      const client = async () => {
+        while (running) {
+          const outcome = await ask(listener.port);
+          totals[outcome]++;
+          if (outcome === "refused") return;
+        }
+      };
+      const clients = Array.from({ length: 64 }, client);
+      await Bun.sleep(100);
+      listener.drain?.();
+      await listener.stop(3000);
+      running = false;
+      await Promise.all(clients);
+    }
+    console.log(totals);
+    expect(totals.lost).toBe(0);
+    expect(totals.answered).toBeGreaterThan(500);
+  }, 15_000);
+
+  test("drain() tells clients to close their connections, and still takes requests", async () => {
+    const listener = await listen({});
+    const url = `http://127.0.0.1:${listener.port}/`;
+    expect((await fetch(url)).headers.get("connection")).not.toBe("close");
+    listener.drain?.();
+    expect((await fetch(url)).headers.get("connection")).toBe("close");
+  });
+});

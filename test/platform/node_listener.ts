@@ -1,0 +1,58 @@
+/**
+ * A program for Node that `node_test.ts` bundles and runs: listens by the platform under test, and does what
+ * its standard input says. `node node_listener.mjs PORT IDLE_SECONDS FILE` prints one JSON line when it listens or cannot, and
+ * one for each line that it reads: `stop MS` stops the listener.
+ */
+import { openAsBlob } from "node:fs";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Peer } from "../../src/platform/mod.ts";
+import { nodePlatform } from "../../src/platform/node/mod.ts";
+
+const say = (value: unknown) => process.stdout.write(`${JSON.stringify(value)}\n`);
+
+async function answer(request: Request, peer: Peer): Promise<Response> {
+  switch (new URL(request.url).pathname) {
+    case "/peer":
+      return new Response(peer.address());
+    case "/file": {
+      const file = await openAsBlob(process.argv[4] ?? "");
+      const [first, last] = (request.headers.get("range") ?? `0-${file.size - 1}`).split("-").map(Number);
+      const part = file.slice(first, (last ?? 0) + 1);
+      return new Response(part, { headers: { "Content-Length": String(part.size) } });
+    }
+    case "/peak":
+      return new Response(String(process.resourceUsage().maxRSS));
+    case "/slow":
+      await sleep(150);
+      return new Response("done");
+    case "/never":
+      return await new Promise<Response>(() => {});
+    case "/fail":
+      throw new Error("topsecret");
+    default:
+      return new Response(`${request.method} ${request.url} ${await request.text()}`);
+  }
+}
+
+try {
+  const listener = await nodePlatform.listen({
+    host: "127.0.0.1",
+    port: Number(process.argv[2]),
+    maxBodyBytes: 1_000,
+    idleTimeoutSeconds: Number(process.argv[3]),
+    // Not from within a promise: the adapter must bear that as well.
+    answer: (request, peer) => {
+      if (request.url.endsWith("/throw")) throw new Error("topsecret");
+      return answer(request, peer);
+    },
+  });
+  say({ host: listener.host, port: listener.port });
+  for await (const line of createInterface({ input: process.stdin })) {
+    const startedAt = performance.now();
+    await listener.stop(Number(line.replace("stop ", "")));
+    say({ ms: performance.now() - startedAt });
+  }
+} catch (error) {
+  say({ error: String(error) });
+}

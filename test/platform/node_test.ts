@@ -1,0 +1,205 @@
+/** What the program meets on Node, under the pinned one: the platform, and the bundle as it is handed out. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import {
+  closeSync,
+  copyFileSync,
+  ftruncateSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { isBuiltin } from "node:module";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { nodePlatform } from "../../src/platform/node/mod.ts";
+import { NODE } from "../support/node_process.ts";
+import { sendRaw } from "../support/raw_http.ts";
+
+const root = join(import.meta.dir, "../..");
+const undo: (() => unknown)[] = [];
+let folder: string;
+let program: string;
+let bundle: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "claviger-node-"));
+  const entry = join(import.meta.dir, "node_listener.ts");
+  const built = await Bun.build({
+    entrypoints: [entry],
+    outdir: folder,
+    naming: "[name].mjs",
+    target: "node",
+  });
+  if (!built.success) throw new Error(String(built.logs));
+  program = join(folder, "node_listener.mjs");
+  bundle = join(folder, "claviger.mjs");
+  const make = [process.execPath, join(root, "src/build/node_bundle.ts"), "--outfile", bundle];
+  const made = Bun.spawnSync(make, { cwd: folder });
+  if (made.exitCode !== 0) throw new Error(made.stderr.toString());
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+
+async function listen({ port = 0, idleSeconds = 30, file = "" } = {}) {
+  const command = [NODE, program, String(port), String(idleSeconds), file];
+  const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "ignore" });
+  undo.push(() => child.kill("SIGKILL"));
+  const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const next = async () => JSON.parse((await lines.read()).value ?? "null");
+  const said = await next();
+  return {
+    ...said,
+    url: `http://127.0.0.1:${said.port}`,
+    child,
+    async stop(deadlineMs: number): Promise<number> {
+      child.stdin.write(`stop ${deadlineMs}\n`);
+      child.stdin.flush();
+      return (await next()).ms;
+    },
+  };
+}
+
+describe("listen()", () => {
+  test("answers on a port of the system's choice, and knows the peer", async () => {
+    const { url, port, host } = await listen();
+    expect({ host, port }).toEqual({ host: "127.0.0.1", port: expect.any(Number) });
+    expect(await (await fetch(`${url}/peer`)).text()).toBe("127.0.0.1");
+  });
+
+  test("says which port is in use", async () => {
+    const { port } = await listen();
+    const { error } = await listen({ port });
+    expect(error).toStartWith(`Error: Cannot listen on 127.0.0.1:${port}: the port is in use`);
+  });
+
+  for (const path of ["/throw", "/fail"]) {
+    test(`shows nothing of an error that the answer lets through: ${path}`, async () => {
+      const { url } = await listen();
+      const response = await fetch(url + path);
+      expect([response.status, await response.text()]).toEqual([500, ""]);
+    });
+  }
+
+  test("stop() lets a request finish, though idle connections stay open", async () => {
+    const { url, port, stop } = await listen();
+    await (await fetch(`${url}/peer`)).text();
+    const silent = connect(port, "127.0.0.1");
+    undo.push(() => silent.destroy());
+    const answer = fetch(`${url}/slow`).then((response) => response.text());
+    await Bun.sleep(50);
+    expect(await stop(3_000)).toBeLessThan(1_000);
+    expect(await answer).toBe("done");
+    expect(await fetch(`${url}/peer`).catch(() => "closed")).toBe("closed");
+  });
+
+  test("stop() cuts a request off at the deadline", async () => {
+    const { url, stop } = await listen();
+    const answer = fetch(`${url}/never`).catch(() => "cut off");
+    await Bun.sleep(50);
+    const ms = await stop(100);
+    expect(ms).toBeGreaterThan(90);
+    expect(ms).toBeLessThan(1_000);
+    expect(await answer).toBe("cut off");
+  });
+
+  test("closes a connection on which nothing arrives", async () => {
+    const { port } = await listen({ idleSeconds: 1 });
+    const startedAt = performance.now();
+    const silent = connect(port, "127.0.0.1");
+    silent.on("error", () => {});
+    await new Promise((resolve) => silent.on("close", resolve));
+    expect(performance.now() - startedAt).toBeGreaterThan(900);
+    expect(performance.now() - startedAt).toBeLessThan(4_000);
+  });
+
+  for (const [what, target, path] of [
+    ["another host", "http://other.example:99999/a?b", "/a?b"],
+    ["a user and no path", "HTTP://u:p@other", "/"],
+    ["a query alone", "https://other?c=/d", "/?c=/d"],
+    ["a backslash", "/a\\b?c\\d", "/a/b?c\\d"],
+    ["dots", "/a/%2e%2E/b/./c", "/b/c"],
+    ["two slashes", "//a//b", "//a//b"],
+  ] as const) {
+    test(`reads a target with ${what} as Bun does`, async () => {
+      const { url } = await listen();
+      const [answer] = await sendRaw(url, `GET ${target} HTTP/1.1\r\nHost: a b?c\r\n\r\n`);
+      expect(answer).toMatchObject({ status: 200, text: `GET http://localhost${path} ` });
+    });
+  }
+
+  test("sends a file as it reads it, whole or in part, at the pace of its reader", async () => {
+    const file = join(folder, "large");
+    const sizeBytes = 300 * 1024 * 1024;
+    const handle = openSync(file, "w");
+    ftruncateSync(handle, sizeBytes);
+    writeSync(handle, "middle", 200 * 1024 * 1024);
+    closeSync(handle);
+    const { url } = await listen({ file });
+    const peakKilobytes = async () => Number(await (await fetch(`${url}/peak`)).text());
+    const before = await peakKilobytes();
+    const whole = await fetch(`${url}/file`);
+    expect(whole.headers.get("content-length")).toBe(String(sizeBytes));
+    // Whoever does not read yet is not run ahead of.
+    await Bun.sleep(300);
+    let received = 0;
+    for await (const chunk of whole.body ?? []) received += chunk.length;
+    expect(received).toBe(sizeBytes);
+    const from = 200 * 1024 * 1024;
+    const part = await fetch(`${url}/file`, { headers: { Range: `${from}-${from + 5}` } });
+    expect(await part.text()).toBe("middle");
+    expect((await peakKilobytes()) - before).toBeLessThan(120 * 1024);
+  });
+
+  test("does not refuse a client for what it expects", async () => {
+    const { url } = await listen();
+    const head = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect:";
+    for (const expectation of ["100-continue", "something-else"]) {
+      const [answer] = await sendRaw(url, `${head} ${expectation}\r\n\r\n{}`);
+      expect(answer).toMatchObject({ status: 200, text: "POST http://localhost/a {}" });
+    }
+  });
+});
+
+test("tryLock() and postgresArchive() say that there is no PostgreSQL inside", async () => {
+  expect(() => nodePlatform.tryLock("/nowhere/lock")).toThrow("set DATABASE_URL");
+  expect(await nodePlatform.postgresArchive()).toBeUndefined();
+});
+
+describe("claviger.mjs", () => {
+  const run = (args: readonly string[]) => {
+    const cwd = mkdtempSync(join(tmpdir(), "claviger-alone-"));
+    undo.push(() => rmSync(cwd, { recursive: true, force: true }));
+    copyFileSync(bundle, join(cwd, "claviger.mjs"));
+    const ended = Bun.spawnSync([NODE, "claviger.mjs", ...args], { cwd, env: {} });
+    const left = readdirSync(cwd).filter((name) => name !== "claviger.mjs");
+    return { status: ended.exitCode, out: String(ended.stdout), err: String(ended.stderr), left };
+  };
+
+  test("runs with nothing beside it", () => {
+    expect(run(["version"])).toMatchObject({
+      status: 0,
+      out: expect.stringMatching(/^claviger \d/),
+      err: "",
+    });
+  });
+
+  test("asks Node for its own modules alone", async () => {
+    const { imports } = await new Bun.Transpiler({ loader: "js" }).scan(await Bun.file(bundle).text());
+    expect(imports.map(({ path }) => path).filter((path) => !isBuiltin(path))).toEqual([]);
+    expect(imports.length).toBeGreaterThan(5);
+  });
+
+  test("serve without a database says that none is inside, and leaves nothing behind", () => {
+    expect(run(["serve", "--env-file", "/dev/null", "--data-dir", "data"])).toEqual({
+      status: 1,
+      out: "",
+      err: "claviger: Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL\n",
+      left: [],
+    });
+  });
+});

@@ -1,0 +1,62 @@
+/**
+ * The README's `console` blocks: commands after `$` (and `>` where one goes on), each with the output that
+ * stands below it. They are run in order in one shell, and compared with what differs each time masked.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+export interface ConsoleStep {
+  readonly command: string;
+  readonly output: string;
+}
+
+export const readme = readFileSync(join(import.meta.dir, "../README.md"), "utf8");
+
+export function readConsoleSteps(markdown: string): ConsoleStep[] {
+  const steps: { command: string; output: string }[] = [];
+  for (const [, block = ""] of markdown.matchAll(/^```console\n(.*?)^```$/gms)) {
+    for (const line of block.split("\n").slice(0, -1)) {
+      const step = steps.at(-1);
+      if (line.startsWith("$ ")) steps.push({ command: line.slice(2), output: "" });
+      else if (step === undefined) throw new Error(`A console block begins with ${line}`);
+      else if (line.startsWith("> ") && step.output === "") step.command += `\n${line.slice(2)}`;
+      else step.output += `${line}\n`;
+    }
+  }
+  return steps;
+}
+
+/** Blanks identifiers, keys, times and how wide the columns become by them. */
+export function mask(output: string): string {
+  return output
+    .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
+    .replaceAll(/\b(svc_(?:live|test)_)[0-9a-f]{48}\b/g, "$1KEY")
+    .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")
+    .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)/g, "TIME")
+    .replaceAll(/127\.0\.0\.1:\d+/g, "ADDRESS")
+    .replaceAll(/\bcommand:\S+/g, "command:USER")
+    .replaceAll(/ {2,}/g, "  ")
+    .trimEnd();
+}
+
+/** Runs the steps in one `sh`, in a folder that holds the executable, and gives what each printed. */
+export async function runConsoleSteps(
+  steps: readonly ConsoleStep[],
+  options: { readonly cwd: string; readonly env: Readonly<Record<string, string>>; readonly address: string },
+): Promise<string[]> {
+  const mark = "@@ next step @@";
+  const script = steps.map(({ command }) => {
+    const addressed = command.replaceAll("127.0.0.1:8080", options.address);
+    // A program's answer need not end in a newline.
+    return `${addressed}\nprintf '\\n%s\\n' '${mark}'`;
+  });
+  const shell = Bun.spawn(["sh", "-c", `exec 2>&1\n${script.join("\n")}`], {
+    cwd: options.cwd,
+    env: options.env,
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  const output = await new Response(shell.stdout).text();
+  await shell.exited;
+  return output.split(`\n${mark}\n`).slice(0, -1);
+}

@@ -1,0 +1,13 @@
+/** What the contract says of every refusal, in one place. */
+import { expect } from "bun:test";
+import type { Code } from "../../src/refusal.ts";
+import type { JsonResponse } from "./service.ts";
+
+/** Expects a refusal of that status and code: `{error, code}`, and never a key in it. */
+export function expectRefusal({ status, body }: JsonResponse, expectedStatus: number, code: Code): void {
+  expect({ status, code: body.code }).toEqual({ status: expectedStatus, code });
+  expect(body.error).toMatch(/\S/);
+  const fields = code === "NOT_CONFIGURED" ? ["error", "code", "message"] : ["error", "code"];
+  expect(Object.keys(body)).toEqual(fields);
+  expect(JSON.stringify(body)).not.toMatch(/_(live|test)_[0-9a-f]{8}/i);
+}

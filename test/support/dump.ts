@@ -1,0 +1,19 @@
+/** All that a database holds, as text: for tests of what must not be in it. */
+import type { Database } from "../../src/database/mod.ts";
+
+/** Reads every row of every table, each as one line of its columns' text. */
+export async function dumpText(database: Database): Promise<string> {
+  const tables = await database.query<{ name: string }>(
+    (sql) => sql`
+      select quote_ident(table_name) as name from information_schema.tables
+       where table_schema = 'public' and table_type = 'BASE TABLE' order by 1`,
+  );
+  const lines: string[] = [];
+  for (const { name } of tables) {
+    const rows = await database.query<{ line: string }>((sql) =>
+      sql.unsafe(`select '${name} ' || (one.*)::text as line from ${name} one`),
+    );
+    for (const { line } of rows) lines.push(line);
+  }
+  return lines.join("\n");
+}

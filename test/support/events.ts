@@ -1,0 +1,46 @@
+/** Usage events for tests that write them without HTTP. */
+import type { Database } from "../../src/database/mod.ts";
+import { newUuid } from "../../src/ids.ts";
+import type { UsageEvent } from "../../src/usage/mod.ts";
+
+/** Makes an inference event of a license; every field can be given. */
+export function usageEvent(fields: Partial<UsageEvent> = {}): UsageEvent {
+  return {
+    uuid: newUuid(),
+    receivedAtMs: Date.now(),
+    keyUuid: newUuid(),
+    licenseUuid: newUuid(),
+    type: "inference",
+    modelName: null,
+    inferenceType: "batch",
+    durationMs: 12.5,
+    success: true,
+    errorMessage: null,
+    metadata: null,
+    claim: null,
+    ...fields,
+  };
+}
+
+/** What a license's months say, beside what is stored of it. */
+export interface Sums {
+  /** Units by the counter of each month, by the days of each, and by the events that are stored. */
+  readonly used: number;
+  readonly byDay: number;
+  readonly stored: number;
+}
+
+/** Reads the sums of one license, or of all. */
+export async function readSums(database: Database, licenseUuid: string | null = null): Promise<Sums> {
+  const [sums] = await database.query<Sums>(
+    (sql) => sql`
+      select coalesce(sum(used), 0)::bigint as used,
+             coalesce(sum((select sum(units) from unnest(by_day) as units)), 0)::bigint as "byDay",
+             (select count(*) from events
+               where event_type = 'inference'
+                 and (${licenseUuid}::uuid is null or license_id = ${licenseUuid}::uuid)) as stored
+        from usage where ${licenseUuid}::uuid is null or license_id = ${licenseUuid}::uuid`,
+  );
+  if (sums === undefined) throw new Error("No sums");
+  return sums;
+}

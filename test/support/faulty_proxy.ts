@@ -1,0 +1,97 @@
+/**
+ * A TCP proxy in front of PostgreSQL that can be made to fail as networks do. It stands on 127.0.0.1, so
+ * that a service reaches the test server by a `postgres://` address, as it would an operator's own.
+ */
+import { connect, createServer, type Socket } from "node:net";
+import type { DatabaseAddress } from "../../src/database/mod.ts";
+
+export type Fault =
+  | "none"
+  /** Connections stay open, and nothing passes either way; what was held passes when the fault ends. */
+  | "stalled"
+  /** New connections are accepted and closed at once; those that are open are cut. */
+  | "closing"
+  /** What the server says is lost, and the client's half stays open: it is never answered. */
+  | "half_open";
+
+export interface FaultyProxy {
+  /** Where the database is, seen through the proxy. */
+  readonly address: DatabaseAddress;
+  set(fault: Fault): void;
+  stats(): { readonly accepted: number; readonly open: number };
+  close(): Promise<void>;
+}
+
+/** More than any test opens: a client gone wild is turned away instead of exhausting the machine. */
+const MAX_CONNECTIONS = 500;
+
+/** Stands in front of the server of that address. */
+export async function startFaultyProxy(target: DatabaseAddress): Promise<FaultyProxy> {
+  const links = new Set<{ readonly client: Socket; readonly server: Socket }>();
+  let fault: Fault = "none";
+  let accepted = 0;
+
+  const listener = createServer((client) => {
+    accepted++;
+    client.on("error", () => client.destroy());
+    if (fault === "closing" || links.size >= MAX_CONNECTIONS) {
+      client.destroy();
+      return;
+    }
+    const server = connect(whereIs(target));
+    const link = { client, server };
+    links.add(link);
+    server.on("error", () => client.destroy());
+    client.on("data", (bytes) => fault !== "half_open" && server.write(bytes));
+    server.on("data", (bytes) => fault !== "half_open" && client.write(bytes));
+    client.on("close", () => {
+      links.delete(link);
+      server.destroy();
+    });
+    server.on("close", () => fault !== "half_open" && client.destroy());
+    if (fault === "stalled") pause(link);
+  });
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  const bound = listener.address();
+  const port = typeof bound === "object" ? bound?.port : undefined;
+
+  return {
+    address: { url: addressThrough(target, `127.0.0.1:${port}`) },
+    set(next) {
+      fault = next;
+      for (const link of links) {
+        if (next === "closing") link.client.destroy();
+        else if (next === "stalled") pause(link);
+        else resume(link);
+      }
+    },
+    stats: () => ({ accepted, open: links.size }),
+    async close() {
+      for (const { client } of links) client.destroy();
+      await new Promise((resolve) => listener.close(resolve));
+    },
+  };
+}
+
+function pause({ client, server }: { readonly client: Socket; readonly server: Socket }): void {
+  client.pause();
+  server.pause();
+}
+
+function resume({ client, server }: { readonly client: Socket; readonly server: Socket }): void {
+  client.resume();
+  server.resume();
+}
+
+function whereIs(target: DatabaseAddress): { path: string } | { host: string; port: number } {
+  if (!("url" in target)) return { path: target.socketPath };
+  const { hostname, port } = new URL(target.url);
+  return { host: hostname, port: Number(port || 5432) };
+}
+
+function addressThrough(target: DatabaseAddress, hostAndPort: string): string {
+  if (!("url" in target)) return `postgres://${target.user}@${hostAndPort}/${target.database}`;
+  const url = new URL(target.url);
+  url.host = hostAndPort;
+  return url.href;
+}

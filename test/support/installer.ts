@@ -1,0 +1,22 @@
+/** The installer token of a test's service. */
+import { setInstallerToken } from "../../src/installer/mod.ts";
+import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
+import { TEST_SECRET, type TestService } from "./service.ts";
+
+export const INSTALLER_TOKEN = "read_only_token_for_tests";
+
+/** Stores the token as an operator does; one that does not expire by default. */
+export async function setToken(service: TestService, expiresAt: Date | null = null): Promise<void> {
+  const root = parseRootSecret(TEST_SECRET);
+  if (!root.ok) throw new Error(root.error);
+  const refused = await setInstallerToken(
+    service.database,
+    { token: INSTALLER_TOKEN, expiresAt },
+    {
+      secrets: createSecrets(root.rootSecret),
+      actor: { door: "command", name: "test" },
+      now: service.clock.now(),
+    },
+  );
+  if (refused !== undefined) throw new Error(refused.sentence);
+}

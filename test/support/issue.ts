@@ -1,0 +1,52 @@
+/** Keys for tests that need a database and no service. */
+import { createBrand } from "../../src/brand.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { type IssuedKey, type IssueRequest, issueKey } from "../../src/keys/mod.ts";
+import { NEVER_EXPIRES } from "../../src/licensing/mod.ts";
+import { isRefusal, type Refusal } from "../../src/refusal.ts";
+
+export const BRAND = createBrand();
+export const NOW = new Date("2026-11-20T12:00:00Z");
+export const ACTOR = { door: "command", name: "tester" } as const;
+
+let issued = 0;
+
+/** Asks for a key, by default a research one for a new account that never expires. */
+export function tryToIssue(
+  database: Database,
+  request: Partial<IssueRequest> = {},
+): Promise<IssuedKey | Refusal> {
+  const whole: IssueRequest = {
+    email: `person-${++issued}@example.org`,
+    tier: "research",
+    mode: "live",
+    expiresAt: NEVER_EXPIRES,
+    now: NOW,
+    ...request,
+  };
+  return issueKey(database, whole, { brand: BRAND, actor: ACTOR });
+}
+
+/** {@linkcode tryToIssue}, which must succeed. */
+export async function issue(database: Database, request: Partial<IssueRequest> = {}): Promise<IssuedKey> {
+  const key = await tryToIssue(database, request);
+  if (isRefusal(key)) throw new Error(key.sentence);
+  return key;
+}
+
+/** The sentence of what must be a refusal. */
+export function sentenceOf(outcome: unknown): string {
+  if (!isRefusal(outcome)) throw new Error("It was not refused");
+  return outcome.sentence;
+}
+
+/** How many rows the tables have that an issued key writes to. */
+export async function countRows(database: Database): Promise<Readonly<Record<string, number>>> {
+  const [row] = await database.query<Record<string, number>>(
+    (sql) => sql`
+      select (select count(*) from accounts) as accounts, (select count(*) from licenses) as licenses,
+             (select count(*) from keys) as keys, (select count(*) from usage) as usage,
+             (select count(*) from audit) as audit`,
+  );
+  return row ?? {};
+}

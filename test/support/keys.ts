@@ -1,0 +1,61 @@
+/** Keys in every state that the contract knows. */
+import { parseId } from "../../src/ids.ts";
+import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import type { IssueOptions, TestService } from "./service.ts";
+
+/** Well formed, and never issued. */
+export const UNKNOWN_KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
+
+export type State = "active" | "expired" | "suspended" | "revoked";
+
+/** Issues a key and brings it into a state, by what an operator does. */
+export async function issueIn(
+  service: TestService,
+  state: State,
+  options: IssueOptions = {},
+): Promise<IssuedKey> {
+  const key = await service.issue(options);
+  if (state === "expired") await expire(service, key);
+  if (state === "suspended" || state === "revoked") {
+    const actor = { door: "command", name: "test" } as const;
+    const uuid = uuidOf(key);
+    const by = { actor, now: service.clock.now() };
+    const changed =
+      state === "suspended"
+        ? await suspendKey(service.database, uuid, by)
+        : await revokeKey(service.database, { uuid }, by);
+    if (isRefusal(changed)) throw new Error(changed.sentence);
+  }
+  return key;
+}
+
+/** Sets the expiry of a key's license a second back, which issuing refuses. */
+export async function expire(service: TestService, { licenseUuid }: IssuedKey): Promise<void> {
+  const at = new Date(service.clock.now().getTime() - 1_000);
+  await service.database.query(
+    (sql) => sql`update licenses set expires_at = ${at}::timestamptz where id = ${licenseUuid}::uuid`,
+  );
+}
+
+/** Issues a key whose month is used up, by one event. */
+export async function issueUsedUp(service: TestService, options: IssueOptions = {}): Promise<IssuedKey> {
+  const key = await service.issue({ ...options, monthlyLimit: 1 });
+  const event = { api_key: key.apiKey, event_type: "inference" };
+  const { status } = await service.post("/v1/analytics/log", event);
+  if (status !== 202) throw new Error(`Cannot use up the month: ${status}`);
+  return key;
+}
+
+/** Issues a second key of a key's license, as rotating does. */
+export async function issueBeside(service: TestService, { licenseUuid }: IssuedKey): Promise<IssuedKey> {
+  const key = await service.issue();
+  await service.database.query(
+    (sql) => sql`update keys set license_id = ${licenseUuid}::uuid where id = ${uuidOf(key)}::uuid`,
+  );
+  return { ...key, licenseUuid };
+}
+
+export function uuidOf({ id }: IssuedKey): string {
+  return parseId("key", id) ?? "";
+}

@@ -1,0 +1,184 @@
+/**
+ * The service as operators run it on Node: `dist/claviger.mjs` in a process of its own under the pinned
+ * Node, reaching the test server by a `postgres://` address. `make test-node` runs the suite of the HTTP
+ * interface on it, by `TEST_PLATFORM=node`.
+ *
+ * The file is run as it was built. `moved_clock.ts`, loaded before it, lets a test move its time, and its
+ * log goes to a file, where a line stands before the answer that it tells of goes out.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "../../src/clock.ts";
+import { type Config, SETTINGS } from "../../src/config.ts";
+import type { DatabaseAddress } from "../../src/database/mod.ts";
+import type { Service } from "../../src/service.ts";
+import { startFaultyProxy } from "./faulty_proxy.ts";
+import type { Offsets } from "./moved_clock.ts";
+import { testFolder } from "./postgres.ts";
+
+export interface NodeProcess {
+  readonly service: Pick<Service, "host" | "port" | "stop"> & {
+    /** Of what the other process knows, a test can ask for a pulse alone. */
+    readonly directory: { beat(): Promise<void> };
+  };
+  readonly logLines: string[];
+  /** Resolves when the process has the time that the test's clock has. */
+  ready(): Promise<void>;
+}
+
+export interface NodeProcessOptions {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly address: DatabaseAddress;
+}
+
+const root = join(import.meta.dir, "../..");
+const pinned = join(root, "node_modules/.bin/node");
+/** The pinned Node; on a system for which none is pinned, that of the PATH. */
+export const NODE = existsSync(pinned) ? pinned : "node";
+export const BUNDLE = join(root, "dist/claviger.mjs");
+
+const START_DEADLINE_MS = 10_000;
+/** Two pulses are 500 ms: after so long one has begun and ended, however busy the machine is. */
+const PULSE_MS = 650;
+
+export async function startNodeProcess(options: NodeProcessOptions): Promise<NodeProcess> {
+  if (!existsSync(BUNDLE)) throw new Error(`There is no ${BUNDLE}: build it by make node`);
+  const { clock } = options;
+  const proxy = await startFaultyProxy(options.address);
+  const folder = mkdtempSync(join(testFolder(), "node-"));
+  const logPath = join(folder, "log");
+  const logFile = openSync(logPath, "w");
+  let offsets = offsetsOf(clock);
+  const child = spawn(
+    NODE,
+    ["--import", join(import.meta.dir, "moved_clock.ts"), BUNDLE, "serve", "--env-file", "/dev/null"],
+    {
+      cwd: folder,
+      env: {
+        ...toSettings(options.config),
+        DATABASE_URL: "url" in proxy.address ? proxy.address.url : "",
+        TEST_CLOCK_OFFSETS: JSON.stringify(offsets),
+      },
+      stdio: ["ignore", "pipe", logFile, "ipc"],
+      serialization: "json",
+    },
+  );
+  closeSync(logFile);
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const remove = async () => {
+    await proxy.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  let port: number;
+  try {
+    port = await readPort(child);
+  } catch (error) {
+    child.kill("SIGKILL");
+    const log = readFileSync(logPath, "utf8");
+    await remove();
+    throw new Error(`Cannot start ${BUNDLE}: ${log}`, { cause: error });
+  }
+
+  const lines: string[] = [];
+  let read = 0;
+  const ready = async () => {
+    const wanted = offsetsOf(clock);
+    if (isSame(wanted, offsets)) return;
+    offsets = wanted;
+    const moved = new Promise<void>((resolve) => child.once("message", () => resolve()));
+    child.send(wanted);
+    await moved;
+  };
+
+  return {
+    service: {
+      host: "127.0.0.1",
+      port,
+      directory: {
+        async beat() {
+          await ready();
+          await Bun.sleep(PULSE_MS);
+        },
+      },
+      async stop(deadlineMs) {
+        child.kill("SIGTERM");
+        const timer = setTimeout(() => child.kill("SIGKILL"), deadlineMs);
+        await ended;
+        clearTimeout(timer);
+        await remove();
+      },
+    },
+    /** An array that a test may also empty: what was written since is added at every look. */
+    get logLines() {
+      const text = readFileSync(logPath, "utf8");
+      const end = text.lastIndexOf("\n") + 1;
+      for (const line of text.slice(read, end).split("\n")) if (line !== "") lines.push(line);
+      read = end;
+      return lines;
+    },
+    ready,
+  };
+}
+
+/** Reads the port from what `serve` prints when it is ready. */
+function readPort(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let out = "";
+    const timer = setTimeout(() => reject(new Error("It is not ready in time")), START_DEADLINE_MS);
+    child.stdout?.on("data", (chunk) => {
+      out += chunk;
+      const port = /serves at http:\/\/127\.0\.0\.1:(\d+)\n/.exec(out)?.[1];
+      if (port === undefined) return;
+      clearTimeout(timer);
+      resolve(Number(port));
+    });
+    child.once("exit", (code) => {
+      clearTimeout(timer);
+      reject(new Error(`It ended with status ${code}`));
+    });
+  });
+}
+
+function offsetsOf(clock: Clock): Offsets {
+  return {
+    wallMs: Math.round(clock.now().getTime() - Date.now()),
+    monotonicMs: Math.round(clock.monotonicMs() - performance.now()),
+  };
+}
+
+/** Reading two clocks one after the other is no move. */
+function isSame(a: Offsets, b: Offsets): boolean {
+  return Math.abs(a.wallMs - b.wallMs) < 5 && Math.abs(a.monotonicMs - b.monotonicMs) < 5;
+}
+
+/** The settings that make this configuration. */
+function toSettings({ brand, limits, ...config }: Config): Record<string, string> {
+  const ofLimits = Object.entries(limits)
+    .map(([endpoint, perMinute]) => [`CLAVIGER_LIMIT_${endpoint.toUpperCase()}`, String(perMinute)] as const)
+    .filter(([name]) => SETTINGS.some((setting) => setting.name === name));
+  return {
+    ...Object.fromEntries(ofLimits),
+    CLAVIGER_HOST: "127.0.0.1",
+    CLAVIGER_PORT: String(config.port),
+    CLAVIGER_DATA_DIR: config.dataDir,
+    CLAVIGER_PUBLIC_URL: config.publicUrl ?? "",
+    CLAVIGER_BRAND: brand.name,
+    CLAVIGER_INSTALLER_HOST: brand.installerHost,
+    CLAVIGER_MODEL_TYPES: brand.modelTypes.join(","),
+    CLAVIGER_TRUSTED_PROXIES: config.trustedProxies.map(([network, bits]) => `${network}/${bits}`).join(","),
+    CLAVIGER_LOG_FORMAT: "json",
+    CLAVIGER_LOG_REQUESTS: config.logRequests,
+    CLAVIGER_LOG_SLOW_MS: String(config.logSlowMs),
+    CLAVIGER_EVENTS_KEPT: String(config.eventsKeptMonths),
+    CLAVIGER_SECRET: config.secret?.text ?? "",
+    ...(config.gitHubApp && {
+      CLAVIGER_GITHUB_APP_ID: config.gitHubApp.appId,
+      CLAVIGER_GITHUB_INSTALLATION_ID: config.gitHubApp.installationId,
+      CLAVIGER_GITHUB_PRIVATE_KEY_FILE: config.gitHubApp.privateKeyFile ?? "",
+      CLAVIGER_GITHUB_REPOSITORY: config.gitHubApp.repository,
+      CLAVIGER_GITHUB_URL: config.gitHubApp.apiUrl,
+    }),
+  };
+}

@@ -1,0 +1,91 @@
+/** HTTP by hand over a socket, for what `fetch` refuses to send. */
+import { connect } from "node:net";
+
+export interface RawAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+export interface RawOptions {
+  /** How many answers to wait for; one by default. */
+  readonly answers?: number;
+  /** True where the answer has no body whatever its length says: for HEAD. */
+  readonly bodiless?: boolean;
+}
+
+const DEADLINE_MS = 3_000;
+
+/**
+ * Sends bytes on a connection of their own. Resolves with the answers as soon as there are so many, or with
+ * fewer when the peer closes; rejects when it neither answers nor closes.
+ */
+export function sendRaw(
+  url: string,
+  bytes: string | Uint8Array,
+  { answers = 1, bodiless = false }: RawOptions = {},
+): Promise<RawAnswer[]> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    let received = "";
+    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    const settle = (finish: () => void) => {
+      clearTimeout(timer);
+      socket.destroy();
+      finish();
+    };
+    const timer = setTimeout(
+      () => settle(() => reject(new Error(`No answer in ${DEADLINE_MS} ms: ${JSON.stringify(received)}`))),
+      DEADLINE_MS,
+    );
+    socket.on("data", (chunk) => {
+      received += chunk.toString("latin1");
+      const parsed = parseAnswers(received, bodiless);
+      if (parsed.length >= answers) settle(() => resolve(parsed));
+    });
+    socket.on("close", () => settle(() => resolve(parseAnswers(received, bodiless))));
+    // What was received before the peer closed is what counts.
+    socket.on("error", () => {});
+  });
+}
+
+/** Sends the beginning of a request and hangs up. */
+export function hangUpAfter(url: string, bytes: string): Promise<void> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(bytes);
+      setTimeout(() => socket.destroy(), 50);
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => resolve());
+  });
+}
+
+/** A body in chunks of 8 KiB. */
+export function toChunks(body: string): string {
+  let chunks = "";
+  for (let at = 0; at < body.length; at += 8_192) {
+    const chunk = body.slice(at, at + 8_192);
+    chunks += `${chunk.length.toString(16)}\r\n${chunk}\r\n`;
+  }
+  return `${chunks}0\r\n\r\n`;
+}
+
+/** The complete answers in what was received; interim ones (1xx) are left out. */
+function parseAnswers(received: string, bodiless: boolean): RawAnswer[] {
+  const answers: RawAnswer[] = [];
+  let at = 0;
+  for (;;) {
+    const headEnd = received.indexOf("\r\n\r\n", at);
+    if (headEnd === -1) return answers;
+    const [statusLine = "", ...lines] = received.slice(at, headEnd).split("\r\n");
+    const status = Number(statusLine.split(" ")[1]);
+    const headers = new Headers(lines.map((line) => line.split(/: ?(.*)/s, 2) as [string, string]));
+    const length = bodiless ? 0 : Number(headers.get("content-length") ?? 0);
+    const begin = headEnd + 4;
+    if (received.length < begin + length) return answers;
+    at = begin + length;
+    if (status >= 200) answers.push({ status, headers, text: received.slice(begin, at) });
+  }
+}

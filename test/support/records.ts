@@ -1,0 +1,24 @@
+/** Key records for tests of what keeps or hands them on, without a database. */
+import { newUuid } from "../../src/ids.ts";
+import type { KeyRecord } from "../../src/keys/mod.ts";
+
+/** Makes a record of an active research key; every field can be given. */
+export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
+  return {
+    id: "key_0",
+    uuid: newUuid(),
+    licenseUuid: "license",
+    accountUuid: "account",
+    userId: "usr_0",
+    email: "ada@example.org",
+    name: "Ada",
+    organization: "",
+    mode: "live",
+    state: "active",
+    tier: "research",
+    monthlyLimit: 50_000,
+    expiresAtMs: Date.UTC(2100, 0),
+    usage: { monthIndex: 0, used: 0 },
+    ...fields,
+  };
+}

@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { openDatabase } from "../../src/database/mod.ts";
+import { newUuid } from "../../src/ids.ts";
+import { silentLog } from "../../src/log.ts";
+import { commitEvents, type Grant, type UsageEvent } from "../../src/usage/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { readSums, usageEvent } from "../support/events.ts";
+import { issue } from "../support/issue.ts";
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+async function commit(events: readonly UsageEvent[], database = server.database): Promise<readonly Grant[]> {
+  return (await commitEvents(database, events, { processUuid: newUuid(), deadlineMs: 10_000 })).grants;
+}
+
+async function license(monthlyLimit?: number): Promise<string> {
+  const key = await issue(server.database, {
+    tier: "enterprise",
+    ...(monthlyLimit !== undefined && { monthlyLimit }),
+  });
+  return key.licenseUuid;
+}
+
+const many = (count: number, fields: Partial<UsageEvent>) =>
+  Array.from({ length: count }, () => usageEvent(fields));
+
+describe("commitEvents()", () => {
+  test("commitEvents() stores every field as it was", async () => {
+    const event = usageEvent({
+      licenseUuid: await license(),
+      receivedAtMs: Date.parse("2026-11-20T23:59:59.999Z"),
+      modelName: 'a "quoted", {braced} \\ name',
+      durationMs: 5e-324,
+      success: false,
+      errorMessage: "",
+      metadata: '{"deep": [{"ünï": "\\"NULL\\""}], "n": 1e308}',
+    });
+    await commit([event]);
+    const [row] = await server.database.query(
+      (sql) => sql`select * from events where id = ${event.uuid}::uuid`,
+    );
+    expect(row).toEqual({
+      ...{ id: event.uuid, key_id: event.keyUuid, license_id: event.licenseUuid, event_type: "inference" },
+      ...{ model_name: event.modelName, inference_type: "batch", duration_ms: 5e-324, success: false },
+      ...{ error_message: "", metadata: { deep: [{ ünï: '"NULL"' }], n: 1e308 } },
+      received_at: new Date(event.receivedAtMs),
+    });
+  });
+
+  test("commitEvents() grants no more than is left, the month's first batch included", async () => {
+    const licenseUuid = await license(5);
+    const events = many(8, { licenseUuid });
+    expect([...(await commit(events))]).toEqual([{ licenseUuid, granted: 5, used: 5 }]);
+    expect([...(await commit(many(1, { licenseUuid })))]).toEqual([{ licenseUuid, granted: 0, used: 5 }]);
+    const stored = await server.database.query<{ id: string }>(
+      (sql) => sql`select id from events where license_id = ${licenseUuid}::uuid order by id`,
+    );
+    // Those that came first, in the order given.
+    expect(stored.map(({ id }) => id)).toEqual(events.slice(0, 5).map(({ uuid }) => uuid));
+  });
+
+  test("commitEvents() grants none of a limit of 0, and all without a limit", async () => {
+    const [none, all] = [await license(0), await license()];
+    const grants = await commit([...many(3, { licenseUuid: none }), ...many(3, { licenseUuid: all })]);
+    expect(new Map(grants.map((grant) => [grant.licenseUuid, grant.granted]))).toEqual(
+      new Map([
+        [none, 0],
+        [all, 3],
+      ]),
+    );
+  });
+
+  test.each(["free", "research", "commercial"] as const)(
+    "commitEvents() knows the limit of %s",
+    async (tier) => {
+      const { licenseUuid } = await issue(server.database, { tier });
+      const limit = { free: 10_000, research: 50_000, commercial: 500_000 }[tier];
+      await server.database.query(
+        (sql) => sql`
+        insert into usage (license_id, month, used)
+        values (${licenseUuid}::uuid, '2026-11-01', ${limit - 2}::bigint)`,
+      );
+      const receivedAtMs = Date.parse("2026-11-20T00:00:00Z");
+      const [grant] = await commit(many(3, { licenseUuid, receivedAtMs }));
+      expect(grant).toEqual({ licenseUuid, granted: 2, used: limit });
+    },
+  );
+
+  test("commitEvents() stores events that use no quota, of a license that has none left too", async () => {
+    const licenseUuid = await license(0);
+    expect(
+      await commit([
+        ...many(2, { licenseUuid, type: "error" }),
+        usageEvent({ licenseUuid, type: "model_load" }),
+      ]),
+    ).toHaveLength(0);
+    const [row] = await server.database.query<{ stored: number }>(
+      (sql) => sql`select count(*) as stored from events where license_id = ${licenseUuid}::uuid`,
+    );
+    expect(row?.stored).toBe(3);
+    expect(await readSums(server.database, licenseUuid)).toEqual({ used: 0, byDay: 0, stored: 0 });
+  });
+
+  test("commitEvents() goes by the limit of now, and by the month of the event", async () => {
+    const licenseUuid = await license(5);
+    const at = (day: string) => ({ licenseUuid, receivedAtMs: Date.parse(`${day}T12:00:00Z`) });
+    const setLimit = (limit: number) =>
+      server.database.query(
+        (sql) => sql`update licenses set monthly_limit = ${limit}::bigint where id = ${licenseUuid}::uuid`,
+      );
+    expect(await commit(many(9, at("2026-11-01")))).toMatchObject([{ granted: 5, used: 5 }]);
+    await setLimit(7);
+    expect(await commit(many(9, at("2026-11-30")))).toMatchObject([{ granted: 2, used: 7 }]);
+    await setLimit(3);
+    expect(await commit(many(9, at("2026-11-30")))).toMatchObject([{ granted: 0, used: 7 }]);
+    expect(await commit(many(9, at("2026-12-31")))).toMatchObject([{ granted: 3, used: 3 }]);
+    const months = await server.database.query(
+      (sql) => sql`
+        select month::text, by_day[1] as first, by_day[30] as "30th", by_day[31] as "31st",
+               array_length(by_day, 1) as days
+          from usage where license_id = ${licenseUuid}::uuid order by month`,
+    );
+    expect([...months]).toEqual([
+      { month: "2026-11-01", first: 5, "30th": 2, "31st": 0, days: 31 },
+      { month: "2026-12-01", first: 0, "30th": 0, "31st": 3, days: 31 },
+    ]);
+  });
+
+  test("commitEvents() of two processes never deadlocks, in 2,000 batches of the same licenses", async () => {
+    const licenses = await Promise.all(Array.from({ length: 12 }, () => license(900)));
+    const before = await readSums(server.database);
+    const options = { clock: createTestClock(), log: silentLog, deadlineMs: 10_000, maxConnections: 2 };
+    const processes = [openDatabase(server.address, options), openDatabase(server.address, options)];
+    let granted = 0;
+    const clients = processes.flatMap((database) =>
+      [1, 2].map(async () => {
+        for (let i = 0; i < 500; i++) {
+          const events = Array.from({ length: 12 }, () =>
+            usageEvent({ licenseUuid: licenses[Math.floor(Math.random() * licenses.length)] ?? "" }),
+          );
+          for (const grant of await commit(events, database)) granted += grant.granted;
+        }
+      }),
+    );
+    await Promise.all(clients);
+    expect(granted).toBe(12 * 900);
+    const sums = await readSums(server.database);
+    for (const sum of ["used", "byDay", "stored"] as const) expect(sums[sum] - before[sum]).toBe(12 * 900);
+    await Promise.all(processes.map((database) => database.close()));
+  });
+});

@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DatabaseUnavailable, openDatabase } from "../../src/database/mod.ts";
+import { newUuid } from "../../src/ids.ts";
+import { silentLog } from "../../src/log.ts";
+import { createEventWriter, type EventOutcome, type UsageEvent } from "../../src/usage/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { readSums, usageEvent } from "../support/events.ts";
+import { startFaultyProxy } from "../support/faulty_proxy.ts";
+import { issue } from "../support/issue.ts";
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+describe("createEventWriter()", () => {
+  test("write() commits what arrives together in one statement, and counts each event", async () => {
+    const { writer, licenseUuid, charged } = await start();
+    const outcomes = await Promise.all(
+      Array.from({ length: 100 }, () => writer.write(usageEvent({ licenseUuid }))),
+    );
+    expect(outcomes).toMatchObject(
+      Array.from({ length: 100 }, (_, i) => ({ kind: "committed", used: i + 1 })),
+    );
+    expect(charged).toEqual([100]);
+    expect(writer.stats()).toMatchObject({ commits: 1, committed: 100, queued: 0 });
+  });
+
+  test("write() tells the events beyond the quota, in the order of their arrival", async () => {
+    const { writer, licenseUuid } = await start({ monthlyLimit: 2 });
+    const types = ["inference", "error", "inference", "inference", "model_load"] as const;
+    const outcomes = await Promise.all(types.map((type) => writer.write(usageEvent({ licenseUuid, type }))));
+    expect(outcomes).toMatchObject([
+      { kind: "committed", used: 1 },
+      { kind: "committed", used: null },
+      { kind: "committed", used: 2 },
+      { kind: "quota_exceeded", used: 2 },
+      { kind: "committed", used: null },
+    ]);
+  });
+
+  test("write() fails a row that the database refuses, and none of its neighbours", async () => {
+    const { writer, licenseUuid } = await start();
+    const bad: Partial<UsageEvent>[] = [
+      { metadata: '{"nul": "\\u0000"}' },
+      { errorMessage: "nul: \u0000" },
+      { durationMs: -1 },
+      { metadata: "{" },
+    ];
+    const at = new Map([3, 42, 43, 99].map((position, index) => [position, bad[index]]));
+    const outcomes = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => writer.write(usageEvent({ licenseUuid, ...at.get(i) }))),
+    );
+    const refused = outcomes.flatMap(({ kind }, i) => (kind === "not_storable" ? [i] : []));
+    expect(refused).toEqual([3, 42, 43, 99]);
+    expect(usedOf(outcomes)).toEqual(Array.from({ length: 96 }, (_, i) => i + 1));
+    expect(await readSums(server.database, licenseUuid)).toEqual({ used: 96, byDay: 96, stored: 96 });
+  });
+
+  test("write() puts events of two days, or months, into batches of their own", async () => {
+    const { writer, licenseUuid, charged } = await start({ monthlyLimit: 2 });
+    const days = ["2026-11-30T23:59:59.999Z", "2026-12-01T00:00:00Z", "2026-11-30T23:59:59.999Z"];
+    const outcomes = await Promise.all(
+      days.map((day) => writer.write(usageEvent({ licenseUuid, receivedAtMs: Date.parse(day) }))),
+    );
+    expect(usedOf(outcomes)).toEqual([1, 1, 2]);
+    expect(charged).toHaveLength(3);
+    expect(await readSums(server.database, licenseUuid)).toEqual({ used: 3, byDay: 3, stored: 3 });
+  });
+
+  test("write() is turned away when 20,000 events wait, and the others are committed", async () => {
+    const { writer, licenseUuid } = await start();
+    const writing = Array.from({ length: 20_050 }, () => writer.write(usageEvent({ licenseUuid })));
+    const outcomes = await Promise.allSettled(writing);
+    const turnedAway = outcomes.flatMap(({ status }, i) => (status === "rejected" ? [i] : []));
+    expect(turnedAway).toEqual(Array.from({ length: 50 }, (_, i) => 20_000 + i));
+    expect(writer.stats().turnedAway).toBe(50);
+    expect((await readSums(server.database, licenseUuid)).stored).toBe(20_000);
+  });
+
+  test("write() is turned away when 64 MiB wait, and puts no more than 2 MiB into a statement", async () => {
+    const { writer, licenseUuid, charged } = await start();
+    const errorMessage = "x".repeat(1024 * 1024 - 300);
+    const writing = Array.from({ length: 70 }, () => writer.write(usageEvent({ licenseUuid, errorMessage })));
+    expect(writer.stats().turnedAway).toBe(6);
+    await Promise.allSettled(writing);
+    expect(Math.max(...charged)).toBe(2);
+  });
+
+  test("write() is turned away unsent when it has waited too long to be answered in time", async () => {
+    const { writer, licenseUuid, clock, unknown } = await start();
+    const late = writer.write(usageEvent({ licenseUuid }));
+    clock.advance(1_400);
+    expect(await failureOf(late)).toBeInstanceOf(DatabaseUnavailable);
+    expect(unknown).toEqual([]);
+    expect((await readSums(server.database, licenseUuid)).stored).toBe(0);
+  });
+
+  test("write() gives up within its 2 s while the database is away, and says that nobody knows", async () => {
+    const proxy = await startFaultyProxy(server.address);
+    const { writer, licenseUuid, unknown } = await start({ through: proxy.address });
+    await writer.write(usageEvent({ licenseUuid }));
+    proxy.set("stalled");
+    const began = performance.now();
+    const failures = await Promise.all(
+      [1, 2, 3].map(() => failureOf(writer.write(usageEvent({ licenseUuid })))),
+    );
+    expect(performance.now() - began).toBeLessThan(2_400);
+    for (const failure of failures) expect(failure).toBeInstanceOf(DatabaseUnavailable);
+    expect(unknown).toEqual([licenseUuid, licenseUuid, licenseUuid]);
+    proxy.set("none");
+    expect(await writer.write(usageEvent({ licenseUuid }))).toMatchObject({ kind: "committed" });
+    await proxy.close();
+  });
+
+  test("stop() commits what is queued and turns away what arrives later", async () => {
+    const { writer, licenseUuid } = await start();
+    const queued = Promise.all(
+      Array.from({ length: 5_000 }, () => writer.write(usageEvent({ licenseUuid }))),
+    );
+    const stopped = writer.stop(5_000);
+    expect(await failureOf(writer.write(usageEvent({ licenseUuid })))).toBeInstanceOf(DatabaseUnavailable);
+    await stopped;
+    expect(writer.stats()).toMatchObject({ queued: 0, committed: 5_000 });
+    expect((await queued).every(({ kind }) => kind === "committed")).toBe(true);
+    expect((await readSums(server.database, licenseUuid)).stored).toBe(5_000);
+  });
+});
+
+interface Options {
+  readonly monthlyLimit?: number;
+  readonly through?: TestDatabase["address"];
+}
+
+/** A writer of its own, and a license to charge. */
+async function start({ monthlyLimit, through = server.address }: Options = {}) {
+  const clock = createTestClock();
+  const charged: number[] = [];
+  const unknown: string[] = [];
+  const writer = createEventWriter({
+    database: openDatabase(through, { clock, log: silentLog }),
+    clock,
+    log: silentLog,
+    processUuid: newUuid(),
+    onCharged: ({ granted }) => charged.push(granted),
+    onUnknown: (licenseUuid) => unknown.push(licenseUuid),
+  });
+  const limit = monthlyLimit === undefined ? {} : { monthlyLimit };
+  const { licenseUuid } = await issue(server.database, { tier: "enterprise", ...limit });
+  return { writer, licenseUuid, clock, charged, unknown };
+}
+
+function usedOf(outcomes: readonly EventOutcome[]): (number | null)[] {
+  return outcomes.flatMap((outcome) => (outcome.kind === "committed" ? [outcome.used] : []));
+}
+
+function failureOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+}

@@ -1,0 +1,89 @@
+/** Promise 3: the month's quota is never overrun, whoever races. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { readSums } from "../support/events.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+
+const CLIENTS = 8;
+
+let services: TestService[];
+
+beforeAll(async () => {
+  const first = await startTestService();
+  services = [first, await startTestService({ on: first.testDatabase })];
+});
+afterAll(async () => {
+  for (const service of services.toReversed()) await service.close();
+});
+
+/** Sends events from many clients to both services until `isOver`, and counts those that were accepted. */
+async function race(key: IssuedKey, isOver: (sent: number) => boolean): Promise<number> {
+  let accepted = 0;
+  let sent = 0;
+  const clients = services.flatMap((service) =>
+    Array.from({ length: CLIENTS }, async () => {
+      while (!isOver(sent++)) {
+        const event = { api_key: key.apiKey, event_type: "inference" };
+        const { status, body } = await service.post("/v1/analytics/log", event);
+        if (status === 202) accepted++;
+        else expect({ status, code: body.code }).toEqual({ status: 429, code: "QUOTA_EXCEEDED" });
+      }
+    }),
+  );
+  await Promise.all(clients);
+  return accepted;
+}
+
+function setLimit({ licenseUuid }: IssuedKey, limit: number): Promise<unknown> {
+  return services[0]!.database.query(
+    (sql) => sql`update licenses set monthly_limit = ${limit}::bigint where id = ${licenseUuid}::uuid`,
+  );
+}
+
+describe("POST /v1/analytics/log", () => {
+  test("POST /v1/analytics/log accepts exactly the limit, of 8 clients to each of two services", async () => {
+    for (const limit of [1, 7, 100]) {
+      const key = await services[0]!.issue({ monthlyLimit: limit });
+      expect(await race(key, (sent) => sent >= limit + 4 * CLIENTS)).toBe(limit);
+      const sums = await readSums(services[0]!.database, key.licenseUuid);
+      expect(sums).toEqual({ used: limit, byDay: limit, stored: limit });
+    }
+  });
+
+  test("POST /v1/analytics/log accepts up to a limit that is raised meanwhile", async () => {
+    const key = await services[0]!.issue({ monthlyLimit: 50 });
+    const began = performance.now();
+    const racing = race(key, () => performance.now() - began > 1_800);
+    for (const limit of [80, 130]) {
+      await Bun.sleep(300);
+      await setLimit(key, limit);
+    }
+    expect(await racing).toBe(130);
+    const sums = await readSums(services[0]!.database, key.licenseUuid);
+    expect(sums).toEqual({ used: 130, byDay: 130, stored: 130 });
+  });
+
+  test("POST /v1/analytics/log accepts nothing once the limit is lowered below the use", async () => {
+    const key = await services[0]!.issue({ monthlyLimit: 1_000_000 });
+    let sent = 0;
+    const racing = race(key, (count) => {
+      sent = count;
+      return count >= 1_000;
+    });
+    while (sent < 200) await Bun.sleep(1);
+    await setLimit(key, 1);
+    // What a statement saw that began before is granted still; nothing after it.
+    const [{ used = 0 } = {}] = await services[0]!.database.query<{ used: number }>(
+      (sql) => sql`select used from usage where license_id = ${key.licenseUuid}::uuid`,
+    );
+    const accepted = await racing;
+    expect(accepted).toBeLessThanOrEqual(used + 2 * services.length * CLIENTS);
+    const sums = await readSums(services[0]!.database, key.licenseUuid);
+    expect(sums).toEqual({ used: accepted, byDay: accepted, stored: accepted });
+    for (const service of services) {
+      await service.service.directory.beat();
+      const { body } = await service.post("/v1/auth/refresh", { api_key: key.apiKey });
+      expect(body.quota).toMatchObject({ monthly_limit: 1, used: accepted, remaining: 0 });
+    }
+  });
+});

@@ -1,0 +1,185 @@
+/** Events that are older than the setting says go by whole months; what was counted stays. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { createBrand } from "../../src/brand.ts";
+import { monthOf, toMonth } from "../../src/calendar.ts";
+import { openSession } from "../../src/database/mod.ts";
+import { issueKey } from "../../src/keys/mod.ts";
+import { createLog } from "../../src/log.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { attachPartition, createPartitions, type Partitions } from "../../src/usage/mod.ts";
+import { createTestClock, type TestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+const NOW = "2026-11-20T12:00:00Z";
+
+let place: TestDatabase;
+let clock: TestClock;
+let lines: string[];
+
+beforeEach(async () => {
+  place = await createTestDatabase();
+  clock = createTestClock(NOW);
+  lines = [];
+});
+afterEach(() => place.close());
+
+function partitionsThatKeep(keptMonths: number): Partitions {
+  const log = createLog({ format: "text", clock, write: (line) => void lines.push(line) });
+  return createPartitions({ database: place.database, clock, log, keptMonths });
+}
+
+async function attachMonths(...months: string[]): Promise<void> {
+  for (const month of months) await attachPartition(place.database, monthOf(Date.parse(`${month}-01`)));
+}
+
+async function insertEvents(receivedAt: string, count = 1): Promise<void> {
+  await place.database.query(
+    (sql) => sql`
+      insert into events (id, received_at, key_id, license_id, event_type, success)
+      select gen_random_uuid(), ${receivedAt}::text::timestamptz, gen_random_uuid(), gen_random_uuid(),
+             'inference', true
+        from generate_series(1, ${count})`,
+  );
+}
+
+async function tables(): Promise<string[]> {
+  const rows = await place.database.query<{ name: string }>(
+    (sql) =>
+      sql`select relname as name from pg_class where relname ~ '^events_\\d' and relkind = 'r' order by 1`,
+  );
+  return rows.map(({ name }) => name);
+}
+
+async function eventsByMonth(): Promise<Record<string, number>> {
+  const rows = await place.database.query<{ month: string; count: number }>(
+    (sql) => sql`
+      select to_char(received_at at time zone 'UTC', 'YYYY-MM') as month, count(*) from events group by 1`,
+  );
+  return Object.fromEntries(rows.map(({ month, count }) => [month, count]));
+}
+
+/** A session that stands for a backup: it reads `table` in a transaction that stays open. */
+async function readWhile(table: string, body: () => Promise<void>): Promise<void> {
+  const session = openSession(place.address, { statementTimeoutMs: 10_000 });
+  try {
+    await session.transaction(async (sql) => {
+      await sql.unsafe(`select count(*) from ${table}`);
+      await body();
+    });
+  } finally {
+    await session.close();
+  }
+}
+
+const AHEAD = ["events_2026_11", "events_2026_12", "events_2027_01"];
+
+describe("createPartitions() with events kept for 2 months", () => {
+  test("drops what lies before the two months before this one, and nothing younger", async () => {
+    await attachMonths("2025-12", "2026-08", "2026-09", "2026-10", "2026-11");
+    for (const at of ["2025-12-01", "2026-08-31 23:59:59.999Z", "2026-09-01 00:00Z", "2026-10-05", NOW]) {
+      await insertEvents(at);
+    }
+    const partitions = partitionsThatKeep(2);
+    await partitions.tidy();
+    expect(await tables()).toEqual(["events_2026_09", "events_2026_10", ...AHEAD]);
+    expect(await eventsByMonth()).toEqual({ "2026-09": 1, "2026-10": 1, "2026-11": 1 });
+    expect(partitions.stats()).toEqual({ kept: 2, dropped: 2, deleted: 0, failures: 0 });
+    expect(lines.join("")).toContain("Dropped a month of events month=2025-12-01 kept_months=2");
+  });
+
+  test("drops the next month when the clock has come to it, not a moment before", async () => {
+    await attachMonths("2026-09");
+    const partitions = partitionsThatKeep(2);
+    clock.setWall("2026-11-30T23:59:58Z");
+    await partitions.tidy();
+    expect(await tables()).toContain("events_2026_09");
+    clock.setWall("2026-12-01T00:00:00Z");
+    await partitions.tidy();
+    expect(await tables()).not.toContain("events_2026_09");
+  });
+
+  test("deletes what lies in no month's partition, in batches, and leaves what is younger", async () => {
+    await insertEvents("2026-03-01", 4_500);
+    await insertEvents("2026-10-01", 2);
+    const partitions = partitionsThatKeep(2);
+    await partitions.tidy();
+    expect(await eventsByMonth()).toEqual({ "2026-10": 2 });
+    expect(partitions.stats()).toMatchObject({ dropped: 0, deleted: 4_500, failures: 0 });
+  });
+
+  test("keeps the counts of usage", async () => {
+    const { database } = place;
+    const key = await issueKey(
+      database,
+      {
+        email: "a@example.org",
+        tier: "free",
+        mode: "live",
+        expiresAt: new Date("2027-11-20"),
+        now: clock.now(),
+      },
+      { brand: createBrand("svc"), actor: { door: "command", name: "test" } },
+    );
+    if (isRefusal(key)) throw new Error(key.sentence);
+    await database.query(
+      (sql) => sql`insert into usage (license_id, month, used) values (${key.licenseUuid}, '2026-01-01', 7)`,
+    );
+    await attachMonths("2026-01");
+    await insertEvents("2026-01-15", 7);
+    await partitionsThatKeep(2).tidy();
+    expect(await eventsByMonth()).toEqual({});
+    expect(await database.query((sql) => sql`select used from usage`)).toEqual([{ used: 7 }]);
+  });
+
+  test("waits for no backup, and holds no insert up: it is done an hour later", async () => {
+    await attachMonths("2026-01", "2026-02", "2026-11", "2026-12", "2027-01");
+    const partitions = partitionsThatKeep(2);
+    await readWhile("events", async () => {
+      let slowestMs = 0;
+      let isDone = false;
+      const tidied = partitions.tidy().then(() => {
+        isDone = true;
+      });
+      while (!isDone) {
+        const beganMs = performance.now();
+        await insertEvents(NOW);
+        slowestMs = Math.max(slowestMs, performance.now() - beganMs);
+      }
+      await tidied;
+      expect(slowestMs).toBeLessThan(700);
+      expect(await tables()).toEqual(["events_2026_01", "events_2026_02", ...AHEAD]);
+      expect(partitions.stats()).toMatchObject({ dropped: 0, failures: 1 });
+      expect(lines.join("")).toContain("tried again within the hour");
+    });
+    await partitions.tidy();
+    expect(await tables()).toEqual(AHEAD);
+    expect(partitions.stats()).toMatchObject({ dropped: 2 });
+  });
+
+  test("drops what was taken off and not dropped, and no table that an operator took off", async () => {
+    await attachMonths("2026-01", "2026-02");
+    const { database } = place;
+    await database.query((sql) => sql`alter table events detach partition events_2026_01`);
+    await database.query((sql) => sql`alter table events detach partition events_2026_02`);
+    await database.query((sql) => sql`alter table events_2026_02 rename to events_2026_02_expired`);
+    await partitionsThatKeep(2).tidy();
+    expect(await tables()).toEqual(["events_2026_01", ...AHEAD]);
+  });
+
+  test("does it once where two processes come to it together", async () => {
+    await attachMonths("2026-01", "2026-02", "2026-03");
+    const both = [partitionsThatKeep(2), partitionsThatKeep(2)];
+    await Promise.all(both.map((partitions) => partitions.tidy()));
+    expect(await tables()).toEqual(AHEAD);
+    expect(both.map((partitions) => partitions.stats().failures)).toEqual([0, 0]);
+  });
+});
+
+test("createPartitions() keeps events forever by default", async () => {
+  const oldest = toMonth(monthOf(Date.parse(NOW)).index - 200).firstDay.slice(0, 7);
+  await attachMonths(oldest);
+  await insertEvents(`${oldest}-03`);
+  await insertEvents("1990-01-01");
+  await partitionsThatKeep(0).tidy();
+  expect(await eventsByMonth()).toEqual({ [oldest]: 1, "1990-01": 1 });
+});
