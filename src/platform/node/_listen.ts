@@ -7,10 +7,11 @@
  * anything is not idle, and would hold up the stop until its deadline.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import type { Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { listenFailure } from "../listen_failure.ts";
-import type { Listener, ListenOptions, Peer } from "../mod.ts";
+import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
 
 /** How long a client may take to send one request, over all. */
 const REQUEST_TIMEOUT_MS = 60_000;
@@ -24,15 +25,20 @@ export function listen(options: ListenOptions): Promise<Listener> {
   sendFilesAsStreams();
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     connections.begin(incoming.socket, outgoing);
+    if (connections.isDraining) outgoing.shouldKeepAlive = false;
     incoming.headers.host = "localhost";
     incoming.url = normalise(incoming.url ?? "/");
     void handle(incoming, outgoing);
   };
-  const server = createServer({ keepAliveTimeout: idleMs, requestTimeout: REQUEST_TIMEOUT_MS }, take);
+  const timeouts = { keepAliveTimeout: idleMs, requestTimeout: REQUEST_TIMEOUT_MS };
+  const secure = options.tls && createSecureServer({ ...timeouts, ...toPem(options.tls) }, take);
+  const server: Server = secure ?? createServer(timeouts, take);
   // Whatever else a client expects is no reason to refuse it.
   server.on("checkExpectation", take);
   server.timeout = idleMs;
-  server.on("connection", (socket) => connections.add(socket));
+  server.on(secure === undefined ? "connection" : "secureConnection", (socket: Socket) =>
+    connections.add(socket),
+  );
 
   const { host, port } = options;
   return new Promise((resolve, reject) => {
@@ -43,10 +49,16 @@ export function listen(options: ListenOptions): Promise<Listener> {
       resolve({
         host,
         port: typeof bound === "object" && bound !== null ? bound.port : port,
+        ...(secure && { renewTls: async (pair: TlsPair) => secure.setSecureContext(toPem(pair)) }),
+        drain: () => connections.drain(),
         stop: (deadlineMs) => stop(server, connections, deadlineMs),
       });
     });
   });
+}
+
+function toPem({ certificate, privateKey }: TlsPair): { readonly cert: string; readonly key: string } {
+  return { cert: certificate, key: privateKey };
 }
 
 /**
@@ -94,6 +106,8 @@ class NodePeer implements Peer {
 class Connections {
   readonly #open = new Map<Socket, number>();
   #isStopping = false;
+  /** Whether every answer closes its connection. */
+  isDraining = false;
 
   add(socket: Socket): void {
     this.#open.set(socket, 0);
@@ -108,6 +122,10 @@ class Connections {
       // Not destroyed: the end of the answer may still be on its way out.
       if (this.#isStopping && left === 0) socket.destroySoon();
     });
+  }
+
+  drain(): void {
+    this.isDraining = true;
   }
 
   /** Closes those that wait for a request now, and the others after what they have in hand. */

@@ -1,0 +1,288 @@
+/**
+ * A real process of the service from start to end: what it tells its manager, what a stop costs its clients,
+ * and a new certificate while they ask.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chmodSync, copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
+import { openDatabase } from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
+import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
+import { testFolder } from "../support/postgres.ts";
+
+const folder = mkdtempSync(join(testFolder(), "life-"));
+// Open to the user as whom root runs PostgreSQL.
+chmodSync(folder, 0o711);
+const dataDir = join(folder, "data");
+const main = join(import.meta.dir, "../../src/main.ts");
+const started: Bun.Subprocess[] = [];
+let manager: DatagramReceiver;
+let apiKey = "";
+
+interface Running {
+  readonly process: Bun.Subprocess;
+  readonly port: number;
+  readonly log: () => string;
+}
+
+async function start(...args: string[]): Promise<Running> {
+  const env = {
+    CLAVIGER_LOG_REQUESTS: "off",
+    CLAVIGER_LIMIT_ANALYTICS: "0",
+    NOTIFY_SOCKET: join(folder, "n"),
+  };
+  const place = ["--data-dir", dataDir, "--env-file", "/dev/null"];
+  const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", ...place, ...args], {
+    cwd: folder,
+    env: { ...env, WATCHDOG_USEC: "400000" },
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  started.push(child);
+  let log = "";
+  void (async () => {
+    const decoder = new TextDecoder();
+    for await (const chunk of child.stderr) log += decoder.decode(chunk);
+  })();
+  manager.received();
+  const from = manager.received().length;
+  for (;;) {
+    if (child.exitCode !== null) throw new Error(log);
+    const ready = manager
+      .received()
+      .slice(from)
+      .find((message) => message.startsWith("READY=1"));
+    const port = Number(/:(\d+);/.exec(ready ?? "")?.[1]);
+    if (port > 0) return { process: child, port, log: () => log };
+    await Bun.sleep(10);
+  }
+}
+
+async function run(...args: string[]): Promise<string> {
+  const place = ["--data-dir", dataDir, "--env-file", "/dev/null"];
+  const child = Bun.spawn([process.execPath, main, ...args, ...place], { cwd: folder, env: {} });
+  return await child.stdout.text();
+}
+
+beforeAll(async () => {
+  manager = receiveDatagrams(join(folder, "n"));
+  const service = await start();
+  const issued = await run("keys", "issue", "--email", "a@example.org", "--tier", "enterprise", "--json");
+  apiKey = JSON.parse(issued).api_key;
+  service.process.kill("SIGINT");
+  expect(await service.process.exited).toBe(0);
+});
+
+afterAll(async () => {
+  for (const child of started) if (child.exitCode === null) child.kill("SIGKILL");
+  await stopLeftovers({ cluster: join(dataDir, "postgres"), clock: systemClock, graceMs: 0 });
+  manager.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Outcomes {
+  /** Of events that were answered 202. */
+  readonly acknowledged: string[];
+  /** Answers with another status, by status. */
+  readonly others: Map<number, number>;
+  /** Requests that were sent whole and got no whole answer: at once, or after the connection had idled. */
+  lost: number;
+  /** Connections that were not had. */
+  refused: number;
+}
+
+/** One client: keeps its connection for as long as the service does, and then makes another. */
+async function client(port: number, isRunning: () => boolean, outcomes: Outcomes): Promise<void> {
+  const body = JSON.stringify({ api_key: apiKey, event_type: "inference" });
+  const request = `POST /v1/analytics/log HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  while (isRunning()) {
+    const end = await new Promise<"closed" | "refused">((resolve) => {
+      let text = "";
+      let isWaiting = false;
+      const socket = connect({ port, host: "127.0.0.1" }, ask);
+      const patience = setTimeout(() => socket.destroy(), 900);
+      function ask() {
+        clearTimeout(patience);
+        isWaiting = true;
+        socket.write(request);
+      }
+      socket.on("data", (chunk) => {
+        text += chunk;
+        const [, status = "", head = "", answer = ""] =
+          /^HTTP\/1\.1 (\d+)([^]*?)\r\n\r\n(\{[^]*\})$/.exec(text) ?? [];
+        if (answer === "") return;
+        text = "";
+        isWaiting = false;
+        if (status === "202") outcomes.acknowledged.push(JSON.parse(answer).event_id);
+        else outcomes.others.set(Number(status), (outcomes.others.get(Number(status)) ?? 0) + 1);
+        if (/connection: close/i.test(head)) socket.end();
+        else if (isRunning()) ask();
+        else socket.end();
+      });
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        clearTimeout(patience);
+        if (isWaiting) outcomes.lost++;
+        resolve(socket.bytesWritten > 0 ? "closed" : "refused");
+      });
+    });
+    if (end === "refused") {
+      outcomes.refused++;
+      return;
+    }
+  }
+}
+
+async function storedEvents(): Promise<Set<string>> {
+  const server = await openEmbedded({
+    dataDir,
+    holder: "command",
+    create: false,
+    platform: bunPlatform,
+    clock: systemClock,
+    log: silentLog,
+  });
+  if (isRefusal(server)) throw new Error(server.sentence);
+  const database = openDatabase(server.address, { clock: systemClock, log: silentLog, deadlineMs: 10_000 });
+  try {
+    const rows = await database.query<{ id: string }>((sql) => sql`select id from events`);
+    return new Set(rows.map(({ id }) => `evt_${id.replaceAll("-", "")}`));
+  } finally {
+    await database.close();
+    await server.stop(5_000);
+  }
+}
+
+describe("SIGTERM under load", () => {
+  test("loses no request that was sent, and no event that was acknowledged", async () => {
+    const service = await start();
+    const outcomes: Outcomes = { acknowledged: [], others: new Map(), lost: 0, refused: 0 };
+    let running = true;
+    const clients = Array.from({ length: 64 }, () => client(service.port, () => running, outcomes));
+    await Bun.sleep(700);
+    const beganMs = performance.now();
+    service.process.kill("SIGTERM");
+    const health = await fetch(`http://127.0.0.1:${service.port}/api/health`).then((answer) => answer.status);
+    await Bun.sleep(100);
+    const later = await fetch(`http://127.0.0.1:${service.port}/api/health`);
+    const exit = await service.process.exited;
+    const tookMs = performance.now() - beganMs;
+    running = false;
+    await Promise.all(clients);
+
+    const { acknowledged, others, lost, refused } = outcomes;
+    console.log({
+      acknowledged: acknowledged.length,
+      others,
+      lost,
+      refused,
+      tookMs: Math.round(tookMs),
+      health,
+    });
+    expect(exit).toBe(0);
+    expect(tookMs).toBeWithin(1_000, 10_000);
+    expect([later.status, ((await later.json()) as { error: string }).error]).toEqual([
+      503,
+      "The service is stopping",
+    ]);
+    expect(lost).toBe(0);
+    expect([...others.keys()]).toEqual([]);
+    expect(acknowledged.length).toBeGreaterThan(1_000);
+    const stored = await storedEvents();
+    expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
+    expect(manager.received().join("\n")).toContain("STOPPING=1\nSTATUS=Stopping");
+  }, 15_000);
+
+  test("a second one ends it at once", async () => {
+    const service = await start();
+    const beganMs = performance.now();
+    service.process.kill("SIGTERM");
+    await Bun.sleep(50);
+    service.process.kill("SIGTERM");
+    expect(await service.process.exited).toBe(1);
+    expect(performance.now() - beganMs).toBeLessThan(900);
+    expect(service.log()).toContain("Stopped at once by a second signal");
+  });
+});
+
+describe("a service manager", () => {
+  test("is told when it is ready, that it lives, and what its database does", async () => {
+    const service = await start();
+    const status = `Serving at http://127.0.0.1:${service.port}; the database `;
+    expect(await manager.until(new RegExp(`^READY=1\nSTATUS=${status}answers$`))).toBeDefined();
+    const before = manager.received().length;
+    await Bun.sleep(700);
+    expect(
+      manager
+        .received()
+        .slice(before)
+        .filter((text) => text === "WATCHDOG=1").length,
+    ).toBeWithin(2, 6);
+    service.process.kill("SIGHUP");
+    await manager.until(/^RELOADING=1\nMONOTONIC_USEC=\d{6,}$/);
+    await Bun.sleep(50);
+    expect(manager.received().at(-1)).toMatch(/^(READY=1\nSTATUS=|WATCHDOG=1)/);
+    expect((await fetch(`http://127.0.0.1:${service.port}/api/health`)).status).toBe(200);
+    service.process.kill("SIGINT");
+    expect(await service.process.exited).toBe(0);
+  });
+});
+
+describe("TLS", () => {
+  const copy = (pair: TestCertificate) => {
+    copyFileSync(pair.certFile, join(folder, "tls.crt"));
+    copyFileSync(pair.keyFile, join(folder, "tls.key"));
+  };
+  const files = ["--tls-cert", join(folder, "tls.crt"), "--tls-key", join(folder, "tls.key")];
+
+  test("a new certificate on SIGHUP costs no client a connection, and a bad one changes nothing", async () => {
+    const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
+    copy(one);
+    const service = await start(...files);
+    const show = () => shownFingerprint(service.port, "/api/health");
+    expect(await show()).toEqual({ fingerprint: one.fingerprint, status: 200 });
+    expect(manager.received().join("\n")).toContain(`Serving at https://127.0.0.1:${service.port}; the`);
+
+    const failures: string[] = [];
+    let running = true;
+    let asked = 0;
+    const clients = Array.from({ length: 16 }, async () => {
+      while (running) {
+        asked++;
+        await show().catch((error: unknown) => failures.push(String(error)));
+      }
+    });
+    copy(two);
+    service.process.kill("SIGHUP");
+    await Bun.sleep(1_600);
+    expect(service.log()).toContain("New connections get the new certificate");
+    // The key of the one with the certificate of the other, as in the middle of a renewal.
+    copyFileSync(one.certFile, join(folder, "tls.crt"));
+    service.process.kill("SIGHUP");
+    await Bun.sleep(300);
+    running = false;
+    await Promise.all(clients);
+    console.log({ asked });
+    expect(failures).toEqual([]);
+    expect(asked).toBeGreaterThan(300);
+    expect(service.log()).toContain("The certificate was not changed: the one before is kept");
+    expect((await show()).fingerprint).toBe(two.fingerprint);
+    service.process.kill("SIGINT");
+    expect(await service.process.exited).toBe(0);
+  }, 15_000);
+
+  test("a pair that does not fit keeps the service from starting, with the reason", async () => {
+    copy(makeCertificate(folder, "three"));
+    copyFileSync(makeCertificate(folder, "four").keyFile, join(folder, "tls.key"));
+    await expect(start(...files)).rejects.toThrow(
+      `Cannot use TLS: the key ${join(folder, "tls.key")} does not belong to the first certificate in`,
+    );
+    await expect(start(...files.slice(0, 2))).rejects.toThrow("CLAVIGER_TLS_CERT is given without");
+  });
+});
