@@ -1,4 +1,4 @@
-/** Asks a service how it is, as a balancer does: by `node:` modules, which take a certificate of one's own. */
+/** Asks a service how it is, as a balancer does: by `node:` modules, which take one's own certificate. */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 

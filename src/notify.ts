@@ -1,6 +1,6 @@
 /**
- * Tells the service manager how the service is, by systemd's protocol: a datagram of `NAME=value` lines to the
- * socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent, and a failure to send is logged
+ * Tells the service manager how the service is, by systemd's protocol: a datagram of `NAME=value` lines to
+ * the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent, and a failure to send is logged
  * once and changes nothing. Source: sd_notify(3).
  */
 import type { Log } from "./log.ts";
@@ -73,7 +73,7 @@ export function createNotifier({ env, platform, log, pid }: NotifierOptions): No
   };
 }
 
-/** After how long without a sign of life the manager acts; undefined where it does not, or not on this process. */
+/** After how long without a sign of life the manager acts; undefined where it does not on this process. */
 function watchdogMs(env: NotifierOptions["env"], pid: number): number | undefined {
   const micros = Number(env.WATCHDOG_USEC ?? "");
   const isOurs = !env.WATCHDOG_PID || Number(env.WATCHDOG_PID) === pid;

@@ -1,8 +1,8 @@
 /**
  * What a running service is told by signals, and what it tells the service manager.
  *
- * SIGTERM and SIGINT stop it in order; SIGINT, which comes from a person at a terminal, without the grace that
- * is for balancers. A second one ends it at once. SIGHUP reads the certificate again where there is one or
+ * SIGTERM and SIGINT stop it in order; SIGINT, which comes from a person at a terminal, without the grace
+ * that is for balancers. A second one ends it at once. SIGHUP reads the certificate again where there is one or
  * where a service manager asks; otherwise it is a terminal that was closed, and stops the service too.
  */
 import type { Config } from "../config.ts";
@@ -71,8 +71,10 @@ export async function runUntilStopped(
 ): Promise<void> {
   const { env, platform, exitNow } = surroundings;
   const notifier = createNotifier({ env, platform, log, pid: process.pid });
-  const status = () =>
-    `Serving at ${service.url}; the database ${service.directory.isTrusted() ? "answers" : "does not answer"}`;
+  const status = () => {
+    const state = service.directory.isTrusted() ? "answers" : "does not answer";
+    return `Serving at ${service.url}; the database ${state}`;
+  };
   signals.onHangUp = createReload(service, { notifier, status, log });
   const endSigns = keepInformed(notifier, service, status);
 

@@ -53,8 +53,8 @@ const FIRST_FREE_PORT = 1_024;
 /**
  * Writes the unit.
  *
- * What is left open is what a JIT and a PostgreSQL need: memory that is both written and executed, executables
- * of its own in the state folder, unix sockets, shared memory and child processes.
+ * What is left open is what a JIT and a PostgreSQL need: memory that is both written and executed,
+ * executables of its own in the state folder, unix sockets, shared memory and child processes.
  */
 export function renderUnit(options: UnitOptions): string {
   const { binary, host, port, tlsCert, tlsKey, tlsGroup } = options;
@@ -76,7 +76,8 @@ export function renderUnit(options: UnitOptions): string {
   const handsTlsOver = credentials.some(({ option }) => option.startsWith("tls"));
 
   return `${[
-    `# ${packageJson.version}: printed by \`claviger systemd\`. Put it into /etc/systemd/system/claviger.service, then`,
+    `# Printed by \`claviger systemd\`, version ${packageJson.version}. Put it into`,
+    "# /etc/systemd/system/claviger.service, then",
     "#   systemctl daemon-reload && systemctl enable --now claviger",
     "# Settings are in /etc/claviger/claviger.env; systemd reads it as root, so root alone needs to.",
     "",
@@ -93,7 +94,7 @@ export function renderUnit(options: UnitOptions): string {
     "ExecReload=/bin/kill -HUP $MAINPID",
     "EnvironmentFile=-/etc/claviger/claviger.env",
     ...environment.map((line) => `Environment=${line}`),
-    // Named besides being there: were one missing, the service would refuse to start instead of doing without.
+    // Named besides being there: without one, the service refuses to start instead of doing without.
     ...credentials.flatMap(({ option, name, setting }) => [
       `LoadCredential=${name}:${options[option]}`,
       `Environment=${setting}=/run/credentials/%n/${name}`,
@@ -114,8 +115,8 @@ export function renderUnit(options: UnitOptions): string {
     "",
     "# The first start unpacks PostgreSQL, and one after a crash may have much to recover.",
     "TimeoutStartSec=15min",
-    "# It stops by itself within 10 s. SIGTERM is for the service alone, which then stops its PostgreSQL; what is",
-    "# left after that is killed.",
+    "# It stops by itself within 10 s. SIGTERM is for the service alone, which then stops its PostgreSQL;",
+    "# what is left after that is killed.",
     "KillMode=mixed",
     "TimeoutStopSec=20s",
     "Restart=always",

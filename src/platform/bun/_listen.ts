@@ -126,8 +126,8 @@ class BunPeer implements Peer {
   }
 
   /**
-   * Bun 1.4.5 takes the idle timeout for the time that a whole answer may take where its reader is slower than
-   * we are. Set once more while the answer is on its way, it is what it should be: how long nothing moves.
+   * Bun 1.4.5 takes the idle timeout for the time that a whole answer may take where its reader is slower
+   * than we are. Set once more while the answer is on its way, it is what it should be: how long nothing moves.
    */
   allowSlowReader(): void {
     setTimeout(() => this.#server.timeout(this.#request, this.#idleTimeoutSeconds), ON_ITS_WAY_MS).unref();

@@ -23,7 +23,7 @@ const LOAD_BYTE = 0x30;
 const AND = 0x54;
 const JUMP_IF_EQUAL = 0x15;
 
-/** A new connection's first packet has SYN and not ACK, in byte 13 of the TCP header, where the packet begins. */
+/** A new connection's first packet has SYN and not ACK: byte 13 of the TCP header, where the data begins. */
 const NO_NEW_CONNECTIONS: readonly Instruction[] = [
   [LOAD_BYTE, 0, 0, 13],
   [AND, 0, 0, 0x12],

@@ -1,0 +1,230 @@
+/** What operators look with: `config check`, `health` and `doctor`, beside a service and without one. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chmodSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { makeCertificate } from "../support/certificates.ts";
+import {
+  createCommandLine,
+  type RunningService,
+  type RunOptions,
+  refusalOf,
+  usageErrorOf,
+} from "./command_line.ts";
+
+const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+const line = createCommandLine();
+let service: RunningService;
+
+beforeAll(async () => {
+  service = await line.serve();
+});
+afterAll(async () => {
+  await service.stop();
+  line.remove();
+});
+
+describe("claviger config check", () => {
+  test("shows what holds and who said so, and nothing that is secret", async () => {
+    const file = line.write("some.env", "CLAVIGER_PORT=9000\nCLAVIGER_HOST=::1\n");
+    const env = {
+      CLAVIGER_HOST: "0.0.0.0",
+      CLAVIGER_SECRET: SECRET,
+      DATABASE_URL: "postgres://me:hidden1@db/c?password=hidden2",
+    };
+    const { status, out } = await line.run(["config", "check", "--env-file", file, "--json"], { env });
+    expect(status).toBe(0);
+    const { settings } = JSON.parse(out) as { settings: { name: string; value: string; source: string }[] };
+    const of = (name: string) => settings.find((setting) => setting.name === name);
+    expect(of("CLAVIGER_PORT")).toEqual({ name: "CLAVIGER_PORT", value: "9000", source: file });
+    expect(of("CLAVIGER_HOST")).toMatchObject({ value: "0.0.0.0", source: "environment" });
+    expect(of("CLAVIGER_BRAND")).toMatchObject({ value: "svc", source: "default" });
+    expect(of("CLAVIGER_SECRET")).toMatchObject({ value: "********" });
+    expect(of("DATABASE_URL")).toMatchObject({ value: "postgres://me:********@db/c?password=********" });
+    expect(out).not.toMatch(/hidden|9f86d0/);
+  });
+
+  test("takes what a service manager gives for what it is", async () => {
+    const env = { STATE_DIRECTORY: "/var/lib/somewhere" };
+    const { out } = await line.run(["config", "check", "--env-file", "/dev/null"], { env });
+    expect(out).toMatch(/CLAVIGER_DATA_DIR +\/var\/lib\/somewhere +STATE_DIRECTORY\n/);
+  });
+
+  test.each([
+    [{ CLAVIGER_PORT: "http" }, "CLAVIGER_PORT must be a whole number"],
+    [{ CLAVIGER_SECRET: "short" }, "Cannot use the secret of CLAVIGER_SECRET"],
+    [{ CLAVIGER_TLS_CERT: "/nowhere" }, "CLAVIGER_TLS_CERT is given without CLAVIGER_TLS_KEY"],
+    [
+      { CLAVIGER_TLS_CERT: "/nowhere", CLAVIGER_TLS_KEY: "/nowhere" },
+      "Cannot use TLS: the certificate /nowhere",
+    ],
+    [{ DATABASE_URL: "postgres://db/c" }, "The database is external, so the secret must be given"],
+  ])("refuses what a service would refuse: %j", async (env, sentence) => {
+    const ended = await line.run(["config", "check", "--env-file", "/dev/null"], {
+      env: env as RunOptions["env"] & {},
+    });
+    expect(refusalOf(ended)).toStartWith(sentence);
+  });
+});
+
+describe("claviger health", () => {
+  test("says that a service is healthy", async () => {
+    const { status, out } = await line.run(["health", "--url", service.url]);
+    expect([status, out]).toEqual([0, `Healthy: ${service.url}/api/health, database connected\n`]);
+    const json = await line.run(["health", "--url", `${service.url}/api/health`, "--json"]);
+    expect(JSON.parse(json.out)).toMatchObject({ healthy: true, http_status: 200, error: null });
+  });
+
+  test("is 1 where nobody answers, and where something else does", async () => {
+    expect(refusalOf(await line.run(["health", "--url", "http://127.0.0.1:1"]))).toBe(
+      "Not healthy: http://127.0.0.1:1/api/health: nothing listens there",
+    );
+    const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
+    const ended = await line.run(["health", "--url", other.url.href]);
+    await other.stop(true);
+    expect(refusalOf(ended)).toContain("what answers there is no Claviger (200)");
+  });
+
+  test("waits for one that is about to be, and no longer than it is told", async () => {
+    let isHealthy = false;
+    const late = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () =>
+        isHealthy
+          ? Response.json({ status: "healthy", database: "connected" })
+          : Response.json({ status: "unhealthy", database: "connected", error: "not yet" }, { status: 503 }),
+    });
+    const url = late.url.href;
+    const beganMs = performance.now();
+    expect(refusalOf(await line.run(["health", "--url", url, "--wait", "400ms"]))).toContain("not yet");
+    expect(performance.now() - beganMs).toBeWithin(100, 1_500);
+    setTimeout(() => {
+      isHealthy = true;
+    }, 400);
+    expect((await line.run(["health", "--url", url, "--wait", "5s"])).status).toBe(0);
+    await late.stop(true);
+  });
+
+  test("trusts a certificate that it is given, and no other", async () => {
+    const [own, other] = [makeCertificate(line.folder, "own"), makeCertificate(line.folder, "other")];
+    const secure = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      tls: { cert: own.certificate, key: own.privateKey },
+      fetch: () => Response.json({ status: "healthy", database: "connected" }),
+    });
+    const url = `https://127.0.0.1:${secure.port}`;
+    expect((await line.run(["health", "--url", url, "--ca", own.certFile])).status).toBe(0);
+    expect((await line.run(["health", "--url", url, "--ca", other.certFile])).status).toBe(1);
+    expect((await line.run(["health", "--url", url])).status).toBe(1);
+    await secure.stop(true);
+    expect(refusalOf(await line.run(["health", "--url", url, "--ca", "/nowhere"]))).toContain("no such file");
+  });
+
+  test("wants an address and a time", async () => {
+    for (const args of [
+      [],
+      ["--url", "localhost"],
+      ["--url", "ftp://x"],
+      ["--url", service.url, "--wait", "soon"],
+    ])
+      usageErrorOf(await line.run(["health", ...args]));
+  });
+});
+
+describe("claviger doctor", () => {
+  interface Found {
+    readonly name: string;
+    readonly state: string;
+    readonly message: string;
+    readonly remedy?: string;
+  }
+  async function doctor(env: Record<string, string> = {}, args: readonly string[] = []) {
+    const { status, out, err } = await line.here(["doctor", "--json", ...args], { env });
+    const { ok, findings } = JSON.parse(out) as { ok: boolean; findings: Found[] };
+    expect(ok).toBe(status === 0);
+    return { status, err, findings, of: (name: string) => findings.find((finding) => finding.name === name) };
+  }
+  const port = () => ({ CLAVIGER_PORT: new URL(service.url).port });
+
+  test("finds nothing wrong beside a running service", async () => {
+    const { status, findings, of } = await doctor(port());
+    expect(findings.filter(({ state }) => state === "fail")).toEqual([]);
+    expect(status).toBe(0);
+    expect(of("service")).toMatchObject({ state: "ok", message: `healthy at ${service.url}` });
+    expect(of("database")?.message).toMatch(/^PostgreSQL 18\.\d+ in /);
+    for (const name of ["durability", "database clock", "schema", "secret", "disk", "clock"])
+      expect(of(name)?.state).toBe("ok");
+    expect(of("installer token")).toMatchObject({
+      state: "warn",
+      remedy: expect.stringContaining("set-token"),
+    });
+  });
+
+  test("prints a line each, and how to mend what is not well", async () => {
+    const { out } = await line.here(["doctor"], { env: port() });
+    expect(out).toMatch(/^ok {4}configuration +every setting can be used\n/);
+    expect(out).toMatch(/\nwarn {2}installer token +none is set[^\n]*\n +→ `claviger installer set-token/);
+  });
+
+  test("says what a service could not use: settings, folder, secret, certificate", async () => {
+    expect((await doctor({ CLAVIGER_PORT: "x" })).of("configuration")?.state).toBe("fail");
+
+    const { mode } = statSync(line.dataDir);
+    chmodSync(line.dataDir, 0o777);
+    const folder = (await doctor(port())).of("data folder");
+    chmodSync(line.dataDir, mode);
+    expect(folder).toMatchObject({ state: "fail", remedy: `chmod go-w ${line.dataDir}` });
+
+    const secret = await doctor({ ...port(), CLAVIGER_SECRET: SECRET });
+    expect(secret.of("secret")).toMatchObject({ state: "fail" });
+    expect([secret.status, secret.err]).toEqual([
+      1,
+      expect.stringMatching(/^claviger: 1 of \d+ checks failed\n$/),
+    ]);
+
+    for (const [days, state] of [
+      [-1, "fail"],
+      [3, "warn"],
+      [60, "ok"],
+    ] as const) {
+      const { certFile, keyFile } = makeCertificate(line.folder, `days${days}`, days);
+      const env = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile };
+      expect((await doctor(env)).of("tls")?.state).toBe(state);
+    }
+  });
+
+  test("says that a token will soon be over", async () => {
+    const soon = new Date(Date.now() + 86_400_000).toISOString();
+    await line.here(["installer", "set-token", "--expires-at", soon], { input: "a-token" });
+    expect((await doctor(port())).of("installer token")).toMatchObject({ state: "warn" });
+  });
+
+  test("works without a service, and says that none runs", async () => {
+    const alone = createCommandLine();
+    try {
+      const none = await alone.here(["doctor", "--json"], { env: { CLAVIGER_PORT: "1" } });
+      expect(none.status).toBe(1);
+      expect(none.out).toContain("Cannot find a database");
+      expect((await alone.here(["migrate"])).status).toBe(0);
+      writeFileSync(join(alone.dataDir, "secret"), SECRET, { mode: 0o600 });
+      const conf = join(alone.dataDir, "postgres/postgresql.conf");
+      const risky = await Bun.file(conf).text();
+      writeFileSync(conf, `${risky}\nfull_page_writes = off\n`);
+      const { status, out } = await alone.here(["doctor", "--json"], { env: { CLAVIGER_PORT: "1" } });
+      expect(status).toBe(1);
+      const { findings } = JSON.parse(out) as { findings: Found[] };
+      const of = (name: string) => findings.find((finding) => finding.name === name);
+      expect(of("service")).toMatchObject({
+        state: "warn",
+        message: expect.stringContaining("none answers"),
+      });
+      expect(of("durability")).toMatchObject({
+        state: "fail",
+        message: "a power cut can lose what was acknowledged: full_page_writes off",
+      });
+    } finally {
+      alone.remove();
+    }
+  });
+});
