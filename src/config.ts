@@ -476,12 +476,22 @@ function readDatabaseUrl(text: string): string | undefined {
   if (text === "") return undefined;
   const url = URL.parse(text);
   // Without a host the driver would take one from PGHOST, which nobody meant.
-  if (url === null || !/^postgres(ql)?:$/.test(url.protocol) || url.hostname === "") {
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol) || url.hostname === "" || !isDecodable(url)) {
     throw new SettingError(
       `${demand("DATABASE_URL")}; special characters in the password are written as %23`,
     );
   }
   return text;
+}
+
+/** False for a stray percent sign, which the driver would stumble over. */
+function isDecodable({ username, password, pathname }: URL): boolean {
+  try {
+    for (const part of [username, password, pathname]) decodeURIComponent(part);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function readPublicUrl(text: string): string | undefined {

@@ -4,7 +4,18 @@
  * Without `DATABASE_URL` both are in the data folder; whoever opens it gets the same PostgreSQL, started
  * for the occasion where no service runs.
  */
-import { chmodSync, chownSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
@@ -112,11 +123,20 @@ export function openSecrets(
 /** Puts a secret into a data folder that has none. */
 export function keepSecret(dataDir: string, text: string): void {
   const path = join(dataDir, "secret");
-  writeFileSync(path, text, { mode: 0o600, flag: "wx" });
-  chmodSync(path, 0o600);
+  const draft = `${path}.new`;
+  rmSync(draft, { force: true });
+  writeFileSync(draft, text, { mode: 0o600, flag: "wx", flush: true });
+  chmodSync(draft, 0o600);
   // Made by root in the folder of a user who will run the service: that user must be able to read it.
   const { uid, gid } = statSync(dataDir);
-  if (process.getuid?.() === 0 && uid !== 0) chownSync(path, uid, gid);
+  if (process.getuid?.() === 0 && uid !== 0) chownSync(draft, uid, gid);
+  // Whole or not at all, and on the disk before anything is sealed with it: a power cut must not leave a
+  // database whose secret is lost.
+  linkSync(draft, path);
+  rmSync(draft);
+  const folder = openSync(dataDir, "r");
+  fsyncSync(folder);
+  closeSync(folder);
 }
 
 /** The data folder's secret as text; undefined where there is none. */

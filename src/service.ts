@@ -34,8 +34,8 @@ export interface ServiceOptions {
   readonly log: Log;
   /** Where it stands, when that is open already; by default it is opened by the settings. */
   readonly installation?: Installation;
-  /** Done with the database before the first request is taken: what a demo adds. */
-  readonly beforeListening?: (installation: OpenInstallation) => Promise<void>;
+  /** Told what the service stands on, once that is open: a demo fills it. */
+  readonly onOpened?: (installation: OpenInstallation) => void;
 }
 
 /** What a service stands on, for those who prepare it. */
@@ -100,7 +100,12 @@ export async function startService(options: ServiceOptions): Promise<Service | R
   if (isRefusal(installation)) return installation;
   const opened: { close: () => Promise<void> }[] = [{ close: () => installation.close(5_000) }];
   const abandon = async () => {
-    for (const part of opened.reverse()) await part.close();
+    // Whatever one of them meets, the others are closed: the database above all.
+    for (const part of opened.reverse()) {
+      await part
+        .close()
+        .catch((error) => options.log.warn("A part did not close", { reason: String(error) }));
+    }
   };
   try {
     const service = await startOn(installation, { ...options, app, tls }, opened);
@@ -119,7 +124,7 @@ interface StartOptions extends ServiceOptions {
 
 async function startOn(
   installation: Installation,
-  { config, platform, clock, log, beforeListening, app, tls }: StartOptions,
+  { config, platform, clock, log, onOpened, app, tls }: StartOptions,
   opened: { close: () => Promise<void> }[],
 ): Promise<Service | Refusal> {
   const migrated = await migrate(installation.address, migrations);
@@ -135,13 +140,15 @@ async function startOn(
     secret.forget();
     return refuse("INVALID_REQUEST", wrongSecret);
   }
-  await beforeListening?.({ installation, database, secrets: secret.secrets });
+  onOpened?.({ installation, database, secrets: secret.secrets });
 
   const processUuid = newUuid();
   const partitions = createPartitions({ database, clock, log, keptMonths: config.eventsKeptMonths });
   await partitions.start();
   opened.push({ close: async () => partitions.stop() });
-  const directory = createKeyDirectory({ database, clock, log, processUuid });
+  const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
+  opened.push({ close: () => pulseDatabase.close() });
+  const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
   await directory.start();
   opened.push({ close: directory.stop });
   const events = createEventWriter({
@@ -152,7 +159,7 @@ async function startOn(
     // The new counts go to the cached keys before the events are answered.
     onCharged: ({ licenseUuid, used }, receivedAtMs) =>
       directory.noteUsage(licenseUuid, { monthIndex: monthOf(receivedAtMs).index, used }),
-    onUnknown: directory.forgetLicense,
+    onUnknown: directory.doubtLicense,
   });
   const minted = app && createGitHubAppSource({ app, clock, log });
   const tokens = minted ?? createTokenSource({ database, secrets: secret.secrets, clock });
@@ -194,10 +201,7 @@ async function startOn(
       ...(tls && { tls }),
     });
   } catch (error) {
-    return refuse(
-      "INVALID_REQUEST",
-      `${error instanceof Error ? error.message : String(error)}; choose another with --host and --port`,
-    );
+    return refuse("INVALID_REQUEST", error instanceof Error ? error.message : String(error));
   }
 
   const certificate = tls && createCertificate(tls, { config, listener, clock, log });
@@ -217,7 +221,7 @@ async function startOn(
     partitions.stop();
     await within(LAST_WORDS_MS, directory.stop());
     await within(CUT_OFF_MS, metrics?.stop(0));
-    await within(CUT_OFF_MS, database.close());
+    await within(CUT_OFF_MS, Promise.all([database.close(), pulseDatabase.close()]));
     // Not raced: what it does is bounded by itself, and a database that is left behind is no stop.
     await installation.close(left(endMs - Math.min(MAX_FORCE_MS, spanMs * FORCE_SHARE)));
   };
@@ -228,7 +232,10 @@ async function startOn(
     const timeout = Promise.withResolvers<void>();
     const timer = setTimeout(timeout.resolve, limitMs);
     try {
-      await Promise.race([work, timeout.promise, hurried.promise]);
+      const settled = work.catch((error) =>
+        log.warn("A part did not stop in order", { reason: String(error) }),
+      );
+      await Promise.race([settled, timeout.promise, hurried.promise]);
     } finally {
       clearTimeout(timer);
     }

@@ -115,6 +115,7 @@ const refused: [name: string, value: string][] = [
   ["DATABASE_URL", "u:hidden@db/c"],
   ["DATABASE_URL", "postgres:///hidden"],
   ["DATABASE_URL", "postgres://u:hid#den@db/c"],
+  ["DATABASE_URL", "postgres://u:hid%den@db/c"],
   ["CLAVIGER_HOST", "bad host"],
   ["CLAVIGER_HOST", "http://x/"],
   ["CLAVIGER_PORT", "65536"],

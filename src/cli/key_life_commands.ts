@@ -1,5 +1,5 @@
 /** `claviger keys …`, what changes a key after it was issued: suspend, resume, renew, tier, limit, rotate, usage. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { type Month, monthOf, toTimestamp } from "../calendar.ts";
 import { parseId } from "../ids.ts";
 import { findKey, resumeKey, rotateKey, suspendKey } from "../keys/mod.ts";
@@ -62,7 +62,11 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
       change(surroundings, uuid, { options, change: { action: "license.limit", monthlyLimit } }),
     );
   command("rotate", "make a second key of the same license; the old one works until the overlap ends")
-    .option("--overlap <span>", "days or hours, such as 7d or 12h", spanOption, spanOption(OVERLAP))
+    .addOption(
+      new Option("--overlap <span>", "days or hours, such as 7d or 12h")
+        .argParser(spanOption)
+        .default(spanOption(OVERLAP), OVERLAP),
+    )
     .action((uuid: string, options: Options & { readonly overlap: number }) =>
       rotate(surroundings, uuid, options),
     );

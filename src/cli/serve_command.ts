@@ -48,8 +48,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err });
   await explainFailures(config, async () => {
     const opened = Promise.withResolvers<OpenInstallation>();
-    const beforeListening = async (installation: OpenInstallation) => opened.resolve(installation);
-    const service = orRefuse(await startService({ config, platform, clock, log, beforeListening }));
+    const service = orRefuse(await startService({ config, platform, clock, log, onOpened: opened.resolve }));
     try {
       const address = service.url;
       out(`Claviger serves at ${address}\nIts data is in ${service.place}\n`);

@@ -45,11 +45,12 @@ export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
     if (type === undefined || type === null || type === "") return MISSING_EVENT_TYPE;
     const fields = parseFields(eventFields, body);
     if (isRefusal(fields)) return fields;
-    const receivedAtMs = clock.now().getTime();
-    const month = monthOf(receivedAtMs);
-    if (fields.event_type === "inference" && isUsedUp(record, month)) return QUOTA_EXCEEDED;
     const claim = readClaim(exchange.request, fields);
     if (isRefusal(claim)) return claim;
+    const receivedAtMs = clock.now().getTime();
+    const month = monthOf(receivedAtMs);
+    // With a claim it may be an event that was counted before: only the commit can tell.
+    if (claim === null && fields.event_type === "inference" && isUsedUp(record, month)) return QUOTA_EXCEEDED;
     const event = { ...toEvent(fields, record, receivedAtMs), claim };
     const outcome = await events.write(event);
     switch (outcome.kind) {

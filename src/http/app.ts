@@ -14,6 +14,7 @@ import type { LimitedEndpoint } from "../endpoints.ts";
 import type { Log } from "../log.ts";
 import type { Answer, Peer } from "../platform/mod.ts";
 import { isRefusal, refuse } from "../refusal.ts";
+import { redactKeys } from "../secrets/mod.ts";
 import { type AccessLog, createAccessLog } from "./access_log.ts";
 import { analyticsLog } from "./analytics_routes.ts";
 import { refresh, revoke, validate } from "./auth_routes.ts";
@@ -119,7 +120,7 @@ async function serve(route: ServedRoute, exchange: Exchange, tools: Tools): Prom
   } catch (error) {
     outcome = toFailure(error);
     if (outcome.code === "SERVER_ERROR") {
-      tools.log.error("A request failed", { request: exchange.id, reason: String(error) });
+      tools.log.error("A request failed", { request: exchange.id, reason: redactKeys(String(error)) });
     }
   }
   const isRefusedForMethod = isRefusal(outcome) && outcome.code === "METHOD_NOT_ALLOWED";

@@ -42,16 +42,19 @@ export function revoke({ authenticator, database, directory, clock }: Parts): Ha
     if (found.record === null || found.record.state === "revoked") return KEY_NOT_FOUND;
     const fields = parseFields(revocation, body);
     if (isRefusal(fields)) return fields;
-    const revoked = await revokeKey(
-      database,
-      { hash: found.hash },
-      {
-        actor: { door: "http", name: authenticator.addressOf(exchange), reason: fields.reason ?? undefined },
-        now: clock.now(),
-      },
-    );
-    // From here on it is refused: before the answer goes out, nothing cached knows it as active any more.
-    directory.forgetLicense(found.record.licenseUuid);
+    const { licenseUuid } = found.record;
+    const actor = {
+      door: "http",
+      name: authenticator.addressOf(exchange),
+      reason: fields.reason ?? undefined,
+    } as const;
+    let revoked: Awaited<ReturnType<typeof revokeKey>>;
+    try {
+      revoked = await revokeKey(database, { hash: found.hash }, { actor, now: clock.now() });
+    } finally {
+      // From here on it is refused: before the answer goes out, nothing cached knows it as active any more.
+      directory.forgetLicense(licenseUuid);
+    }
     if (isRefusal(revoked)) return revoked;
     return reply({ revoked: true, message: "The API key has been revoked permanently" });
   };

@@ -81,9 +81,11 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     `The API key must be ${name}_live_ or ${name}_test_ and 48 lowercase hexadecimal digits`,
   );
 
-  function addressOf({ request, peer }: Exchange): string {
+  function addressOf(exchange: Exchange): string {
+    const { request, peer } = exchange;
     const forwardedFor = trustedProxies.length === 0 ? null : request.headers.get("x-forwarded-for");
-    return toClientGroup({ peer: peer.address(), forwardedFor, trustedProxies });
+    exchange.address ??= toClientGroup({ peer: peer.address(), forwardedFor, trustedProxies });
+    return exchange.address;
   }
 
   function countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void {

@@ -42,6 +42,8 @@ export class Exchange {
   durationMs = 0;
   /** The window that the request was counted in, as it was then. */
   verdict: Verdict | undefined;
+  /** The group of addresses that it came from, once somebody asked: a client that hung up has none left. */
+  address: string | undefined;
   /** The key that it carried, where that is one that was issued. */
   record: KeyRecord | undefined;
   /** What only a 405 says: the methods that the path takes. */

@@ -12,6 +12,8 @@ import { createPulse, type Pulse } from "./pulse.ts";
 
 export interface KeyDirectoryOptions {
   readonly database: Database;
+  /** Where the pulse is felt: a connection of its own, so that it waits behind nobody. */
+  readonly pulseDatabase?: Database;
   readonly clock: Clock;
   readonly log: Log;
   readonly processUuid: string;
@@ -31,11 +33,13 @@ export interface KeyDirectory {
   hashOf(keyUuid: string): Promise<string | null>;
   /** Looks a key up for a caller at that address; throws `DatabaseUnavailable`. */
   lookUp(hash: string, address: string): Promise<KeyRecord | null>;
-  /**
-   * Forgets what is cached of a license: to be called before a change to it is acknowledged, and when
-   * nobody knows whether a commit took effect, or still will.
-   */
+  /** Forgets what is cached of a license: to be called before a change to it is acknowledged. */
   forgetLicense(licenseUuid: string): void;
+  /**
+   * Forgets what is cached of a license of which nobody knows whether a commit took effect, or still will:
+   * for a minute this process reads back its own counts too.
+   */
+  doubtLicense(licenseUuid: string): void;
   noteUsage(licenseUuid: string, count: UsageCount): void;
   /** Marks a key as used now; written behind. */
   noteUse(keyUuid: string): void;
@@ -47,7 +51,7 @@ export interface KeyDirectory {
 export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
   const { database, clock } = options;
   const cache = createKeyCache({ clock, ...(options.maxKeys && { maxKeys: options.maxKeys }) });
-  const pulse = createPulse({ ...options, cache });
+  const pulse = createPulse({ ...options, database: options.pulseDatabase ?? database, cache });
   const queue = createLookUpQueue({
     clock,
     async find(hashes) {
@@ -79,7 +83,8 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     get: cache.get,
     hashOf: hashes.hashOf,
     lookUp: queue.lookUp,
-    forgetLicense(licenseUuid) {
+    forgetLicense: cache.forgetLicense,
+    doubtLicense(licenseUuid) {
       cache.forgetLicense(licenseUuid);
       pulse.doubtOwnCounts();
     },

@@ -37,6 +37,8 @@ export interface Pulse {
 const INTERVAL_MS = 250;
 const TRUST_MS = 1_000;
 const DEADLINE_MS = 900;
+/** After so long without a pulse, rows of `usage_changes` may have been deleted unread. */
+const COUNTS_KEPT_MS = 45_000;
 /** More changes than this at once (an import, say), and the whole cache goes instead. */
 const MAX_CHANGES = 2_000;
 /** As long as rows of `usage_changes` live. */
@@ -100,7 +102,10 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
       { deadlineMs: DEADLINE_MS },
     );
     if (row === undefined) return;
-    if (row.wentBack || !isFresh() || row.licenses.length > MAX_CHANGES) cache.forgetAll();
+    // Whatever was committed since the last snapshot is in this answer, however long ago that was, but for
+    // counts, whose rows live for a minute.
+    const isLate = beganMs - freshSinceMs > COUNTS_KEPT_MS;
+    if (row.wentBack || isLate || row.licenses.length > MAX_CHANGES) cache.forgetAll();
     else for (const license of row.licenses) cache.forgetLicense(license);
     for (const [license, monthIndex, used] of row.counts) cache.noteUsage(license, { monthIndex, used });
     lastSnapshot = row.snapshot;
@@ -121,23 +126,28 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
     }
   }
 
-  function schedule() {
+  /** Four beats a second, whatever one takes: a slow one is followed by the next at once. */
+  function schedule(elapsedMs = 0) {
     if (stopped) return;
-    timer = setTimeout(async () => {
-      try {
-        await beat();
-      } catch (error) {
-        failures++;
-        if (connected && !stopped) {
-          outages++;
-          log.error("The database does not answer: requests are refused until it does", {
-            reason: error instanceof Error ? error.message : String(error),
-          });
-          connected = false;
+    timer = setTimeout(
+      async () => {
+        const beganMs = clock.monotonicMs();
+        try {
+          await beat();
+        } catch (error) {
+          failures++;
+          if (connected && !stopped) {
+            outages++;
+            log.error("The database does not answer: requests are refused until it does", {
+              reason: error instanceof Error ? error.message : String(error),
+            });
+            connected = false;
+          }
         }
-      }
-      schedule();
-    }, INTERVAL_MS);
+        schedule(clock.monotonicMs() - beganMs);
+      },
+      Math.max(0, INTERVAL_MS - elapsedMs),
+    );
   }
 
   return {

@@ -9,6 +9,7 @@ import type { Clock } from "../clock.ts";
 import { constraintOf, type Database, DatabaseUnavailable, isDataError } from "../database/mod.ts";
 import { Histogram, type HistogramCounts } from "../histogram.ts";
 import type { Log } from "../log.ts";
+import { redactKeys } from "../secrets/mod.ts";
 import { type CommittedBatch, commitEvents, type Grant } from "./commit_events.ts";
 import type { Claim, UsageEvent } from "./event.ts";
 
@@ -180,7 +181,7 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
       if (batch.length === 1) {
         options.log.warn("An event was refused by the database", {
           event: only.event.uuid,
-          reason: String(error),
+          reason: redactKeys(String(error)),
         });
         only.resolve({ kind: "not_storable" });
         return;

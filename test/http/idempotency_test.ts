@@ -109,6 +109,15 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 2, used: 2, claims: 2 });
   });
 
+  test("knows the event that took the month's last unit", async () => {
+    const { apiKey, licenseUuid } = await service.issue({ monthlyLimit: 1 });
+    const first = await log(apiKey, "a");
+    const again = await log(apiKey, "a");
+    expect(again).toMatchObject({ status: 202, body: first.body });
+    expect(await log(apiKey, "b")).toMatchObject({ status: 429, body: { code: "QUOTA_EXCEEDED" } });
+    expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
+  });
+
   test("leaves no claim of the events that a race for the last unit refused", async () => {
     const { apiKey, licenseUuid } = await service.issue({ monthlyLimit: 3 });
     const answers = await Promise.all(Array.from({ length: 9 }, () => log(apiKey, newUuid())));
