@@ -14,7 +14,7 @@ import {
   listKeys,
   revokeKey,
 } from "../keys/mod.ts";
-import type { Tier } from "../licensing/mod.ts";
+import { oneYearAfter, type Tier } from "../licensing/mod.ts";
 import { importedUsagePart } from "../usage/mod.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 import { readImportFile } from "./import_file.ts";
@@ -143,14 +143,6 @@ async function issue(surroundings: Surroundings, options: IssueOptions): Promise
       surroundings.err("The key is shown this once: store it now\n");
     },
   );
-}
-
-/** To the second, as it is shown. */
-function oneYearAfter(now: Date): Date {
-  const then = new Date(now);
-  then.setUTCMilliseconds(0);
-  then.setUTCFullYear(then.getUTCFullYear() + 1);
-  return then;
 }
 
 async function list(surroundings: Surroundings, options: ListOptions): Promise<void> {

@@ -10,7 +10,14 @@ import { parseTimestamp, toTimestamp } from "../calendar.ts";
 import type { Fragment, Session, Sql } from "../database/mod.ts";
 import { constraintOf, isStorableText } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
-import { importedLicenseParts, NEVER_EXPIRES, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
+import {
+  importedLicenseParts,
+  NEVER_EXPIRES,
+  oneYearAfter,
+  parseEmail,
+  TIERS,
+  type Tier,
+} from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
 
@@ -23,7 +30,8 @@ export interface ImportedKey {
   readonly name?: string | undefined;
   readonly organization?: string | undefined;
   readonly tier: Tier;
-  readonly expiresAt: Date;
+  /** Null: a year from the import. */
+  readonly expiresAt: Date | null;
   readonly monthlyLimit: number | null;
   readonly used: number;
 }
@@ -100,9 +108,9 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
     return wrong("mode and api_key differ");
   const email = parseEmail(rest.email);
   if (email === undefined) return wrong("email must be an e-mail address");
-  const expiresAt = rest.expires_at == null ? NEVER_EXPIRES : parseTimestamp(rest.expires_at);
+  const expiresAt = parseExpiry(rest.expires_at);
   if (expiresAt === undefined)
-    return wrong("expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z");
+    return wrong("expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never");
   const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
   return {
     hash: sha256 ?? hashApiKey(apiKey ?? ""),
@@ -116,6 +124,12 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
     monthlyLimit: rest.monthly_limit ?? null,
     used: rest.used ?? 0,
   };
+}
+
+/** Null for none, undefined for what is no timestamp. */
+function parseExpiry(text: string | null | undefined): Date | null | undefined {
+  if (text == null) return null;
+  return text === "never" ? NEVER_EXPIRES : parseTimestamp(text);
 }
 
 export interface ImportOptions {
@@ -179,7 +193,7 @@ async function insertChunk(
       name: key.name ?? key.email,
       organization: key.organization ?? "",
       tier: key.tier,
-      expires_at: toTimestamp(key.expiresAt),
+      expires_at: toTimestamp(key.expiresAt ?? oneYearAfter(now)),
       monthly_limit: key.monthlyLimit,
       used: key.used,
     })),

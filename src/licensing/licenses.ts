@@ -5,6 +5,14 @@ import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 /** The expiry of a license that never ends: a date, because clients parse it as one. */
 export const NEVER_EXPIRES = new Date("9999-12-31T23:59:59Z");
 
+/** The expiry of a license that is given none: a year on, to the second, as it is shown. */
+export function oneYearAfter(now: Date): Date {
+  const then = new Date(now);
+  then.setUTCMilliseconds(0);
+  then.setUTCFullYear(then.getUTCFullYear() + 1);
+  return then;
+}
+
 export interface LicenseRequest {
   /** In the form that `parseEmail` gives. */
   readonly email: string;

@@ -17,5 +17,6 @@ export {
   type LicenseRequest,
   licenseParts,
   NEVER_EXPIRES,
+  oneYearAfter,
 } from "./licenses.ts";
 export { featuresOf, includesTier, isTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";

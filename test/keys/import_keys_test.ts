@@ -9,7 +9,7 @@ import {
   importKeys,
   parseImportLine,
 } from "../../src/keys/mod.ts";
-import { NEVER_EXPIRES } from "../../src/licensing/mod.ts";
+import { NEVER_EXPIRES, oneYearAfter } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { importedUsagePart } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -23,7 +23,7 @@ describe("parseImportLine()", () => {
   test("parseImportLine() reads a line with a key, and what it leaves out by default", () => {
     expect(parse(LINE)).toMatchObject({
       ...{ hash: hashApiKey(KEY), hint: "svc_live_…cdef", mode: "live", email: "ada@example.org" },
-      ...{ tier: "research", expiresAt: NEVER_EXPIRES, monthlyLimit: null, used: 0 },
+      ...{ tier: "research", expiresAt: null, monthlyLimit: null, used: 0 },
     });
   });
 
@@ -131,6 +131,15 @@ describe("importKeys()", () => {
     expect(found.map((one) => one?.name)).toEqual(["First", "First", "First"]);
     await importAll([made({ email: "shared@example.org", name: "Fourth" })]);
     expect((await findKey(server.database, { hash: keys[0]?.hash ?? "" }, { now: NOW }))?.name).toBe("First");
+  });
+
+  test("importKeys() gives a key without an expiry a year, and one with never none", async () => {
+    const [year, never] = [made(), made({ expires_at: "never" })];
+    await importAll([year, never]);
+    const expiryOf = async ({ hash }: ImportedKey) =>
+      (await findKey(server.database, { hash }, { now: NOW }))?.expiresAt;
+    expect(await expiryOf(year)).toEqual(oneYearAfter(NOW));
+    expect(await expiryOf(never)).toEqual(NEVER_EXPIRES);
   });
 
   test("importKeys() takes keys whose time is over", async () => {
