@@ -2,8 +2,9 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Config, type ConfigSource, readConfig, SETTINGS } from "../src/config.ts";
+import { type Config, type ConfigSource, readConfig } from "../src/config.ts";
 import { isRefusal } from "../src/refusal.ts";
+import { SETTINGS } from "../src/settings.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "claviger-config-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import packageJson from "../package.json" with { type: "json" };
 import { createProgram } from "../src/cli/program.ts";
-import { SETTINGS } from "../src/config.ts";
 import { statusOf, toWireCode } from "../src/http/error_response.ts";
 import type { Code } from "../src/refusal.ts";
+import { SETTINGS } from "../src/settings.ts";
 import { surround } from "./cli/command_line.ts";
 import { mask, readConsoleSteps, readme } from "./readme_console.ts";
 

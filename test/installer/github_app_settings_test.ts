@@ -2,8 +2,9 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readConfig, SETTINGS } from "../../src/config.ts";
+import { readConfig } from "../../src/config.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { SETTINGS } from "../../src/settings.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "claviger-app-settings-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
