@@ -21,7 +21,7 @@ function fileWith(text: string): string {
 const nothing = fileWith("");
 
 function source(given: Partial<ConfigSource>): ConfigSource {
-  return { env: {}, workingFolder: "/work", isRoot: false, envFile: nothing, ...given };
+  return { env: {}, workingFolder: "/srv/app", isRoot: false, envFile: nothing, ...given };
 }
 
 function read(given: Partial<ConfigSource>): Config {
@@ -77,7 +77,7 @@ const accepted: [name: string, value: string, expected: Partial<Config> | object
   ["CLAVIGER_PUBLIC_URL", "https://l.example.org", { publicUrl: "https://l.example.org" }],
   ["CLAVIGER_PUBLIC_URL", "HTTP://L.example.org:8080/a/b//", { publicUrl: "http://l.example.org:8080/a/b" }],
   ["CLAVIGER_DATA_DIR", "/srv/keys", { dataDir: "/srv/keys" }],
-  ["CLAVIGER_DATA_DIR", "keys", { dataDir: "/work/keys" }],
+  ["CLAVIGER_DATA_DIR", "keys", { dataDir: "/srv/app/keys" }],
   [
     "CLAVIGER_BRAND",
     "acme2",
@@ -187,7 +187,7 @@ test("every setting is tried with a right value, and every one that has a wrong 
 test("readConfig() takes a certificate and its key, both or neither", () => {
   const [CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY] = ["tls/cert.pem", "/etc/tls/key.pem"];
   expect(read({ env: { CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY } }).tls).toEqual({
-    certFile: "/work/tls/cert.pem",
+    certFile: "/srv/app/tls/cert.pem",
     keyFile: "/etc/tls/key.pem",
   });
   expect(refusal({ env: { CLAVIGER_TLS_CERT } })).toContain("CLAVIGER_TLS_KEY: give both or neither");
@@ -290,11 +290,11 @@ describe("readConfig() and the secret", () => {
 });
 
 describe("readConfig() and the data folder", () => {
-  const standard = existsSync("/var/lib/claviger") ? "/var/lib/claviger" : "/work/claviger-data";
+  const standard = existsSync("/var/lib/claviger") ? "/var/lib/claviger" : "/srv/app/claviger-data";
 
   test("is the flag's, else the setting's, else systemd's first state directory", () => {
     const env = { CLAVIGER_DATA_DIR: "/setting", STATE_DIRECTORY: "/state/one:/state/two" };
-    expect(read({ env, flags: { CLAVIGER_DATA_DIR: "flag" } }).dataDir).toBe("/work/flag");
+    expect(read({ env, flags: { CLAVIGER_DATA_DIR: "flag" } }).dataDir).toBe("/srv/app/flag");
     expect(read({ env }).dataDir).toBe("/setting");
     expect(read({ env: { ...env, CLAVIGER_DATA_DIR: "" } }).dataDir).toBe("/state/one");
   });

@@ -11,21 +11,17 @@ import {
   parseEmail,
   updateAccount,
 } from "../licensing/mod.ts";
-import { type PlaceOptions, textOption, withJson, withPlace } from "./options.ts";
+import { type JsonOptions, textOption, withJson, withPlace } from "./options.ts";
 import { printFields, printJson, printTable } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
-
-interface Json extends PlaceOptions {
-  readonly json: boolean;
-}
 
 export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
   const accounts = program.command("accounts").description("look at and change accounts");
 
   withPlace(withJson(accounts.command("list")))
     .description("list all accounts")
-    .action((options: Json) =>
+    .action((options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
         const rows = (await listAccounts(database)).map((account) => ({
           id: account.id,
@@ -56,7 +52,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
     .description("remove a person's name and e-mail for good, and keep the counts")
     .argument("<account>", "the account's id or e-mail")
     .option("--reason <text>", "for the audit log; do not name the person", textOption(0, 2_000))
-    .action((who: string, options: Json & { readonly reason?: string }) =>
+    .action((who: string, options: JsonOptions & { readonly reason?: string }) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         const account = await findAccountBy(database, who);
         const by = { actor: { ...actor, reason: options.reason }, now };
@@ -79,7 +75,7 @@ export async function findAccountBy(database: Database, who: string): Promise<Ac
   return account;
 }
 
-interface UpdateOptions extends Json {
+interface UpdateOptions extends JsonOptions {
   readonly name?: string;
   readonly organization?: string;
 }

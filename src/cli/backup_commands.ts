@@ -16,23 +16,19 @@ import { migrations } from "../database/mod.ts";
 import { keepSecret, readSecretFile } from "../installation.ts";
 import { modelsFolderOf } from "../models/mod.ts";
 import { createSecrets, opensCanary, parseRootSecret, type RootSecret } from "../secrets/mod.ts";
-import { type PlaceOptions, withJson, withPlace } from "./options.ts";
+import { type JsonOptions, withJson, withPlace } from "./options.ts";
 import { printJson } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-interface Json extends PlaceOptions {
-  readonly json: boolean;
-}
-
-interface BackupFlags extends Json {
+interface BackupFlags extends JsonOptions {
   readonly force: boolean;
   readonly withSecret: boolean;
   readonly withModels: boolean;
   readonly verify: boolean;
 }
 
-interface RestoreFlags extends Json {
+interface RestoreFlags extends JsonOptions {
   readonly forgetSealed: boolean;
 }
 
@@ -95,7 +91,7 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
   });
 }
 
-async function verify(surroundings: Surroundings, file: string, options: Json): Promise<void> {
+async function verify(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
   const proven = await prove(surroundings, file);
   if (options.json) printJson(surroundings, { file, whole: true, ...describe(proven) });
   else surroundings.out(`${file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}\n`);

@@ -5,7 +5,7 @@ import { toTimestamp } from "../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../database/mod.ts";
 import {
   idOption,
-  type PlaceOptions,
+  type JsonOptions,
   timestampOption,
   wholeNumberOption,
   withJson,
@@ -15,11 +15,7 @@ import { printJson, printTable } from "./print.ts";
 import { CommandRefused, readSettings, withDatabase, withInstallation } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-interface Json extends PlaceOptions {
-  readonly json: boolean;
-}
-
-interface AuditOptions extends Json {
+interface AuditOptions extends JsonOptions {
   readonly limit: number;
   readonly key?: string;
   readonly account?: string;
@@ -33,7 +29,7 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
   withPlace(withJson(program.command("migrate")))
     .description("bring the database to this version's schema, making it if need be")
     .option("--status", "only show what is applied and what is not", false)
-    .action((options: Json & { readonly status: boolean }) => runMigrate(surroundings, options));
+    .action((options: JsonOptions & { readonly status: boolean }) => runMigrate(surroundings, options));
 
   withPlace(withJson(program.command("audit")))
     .description("show who changed what, newest first")
@@ -71,7 +67,7 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
 
 async function runMigrate(
   surroundings: Surroundings,
-  options: Json & { readonly status: boolean },
+  options: JsonOptions & { readonly status: boolean },
 ): Promise<void> {
   const config = readSettings(surroundings, options);
   const create = !options.status;

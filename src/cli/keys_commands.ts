@@ -22,7 +22,7 @@ import {
   emailOption,
   expiryOption,
   idOption,
-  type PlaceOptions,
+  type JsonOptions,
   textOption,
   tierOption,
   wholeNumberOption,
@@ -33,10 +33,6 @@ import { printFields, printJson, printTable } from "./print.ts";
 import { showProgress } from "./progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
-
-interface Json extends PlaceOptions {
-  readonly json: boolean;
-}
 
 /** Adds the group and returns it, for `key_life_commands.ts` to add to. */
 export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
@@ -59,7 +55,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       "<file>",
       "lines of JSON: api_key, or sha256 and mode; email, tier, expires_at, monthly_limit, used",
     )
-    .action((file: string, options: Json) => runImport(surroundings, file, options));
+    .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 
   withPlace(withJson(keys.command("list")))
     .description("list keys, all of them or those that meet every condition")
@@ -76,7 +72,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
   withPlace(withJson(keys.command("show")))
     .description("show one key")
     .argument("<id>", "the key's id", idOption("key"))
-    .action((uuid: string, options: Json) =>
+    .action((uuid: string, options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
         show(surroundings, options, await findKey(workplace.database, { uuid }, workplace));
       }),
@@ -84,13 +80,13 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
 
   withPlace(withJson(keys.command("find")))
     .description("find the key that is given on standard input")
-    .action((options: Json) => find(surroundings, options));
+    .action((options: JsonOptions) => find(surroundings, options));
 
   withPlace(withJson(keys.command("revoke")))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--reason <text>", "for the audit log", textOption(0, 2_000))
-    .action((uuid: string, options: Json & { readonly reason?: string }) =>
+    .action((uuid: string, options: JsonOptions & { readonly reason?: string }) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         const revoked = orRefuse(
           await revokeKey(database, { uuid }, { actor: { ...actor, reason: options.reason }, now }),
@@ -102,7 +98,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
   return keys;
 }
 
-interface ListOptions extends Json {
+interface ListOptions extends JsonOptions {
   readonly account?: string;
   readonly tier?: Tier;
   readonly state?: KeySummary["state"];
@@ -111,7 +107,7 @@ interface ListOptions extends Json {
   readonly unusedFor?: number;
 }
 
-interface IssueOptions extends Json {
+interface IssueOptions extends JsonOptions {
   readonly email: string;
   readonly tier: Tier;
   readonly name?: string;
@@ -178,7 +174,7 @@ async function list(surroundings: Surroundings, options: ListOptions): Promise<v
 /** A key of 58 characters and a newline: anything much longer is none. */
 const KEY_INPUT_LIMIT_BYTES = 1_024;
 
-async function find(surroundings: Surroundings, options: Json): Promise<void> {
+async function find(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   const config = readSettings(surroundings, options);
   const input = await surroundings.readInput(KEY_INPUT_LIMIT_BYTES);
   const key = input?.trim() ?? "";
@@ -191,7 +187,7 @@ async function find(surroundings: Surroundings, options: Json): Promise<void> {
   });
 }
 
-function show(surroundings: Surroundings, options: Json, key: KeySummary | undefined): void {
+function show(surroundings: Surroundings, options: JsonOptions, key: KeySummary | undefined): void {
   if (key === undefined) throw new CommandRefused("Cannot show key: there is no such key");
   if (options.json) printJson(surroundings, toJson(key));
   else printFields(surroundings, toJson(key));
@@ -218,7 +214,7 @@ function toJson(key: KeySummary): Readonly<Record<string, unknown>> {
   };
 }
 
-async function runImport(surroundings: Surroundings, file: string, options: Json): Promise<void> {
+async function runImport(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
   const config = readSettings(surroundings, options);
   const keys = orRefuse(await readImportFile(resolve(surroundings.workingFolder, file), config.brand));
   await withDatabase(surroundings, config, async ({ address, actor, now, stopIfInterrupted }) => {

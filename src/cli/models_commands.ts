@@ -19,8 +19,8 @@ import {
 import { renderFileFailure } from "./failures.ts";
 import {
   idOption,
+  type JsonOptions,
   numberOption,
-  type PlaceOptions,
   tierOption,
   wholeNumberOption,
   withJson,
@@ -30,10 +30,6 @@ import { printFields, printJson, printTable } from "./print.ts";
 import { byteProgress } from "./progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
-
-interface Json extends PlaceOptions {
-  readonly json: boolean;
-}
 
 export function addModelsCommands(program: Command, surroundings: Surroundings): void {
   const models = program.command("models").description("the registry of pre-trained models");
@@ -66,7 +62,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
 
   withPlace(withJson(models.command("list")))
     .description("list all models")
-    .action((options: Json) =>
+    .action((options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
         const rows = (await listAllModels(database)).map((model) => ({
           name: model.name,
@@ -91,12 +87,12 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
 
   withPlace(withJson(models.command("verify")))
     .description("read every hosted file through and compare it with the registry")
-    .action((options: Json) => verify(surroundings, options));
+    .action((options: JsonOptions) => verify(surroundings, options));
 
   withPlace(withJson(models.command("remove")))
     .description("take a model off the list; its hosted files stay, by name and version")
     .argument("<name>", "the model's name")
-    .action((name: string, options: Json) =>
+    .action((name: string, options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         const { version } = orRefuse(await removeModel(database, name, { actor, now }));
         if (options.json) printJson(surroundings, { name, version, listed: false });
@@ -105,7 +101,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     );
 }
 
-interface AddOptions extends Json {
+interface AddOptions extends JsonOptions {
   readonly name: string;
   readonly version: string;
   readonly type: string;
@@ -185,7 +181,7 @@ function parseModel(options: AddOptions, config: Config, source: object): NewMod
   return orRefuse(parseNewModel(fields, config.brand));
 }
 
-function showAdded(surroundings: Surroundings, options: Json, model: NewModel): void {
+function showAdded(surroundings: Surroundings, options: JsonOptions, model: NewModel): void {
   const shown = {
     name: model.name,
     version: model.version,
@@ -197,7 +193,7 @@ function showAdded(surroundings: Surroundings, options: Json, model: NewModel): 
 }
 
 /** Rehashes every hosted file; status 1 where one is not what it must be. */
-async function verify(surroundings: Surroundings, options: Json): Promise<void> {
+async function verify(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   const config = readSettings(surroundings, options);
   await withDatabase(surroundings, config, async ({ database, stopIfInterrupted }) => {
     const show = byteProgress(surroundings);

@@ -10,6 +10,11 @@ export interface PlaceOptions {
   readonly envFile?: string;
 }
 
+/** Options of a command that prints one JSON document where it is asked to. */
+export interface JsonOptions extends PlaceOptions {
+  readonly json: boolean;
+}
+
 export function withPlace(command: Command): Command {
   return command
     .option("--data-dir <dir>", "the data folder")

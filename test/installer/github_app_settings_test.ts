@@ -19,7 +19,7 @@ const ALL = {
 };
 
 function read(env: Record<string, string>) {
-  const config = readConfig({ env, envFile, workingFolder: "/work", isRoot: false });
+  const config = readConfig({ env, envFile, workingFolder: "/srv/app", isRoot: false });
   return isRefusal(config) ? config.sentence : config.gitHubApp;
 }
 
@@ -37,7 +37,7 @@ test("readConfig() takes a GitHub App, on github.com by default", () => {
 const accepted: [name: string, value: string, expected: object][] = [
   ["CLAVIGER_GITHUB_APP_ID", "Iv23liABCdef01234567", { appId: "Iv23liABCdef01234567" }],
   ["CLAVIGER_GITHUB_APP_ID", "Iv1.8a61f9b3a7aba766", { appId: "Iv1.8a61f9b3a7aba766" }],
-  ["CLAVIGER_GITHUB_PRIVATE_KEY_FILE", "app.pem", { privateKeyFile: "/work/app.pem" }],
+  ["CLAVIGER_GITHUB_PRIVATE_KEY_FILE", "app.pem", { privateKeyFile: "/srv/app/app.pem" }],
   ["CLAVIGER_GITHUB_REPOSITORY", ".github", { repository: ".github" }],
   ["CLAVIGER_GITHUB_URL", "https://ghe.example/api/v3", { apiUrl: "https://ghe.example/api/v3" }],
   ["CLAVIGER_GITHUB_URL", "https://ghe.example:8443/api/v3//", { apiUrl: "https://ghe.example:8443/api/v3" }],
