@@ -1,14 +1,7 @@
 /** The domains of request fields, as the contract's decisions state them, for valibot. */
 import * as v from "valibot";
+import { isStorableJson, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-
-/** NUL, unpaired surrogates and U+FFFD (which is also what invalid UTF-8 becomes) are in no text. */
-export function isCleanText(text: string): boolean {
-  return !UNCLEAN.test(text) && text.isWellFormed();
-}
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: NUL is what is looked for.
-const UNCLEAN = /[\u0000\uFFFD]/;
 
 /** An optional text of at most so many characters; null counts as absent. */
 export function optionalText(name: string, maxCharacters: number) {
@@ -19,7 +12,7 @@ export function optionalText(name: string, maxCharacters: number) {
         (text) => [...text].length <= maxCharacters,
         `${name} must have at most ${maxCharacters} characters`,
       ),
-      v.check(isCleanText, `${name} must not hold NUL, unpaired surrogates or U+FFFD`),
+      v.check(isStorableText, `${name} must not hold NUL, unpaired surrogates or U+FFFD`),
       inJsonSchema({ maxLength: maxCharacters }),
     ),
   );
@@ -44,7 +37,7 @@ export function optionalMetadata(name: string) {
         `${name} must be an object`,
       ),
       v.check(
-        (value) => isStorable(value, METADATA_LEVELS),
+        (value) => isStorableJson(value, METADATA_LEVELS),
         `${name} must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
           "unpaired surrogates or U+FFFD",
       ),
@@ -58,15 +51,6 @@ export function optionalMetadata(name: string) {
       }),
     ),
   );
-}
-
-function isStorable(value: unknown, levels: number): boolean {
-  if (typeof value === "string") return isCleanText(value);
-  if (typeof value === "number") return Number.isFinite(value);
-  if (typeof value !== "object" || value === null) return true;
-  if (levels === 0) return false;
-  if (Array.isArray(value)) return value.every((element) => isStorable(element, levels - 1));
-  return Object.entries(value).every(([key, field]) => isCleanText(key) && isStorable(field, levels - 1));
 }
 
 /** Checks fields against a schema; refuses with the first issue's sentence. Unknown fields are ignored. */

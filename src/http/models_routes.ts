@@ -1,9 +1,11 @@
 /** The list of models that a key may load. */
+
+import { isStorableText } from "../database/mod.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import { type ListedFile, listModelsFor } from "../models/mod.ts";
 import { isRefusal, refuse } from "../refusal.ts";
 import { reply } from "./exchange.ts";
-import { isCleanText } from "./fields.ts";
+
 import type { Handler, Parts } from "./handler.ts";
 import { readQuery } from "./target.ts";
 
@@ -25,7 +27,7 @@ export function modelsList({ authenticator, database, links, publicUrl, log }: P
     if (isRefusal(record)) return record;
     const query = readQuery(exchange.request);
     for (const [name, value] of query) {
-      if (isCleanText(name) && isCleanText(value)) continue;
+      if (isStorableText(name) && isStorableText(value)) continue;
       return refuse("INVALID_REQUEST", "The query must not hold NUL or bytes that are not UTF-8");
     }
     // An empty filter is none. In a repeated parameter the last one counts, as in a repeated JSON name.
