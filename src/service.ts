@@ -25,7 +25,7 @@ import type { Answer, Listener, Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { readTlsIdentity, type TlsIdentity, tlsWarning } from "./tls.ts";
-import { createEventWriter, createPartitions } from "./usage/mod.ts";
+import { createEventWriter, createPartitions, type EventGathering } from "./usage/mod.ts";
 
 export interface ServiceOptions {
   readonly config: Config;
@@ -36,6 +36,8 @@ export interface ServiceOptions {
   readonly installation?: Installation;
   /** Told what the service stands on, once that is open: a demo fills it. */
   readonly onOpened?: (installation: OpenInstallation) => void;
+  /** How events are gathered into commits: for a benchmark, not for operators. */
+  readonly eventGathering?: EventGathering;
 }
 
 /** What a service stands on, for those who prepare it. */
@@ -124,7 +126,7 @@ interface StartOptions extends ServiceOptions {
 
 async function startOn(
   installation: Installation,
-  { config, platform, clock, log, onOpened, app, tls }: StartOptions,
+  { config, platform, clock, log, onOpened, eventGathering, app, tls }: StartOptions,
   opened: { close: () => Promise<void> }[],
 ): Promise<Service | Refusal> {
   const migrated = await migrate(installation.address, migrations);
@@ -160,6 +162,7 @@ async function startOn(
     onCharged: ({ licenseUuid, used }, receivedAtMs) =>
       directory.noteUsage(licenseUuid, { monthIndex: monthOf(receivedAtMs).index, used }),
     onUnknown: directory.doubtLicense,
+    ...eventGathering,
   });
   const minted = app && createGitHubAppSource({ app, clock, log });
   const tokens = minted ?? createTokenSource({ database, secrets: secret.secrets, clock });

@@ -26,7 +26,15 @@ export type EventOutcome =
   /** Neither stored nor counted: the database cannot hold this value. */
   | { readonly kind: "not_storable" };
 
-export interface EventWriterOptions {
+/** How events are gathered. Fixed in the product; a benchmark compares it with one statement an event. */
+export interface EventGathering {
+  /** The most that one statement carries; 1,000 by default. */
+  readonly maxEventsPerCommit?: number;
+  /** How many statements run side by side; 2 by default. */
+  readonly commitsInFlight?: number;
+}
+
+export interface EventWriterOptions extends EventGathering {
   readonly database: Database;
   readonly clock: Clock;
   readonly log: Log;
@@ -58,11 +66,11 @@ export interface EventWriter {
 
 const MAX_QUEUED = 20_000;
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
-const MAX_BATCH = 1_000;
+const MAX_EVENTS_PER_COMMIT = 1_000;
 /** A statement that is larger could miss its deadline for its size alone. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 const COMMITS_IN_FLIGHT = 2;
-const BATCH_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, MAX_BATCH];
+const BATCH_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, MAX_EVENTS_PER_COMMIT];
 /** From its arrival an event is answered within this, waiting and commit together. */
 const BUDGET_MS = 2_000;
 /** The least that a commit is given: an event with less time left is turned away. */
@@ -78,7 +86,7 @@ interface Item {
 }
 
 export function createEventWriter(options: EventWriterOptions): EventWriter {
-  const { clock } = options;
+  const { clock, maxEventsPerCommit = MAX_EVENTS_PER_COMMIT, commitsInFlight = COMMITS_IN_FLIGHT } = options;
   let queue: Item[] = [];
   /** The claims of events that are not decided yet. */
   const claims = new Map<string, { readonly eventHash: string; readonly outcome: Promise<EventOutcome> }>();
@@ -103,7 +111,7 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     let bytes = 0;
     for (const item of queue) {
       bytes += item.bytes;
-      const isFull = size === MAX_BATCH || (size > 0 && bytes > MAX_BATCH_BYTES);
+      const isFull = size === maxEventsPerCommit || (size > 0 && bytes > MAX_BATCH_BYTES);
       if (isFull || Math.floor(item.event.receivedAtMs / DAY_MS) !== day) break;
       size++;
     }
@@ -205,7 +213,7 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
   }
 
   function pump() {
-    while (queue.length > 0 && inFlight < COMMITS_IN_FLIGHT) void run();
+    while (queue.length > 0 && inFlight < commitsInFlight) void run();
   }
 
   function enqueue(event: UsageEvent): Promise<EventOutcome> {
@@ -218,7 +226,7 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
       }
       queue.push(item);
       queuedBytes += bytes;
-      if (scheduled || inFlight >= COMMITS_IN_FLIGHT) return;
+      if (scheduled || inFlight >= commitsInFlight) return;
       scheduled = true;
       // The requests that this turn of the loop has read already join the same commit.
       setImmediate(() => {

@@ -11,7 +11,12 @@ export {
   type InferenceType,
   type UsageEvent,
 } from "./event.ts";
-export { createEventWriter, type EventOutcome, type EventWriter } from "./event_writer.ts";
+export {
+  createEventWriter,
+  type EventGathering,
+  type EventOutcome,
+  type EventWriter,
+} from "./event_writer.ts";
 export { importedUsagePart } from "./imported_usage.ts";
 export { attach as attachPartition, createPartitions, type Partitions } from "./partitions.ts";
 export { type DayOfUse, findUsageByDay, listUsage, type MonthOfUse } from "./report_usage.ts";

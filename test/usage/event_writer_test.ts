@@ -2,7 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { DatabaseUnavailable, openDatabase } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
-import { createEventWriter, type EventOutcome, type UsageEvent } from "../../src/usage/mod.ts";
+import {
+  createEventWriter,
+  type EventGathering,
+  type EventOutcome,
+  type UsageEvent,
+} from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { readSums, usageEvent } from "../support/events.ts";
@@ -40,6 +45,18 @@ describe("createEventWriter()", () => {
       { kind: "quota_exceeded", used: 2 },
       { kind: "committed", used: null },
     ]);
+  });
+
+  test("write() gives each event a statement of its own where it is told to gather none", async () => {
+    const { writer, licenseUuid, charged } = await start({ maxEventsPerCommit: 1, commitsInFlight: 8 });
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, () => writer.write(usageEvent({ licenseUuid }))),
+    );
+    expect(usedOf(outcomes).toSorted((a, b) => Number(a) - Number(b))).toEqual(
+      Array.from({ length: 20 }, (_, i) => i + 1),
+    );
+    expect(charged).toEqual(Array(20).fill(1));
+    expect(writer.stats().commits).toBe(20);
   });
 
   test("write() fails a row that the database refuses, and none of its neighbours", async () => {
@@ -133,13 +150,13 @@ describe("createEventWriter()", () => {
   });
 });
 
-interface Options {
+interface Options extends EventGathering {
   readonly monthlyLimit?: number;
   readonly through?: TestDatabase["address"];
 }
 
 /** A writer of its own, and a license to charge. */
-async function start({ monthlyLimit, through = server.address }: Options = {}) {
+async function start({ monthlyLimit, through = server.address, ...gathering }: Options = {}) {
   const clock = createTestClock();
   const charged: number[] = [];
   const unknown: string[] = [];
@@ -150,6 +167,7 @@ async function start({ monthlyLimit, through = server.address }: Options = {}) {
     processUuid: newUuid(),
     onCharged: ({ granted }) => charged.push(granted),
     onUnknown: (licenseUuid) => unknown.push(licenseUuid),
+    ...gathering,
   });
   const limit = monthlyLimit === undefined ? {} : { monthlyLimit };
   const { licenseUuid } = await issue(server.database, { tier: "enterprise", ...limit });
