@@ -1,0 +1,191 @@
+/**
+ * Promise 2, between processes: what one of them answered or a command committed holds in another within a
+ * second, while both are busy and after their database was restarted under them.
+ */
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { issue } from "../support/issue.ts";
+import type { JsonResponse } from "../support/service.ts";
+import { createInstallation, type Installation, type Replica } from "./installation.ts";
+import { type Load, startLoad } from "./load.ts";
+
+setDefaultTimeout(30_000);
+
+const WITHIN_MS = 1_000;
+/** After a restart a process may first have to find its database again. */
+const RECOVERY_MS = 2_000;
+const CLIENTS = 8;
+const KEYS_A_CHANGE = 5;
+
+let installation: Installation;
+let here: Replica;
+let elsewhere: Replica;
+const loads: Load[] = [];
+
+beforeAll(async () => {
+  installation = await createInstallation();
+  // At the same time, on a database in which there is nothing yet.
+  [here, elsewhere] = await Promise.all([installation.serve(), installation.serve()]);
+});
+afterAll(() => installation.close());
+
+/** What a restart did to one test is no matter of the next. */
+beforeEach(untilHealthy);
+async function untilHealthy(): Promise<void> {
+  for (const replica of [here, elsewhere]) {
+    while ((await replica.get("/api/health")).status !== 200) await Bun.sleep(10);
+  }
+}
+afterEach(endLoads);
+
+interface Change {
+  readonly title: string;
+  /** Resolves when it holds: at the answer, or at the end of the command. */
+  make(key: IssuedKey): Promise<unknown>;
+  /** True for an answer that knows of it. */
+  isKnownIn(answer: JsonResponse): boolean;
+}
+
+const run = async (...args: string[]) => {
+  const { status, err } = await installation.run(args);
+  if (status !== 0) throw new Error(err);
+};
+const isRefused = ({ status, body }: JsonResponse) => status === 401 && body.code === "INVALID_KEY";
+
+const CHANGES: readonly Change[] = [
+  {
+    title: "a revoke over HTTP",
+    async make({ apiKey }) {
+      const { status, body } = await here.post("/v1/auth/revoke", { api_key: apiKey });
+      if (status !== 200) throw new Error(`${status} ${body.code}`);
+    },
+    isKnownIn: isRefused,
+  },
+  {
+    title: "a revoke by command",
+    make: ({ id }) => run("keys", "revoke", id, "--reason", "lost"),
+    isKnownIn: isRefused,
+  },
+  {
+    title: "a change of tier",
+    make: ({ id }) => run("keys", "tier", id, "enterprise"),
+    isKnownIn: ({ status, body }) => status === 200 && body.license_type === "enterprise",
+  },
+  {
+    title: "a suspension",
+    make: ({ id }) => run("keys", "suspend", id),
+    isKnownIn: isRefused,
+  },
+];
+
+const validate = (at: Replica, { apiKey }: IssuedKey) => at.post("/v1/auth/validate", { api_key: apiKey });
+
+async function issueWarm(): Promise<IssuedKey> {
+  const key = await issue(installation.database);
+  for (const replica of [here, elsewhere]) expect((await validate(replica, key)).status).toBe(200);
+  return key;
+}
+
+async function loadBoth(): Promise<void> {
+  const keys = await Promise.all(
+    Array.from({ length: CLIENTS }, () => issue(installation.database, { tier: "enterprise" })),
+  );
+  for (const replica of [here, elsewhere]) {
+    loads.push(
+      startLoad(
+        replica,
+        keys.map(({ apiKey }) => apiKey),
+      ),
+    );
+  }
+}
+
+async function endLoads(): Promise<Awaited<ReturnType<Load["stop"]>>[]> {
+  return await Promise.all(loads.splice(0).map((load) => load.stop()));
+}
+
+/**
+ * Validates elsewhere without a pause until the change is known there. Gives how long after `heldAtMs` the last
+ * answer began that did not know of it, and how long after it the first arrived that did.
+ */
+async function watch(key: IssuedKey, { isKnownIn }: Change, heldAtMs: () => number) {
+  let lastOldMs = Number.NEGATIVE_INFINITY;
+  for (;;) {
+    const beganMs = performance.now();
+    const answer = await validate(elsewhere, key);
+    if (isKnownIn(answer))
+      return { oldForMs: lastOldMs - heldAtMs(), knownMs: performance.now() - heldAtMs() };
+    // While it has no database it says neither.
+    if (answer.status === 200) lastOldMs = beganMs;
+    else expect(answer.status).toBe(503);
+    if (performance.now() - heldAtMs() > 10_000) throw new Error("It is never known");
+    await Bun.sleep(2);
+  }
+}
+
+describe.each(CHANGES)("$title", (change) => {
+  test(`holds in the other process within a second, under load: ${KEYS_A_CHANGE} keys`, async () => {
+    await loadBoth();
+    for (let index = 0; index < KEYS_A_CHANGE; index++) {
+      const key = await issueWarm();
+      let heldAtMs = Number.POSITIVE_INFINITY;
+      const watching = watch(key, change, () => heldAtMs);
+      await change.make(key);
+      heldAtMs = performance.now();
+      const { oldForMs, knownMs } = await watching;
+      expect(oldForMs).toBeLessThan(WITHIN_MS);
+      expect(knownMs).toBeLessThan(WITHIN_MS);
+      // Here it holds at once.
+      if (change.title.includes("HTTP")) expect(isRefused(await validate(here, key))).toBe(true);
+    }
+    for (const { succeeded, others } of await endLoads()) {
+      expect(succeeded).toBeGreaterThan(10 * CLIENTS);
+      expect(others).toEqual([]);
+    }
+  });
+
+  test("holds there too when the database was restarted just before", async () => {
+    for (const signal of ["SIGINT", "SIGQUIT"] as const) {
+      await untilHealthy();
+      await loadBoth();
+      const key = await issueWarm();
+      let heldAtMs = Number.POSITIVE_INFINITY;
+      const watching = watch(key, change, () => heldAtMs);
+      await installation.restart(signal);
+      const backAtMs = performance.now();
+      await makeAsSoonAsPossible(change, key);
+      heldAtMs = performance.now();
+      expect(heldAtMs - backAtMs).toBeLessThan(RECOVERY_MS);
+      const { oldForMs, knownMs } = await watching;
+      expect(oldForMs).toBeLessThan(WITHIN_MS);
+      expect(knownMs + heldAtMs - backAtMs).toBeLessThan(RECOVERY_MS + WITHIN_MS);
+      for (const { succeeded, others } of await endLoads()) {
+        expect(succeeded).toBeGreaterThan(CLIENTS);
+        // While they have no database, and otherwise never.
+        expect(others.filter((status) => status !== 503)).toEqual([]);
+      }
+    }
+  });
+});
+
+/** Who answers or commands may have to find the database again first; the first time it works counts. */
+async function makeAsSoonAsPossible({ make }: Change, key: IssuedKey): Promise<void> {
+  for (const beganMs = performance.now(); ; ) {
+    try {
+      await make(key);
+      return;
+    } catch (error) {
+      if (performance.now() - beganMs > 5_000) throw error;
+      await Bun.sleep(5);
+    }
+  }
+}

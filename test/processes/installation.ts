@@ -1,0 +1,121 @@
+/**
+ * An installation of several processes: a PostgreSQL of its own that can be restarted, and `serve` as operators
+ * run it, as often as a test likes. Each process reaches the database through a gate of its own.
+ */
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { type Database, openDatabase } from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { createCommandLine, type Ended } from "../cli/command_line.ts";
+import { cleanUp, makeFolder, start } from "../database/embedded_test_kit.ts";
+import { createTestClock } from "../support/clock.ts";
+import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { type JsonResponse, TEST_SECRET } from "../support/service.ts";
+import { type PulseGate, startPulseGate } from "./pulse_gate.ts";
+
+export interface Installation {
+  /** For looking into the tables, and for changes whose commit is to be known. */
+  readonly database: Database;
+  /** Starts a process and waits until it serves. */
+  serve(): Promise<Replica>;
+  /** Runs a command on the database, as an operator does beside the processes. */
+  run(args: readonly string[]): Promise<Ended>;
+  /** Ends PostgreSQL by that signal and waits until another one answers. */
+  restart(signal: "SIGINT" | "SIGQUIT"): Promise<void>;
+  /** Ends everything. */
+  close(): Promise<void>;
+}
+
+export interface Replica {
+  readonly pid: number;
+  readonly gate: PulseGate;
+  post(path: string, body: object): Promise<JsonResponse>;
+  get(path: string): Promise<JsonResponse>;
+  kill(signal: NodeJS.Signals): Promise<void>;
+}
+
+const MAIN = join(import.meta.dir, "../../src/main.ts");
+/** Every limit is off: what is tested here goes beyond one process. */
+const NO_LIMITS = Object.fromEntries(
+  ["VALIDATE", "REFRESH", "REVOKE", "REPO_TOKEN", "MODELS", "ANALYTICS"].map((name) => [
+    `CLAVIGER_LIMIT_${name}`,
+    "0",
+  ]),
+);
+const RESTART_DEADLINE_MS = 10_000;
+
+export async function createInstallation(): Promise<Installation> {
+  const folder = makeFolder();
+  const clock = createTestClock();
+  const server = await start(folder, { clock });
+  const proxy: FaultyProxy = await startFaultyProxy(server.address);
+  const url = "url" in proxy.address ? proxy.address.url : "";
+  const database = openDatabase(server.address, { clock: systemClock, log: silentLog, maxConnections: 2 });
+  const commandLine = createCommandLine();
+  const replicas: Replica[] = [];
+
+  async function serve(): Promise<Replica> {
+    const gate = await startPulseGate(server.address);
+    const child = Bun.spawn([process.execPath, MAIN, "serve", "--port", "0", "--env-file", "/dev/null"], {
+      cwd: folder,
+      env: { ...NO_LIMITS, DATABASE_URL: gate.url, CLAVIGER_SECRET: TEST_SECRET, CLAVIGER_STOP_GRACE: "0" },
+      stdout: "pipe",
+      stderr: "pipe",
+      stdin: "ignore",
+    });
+    const log = new Response(child.stderr).text();
+    const reader = child.stdout.getReader();
+    let out = "";
+    while (!/serves at (\S+)\n/.test(out)) {
+      const { value, done } = await reader.read();
+      if (done) throw new Error(`It ended: ${await log}`);
+      out += new TextDecoder().decode(value);
+    }
+    const base = /serves at (\S+)\n/.exec(out)?.[1];
+    const send = async (path: string, init?: RequestInit) => {
+      const response = await fetch(`${base}${path}`, { ...init, signal: AbortSignal.timeout(5_000) });
+      return { status: response.status, headers: response.headers, body: await response.json() };
+    };
+    const replica: Replica = {
+      pid: child.pid,
+      gate,
+      post: (path, body) => send(path, { method: "POST", body: JSON.stringify(body) }),
+      get: (path) => send(path),
+      async kill(signal) {
+        child.kill(signal);
+        await child.exited;
+        await gate.close();
+      },
+    };
+    replicas.push(replica);
+    return replica;
+  }
+
+  return {
+    database,
+    serve,
+    run: (args) =>
+      commandLine.run([...args, "--env-file", "/dev/null"], {
+        env: { DATABASE_URL: url, CLAVIGER_SECRET: TEST_SECRET },
+      }),
+    async restart(signal) {
+      const { restarts, pid } = server.check();
+      if (pid === undefined) throw new Error("PostgreSQL does not run");
+      // As if it had run for long: it is started again at once.
+      clock.advance(60_000);
+      process.kill(pid, signal);
+      const beganMs = performance.now();
+      while (server.check().restarts === restarts || server.check().state !== "ready") {
+        if (performance.now() - beganMs > RESTART_DEADLINE_MS) throw new Error("PostgreSQL is not back");
+        await Bun.sleep(5);
+      }
+    },
+    async close() {
+      await Promise.all(replicas.map((replica) => replica.kill("SIGTERM")));
+      await database.close();
+      await proxy.close();
+      commandLine.remove();
+      await cleanUp();
+    },
+  };
+}

@@ -1,0 +1,71 @@
+/**
+ * While no pulse gets through to one process, it trusts nothing that it has cached, though it still reaches
+ * its database otherwise; the processes beside it go on.
+ */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { issue } from "../support/issue.ts";
+import { createInstallation, type Installation, type Replica } from "./installation.ts";
+
+setDefaultTimeout(30_000);
+
+const TRUSTED_MS = 1_000;
+const RECOVERY_MS = 2_000;
+
+let installation: Installation;
+let cutOff: Replica;
+let beside: Replica;
+
+beforeAll(async () => {
+  installation = await createInstallation();
+  [cutOff, beside] = await Promise.all([installation.serve(), installation.serve()]);
+});
+afterAll(() => installation.close());
+
+test("Without a pulse a process answers 503 for cached keys, and the others serve", async () => {
+  const [kept, revoked] = [await issue(installation.database), await issue(installation.database)];
+  const validate = (at: Replica, { apiKey } = kept) => at.post("/v1/auth/validate", { api_key: apiKey });
+  const log = (at: Replica) =>
+    at.post("/v1/analytics/log", { api_key: kept.apiKey, event_type: "inference" });
+  for (const replica of [cutOff, beside]) {
+    for (const key of [kept, revoked]) expect((await validate(replica, key)).status).toBe(200);
+  }
+
+  cutOff.gate.shut();
+  const shutMs = performance.now();
+  expect((await beside.post("/v1/auth/revoke", { api_key: revoked.apiKey })).status).toBe(200);
+  const revokedMs = performance.now();
+  // The last answer from the cache began within the second in which it may be trusted.
+  let lastOldMs = Number.NEGATIVE_INFINITY;
+  while (performance.now() - shutMs < 2.5 * TRUSTED_MS) {
+    const beganMs = performance.now();
+    if ((await validate(cutOff, revoked)).status === 200) lastOldMs = beganMs;
+    // A new connection and a look-up would do: only the pulse cannot pass.
+    else if (beganMs - shutMs > TRUSTED_MS) expect((await validate(cutOff)).status).toBe(503);
+    expect((await validate(beside)).status).toBe(200);
+    expect((await log(beside)).status).toBe(202);
+    expect((await validate(beside, revoked)).status).toBe(401);
+    await Bun.sleep(5);
+  }
+  expect(lastOldMs - revokedMs).toBeLessThan(TRUSTED_MS);
+  expect(lastOldMs).toBeGreaterThan(revokedMs);
+  const fresh = await issue(installation.database);
+  expect(await validate(cutOff, fresh)).toMatchObject({
+    status: 503,
+    body: { code: "SERVICE_UNAVAILABLE" },
+  });
+  expect((await log(cutOff)).status).toBe(503);
+  expect(await cutOff.get("/api/health")).toMatchObject({
+    status: 503,
+    body: { status: "unhealthy", database: "disconnected" },
+  });
+  expect(await beside.get("/api/health")).toMatchObject({ status: 200, body: { database: "connected" } });
+
+  cutOff.gate.open();
+  const openedMs = performance.now();
+  while ((await validate(cutOff)).status !== 200) {
+    expect(performance.now() - openedMs).toBeLessThan(RECOVERY_MS);
+    await Bun.sleep(5);
+  }
+  expect((await validate(cutOff, revoked)).status).toBe(401);
+  expect((await validate(cutOff, fresh)).status).toBe(200);
+});

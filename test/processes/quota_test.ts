@@ -1,0 +1,136 @@
+/** Promise 3, between processes: together they accept exactly the month's quota, whoever races and dies. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Database } from "../../src/database/mod.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { readSums } from "../support/events.ts";
+import { issue } from "../support/issue.ts";
+import type { JsonResponse } from "../support/service.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+import { createInstallation, type Installation, type Replica } from "./installation.ts";
+
+setDefaultTimeout(30_000);
+
+/** To each process. */
+const CLIENTS = 8;
+const ROUNDS = 5;
+
+type Process = Pick<Replica | TestService, "post">;
+
+interface Outcome {
+  accepted: number;
+  refused: number;
+  /** Of these nobody knows whether they were counted: their process was killed. */
+  lost: number;
+}
+
+/** Sends events from all clients until each was refused, or lost its process. */
+async function race(processes: readonly Process[], { apiKey }: IssuedKey): Promise<Outcome> {
+  const outcome = { accepted: 0, refused: 0, lost: 0 };
+  const client = async (at: Process) => {
+    for (;;) {
+      const event = { api_key: apiKey, event_type: "inference" };
+      const answer = await at
+        .post("/v1/analytics/log", event)
+        .catch((): JsonResponse | undefined => undefined);
+      if (answer === undefined) {
+        outcome.lost++;
+        return;
+      }
+      if (answer.status === 202) outcome.accepted++;
+      else {
+        expect({ status: answer.status, code: answer.body.code }).toEqual({
+          status: 429,
+          code: "QUOTA_EXCEEDED",
+        });
+        outcome.refused++;
+        return;
+      }
+    }
+  };
+  await Promise.all(processes.flatMap((at) => Array.from({ length: CLIENTS }, () => client(at))));
+  return outcome;
+}
+
+async function countMonths(database: Database, { licenseUuid }: IssuedKey): Promise<number> {
+  const rows = await database.query(
+    (sql) => sql`select 1 from usage where license_id = ${licenseUuid}::uuid`,
+  );
+  return rows.length;
+}
+
+describe("Two processes", () => {
+  let installation: Installation;
+  let processes: Replica[];
+
+  beforeAll(async () => {
+    installation = await createInstallation();
+    processes = await Promise.all([installation.serve(), installation.serve()]);
+  });
+  afterAll(() => installation.close());
+
+  test(`accept exactly the limit of ${CLIENTS} clients each, from the month's first batch on`, async () => {
+    const { database } = installation;
+    for (const limit of [1, 7, 100, 1_000]) {
+      for (let round = 0; round < ROUNDS; round++) {
+        const key = await issue(database, { monthlyLimit: limit });
+        expect(await countMonths(database, key)).toBe(0);
+        const outcome = await race(processes, key);
+        expect(outcome).toEqual({ accepted: limit, refused: 2 * CLIENTS, lost: 0 });
+        const sums = await readSums(database, key.licenseUuid);
+        expect(sums).toEqual({ used: limit, byDay: limit, stored: limit });
+      }
+    }
+  });
+
+  test("accept no more than the limit though one is killed midway, and the other the rest of it", async () => {
+    const { database } = installation;
+    const limit = 2_000;
+    for (let round = 0; round < 3; round++) {
+      const [other, killed] = [processes[0]!, await installation.serve()];
+      const key = await issue(database, { monthlyLimit: limit });
+      const racing = race([other, killed], key);
+      for (let used = 0; used < limit / 4; ) {
+        used = (await readSums(database, key.licenseUuid)).used;
+        await Bun.sleep(5);
+      }
+      await killed.kill("SIGKILL");
+      const { accepted, refused, lost } = await racing;
+      // The one that stayed was asked until it refused.
+      expect({ refused, lost }).toEqual({ refused: CLIENTS, lost: CLIENTS });
+      const sums = await readSums(database, key.licenseUuid);
+      expect(sums).toEqual({ used: limit, byDay: limit, stored: limit });
+      // Nothing that was acknowledged is missing, and only what was lost on the way was counted beside it.
+      expect(accepted).toBeLessThanOrEqual(limit);
+      expect(accepted).toBeGreaterThanOrEqual(limit - lost);
+    }
+  });
+});
+
+describe("Two services with one clock", () => {
+  const clock = createTestClock("2026-11-30T23:00:00Z");
+  const services: TestService[] = [];
+
+  beforeAll(async () => {
+    const first = await startTestService({ clock });
+    services.push(first, await startTestService({ clock, on: first.testDatabase }));
+  });
+  afterAll(async () => {
+    for (const service of services.toReversed()) await service.close();
+  });
+
+  test("accept exactly the limit again in the next month, from its first batch on", async () => {
+    const { database } = services[0]!;
+    const keys = await Promise.all([1, 7, 100].map((monthlyLimit) => issue(database, { monthlyLimit })));
+    for (const months of [1, 2, 3]) {
+      for (const [index, limit] of [1, 7, 100].entries()) {
+        const { accepted } = await race(services, keys[index]!);
+        expect(accepted).toBe(limit);
+        const sums = await readSums(database, keys[index]!.licenseUuid);
+        expect(sums).toEqual({ used: months * limit, byDay: months * limit, stored: months * limit });
+      }
+      clock.advance(31 * 86_400_000);
+      for (const service of services) await service.service.directory.beat();
+    }
+  });
+});
