@@ -18,7 +18,7 @@ import {
   withPlace,
 } from "./options.ts";
 import { printFields, printJson, printTable } from "./print.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
+import { CommandRefused, noSuchKey, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface Options extends PlaceOptions {
@@ -108,7 +108,7 @@ async function change(
       await changeLicense(database, uuid, { change, actor: { ...actor, reason: options.reason }, now }),
     );
     const key = await findKey(database, { uuid }, { now });
-    if (key === undefined) throw new CommandRefused("Cannot show key: there is no such key");
+    if (key === undefined) throw new CommandRefused(`Cannot show key: ${noSuchKey(uuid)}`);
     const shown = {
       id: key.id,
       license_id: key.licenseId,
@@ -132,7 +132,7 @@ async function rotate(
     readSettings(surroundings, options),
     async ({ config, database, actor, now }) => {
       const old = await findKey(database, { uuid }, { now });
-      if (old === undefined) throw new CommandRefused("Cannot rotate key: there is no such key");
+      if (old === undefined) throw new CommandRefused(`Cannot rotate key: ${noSuchKey(uuid)}`);
       const rotated = orRefuse(
         await rotateKey(
           database,
@@ -160,7 +160,7 @@ async function usage(
 ): Promise<void> {
   await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
     const key = await findKey(database, { uuid }, { now });
-    if (key === undefined) throw new CommandRefused("Cannot show usage: there is no such key");
+    if (key === undefined) throw new CommandRefused(`Cannot show usage: ${noSuchKey(uuid)}`);
     const month = options.month ?? monthOf(now.getTime());
     const days = await findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month);
     const used = days.reduce((sum, day) => sum + day.used, 0);

@@ -31,7 +31,7 @@ import {
 } from "./options.ts";
 import { printFields, printJson, printTable } from "./print.ts";
 import { showProgress } from "./progress.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
+import { CommandRefused, noSuchKey, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** Adds the group and returns it, for `key_life_commands.ts` to add to. */
@@ -74,7 +74,9 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
-        show(surroundings, options, await findKey(workplace.database, { uuid }, workplace));
+        const key = await findKey(workplace.database, { uuid }, workplace);
+        if (key === undefined) throw new CommandRefused(`Cannot show key: ${noSuchKey(uuid)}`);
+        show(surroundings, options, key);
       }),
     );
 
@@ -183,12 +185,17 @@ async function find(surroundings: Surroundings, options: JsonOptions): Promise<v
     throw new CommandRefused(`Cannot find key: standard input must hold one key, ${form}`);
   }
   await withDatabase(surroundings, config, async (workplace) => {
-    show(surroundings, options, await findKey(workplace.database, { hash: hashApiKey(key) }, workplace));
+    const found = await findKey(workplace.database, { hash: hashApiKey(key) }, workplace);
+    if (found === undefined) {
+      throw new CommandRefused(
+        "Cannot find key: none that was issued or imported is the one on standard input",
+      );
+    }
+    show(surroundings, options, found);
   });
 }
 
-function show(surroundings: Surroundings, options: JsonOptions, key: KeySummary | undefined): void {
-  if (key === undefined) throw new CommandRefused("Cannot show key: there is no such key");
+function show(surroundings: Surroundings, options: JsonOptions, key: KeySummary): void {
   if (options.json) printJson(surroundings, toJson(key));
   else printFields(surroundings, toJson(key));
 }

@@ -1,6 +1,7 @@
 import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import type { Refusal } from "../refusal.ts";
+import { REVOKED, refuseChange } from "./_refuse_change.ts";
 
 interface Change {
   readonly actor: Actor;
@@ -19,7 +20,15 @@ export async function suspendKey(
       from: "active",
       to: "suspended",
       action: "key.suspend",
-    })) ?? refuse("KEY_NOT_FOUND", "Cannot suspend key: no active key has that id")
+    })) ??
+    (await refuseChange(database, uuid, {
+      what: "suspend key",
+      now: change.now,
+      reasonOf: ({ state }) => {
+        if (state === "revoked") return REVOKED;
+        return state === "suspended" ? "it is suspended already" : undefined;
+      },
+    }))
   );
 }
 
@@ -35,7 +44,15 @@ export async function resumeKey(
       from: "suspended",
       to: "active",
       action: "key.resume",
-    })) ?? refuse("KEY_NOT_FOUND", "Cannot resume key: no suspended key has that id")
+    })) ??
+    (await refuseChange(database, uuid, {
+      what: "resume key",
+      now: change.now,
+      reasonOf: ({ state }) => {
+        if (state === "revoked") return REVOKED;
+        return state === "suspended" ? undefined : "it is not suspended";
+      },
+    }))
   );
 }
 

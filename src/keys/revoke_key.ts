@@ -2,6 +2,7 @@ import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { refuseChange } from "./_refuse_change.ts";
 
 export interface RevokedKey {
   /** `key_…`. */
@@ -39,6 +40,14 @@ export async function revokeKey(
       logged as (${auditPart(sql, { action: "key.revoke", actor, at: now, from: sql`changed` })})
       select key_id as uuid, license_id as "licenseUuid" from changed`,
   );
-  if (row === undefined) return refuse("KEY_NOT_FOUND", "API key not found or already revoked");
+  if (row === undefined) {
+    // Whoever names the key itself, as clients do, learns no more than that; an id is the operator's.
+    if (uuid === null) return refuse("KEY_NOT_FOUND", "API key not found or already revoked");
+    return await refuseChange(database, uuid, {
+      what: "revoke key",
+      now,
+      reasonOf: ({ state }) => (state === "revoked" ? "it is revoked already" : undefined),
+    });
+  }
   return { id: toId("key", row.uuid), licenseUuid: row.licenseUuid };
 }

@@ -1,8 +1,10 @@
 import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
+import { toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import type { Refusal } from "../refusal.ts";
+import { REVOKED, refuseChange } from "./_refuse_change.ts";
 import { generateApiKey, type KeyMode } from "./api_key.ts";
 
 export interface RotatedKey {
@@ -54,10 +56,17 @@ export async function rotateKey(
       select works_until as "oldWorksUntil" from changed`,
   );
   if (row === undefined) {
-    return refuse(
-      "KEY_NOT_FOUND",
-      "Cannot rotate key: no active key has that id, or its time is over, or it was replaced already",
-    );
+    return await refuseChange(database, old.uuid, {
+      what: "rotate key",
+      now,
+      reasonOf: ({ state, replacedBy, expiresAt }) => {
+        if (state === "revoked") return REVOKED;
+        if (replacedBy !== null) return `it was replaced already, by ${replacedBy}; rotate that one`;
+        if (state === "suspended") return "it is suspended; `claviger keys resume` comes first";
+        if (state !== "expired") return undefined;
+        return `it expired at ${toTimestamp(expiresAt)}; \`claviger keys renew\` comes first`;
+      },
+    });
   }
   return { id: toId("key", uuid), apiKey, oldWorksUntil: row.oldWorksUntil };
 }

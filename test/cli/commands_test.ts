@@ -140,11 +140,11 @@ describe("claviger keys list, show and find", () => {
 
   test("refuse a key that there is not", async () => {
     expect(refusalOf(await line.here(["keys", "show", NOBODY]))).toBe(
-      "Cannot show key: there is no such key",
+      `Cannot show key: there is no key ${NOBODY}; see \`claviger keys list\``,
     );
     const input = `svc_live_${"0".repeat(48)}`;
     expect(refusalOf(await line.here(["keys", "find"], { input }))).toBe(
-      "Cannot show key: there is no such key",
+      "Cannot find key: none that was issued or imported is the one on standard input",
     );
   });
 });
@@ -165,7 +165,9 @@ describe("claviger keys revoke", () => {
       after: { state: "revoked" },
       reason: "left in a repository: [key]",
     });
-    expect(refusalOf(await line.here(["keys", "revoke", id]))).toBe("API key not found or already revoked");
+    expect(refusalOf(await line.here(["keys", "revoke", id]))).toBe(
+      "Cannot revoke key: it is revoked already",
+    );
   });
 
   test("says so to people", async () => {

@@ -1,5 +1,6 @@
 /** The key's whole life by command, beside a running service: each change holds there within a second. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { toTimestamp } from "../../src/calendar.ts";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
 const line = createCommandLine();
@@ -52,6 +53,34 @@ async function auditOf(id: string): Promise<{ action: string; reason: string | n
   return await line.json(["audit", "--key", id]);
 }
 
+const REVOKED = "it is revoked, and that is for good; issue a new key instead";
+
+describe("claviger keys, what changes one", () => {
+  const changes: [what: string, args: (id: string) => string[]][] = [
+    ["suspend key", (id) => ["keys", "suspend", id]],
+    ["resume key", (id) => ["keys", "resume", id]],
+    ["rotate key", (id) => ["keys", "rotate", id]],
+    ["renew license", (id) => ["keys", "renew", id, "--expires-at", "never"]],
+    ["change tier", (id) => ["keys", "tier", id, "free"]],
+    ["change monthly limit", (id) => ["keys", "limit", id, "7"]],
+    ["revoke key", (id) => ["keys", "revoke", id]],
+  ];
+
+  test("tells an unknown key from a revoked one", async () => {
+    const revoked = await issue();
+    await line.json(["keys", "revoke", revoked.id]);
+    const unknown = `key_${"0".repeat(32)}`;
+    for (const [what, args] of changes) {
+      expect(refusalOf(await line.here(args(unknown)))).toBe(
+        `Cannot ${what}: there is no key ${unknown}; see \`claviger keys list\``,
+      );
+      expect(refusalOf(await line.here(args(revoked.id)))).toBe(
+        `Cannot ${what}: ${what === "revoke key" ? "it is revoked already" : REVOKED}`,
+      );
+    }
+  });
+});
+
 describe("claviger keys suspend and resume", () => {
   test("refuse the key and take it back, and say why in the audit log", async () => {
     const key = await issue();
@@ -67,12 +96,16 @@ describe("claviger keys suspend and resume", () => {
     ]);
   });
 
-  test("refuse a key in another state", async () => {
+  test("refuse a key in another state, and name the state", async () => {
     const key = await issue();
-    expect(refusalOf(await line.here(["keys", "resume", key.id]))).toContain("no suspended key has that id");
+    const suspend = () => line.here(["keys", "suspend", key.id]);
+    const resume = () => line.here(["keys", "resume", key.id]);
+    expect(refusalOf(await resume())).toBe("Cannot resume key: it is not suspended");
+    await line.json(["keys", "suspend", key.id]);
+    expect(refusalOf(await suspend())).toBe("Cannot suspend key: it is suspended already");
     await line.json(["keys", "revoke", key.id]);
-    expect(refusalOf(await line.here(["keys", "suspend", key.id]))).toContain("no active key has that id");
-    expect(refusalOf(await line.here(["keys", "resume", key.id]))).toContain("no suspended key has that id");
+    expect(refusalOf(await suspend())).toBe(`Cannot suspend key: ${REVOKED}`);
+    expect(refusalOf(await resume())).toBe(`Cannot resume key: ${REVOKED}`);
   });
 });
 
@@ -92,7 +125,7 @@ describe("claviger keys renew", () => {
     expect(refusalOf(await line.here(past))).toContain("the expiry lies in the past");
     await line.json(["keys", "revoke", key.id]);
     const future = ["keys", "renew", key.id, "--expires-at", "never"];
-    expect(refusalOf(await line.here(future))).toContain("no key has that id, or it is revoked");
+    expect(refusalOf(await line.here(future))).toBe(`Cannot renew license: ${REVOKED}`);
   });
 });
 
@@ -152,10 +185,26 @@ describe("claviger keys rotate", () => {
     expect(new Date(expiresAt).getTime()).toBeLessThanOrEqual(Date.now() + 86_400_000);
   });
 
-  test("refuses a key that was rotated already", async () => {
+  test("refuses a key that was rotated already, is suspended or has expired, and says which", async () => {
+    const rotate = (id: string) => line.here(["keys", "rotate", id]);
     const old = await issue();
-    await line.json(["keys", "rotate", old.id]);
-    expect(refusalOf(await line.here(["keys", "rotate", old.id]))).toContain("it was replaced already");
+    const { id: next } = await line.json(["keys", "rotate", old.id]);
+    expect(refusalOf(await rotate(old.id))).toBe(
+      `Cannot rotate key: it was replaced already, by ${next}; rotate that one`,
+    );
+
+    const suspended = await issue();
+    await line.json(["keys", "suspend", suspended.id]);
+    expect(refusalOf(await rotate(suspended.id))).toBe(
+      "Cannot rotate key: it is suspended; `claviger keys resume` comes first",
+    );
+
+    const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 1_000);
+    const expired = await issue("--expires-at", expiresAt.toISOString());
+    await Bun.sleep(expiresAt.getTime() - Date.now() + 10);
+    expect(refusalOf(await rotate(expired.id))).toBe(
+      `Cannot rotate key: it expired at ${toTimestamp(expiresAt)}; \`claviger keys renew\` comes first`,
+    );
   });
 });
 

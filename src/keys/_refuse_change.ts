@@ -1,0 +1,32 @@
+import type { Database } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { findKey, type KeySummary } from "./list_keys.ts";
+
+/**
+ * Refuses a change for which no row of a key was found, naming the one reason that holds. Reads the key
+ * after the attempt: the statement of the change alone decides, and this only explains it.
+ *
+ * `reasonOf` tells what is in the way in a key that exists, undefined where nothing is.
+ */
+export async function refuseChange(
+  database: Database,
+  uuid: string,
+  {
+    what,
+    now,
+    reasonOf,
+  }: {
+    readonly what: string;
+    readonly now: Date;
+    readonly reasonOf: (key: KeySummary) => string | undefined;
+  },
+): Promise<Refusal> {
+  const cannot = (why: string) => refuse("KEY_NOT_FOUND", `Cannot ${what}: ${why}`);
+  const key = await findKey(database, { uuid }, { now });
+  if (key === undefined) return cannot(`there is no key ${toId("key", uuid)}; see \`claviger keys list\``);
+  return cannot(reasonOf(key) ?? "somebody changed it at the same moment; try again");
+}
+
+/** What is in the way of every change of a revoked key. */
+export const REVOKED = "it is revoked, and that is for good; issue a new key instead";
