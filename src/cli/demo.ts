@@ -49,7 +49,7 @@ export async function addDemo(
   const session = openSession(installation.address, { statementTimeoutMs: 10_000 });
   try {
     const month = monthOf(now.getTime());
-    const keys = made.map(({ key }) => key);
+    const keys = made.map(({ key }, index) => ({ key, line: index + 1 }));
     orRefuse(
       await importKeys(session, keys, { actor, now, usagePart: (sql) => importedUsagePart(sql, month) }),
     );

@@ -4,7 +4,7 @@
  */
 import { createReadStream } from "node:fs";
 import type { Brand } from "../brand.ts";
-import { type ImportedKey, parseImportLine } from "../keys/mod.ts";
+import { type LineOfImport, parseImportLine } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { renderFileFailure } from "./failures.ts";
 
@@ -12,8 +12,8 @@ const MAX_LINES = 2_000_000;
 const MAX_LINE_CHARACTERS = 64 * 1024;
 
 /** Reads the keys of a file; refuses with the number of the first line that is wrong, never with a key. */
-export async function readImportFile(path: string, brand: Brand): Promise<ImportedKey[] | Refusal> {
-  const keys: ImportedKey[] = [];
+export async function readImportFile(path: string, brand: Brand): Promise<LineOfImport[] | Refusal> {
+  const keys: LineOfImport[] = [];
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot import keys: ${why}`);
   let number = 0;
   try {
@@ -25,7 +25,7 @@ export async function readImportFile(path: string, brand: Brand): Promise<Import
       if (keys.length === MAX_LINES) return cannot(`the file has more than ${MAX_LINES} lines; split it`);
       const key = parseImportLine(line, brand);
       if (isRefusal(key)) return cannot(`line ${number}: ${key.sentence}`);
-      keys.push(key);
+      keys.push({ key, line: number });
     }
   } catch (error) {
     return cannot(`${path}: ${renderFileFailure(error)}`);

@@ -72,7 +72,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     );
 
   withPlace(withJson(keys.command("usage")))
-    .description("show what the key's license used, by day")
+    .description("show what the key's license used, by day; what an import brought has a line of its own")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--month <month>", "such as 2026-11; this month by default", monthOption)
     .action((uuid: string, options: Options & { readonly month?: Month }) =>
@@ -162,8 +162,8 @@ async function usage(
     const key = await findKey(database, { uuid }, { now });
     if (key === undefined) throw new CommandRefused(`Cannot show usage: ${noSuchKey(uuid)}`);
     const month = options.month ?? monthOf(now.getTime());
-    const days = await findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month);
-    const used = days.reduce((sum, day) => sum + day.used, 0);
+    const licenseUuid = parseId("lic", key.licenseId) ?? "";
+    const { used, imported, days } = await findUsageByDay(database, licenseUuid, month);
     if (options.json) {
       const { id, licenseId, monthlyLimit } = key;
       return printJson(surroundings, {
@@ -172,10 +172,12 @@ async function usage(
         month: month.firstDay.slice(0, 7),
         monthly_limit: monthlyLimit,
         used,
+        imported,
         days,
       });
     }
     const rows = days.filter((day) => day.used > 0).map((day) => ({ ...day }));
-    printTable(surroundings, [...rows, { day: "total", used }]);
+    const brought = imported === 0 ? [] : [{ day: "imported", used: imported }];
+    printTable(surroundings, [...brought, ...rows, { day: "total", used }]);
   });
 }

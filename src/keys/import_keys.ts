@@ -19,6 +19,7 @@ import {
   type Tier,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { refuseDuplicate } from "./_refuse_duplicate.ts";
 import { hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
 
 /** A line that was read and found good. */
@@ -34,6 +35,12 @@ export interface ImportedKey {
   readonly expiresAt: Date | null;
   readonly monthlyLimit: number | null;
   readonly used: number;
+}
+
+/** A key, and the number of the line that it stands in. */
+export interface LineOfImport {
+  readonly key: ImportedKey;
+  readonly line: number;
 }
 
 /** What a line may hold; the key or its hash with the mode. */
@@ -149,40 +156,35 @@ const CHUNK_SIZE = 5_000;
 
 /**
  * Imports keys in one transaction: a license and a key for each, under the account of its e-mail. Refuses
- * all of them where one is known already or stands twice.
+ * all of them where one is known already or stands twice, and names its line.
  */
 export async function importKeys(
   session: Session,
-  keys: readonly ImportedKey[],
+  lines: readonly LineOfImport[],
   options: ImportOptions,
 ): Promise<{ readonly imported: number } | Refusal> {
   try {
     await session.transaction(async (sql) => {
-      for (let from = 0; from < keys.length; from += CHUNK_SIZE) {
-        const chunk = keys.slice(from, from + CHUNK_SIZE);
+      for (let from = 0; from < lines.length; from += CHUNK_SIZE) {
+        const chunk = lines.slice(from, from + CHUNK_SIZE);
         await insertChunk(sql, chunk, options);
         options.onProgress?.(from + chunk.length);
       }
     });
   } catch (error) {
-    if (constraintOf(error) === "key_hash_unique") {
-      return refuse(
-        "INVALID_REQUEST",
-        "Cannot import keys: one of them is known already, or stands twice in the file",
-      );
-    }
+    if (constraintOf(error) === "key_hash_unique") return await refuseDuplicate(session, lines);
     throw error;
   }
-  return { imported: keys.length };
+  return { imported: lines.length };
 }
 
 async function insertChunk(
   sql: Sql,
-  chunk: readonly ImportedKey[],
+  chunk: readonly LineOfImport[],
   { actor, now, usagePart }: ImportOptions,
 ): Promise<void> {
   const rows = JSON.stringify(
-    chunk.map((key) => ({
+    chunk.map(({ key }) => ({
       account_id: newUuid(),
       license_id: newUuid(),
       key_id: newUuid(),

@@ -5,7 +5,13 @@
 
 export { generateApiKey, hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
 export { resumeKey, suspendKey } from "./change_state.ts";
-export { type ImportedKey, type ImportLine, importKeys, parseImportLine } from "./import_keys.ts";
+export {
+  type ImportedKey,
+  type ImportLine,
+  importKeys,
+  type LineOfImport,
+  parseImportLine,
+} from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
 export { type KeyRecord, type KeyState, type UsageCount, usedIn } from "./key_record.ts";

@@ -10,22 +10,33 @@ export interface DayOfUse {
   readonly used: number;
 }
 
-/** The units that a license used on each day of a month: every day of it, those without use included. */
+export interface UsageByDay {
+  /** What the month's quota counts: the days and the import. */
+  readonly used: number;
+  /** What a key brought along when it was imported in this month: nobody knows on which days. */
+  readonly imported: number;
+  /** Every day of the month, those without use included. */
+  readonly days: readonly DayOfUse[];
+}
+
+/** The units that a license used in a month, by day. */
 export async function findUsageByDay(
   database: Database,
   licenseUuid: string,
   month: Month,
-): Promise<DayOfUse[]> {
-  const [row] = await database.query<{ byDay: readonly number[] }>(
+): Promise<UsageByDay> {
+  const [row] = await database.query<{ used: number; byDay: readonly number[] }>(
     (sql) => sql`
-      select to_json(by_day) as "byDay" from usage
+      select used, to_json(by_day) as "byDay" from usage
        where license_id = ${licenseUuid}::uuid and month = ${month.firstDay}::date`,
   );
-  const days = Math.round((month.endsAtMs - month.beginsAtMs) / 86_400_000);
-  return Array.from({ length: days }, (_, index) => ({
+  const { used = 0, byDay = [] } = row ?? {};
+  const length = Math.round((month.endsAtMs - month.beginsAtMs) / 86_400_000);
+  const days = Array.from({ length }, (_, index) => ({
     day: `${month.firstDay.slice(0, 8)}${String(index + 1).padStart(2, "0")}`,
-    used: row?.byDay[index] ?? 0,
+    used: byDay[index] ?? 0,
   }));
+  return { used, imported: days.reduce((rest, day) => rest - day.used, used), days };
 }
 
 export interface MonthOfUse {

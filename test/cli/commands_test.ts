@@ -362,8 +362,13 @@ describe("claviger keys import", () => {
 
   test("takes all or nothing", async () => {
     const rows = lines(3, "atomic");
-    const path = file("atomic.jsonl", [...rows, rows[0]!]);
-    expect(refusalOf(await line.here(["keys", "import", path]))).toContain("known already, or stands twice");
+    const twice = line.write(
+      "twice.jsonl",
+      `\n${[...rows, rows[1]].map((row) => JSON.stringify(row)).join("\n\n")}`,
+    );
+    expect(refusalOf(await line.here(["keys", "import", twice]))).toBe(
+      "Cannot import keys: line 8 holds the same key as line 4; take one of them out",
+    );
     expect((await validate(rows[1]!.api_key)).status).toBe(401);
     const wrong = file("wrong.jsonl", [...rows, { ...rows[0], tier: "gold" }]);
     expect(refusalOf(await line.here(["keys", "import", wrong]))).toContain("line 4: tier must be one of");

@@ -260,6 +260,30 @@ describe("claviger keys usage and usage export", () => {
   });
 });
 
+describe("claviger keys usage of an imported key", () => {
+  test("tells what was imported apart, so that the days and it add up to the month", async () => {
+    const apiKey = `svc_live_${"5e".repeat(24)}`;
+    const row = { api_key: apiKey, email: "moved@example.org", tier: "free", used: 40 };
+    await line.json(["keys", "import", line.write("moved.jsonl", JSON.stringify(row))]);
+    await post("/v1/analytics/log", { api_key: apiKey, event_type: "inference" });
+    await post("/v1/analytics/log", { api_key: apiKey, event_type: "inference" });
+    const [key] = await line.json(["keys", "list", "--account", row.email]);
+    const { used, imported, days } = await line.json(["keys", "usage", key.id]);
+    expect({ used, imported }).toEqual({ used: 42, imported: 40 });
+    expect(days.reduce((sum: number, day: { used: number }) => sum + day.used, 0)).toBe(2);
+    const today = new Date().toISOString().slice(0, 10);
+    expect((await line.here(["keys", "usage", key.id])).out).toBe(
+      `DAY${" ".repeat(9)}USED\nimported${" ".repeat(6)}40\n${today}${" ".repeat(5)}2\ntotal${" ".repeat(9)}42\n`,
+    );
+  });
+
+  test("says nothing of an import where there was none", async () => {
+    const key = await issue();
+    expect(await line.json(["keys", "usage", key.id])).toMatchObject({ used: 0, imported: 0 });
+    expect((await line.here(["keys", "usage", key.id])).out).not.toContain("imported");
+  });
+});
+
 describe("claviger accounts erase", () => {
   test("removes name and e-mail everywhere and keeps the counts", async () => {
     const key = await issue("--name", "Ada Lovelace", "--organization", "Engines");

@@ -7,6 +7,7 @@ import {
   hashApiKey,
   type ImportedKey,
   importKeys,
+  type LineOfImport,
   parseImportLine,
 } from "../../src/keys/mod.ts";
 import { NEVER_EXPIRES, oneYearAfter } from "../../src/licensing/mod.ts";
@@ -99,7 +100,7 @@ describe("importKeys()", () => {
   });
 
   const importAll = (keys: ImportedKey[], onProgress: (done: number) => void = () => {}) =>
-    importKeys(session, keys, {
+    importKeys(session, numbered(keys), {
       ...{ actor: ACTOR, now: NOW, onProgress },
       usagePart: (sql) => importedUsagePart(sql, monthOf(NOW.getTime())),
     });
@@ -148,17 +149,22 @@ describe("importKeys()", () => {
     expect((await findKey(server.database, { hash: key.hash }, { now: NOW }))?.state).toBe("expired");
   });
 
-  test("importKeys() writes nothing where one key is known, or stands twice, however far apart", async () => {
+  test("importKeys() writes nothing where one key is known, or stands twice, and names the lines", async () => {
     const known = made();
     await importAll([known]);
+    const found = await findKey(server.database, { hash: known.hash }, { now: NOW });
     const before = await countRows(server.database);
     const others = Array.from({ length: 5_001 }, () => made());
-    for (const keys of [
-      [...others, known],
-      [others[0]!, ...others],
-      [others[0]!, others[0]!],
-    ]) {
-      expect(sentenceOf(await importAll(keys))).toMatch(/known already, or stands twice/);
+    const knownAt = (line: number) => `line ${line} holds a key that is known already, as ${found?.id}`;
+    const cases: [keys: ImportedKey[], why: string][] = [
+      [[...others, known], `${knownAt(5_002)}; take it out`],
+      [[others[0]!, ...others], "line 2 holds the same key as line 1; take one of them out"],
+      [[others[1]!, ...others], "line 3 holds the same key as line 1; take one of them out"],
+      [[...others, others[5_000]!], "line 5002 holds the same key as line 5001; take one of them out"],
+      [[others[2]!, known, others[2]!, known], `${knownAt(2)}; take it out (the first of 3 such lines)`],
+    ];
+    for (const [keys, why] of cases) {
+      expect(sentenceOf(await importAll(keys))).toBe(`Cannot import keys: ${why}`);
       expect(await countRows(server.database)).toEqual(before);
     }
   });
@@ -181,6 +187,11 @@ function good(line: object): ImportedKey {
   const key = parse(line);
   if (isRefusal(key)) throw new Error(key.sentence);
   return key;
+}
+
+/** The keys as a file without empty lines has them. */
+function numbered(keys: readonly ImportedKey[]): LineOfImport[] {
+  return keys.map((key, index) => ({ key, line: index + 1 }));
 }
 
 let count = 0;
