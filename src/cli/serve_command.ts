@@ -2,9 +2,11 @@
 import type { Command } from "commander";
 import type { Config } from "../config.ts";
 import { countKeys } from "../keys/mod.ts";
-import { createLog } from "../log.ts";
+import { createLog, type Log } from "../log.ts";
 import { type OpenInstallation, type Service, startService } from "../service.ts";
+import { leaveServingNote, type ServingNote } from "../serving_note.ts";
 import { addDemo, renderDemo } from "./demo.ts";
+import { refuseTakenAddress } from "./free_addresses.ts";
 import { listenForSignals, runUntilStopped } from "./lifecycle.ts";
 import { type PlaceOptions, withPlace } from "./options.ts";
 import { explainFailures, orRefuse, readSettings } from "./run.ts";
@@ -46,10 +48,13 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     CLAVIGER_TLS_KEY: options.tlsKey,
   });
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err });
+  orRefuse((await refuseTakenAddress(config, platform)) ?? {});
   await explainFailures(config, async () => {
     const opened = Promise.withResolvers<OpenInstallation>();
     const service = orRefuse(await startService({ config, platform, clock, log, onOpened: opened.resolve }));
+    let note: ServingNote | undefined;
     try {
+      note = leaveNote(config, service, log);
       const address = service.url;
       out(`Claviger serves at ${address}\nIts data is in ${service.place}\n`);
       if (service.metrics) out(`Its metrics are at ${toAddress(service.metrics)}/metrics\n`);
@@ -60,9 +65,21 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     } catch (error) {
       await service.stop(STOP_DEADLINE_MS);
       throw error;
+    } finally {
+      note?.remove();
     }
     log.info("Stopped");
   });
+}
+
+/** For `doctor`, which can do without: no reason not to serve. */
+function leaveNote({ dataDir, tls }: Config, { host, port }: Service, log: Log): ServingNote | undefined {
+  try {
+    return leaveServingNote(dataDir, { host, port, isSecure: tls !== undefined });
+  } catch (error) {
+    log.warn("Cannot leave a note of where the service listens", { dataDir, reason: String(error) });
+    return undefined;
+  }
 }
 
 function toAddress({ host, port }: { readonly host: string; readonly port: number }): string {

@@ -46,6 +46,7 @@ export async function examineDatabase(
     { name: "secret", examine: examineSecret },
     { name: "installer token", examine: examineToken },
     { name: "model files", examine: examineModelFiles },
+    { name: "public address", examine: examinePublicUrl },
     ...more,
   ]);
   return [...server, ...content];
@@ -164,4 +165,20 @@ async function examineModelFiles({ database, config }: DatabasePatient): Promise
         "`claviger models verify` names them; add them again or restore the folder",
       )
     : ok("model files", files.length === 0 ? "none are hosted here" : `${files.length}, all there`);
+}
+
+/** Without it, clients are given no address to download from: the hosted models are not on their list. */
+async function examinePublicUrl({ database, config: { publicUrl } }: DatabasePatient): Promise<Finding> {
+  const name = "public address";
+  if (publicUrl !== undefined) return ok(name, publicUrl);
+  const [row] = await database.query<{ hosted: number }>(
+    (sql) => sql`select count(*) as hosted from model_files`,
+  );
+  return row?.hosted
+    ? warn(
+        name,
+        `none is set: clients get no address to download the ${row.hosted} hosted model files from`,
+        "set CLAVIGER_PUBLIC_URL to the address under which clients reach the service, and restart it",
+      )
+    : ok(name, "none, and none is needed: no model files are hosted here");
 }

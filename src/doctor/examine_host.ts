@@ -7,6 +7,7 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import { openGitHubApp } from "../installer/mod.ts";
 import { isRefusal } from "../refusal.ts";
+import { findServing, type ServingAt } from "../serving_note.ts";
 import { readTlsIdentity, tlsWarning } from "../tls.ts";
 import { type Check, examine, type Finding, fail, ok, warn } from "./finding.ts";
 
@@ -135,8 +136,11 @@ function examineApp({ config: { gitHubApp } }: HostPatient): Finding {
 }
 
 async function examineService({ config }: HostPatient): Promise<Finding> {
-  const url = new URL(toUrl(config));
-  if (config.port === 0) return ok("service", "its port is the system's choice, so nobody can be asked");
+  const { dataDir, host, port, tls } = config;
+  // The service's own word first: `serve --port` is no setting that anybody else could read.
+  const at = findServing(dataDir) ?? { host, port, isSecure: tls !== undefined };
+  const url = new URL(toUrl(at));
+  if (at.port === 0) return ok("service", "its port is the system's choice, so nobody can be asked");
   const answer = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
   if (answer.isHealthy) return ok("service", `healthy at ${url.origin}`);
   if (answer.httpStatus === undefined) {
@@ -153,9 +157,9 @@ async function examineService({ config }: HostPatient): Promise<Finding> {
   );
 }
 
-/** Where a service with these settings is asked from this machine. */
-function toUrl({ host, port, tls }: Config): string {
+/** Where a service that listens there is asked from this machine. */
+function toUrl({ host, port, isSecure }: ServingAt): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const name = reached.includes(":") ? `[${reached}]` : reached;
-  return `${tls === undefined ? "http" : "https"}://${name}:${port}/api/health`;
+  return `${isSecure ? "https" : "http"}://${name}:${port}/api/health`;
 }

@@ -51,10 +51,12 @@ describe("claviger serve", () => {
   });
 
   test("refuses a folder that a service holds, and names it", async () => {
-    expect(refusalOf(await line.here(["serve", "--port", "0"]))).toBe(
-      `Cannot serve from ${line.dataDir}: a service runs there already (process ${process.pid}); stop it or ` +
-        "choose another folder",
-    );
+    for (const port of ["0", new URL(service.url).port]) {
+      expect(refusalOf(await line.here(["serve", "--port", port]))).toBe(
+        `Cannot serve from ${line.dataDir}: a service runs there already (process ${process.pid}); stop it or ` +
+          "choose another folder",
+      );
+    }
   });
 });
 

@@ -1,6 +1,6 @@
 /** What operators look with: `config check`, `health` and `doctor`, beside a service and without one. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import {
@@ -20,6 +20,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await service.stop();
+  expect(existsSync(join(line.dataDir, "serving"))).toBe(false);
   line.remove();
 });
 
@@ -147,8 +148,8 @@ describe("claviger doctor", () => {
   }
   const port = () => ({ CLAVIGER_PORT: new URL(service.url).port });
 
-  test("finds nothing wrong beside a running service", async () => {
-    const { status, findings, of } = await doctor(port());
+  test("finds nothing wrong beside a running service, wherever that was told to listen", async () => {
+    const { status, findings, of } = await doctor();
     expect(findings.filter(({ state }) => state === "fail")).toEqual([]);
     expect(status).toBe(0);
     expect(of("service")).toMatchObject({ state: "ok", message: `healthy at ${service.url}` });
@@ -159,6 +160,46 @@ describe("claviger doctor", () => {
       state: "warn",
       remedy: expect.stringContaining("set-token"),
     });
+  });
+
+  test("goes by the settings where what a service left of itself is of one that has ended", async () => {
+    const path = join(line.dataDir, "serving");
+    const note = readFileSync(path, "utf8");
+    const { pid, startedAt, ...at } = JSON.parse(note);
+    const stale = [
+      { ...at, pid: 2 ** 22 + 1, startedAt },
+      { ...at, pid: 1, startedAt },
+      { ...at, pid, startedAt: "1" },
+      { pid, startedAt },
+      "nothing",
+    ];
+    for (const old of [...stale.map((old) => JSON.stringify(old)), "{", ""]) {
+      writeFileSync(path, old);
+      expect((await doctor({ CLAVIGER_PORT: "1" })).of("service")).toMatchObject({
+        state: "warn",
+        message: "none answers at http://127.0.0.1:1: nothing listens there",
+      });
+    }
+    writeFileSync(path, note);
+    expect((await doctor({ CLAVIGER_PORT: "1" })).of("service")).toMatchObject({ state: "ok" });
+  });
+
+  test("warns where clients cannot be told whence to download a hosted model", async () => {
+    expect((await doctor()).of("public address")).toMatchObject({
+      state: "ok",
+      message: expect.stringContaining("no model files are hosted"),
+    });
+    const file = line.write("model.bin", "weights");
+    const model = ["--name", "p300_hosted", "--version", "1", "--type", "SvcLDA", "--paradigm", "p300"];
+    const shape = ["--n-features", "8", "--n-classes", "2", "--requires-license", "free"];
+    const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+    await line.json(["models", "add", "--file", file, ...model, ...shape], { env });
+    expect((await doctor()).of("public address")).toMatchObject({
+      state: "warn",
+      message: "none is set: clients get no address to download the 1 hosted model files from",
+      remedy: expect.stringContaining("CLAVIGER_PUBLIC_URL"),
+    });
+    expect((await doctor(env)).of("public address")).toMatchObject({ state: "ok" });
   });
 
   test("prints a line each, and how to mend what is not well", async () => {

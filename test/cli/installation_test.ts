@@ -70,6 +70,20 @@ describe("claviger serve in a data folder", () => {
     expect(refusalOf(ended)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
   });
 
+  test("looks at its port before it makes anything, and leaves nothing behind", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    const { port } = other.address() as { port: number };
+    const fresh = join(line.folder, "fresh");
+    const place = ["--data-dir", fresh, "--env-file", "/dev/null"];
+    const first = await line.run(["serve", "--port", String(port), ...place]);
+    const metrics = ["--port", "0", "--metrics-listen", `127.0.0.1:${port}`];
+    const second = await line.run(["serve", ...metrics, ...place]);
+    other.close();
+    expect(refusalOf(first)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
+    expect(refusalOf(second)).toEndWith("choose another with --metrics-listen");
+    expect(existsSync(fresh)).toBe(false);
+  });
+
   test("refuses another secret than the first start's, given or in the folder", async () => {
     const given = await line.here(["serve", "--port", "0"], { env: { CLAVIGER_SECRET: SECRET } });
     expect(refusalOf(given)).toStartWith("Cannot use this secret: the database was sealed with another one");

@@ -329,9 +329,10 @@ describe.if(asRoot)("openEmbedded() as root", () => {
   test("refuses a folder below one that is closed to that user, by name", async () => {
     const closed = join(makeFolder(), "closed");
     mkdirSync(closed, { mode: 0o700 });
-    expect(await open(join(closed, "data"))).toMatchObject({
+    expect(await open(join(closed, "deep/data"))).toMatchObject({
       sentence: expect.stringContaining(`${closed} is closed`),
     });
+    expect(readdirSync(closed)).toEqual([]);
   });
 
   test("sees a closed folder behind a link", async () => {

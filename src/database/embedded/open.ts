@@ -15,11 +15,12 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  rmdirSync,
   rmSync,
   statSync,
 } from "node:fs";
 import { connect } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
@@ -93,14 +94,14 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   try {
     // Before the folder is made: a build without a PostgreSQL leaves nothing behind.
     if ((await options.platform.postgresArchive()) === undefined) return nothingInside();
-    if (options.create) prepareDataDir(layout.dataDir);
+    const firstMade = options.create ? prepareDataDir(layout.dataDir) : undefined;
     // Not even a lock file for a folder that is no data folder.
-    else if (!existsSync(layout.lock) && !existsSync(layout.cluster)) return noData(layout);
+    if (!options.create && !existsSync(layout.lock) && !existsSync(layout.cluster)) return noData(layout);
 
     const deadline = clock.monotonicMs() + (options.waitMs ?? 10_000);
     for (;;) {
       const lock = options.platform.tryLock(layout.lock);
-      if (lock !== undefined) return await openAsOwner(layout, lock, options);
+      if (lock !== undefined) return await openAsOwner(layout, lock, { ...options, firstMade });
 
       const holder = readHolder(layout.lock);
       if (holder?.kind === "serve" && options.holder === "serve") return held(layout, options);
@@ -119,11 +120,14 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
 async function openAsOwner(
   layout: Layout,
   lock: FileLock,
-  options: EmbeddedOptions,
+  options: EmbeddedOptions & { readonly firstMade: string | undefined },
 ): Promise<EmbeddedServer | Refusal> {
   try {
     const server = await startServer(layout, lock, options);
-    if (isRefusal(server)) lock.release();
+    if (isRefusal(server)) {
+      if (options.firstMade !== undefined) removeEmpty(layout, options.firstMade);
+      lock.release();
+    }
     return server;
   } catch (error) {
     lock.release();
@@ -252,10 +256,27 @@ function openSocketFolder(cluster: string): { address: EmbeddedAddress; close():
   return { address: { socketPath, user: superuser, database }, close: () => closeSync(fd) };
 }
 
-function prepareDataDir(dataDir: string): void {
-  const made = !existsSync(dataDir);
-  mkdirSync(dataDir, { recursive: true });
-  if (made) chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
+/** Gives the first of the folders that had to be made, undefined where the data folder was there. */
+function prepareDataDir(dataDir: string): string | undefined {
+  const firstMade = mkdirSync(dataDir, { recursive: true });
+  if (firstMade !== undefined) chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
+  return firstMade;
+}
+
+/**
+ * Takes back what was made for a start that was refused, with its lock: whoever waits for that would be
+ * refused as well. A folder with anything else in it stays, and so do those above it.
+ */
+function removeEmpty({ dataDir, lock }: Layout, firstMade: string): void {
+  try {
+    rmSync(lock, { force: true });
+    for (let folder = dataDir; ; folder = dirname(folder)) {
+      rmdirSync(folder);
+      if (folder === firstMade) return;
+    }
+  } catch {
+    // Something else is there by now.
+  }
 }
 
 /** Lets the user of the cluster pass through the data folder; a refusal where one above is closed. */

@@ -1,0 +1,39 @@
+import type { Config } from "../config.ts";
+import type { ListenOptions, Platform } from "../platform/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { findServing } from "../serving_note.ts";
+
+/**
+ * Takes the addresses of a service for a moment, before anything is made for it: a first start whose port is
+ * in use leaves no database behind. Gives the refusal of the first that cannot be had.
+ *
+ * Where a service holds the data folder already, its port is the same as a rule: that refusal is the better
+ * one, and comes later.
+ */
+export async function refuseTakenAddress(
+  { host, port, metricsListen, dataDir }: Config,
+  platform: Platform,
+): Promise<Refusal | undefined> {
+  if (findServing(dataDir) !== undefined) return undefined;
+  const addresses = [{ host, port, hint: "" }];
+  if (metricsListen !== undefined)
+    addresses.push({ ...metricsListen, hint: "; choose another with --metrics-listen" });
+  for (const { hint, ...address } of addresses) {
+    if (address.port === 0) continue;
+    try {
+      const listener = await platform.listen({ ...address, ...NOBODY });
+      await listener.stop(0);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      return refuse("INVALID_REQUEST", `${reason}${hint}`);
+    }
+  }
+  return undefined;
+}
+
+/** Whoever comes in that moment comes too early. */
+const NOBODY: Pick<ListenOptions, "answer" | "maxBodyBytes" | "idleTimeoutSeconds"> = {
+  answer: () => new Response(null, { status: 503, headers: { "Retry-After": "1" } }),
+  maxBodyBytes: 1_024,
+  idleTimeoutSeconds: 1,
+};
