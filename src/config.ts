@@ -31,6 +31,9 @@ export interface Config {
   readonly brand: Brand;
   /** Requests a minute; 0 is none. */
   readonly limits: Readonly<Record<LimitedEndpoint, number>>;
+  /** Downloads under way at once, for one key and in all; 0 is no bound. */
+  readonly downloadsPerKey: number;
+  readonly downloadsAtOnce: number;
   readonly trustedProxies: TrustedProxies;
   readonly logFormat: LogFormat;
   readonly logRequests: LogRequests;
@@ -143,6 +146,8 @@ function read(source: ConfigSource): Config {
       downloads: limit("DOWNLOADS"),
       analytics: limit("ANALYTICS"),
     },
+    downloadsPerKey: wholeNumber(get, "CLAVIGER_DOWNLOADS_PER_KEY", 1_000_000),
+    downloadsAtOnce: wholeNumber(get, "CLAVIGER_DOWNLOADS_AT_ONCE", 1_000_000),
     trustedProxies: proxies.proxies,
     logFormat: oneOf(get, "CLAVIGER_LOG_FORMAT", ["text", "json"]),
     logRequests: readLogRequests(get),

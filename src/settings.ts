@@ -107,6 +107,19 @@ export const SETTINGS: readonly Setting[] = [
     meaning: "model files a minute, all ranges of one counting once; 0 is no limit",
   },
   {
+    name: "CLAVIGER_DOWNLOADS_PER_KEY",
+    default: "128",
+    allowed: "a whole number from 0 to 1000000",
+    meaning: "answers with a model file that may be on their way at once for one key; 0 is no bound",
+  },
+  {
+    name: "CLAVIGER_DOWNLOADS_AT_ONCE",
+    default: "1024",
+    allowed: "a whole number from 0 to 1000000",
+    meaning:
+      "the same for all keys together, each of which holds a connection and an open file; 0 is no bound",
+  },
+  {
     name: "CLAVIGER_TRUSTED_PROXIES",
     default: "",
     allowed: "addresses and networks (CIDR) separated by commas",

@@ -3,11 +3,12 @@
  *
  * A name and a version lead to a file through the registry alone. The bytes under an address never change,
  * so the file's SHA-256 is its strong tag, and whoever was cut off goes on by `Range`. A file counts once
- * against the limit, however many ranges it is loaded in.
+ * against the limit, however many ranges it is loaded in; how many answers are on their way at once is bounded
+ * for each key and in all, since each holds a connection and an open file for as long as its reader likes.
  */
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
-import { CountedOnce } from "../limits/mod.ts";
+import { CountedOnce, InFlight } from "../limits/mod.ts";
 import { type FileProblem, type HostedFile, locateFile } from "../models/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { CountOnce } from "./authenticate.ts";
@@ -25,12 +26,21 @@ const LICENSE_REQUIRED = refuse(
 const DAMAGED = refuse("SERVER_ERROR", "The file of this model is damaged on the server");
 const OUT_OF_RANGE = refuse("RANGE_NOT_SATISFIABLE", "The file ends before the range begins");
 
+const ALL_FULL = refuse(
+  "SERVICE_UNAVAILABLE",
+  "As many downloads are under way as the service may have at once: try again in a moment",
+);
+/** Nobody knows when a download will end. */
+const FULL_RETRY_SECONDS = 1;
+
 /** Links whose ranges are remembered: beyond so many the oldest ones' count again. */
 const MAX_LINKS = 50_000;
 
 export function download(parts: Parts): Handler {
   const { authenticator, clock, files, links } = parts;
   const counted = new CountedOnce({ ageMs: LINK_SECONDS * 1_000, capacity: MAX_LINKS });
+  const { downloadsPerKey, downloadsAtOnce } = parts;
+  const inFlight = new InFlight({ perSender: downloadsPerKey, inAll: downloadsAtOnce });
 
   return async (exchange, body) => {
     const { name, version } = readPath(exchange.request);
@@ -61,7 +71,24 @@ export function download(parts: Parts): Handler {
       counted.forget(bundleOf(record));
       return file === null ? NOT_FOUND : LICENSE_REQUIRED;
     }
-    return await send(exchange, file, parts);
+    const outcome = await send(exchange, file, parts);
+    if (isRefusal(outcome) || typeof outcome.body === "string" || exchange.request.method === "HEAD") {
+      return outcome;
+    }
+    const begun = inFlight.begin(record.uuid, {
+      nowMs: clock.monotonicMs(),
+      // The other end is known for as long as the answer is on its way.
+      isOver: () => exchange.peer.address() === "",
+    });
+    if (begun === "begun") return outcome;
+    if (begun === "all full") return ALL_FULL;
+    if (exchange.verdict !== undefined) {
+      exchange.verdict = { ...exchange.verdict, retryAfterSeconds: FULL_RETRY_SECONDS };
+    }
+    return refuse(
+      "RATE_LIMIT_EXCEEDED",
+      `This key has ${downloadsPerKey} downloads under way: go on when one of them has ended`,
+    );
   };
 }
 

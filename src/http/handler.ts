@@ -35,6 +35,9 @@ export interface AppOptions {
   readonly publicUrl: string | undefined;
   readonly files: FileDirectory;
   readonly modelsFolder: string;
+  /** Answers with a file that may be on their way at once, for one key and in all; 0 is no bound. */
+  readonly downloadsPerKey: number;
+  readonly downloadsAtOnce: number;
   /** The body of a part of a file. */
   readonly fileBody: Platform["fileBody"];
   readonly linkSigner: Signer;

@@ -11,5 +11,6 @@ export {
   toClientGroup,
 } from "./client_address.ts";
 export { CountedOnce } from "./counted_once.ts";
+export { InFlight, type InFlightOptions } from "./in_flight.ts";
 export { createLimiter, type EndpointWindows, type Limiter, type LimiterOptions } from "./limiter.ts";
 export { toResetAt, type Verdict, WindowTable, type WindowTableStats } from "./window_table.ts";

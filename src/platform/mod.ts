@@ -7,7 +7,10 @@
 export type Answer = (request: Request, peer: Peer) => Response | Promise<Response>;
 
 export interface Peer {
-  /** The address of the socket's other end, as text; empty when it is not known any more. */
+  /**
+   * The address of the socket's other end, as text; empty when it is not known any more: once the answer is
+   * out or its reader is gone.
+   */
   address(): string;
 }
 

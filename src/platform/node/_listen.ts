@@ -20,7 +20,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
   const connections = new Connections();
   const idleMs = options.idleTimeoutSeconds * 1_000;
   const handle = getRequestListener((request, env) =>
-    options.answer(request, new NodePeer((env.incoming as IncomingMessage).socket)),
+    options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
   );
   sendFilesAsStreams();
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
@@ -92,13 +92,16 @@ function normalise(target: string): string {
 
 class NodePeer implements Peer {
   readonly #socket: Socket;
+  readonly #outgoing: ServerResponse;
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, outgoing: ServerResponse) {
     this.#socket = socket;
+    this.#outgoing = outgoing;
   }
 
+  /** As on Bun: not known any more once the answer is out, though the connection may take another request. */
   address(): string {
-    return this.#socket.remoteAddress ?? "";
+    return this.#outgoing.writableFinished ? "" : (this.#socket.remoteAddress ?? "");
   }
 }
 

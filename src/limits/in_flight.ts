@@ -1,0 +1,84 @@
+/**
+ * How much may be under way at once: for one sender, and in all.
+ *
+ * Nobody says when something has ended, so each is asked, and only when there is no room left: asking is a
+ * few microseconds, which a hundred times for every refusal would be worth an attack. So a bound that was
+ * found full is taken to be so for a moment.
+ *
+ * Pure, as its neighbours: times are monotonic milliseconds that are passed in.
+ */
+export interface InFlightOptions {
+  /** At once for one sender; 0 is no bound. */
+  readonly perSender: number;
+  /** At once for all senders together; 0 is no bound. */
+  readonly inAll: number;
+}
+
+export interface Piece {
+  readonly nowMs: number;
+  /** Whether it has ended, however it did. */
+  readonly isOver: () => boolean;
+}
+
+/** How long a bound that was found full is not looked at again. */
+const FULL_FOR_MS = 100;
+/** Without a bound in all, what has ended is cleared away at so many, and whenever there are twice as many. */
+const FIRST_SWEEP = 1_000;
+
+export class InFlight {
+  readonly #perSender: number;
+  readonly #inAll: number;
+  readonly #senders = new Map<string, Sender>();
+  #size = 0;
+  #sweepAt: number;
+  #fullUntilMs = Number.NEGATIVE_INFINITY;
+
+  constructor({ perSender, inAll }: InFlightOptions) {
+    this.#perSender = perSender;
+    this.#inAll = inAll;
+    this.#sweepAt = inAll || FIRST_SWEEP;
+  }
+
+  /** What is held as being under way: never more than the bounds, or than twice of what really is. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Lets one more begin, or says which bound is reached. */
+  begin(sender: string, { nowMs, isOver }: Piece): "begun" | "sender full" | "all full" {
+    const own = this.#senders.get(sender) ?? { pieces: [], fullUntilMs: Number.NEGATIVE_INFINITY };
+    if (this.#perSender > 0 && own.pieces.length >= this.#perSender) {
+      if (nowMs < own.fullUntilMs) return "sender full";
+      this.#sweep(sender, own);
+      if (own.pieces.length >= this.#perSender) {
+        own.fullUntilMs = nowMs + FULL_FOR_MS;
+        return "sender full";
+      }
+    }
+    if (this.#size >= this.#sweepAt) {
+      if (nowMs < this.#fullUntilMs) return "all full";
+      for (const [other, pieces] of this.#senders) this.#sweep(other, pieces);
+      if (this.#inAll > 0 && this.#size >= this.#inAll) {
+        this.#fullUntilMs = nowMs + FULL_FOR_MS;
+        return "all full";
+      }
+      if (this.#inAll === 0) this.#sweepAt = Math.max(FIRST_SWEEP, 2 * this.#size);
+    }
+    own.pieces.push(isOver);
+    this.#senders.set(sender, own);
+    this.#size++;
+    return "begun";
+  }
+
+  #sweep(sender: string, own: Sender): void {
+    const left = own.pieces.filter((isOver) => !isOver());
+    this.#size -= own.pieces.length - left.length;
+    own.pieces = left;
+    if (left.length === 0) this.#senders.delete(sender);
+  }
+}
+
+interface Sender {
+  pieces: (() => boolean)[];
+  fullUntilMs: number;
+}

@@ -1,0 +1,98 @@
+/** How many files may be on their way at once: for one key, and in all. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { truncateSync, writeFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { expectRefusal } from "../support/answers.ts";
+import { addHostedModel, type HostingService, startHostingService } from "../support/hosted.ts";
+
+/** More than the sockets' buffers hold: it is on its way for as long as nobody reads it. */
+const SIZE = 100_000_000;
+const PATH = "/v1/models/download/large/1.0.0";
+
+let service: HostingService;
+let stalled: Socket[] = [];
+
+beforeAll(async () => {
+  service = await startHostingService({ config: { downloadsPerKey: 3, downloadsAtOnce: 5 } });
+  const path = join(service.dataDir, "large");
+  writeFileSync(path, "");
+  truncateSync(path, SIZE);
+  await addHostedModel(service, { name: "large" }, { path });
+});
+afterAll(() => service.close());
+
+/** Begins to load the file and reads no further than its first bytes. */
+async function stall(key: IssuedKey): Promise<void> {
+  const { hostname, port } = new URL(service.url);
+  const socket = connect(Number(port), hostname);
+  socket.write(`GET ${PATH} HTTP/1.1\r\nHost: h\r\nX-API-Key: ${key.apiKey}\r\n\r\n`);
+  const first = await new Promise<Buffer>((resolve) => socket.once("data", resolve));
+  socket.pause();
+  stalled.push(socket);
+  expect(first.toString("latin1")).toStartWith("HTTP/1.1 200 ");
+}
+
+function endAll(): void {
+  for (const socket of stalled) socket.destroy();
+  stalled = [];
+}
+
+/** Loads a few bytes of it. */
+function load(key: IssuedKey) {
+  return fetch(service.url + PATH, { headers: { "X-API-Key": key.apiKey, Range: "bytes=0-9" } });
+}
+
+/** A connection that was cut off is noticed within moments. */
+async function expectRoom(key: IssuedKey): Promise<void> {
+  const untilMs = performance.now() + 2_000;
+  let status = 0;
+  while (status !== 206 && performance.now() < untilMs) {
+    await service.advance(1_000);
+    const answer = await load(key);
+    await answer.arrayBuffer();
+    ({ status } = answer);
+    await Bun.sleep(5);
+  }
+  expect(status).toBe(206);
+}
+
+const refusalOf = (key: IssuedKey) => service.get(PATH, { "X-API-Key": key.apiKey });
+
+test("GET /v1/models/download gives one key so many at once, and room as soon as one has ended", async () => {
+  const [key, other] = [await service.issue(), await service.issue()];
+  for (let count = 0; count < 3; count++) await stall(key);
+  const refused = await refusalOf(key);
+  expectRefusal(refused, 429, "RATE_LIMIT_EXCEEDED");
+  expect(refused.headers.get("retry-after")).toBe("1");
+  expect(refused.body.error).toBe("This key has 3 downloads under way: go on when one of them has ended");
+  expect((await load(other)).status).toBe(206);
+  // HEAD and what is known take no place.
+  const head = await fetch(service.url + PATH, { method: "HEAD", headers: { "X-API-Key": key.apiKey } });
+  expect(head.status).toBe(200);
+  const etag = head.headers.get("etag") ?? "";
+  const known = { "X-API-Key": key.apiKey, "If-None-Match": etag };
+  expect((await fetch(service.url + PATH, { headers: known })).status).toBe(304);
+  stalled.pop()?.destroy();
+  await expectRoom(key);
+  // One after the other, as many as one likes.
+  for (let count = 0; count < 20; count++) {
+    await service.advance(1_000);
+    const answer = await load(key);
+    await answer.arrayBuffer();
+    expect(answer.status).toBe(206);
+  }
+  endAll();
+});
+
+test("GET /v1/models/download gives all keys together so many at once", async () => {
+  await service.advance(1_000);
+  const keys = [await service.issue(), await service.issue(), await service.issue()];
+  for (const index of [0, 0, 1, 1, 2]) await stall(keys[index]!);
+  const refused = await refusalOf(keys[2]!);
+  expectRefusal(refused, 503, "SERVICE_UNAVAILABLE");
+  expect(refused.headers.get("retry-after")).toBe("1");
+  endAll();
+  await expectRoom(keys[2]!);
+});
