@@ -8,6 +8,7 @@ import { monthOf } from "../calendar.ts";
 import { newUuid, toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { redactNamedKeys } from "../secrets/mod.ts";
 import { type Claim, EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "../usage/mod.ts";
 import { reply } from "./exchange.ts";
 import { optionalMetadata, optionalText, parseFields } from "./fields.ts";
@@ -83,6 +84,7 @@ function readClaim(request: Request, fields: v.InferOutput<typeof eventFields>):
   return { hash: hash("sha256", value, "hex"), eventHash: hash("sha256", JSON.stringify(fields), "hex") };
 }
 
+/** The event as it is kept: without the keys that a client's texts may hold, such as an address in an error. */
 function toEvent(
   fields: v.InferOutput<typeof eventFields>,
   record: KeyRecord,
@@ -94,11 +96,15 @@ function toEvent(
     keyUuid: record.uuid,
     licenseUuid: record.licenseUuid,
     type: fields.event_type,
-    modelName: fields.model_name ?? null,
+    modelName: redacted(fields.model_name),
     inferenceType: fields.inference_type ?? null,
     durationMs: fields.duration_ms ?? null,
     success: fields.success ?? fields.event_type !== "error",
-    errorMessage: fields.error_message ?? null,
-    metadata: fields.metadata == null ? null : JSON.stringify(fields.metadata),
+    errorMessage: redacted(fields.error_message),
+    metadata: fields.metadata == null ? null : redactNamedKeys(JSON.stringify(fields.metadata)),
   };
+}
+
+function redacted(text: string | null | undefined): string | null {
+  return text == null ? null : redactNamedKeys(text);
 }

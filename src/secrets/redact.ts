@@ -1,5 +1,6 @@
 /**
- * Blanks keys in text that is about to be kept: reasons in the audit log, addresses in the access log.
+ * Blanks keys in text that is about to be kept: reasons in the audit log, addresses in the access log, texts
+ * of events.
  *
  * Free text loses whatever looks like a key. An address goes by a stricter rule, since its query is
  * where clients put keys: a value is shown only for parameters that are known to be harmless, and only
@@ -11,6 +12,10 @@
  * The brand is bounded to keep the search linear; of a longer one the front stays, which tells nothing.
  */
 const keyLike = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
+
+/** The same without bare runs, which in an event are checksums; and a quick look for whether there is any. */
+const namedKey = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}/gi;
+const anyNamedKey = /_(?:live|test)_[0-9a-f]{8}/i;
 
 /** Query parameters whose values may be seen. */
 const shownParameters: ReadonlySet<string> = new Set(["paradigm", "type"]);
@@ -26,6 +31,14 @@ const maxDecodings = 3;
 /** Replaces whatever looks like an API key, of any brand and case, whole or cut short, by `[key]`. */
 export function redactKeys(text: string): string {
   return text.replace(keyLike, "[key]");
+}
+
+/**
+ * Replaces keys that stand there by name, whole or cut short, by `[key]`, and leaves bare runs of hexadecimal
+ * digits: for what clients tell of their own work, which is kept as it is otherwise. JSON stays JSON.
+ */
+export function redactNamedKeys(text: string): string {
+  return anyNamedKey.test(text) ? text.replace(namedKey, "[key]") : text;
 }
 
 /**

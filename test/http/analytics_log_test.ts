@@ -115,6 +115,22 @@ test("POST /v1/analytics/log keeps a metadata key of __proto__ as data", async (
   expect(JSON.stringify(stored?.metadata)).toBe('{"__proto__":{"success":true}}');
 });
 
+test("POST /v1/analytics/log keeps no key that a text of the event holds, and the rest of it", async () => {
+  const { apiKey } = await service.issue();
+  const checksum = "0123456789abcdef".repeat(4);
+  const stored = await logAndRead({
+    event_type: "error",
+    model_name: `m ${apiKey}`,
+    error_message: `cannot get https://h/?api_key=${apiKey}&type=a`,
+    metadata: { [apiKey]: [{ command: `curl -H "X-API-Key: ${apiKey.toUpperCase()}"` }], checksum },
+  });
+  expect(stored).toMatchObject({
+    model_name: "m [key]",
+    error_message: "cannot get https://h/?api_key=[key]&type=a",
+    metadata: { "[key]": [{ command: 'curl -H "X-API-Key: [key]"' }], checksum },
+  });
+});
+
 describe("POST /v1/analytics/log asks for an event type", () => {
   for (const type of [undefined, null, ""]) {
     test(`and misses ${JSON.stringify(type)}`, async () => {

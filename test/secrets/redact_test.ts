@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { redactKeys, redactQuery } from "../../src/secrets/mod.ts";
+import { redactKeys, redactNamedKeys, redactQuery } from "../../src/secrets/mod.ts";
 
 const digits = "0123456789abcdef".repeat(3);
 const key = `svc_live_${digits}`;
@@ -59,6 +59,30 @@ describe("redactKeys()", () => {
     const startedAt = performance.now();
     for (const text of hostile) redactKeys(text);
     expect(performance.now() - startedAt).toBeLessThan(2000);
+  });
+});
+
+describe("redactNamedKeys()", () => {
+  test("redactNamedKeys() blanks a key that stands there by name, in any case and cut short", () => {
+    expect(redactNamedKeys(`at https://h/?api_key=${key}&a=b`)).toBe("at https://h/?api_key=[key]&a=b");
+    expect(redactNamedKeys(`${key.toUpperCase()} svc_test_01234567…`)).toBe("[key] [key]…");
+  });
+
+  test("redactNamedKeys() leaves a checksum, and text without a key", () => {
+    for (const text of [
+      `sha256:${digits}0123456789abcdef`,
+      digits,
+      "svc_live_0123456",
+      "out of memory",
+      "",
+    ]) {
+      expect(redactNamedKeys(text)).toBe(text);
+    }
+  });
+
+  test("redactNamedKeys() leaves JSON what it was but for the keys", () => {
+    const json = JSON.stringify({ [key]: [`"${key}"`, { url: `a\\${key}\n` }], n: 1 });
+    expect(JSON.parse(redactNamedKeys(json))).toEqual({ "[key]": ['"[key]"', { url: "a\\[key]\n" }], n: 1 });
   });
 });
 
