@@ -1,0 +1,241 @@
+/**
+ * Judges answers by the OpenAPI document that the service itself serves, and by what the contract says of
+ * every answer: headers, codes, no key in it, the bytes of a file.
+ */
+import { compileSchema, type JsonSchema, type SchemaCheck } from "./json_schema.ts";
+import type { RenderedRequest } from "./requests.ts";
+import type { WireAnswer } from "./wire.ts";
+
+export interface AnswerCheckOptions {
+  /** The text of `GET /openapi.json`. */
+  readonly document: string;
+  /** Gives the bytes of a file by its strong tag, with quotes. */
+  readonly fileOf: (etag: string) => Uint8Array | undefined;
+  readonly nowMs: () => number;
+  /** Whether the operator has set a repository token now: without one, 503 `NOT_CONFIGURED` is right. */
+  readonly isTokenSet: () => boolean;
+}
+
+/** Tells what is wrong with an answer; undefined where nothing is. */
+export type AnswerCheck = (request: RenderedRequest, answer: WireAnswer) => string | undefined;
+
+interface Answered {
+  /** Undefined where no body is documented; "json" by `check`, else the bytes of a file. */
+  readonly body: "json" | "bytes" | undefined;
+  readonly check: SchemaCheck | undefined;
+  readonly codes: readonly string[] | undefined;
+  readonly isDocument: boolean;
+  readonly headers: readonly HeaderRule[];
+}
+
+interface HeaderRule {
+  readonly name: string;
+  readonly isRequired: boolean;
+  readonly check: (value: string) => boolean;
+}
+
+interface Path {
+  readonly pattern: RegExp;
+  readonly operations: ReadonlyMap<string, ReadonlyMap<number, Answered>>;
+  /** As `Allow` has them. */
+  readonly methods: readonly string[];
+}
+
+interface Documented {
+  readonly description?: string;
+  readonly headers?: Record<string, { readonly $ref: string }>;
+  readonly content?: Record<string, { readonly schema?: JsonSchema }>;
+}
+
+interface Document {
+  readonly paths: Record<string, Record<string, { readonly responses: Record<string, Documented> }>>;
+  readonly components: {
+    readonly schemas: JsonSchema;
+    readonly responses: Record<string, Documented>;
+    readonly headers: Record<string, { readonly required: boolean; readonly schema: JsonSchema }>;
+  };
+}
+
+/** Headers that only some answers have: on any other they are wrong. */
+const RULED = [
+  "x-ratelimit-limit",
+  "x-ratelimit-remaining",
+  "x-ratelimit-reset",
+  "retry-after",
+  "allow",
+  "etag",
+  "accept-ranges",
+  "content-range",
+  "content-disposition",
+];
+/** Those of the transport. */
+const PLAIN = new Set(["date", "connection", "keep-alive", "content-length", "content-type"]);
+const ALWAYS = new Set(["cache-control", "x-content-type-options", "x-request-id"]);
+const ANY_KEY = /_(?:live|test)_[0-9a-f]{8}/i;
+const MAX_WINDOW_SECONDS = 62;
+const NEEDS_RETRY_AFTER = new Set(["RATE_LIMIT_EXCEEDED", "SERVICE_UNAVAILABLE"]);
+
+export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
+  const document: Document = JSON.parse(options.document);
+  const documentBytes = Buffer.from(options.document);
+  const paths = Object.entries(document.paths).map(([path, operations]) =>
+    toPath(path, operations, document),
+  );
+  const notFound = toAnswered(document.components.responses.NotFound ?? {}, document);
+
+  return (request, answer) => {
+    const { status, headers, body } = answer;
+    const text = body.toString("latin1");
+    if (headers.get("content-type") !== "application/octet-stream" && ANY_KEY.test(text)) {
+      return `the body holds a key: ${text}`;
+    }
+    for (const [name, value] of headers) {
+      if (ANY_KEY.test(value)) return `the header ${name} holds a key: ${value}`;
+      if (!PLAIN.has(name) && !ALWAYS.has(name) && !RULED.includes(name)) return `the header ${name} is new`;
+    }
+    const path = toServedPath(request.target);
+    const problem = checkEveryHeader(answer, path);
+    if (problem !== undefined) return problem;
+
+    const found = path === undefined ? undefined : paths.find(({ pattern }) => pattern.test(path));
+    if (found === undefined) {
+      return status === 404 ? judge(notFound, request, answer) : `${status} for a path that is not there`;
+    }
+    const operation = found.operations.get(request.method);
+    if (operation === undefined) {
+      if (status !== 405) return `${status} for a method that is not there`;
+      const allowed = (headers.get("allow") ?? "").split(", ").toSorted().join();
+      if (allowed !== found.methods.toSorted().join()) return `Allow is ${headers.get("allow")}`;
+      const any = found.operations.values().next().value?.get(405);
+      return any === undefined ? "405 is not documented" : judge(any, request, answer);
+    }
+    if (status === 405) return "405 for a method that is there";
+    const answered = operation.get(status);
+    return answered === undefined ? `${status} is not documented` : judge(answered, request, answer);
+  };
+
+  function checkEveryHeader({ headers }: WireAnswer, path: string | undefined): string | undefined {
+    if (headers.get("x-content-type-options") !== "nosniff") return "nosniff is missing";
+    if (!/^req_[0-9a-f]{32}$/.test(headers.get("x-request-id") ?? "")) return "X-Request-Id is missing";
+    const cache = headers.get("cache-control");
+    if (path?.startsWith("/v1/") && cache !== "no-store") return `Cache-Control is ${cache} under /v1`;
+    return undefined;
+  }
+
+  function judge(answered: Answered, { method }: RenderedRequest, answer: WireAnswer): string | undefined {
+    const { headers, status, body } = answer;
+    for (const { name, isRequired, check } of answered.headers) {
+      const value = headers.get(name);
+      if (value === undefined ? isRequired : !check(value)) return `the header ${name} is ${value}`;
+    }
+    const documented = answered.headers.map(({ name }) => name);
+    const extra = RULED.find((name) => headers.has(name) && !documented.includes(name));
+    if (extra !== undefined) return `the header ${extra} is not documented for ${status}`;
+    const reset = headers.get("x-ratelimit-reset");
+    if (reset !== undefined) {
+      const inSeconds = Number(reset) - options.nowMs() / 1_000;
+      if (inSeconds < -2 || inSeconds > MAX_WINDOW_SECONDS) return `X-RateLimit-Reset is in ${inSeconds} s`;
+      if (Number(headers.get("x-ratelimit-remaining")) > Number(headers.get("x-ratelimit-limit"))) {
+        return "more is left than there may be";
+      }
+    }
+    if (method === "HEAD") return body.length === 0 ? undefined : "HEAD has a body";
+    if (answered.body === undefined) return body.length === 0 ? undefined : "a body is not documented";
+    return answered.body === "bytes" ? checkFile(answer) : checkJson(answered, answer);
+  }
+
+  function checkJson(
+    { check, codes, isDocument }: Answered,
+    { headers, body, status }: WireAnswer,
+  ): string | undefined {
+    if (headers.get("content-type") !== "application/json") return `it is ${headers.get("content-type")}`;
+    let value: unknown;
+    try {
+      value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    } catch (error) {
+      return `it is no JSON: ${error}`;
+    }
+    // The document says nothing of its own form; it is always the same.
+    if (isDocument) return body.equals(documentBytes) ? undefined : "another document than before";
+    const problem = check?.(value);
+    if (problem !== undefined) return problem;
+    if (codes === undefined) return undefined;
+    const { code } = value as { readonly code: string };
+    if (!codes.includes(code)) return `${code} is not documented for ${status}`;
+    if (code === "SERVER_ERROR" || code === "SERVICE_UNAVAILABLE") return `it failed with ${code}`;
+    if (code === "NOT_CONFIGURED" && options.isTokenSet()) return "a token is set and it says there is none";
+    const fields = code === "NOT_CONFIGURED" ? "error,code,message" : "error,code";
+    if (Object.keys(value as object).join() !== fields) return `an error of ${Object.keys(value as object)}`;
+    if (NEEDS_RETRY_AFTER.has(code) !== headers.has("retry-after")) return `Retry-After does not fit ${code}`;
+    return undefined;
+  }
+
+  function checkFile({ headers, body, status }: WireAnswer): string | undefined {
+    if (headers.get("content-type") !== "application/octet-stream") return "a file of another type";
+    const file = options.fileOf(headers.get("etag") ?? "");
+    if (file === undefined) return `there is no file of the tag ${headers.get("etag")}`;
+    let [first, end] = [0, file.length];
+    if (status === 206) {
+      const [, from, to, size] = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(headers.get("content-range") ?? "") ?? [];
+      if (Number(size) !== file.length) return "a range of another length";
+      [first, end] = [Number(from), Number(to) + 1];
+    }
+    const isSame = end > first && Buffer.compare(body, file.subarray(first, end)) === 0;
+    return isSame ? undefined : "other bytes than the file's";
+  }
+}
+
+function toPath(path: string, operations: Document["paths"][string], document: Document): Path {
+  const names = Object.keys(operations);
+  return {
+    pattern: new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
+    methods: names.map((name) => name.toUpperCase()),
+    operations: new Map(
+      Object.entries(operations).map(([name, { responses }]) => [
+        name.toUpperCase(),
+        new Map(
+          Object.entries(responses).map(([status, each]) => [Number(status), toAnswered(each, document)]),
+        ),
+      ]),
+    ),
+  };
+}
+
+function toAnswered({ headers = {}, content }: Documented, document: Document): Answered {
+  const json = content?.["application/json"]?.schema;
+  const codes = (json?.properties as { code?: { enum?: string[] } } | undefined)?.code?.enum;
+  return {
+    body: content === undefined ? undefined : json === undefined ? "bytes" : "json",
+    check: json && compileSchema(json, document.components),
+    codes,
+    isDocument: json?.$ref === "#/components/schemas/OpenApi",
+    headers: Object.entries(headers).map(([name, { $ref }]) => {
+      const rule = document.components.headers[$ref.slice($ref.lastIndexOf("/") + 1)];
+      if (rule === undefined) throw new Error(`Cannot read the document: there is no ${$ref}`);
+      return { name: name.toLowerCase(), isRequired: rule.required, check: toHeaderCheck(rule.schema) };
+    }),
+  };
+}
+
+function toHeaderCheck(schema: JsonSchema): HeaderRule["check"] {
+  const { type, minimum = 0, pattern, const: constant } = schema;
+  if (type === "integer") return (value) => /^\d+$/.test(value) && Number(value) >= Number(minimum);
+  const form = new RegExp(String(pattern ?? ""));
+  return (value) => form.test(value) && (constant === undefined || value === constant);
+}
+
+/**
+ * The path as the service sees it: the runtime resolves `.` and `..`, encoded or not, turns `\` into `/`, and
+ * leaves out what an absolute address begins with. Undefined where it is none of those that it takes.
+ */
+export function toServedPath(target: string): string | undefined {
+  const bare = target.replace(/^http:\/\/[^/]*/, "");
+  const [path = ""] = bare.split("?", 1);
+  // A target has no fragment: what a client sends as one is part of the path.
+  const fragment = path.includes("#") ? path.slice(path.indexOf("#")) : "";
+  try {
+    return new URL(`http://h${bare}`).pathname + fragment;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * Who plays in generated requests: keys in every state, models with files, links to them, the installer's
+ * token. A request names them by role, so that it means the same when it is sent again.
+ */
+import { clearInstallerToken } from "../../src/installer/mod.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { addHostedModel, type HostingService, PUBLIC_URL, testBytes } from "../support/hosted.ts";
+import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
+import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
+import { addTestModel } from "../support/models.ts";
+import { TEST_SECRET } from "../support/service.ts";
+
+export const ROLES = [
+  "active",
+  "hot",
+  "scarce",
+  "usedUp",
+  "expired",
+  "suspended",
+  "revoked",
+  "unknown",
+  "malformed",
+  "none",
+] as const;
+export type Role = (typeof ROLES)[number];
+
+/** A secret that must be nowhere, with the name that a failure calls it by. */
+export interface Secret {
+  readonly name: string;
+  readonly value: string;
+}
+
+export interface Cast {
+  /** The key that a role carries; "" for none. A path that revokes gets one that is there to be lost. */
+  keyOf(role: Role, options: { readonly pick: number; readonly isRevoked: boolean }): string;
+  /** The path and the query of a link: one that is good, one whose time is over, or one that was forged. */
+  linkOf(pick: number): string;
+  readonly models: readonly HostedModel[];
+  /** What is known of a key that was issued. */
+  find(apiKey: string): { readonly uuid: string; readonly licenseUuid: string } | undefined;
+  readonly isTokenSet: boolean;
+  readonly secrets: readonly Secret[];
+  /** Takes note that a key was revoked over HTTP. */
+  noteRevoked(apiKey: string): void;
+  /** Between two batches: replaces what was used up, makes new links, and sets or clears the token. */
+  renew(): Promise<void>;
+}
+
+export interface HostedModel {
+  readonly name: string;
+  readonly version: string;
+  readonly bytes: Uint8Array;
+}
+
+/** The bytes of each file. */
+export const FILE_BYTES = 4_096;
+const ACTIVE = 24;
+const DISPOSABLE = 60;
+
+export async function createCast(service: HostingService): Promise<Cast> {
+  const issued = new Map<string, { readonly uuid: string; readonly licenseUuid: string }>();
+  const secrets: Secret[] = [
+    { name: "installer token", value: INSTALLER_TOKEN },
+    { name: "root secret", value: TEST_SECRET },
+    { name: "root secret as bytes", value: Buffer.from(TEST_SECRET, "hex").toString("base64") },
+  ];
+  function keep(key: IssuedKey): string {
+    issued.set(key.apiKey, { uuid: uuidOf(key), licenseUuid: key.licenseUuid });
+    secrets.push({ name: `key ${key.id}`, value: key.apiKey });
+    return key.apiKey;
+  }
+  const many = async (count: number, make: (index: number) => Promise<IssuedKey>) => {
+    const keys: string[] = [];
+    for (let index = 0; index < count; index++) keys.push(keep(await make(index)));
+    return keys;
+  };
+  const TIERS = ["free", "research", "commercial", "enterprise"] as const;
+  const modes = ["live", "test"] as const;
+  const keys: Record<Role, string[]> = {
+    active: await many(ACTIVE, (index) =>
+      service.issue({ tier: TIERS[index % 4]!, mode: modes[index % 2]!, monthlyLimit: 1e9 }),
+    ),
+    hot: await many(1, () => service.issue({ tier: "enterprise" })),
+    scarce: await many(8, (index) => service.issue({ monthlyLimit: 100 * (index + 1) })),
+    usedUp: await many(3, () => issueUsedUp(service)),
+    expired: await many(3, () => issueIn(service, "expired")),
+    suspended: await many(3, () => issueIn(service, "suspended")),
+    revoked: await many(3, () => issueIn(service, "revoked")),
+    unknown: [UNKNOWN_KEY, UNKNOWN_KEY.replace("live", "test"), `svc_live_${"f".repeat(48)}`],
+    malformed: ["svc_live_", "svc_prod_0", "a", `${UNKNOWN_KEY}0`, UNKNOWN_KEY.toUpperCase(), "svc_live_%30"],
+    none: [""],
+  };
+  for (const value of keys.unknown) secrets.push({ name: "unknown key", value });
+  const disposable = await many(DISPOSABLE, () => service.issue());
+  let lost = 0;
+
+  const models: HostedModel[] = [];
+  for (const [index, requiresLicense] of (["free", "research", "commercial"] as const).entries()) {
+    const model = { name: `hosted_${index}`, version: "1.0.0", bytes: testBytes(FILE_BYTES, index + 1) };
+    await addHostedModel(service, { ...model, requiresLicense }, model.bytes);
+    models.push(model);
+  }
+  await addTestModel(service, { name: "elsewhere", metadata: { accuracy: 0.9 } });
+  await setToken(service);
+  let isTokenSet = true;
+
+  // Of keys that nothing else uses up.
+  const readers = await many(2, (index) => service.issue({ tier: TIERS[index + 2]! }));
+  let links: string[] = [];
+  const stale: string[] = [];
+  async function listLinks(): Promise<void> {
+    if (links[0] !== undefined && stale.length < 4) stale.push(links[0]);
+    links = [];
+    for (const apiKey of readers) {
+      const { body } = await service.get("/v1/models/list", { "X-API-Key": apiKey });
+      const addresses: string[] = body.models.map((model: { download_url: string }) => model.download_url);
+      links.push(...addresses.filter((each) => each.startsWith(PUBLIC_URL)).map(toTarget));
+    }
+    for (const link of links) {
+      const value = new URLSearchParams(link.slice(link.indexOf("?"))).get("signature") ?? "";
+      secrets.push({ name: "signature", value });
+    }
+  }
+  const toTarget = (address: string) => address.slice(PUBLIC_URL.length);
+  await listLinks();
+
+  return {
+    models,
+    secrets,
+    get isTokenSet() {
+      return isTokenSet;
+    },
+    keyOf(role, { pick, isRevoked }) {
+      // All but these could be revoked, and would be missed.
+      const isLost = ["revoked", "unknown", "malformed", "none"].includes(role);
+      const pool = isRevoked && !isLost ? disposable.slice(lost) : keys[role];
+      return pool[pick % pool.length] ?? UNKNOWN_KEY;
+    },
+    linkOf(pick) {
+      const link = links[pick % links.length]!;
+      if (pick % 7 === 5) return stale[pick % Math.max(1, stale.length)] ?? link;
+      // Another model's file, by the same signature.
+      if (pick % 7 === 6) return link.replace(/hosted_\d/, `hosted_${(pick >> 3) % 3}`);
+      return link;
+    },
+    find: (apiKey) => issued.get(apiKey),
+    noteRevoked(apiKey) {
+      const at = disposable.indexOf(apiKey);
+      if (at < 0) return;
+      // Those that are lost come first.
+      disposable[at] = disposable[lost]!;
+      disposable[lost++] = apiKey;
+    },
+    async renew() {
+      if (lost > DISPOSABLE / 3) {
+        disposable.splice(0, lost, ...(await many(lost, () => service.issue())));
+        lost = 0;
+      }
+      await listLinks();
+      isTokenSet = !isTokenSet;
+      if (isTokenSet) await setToken(service);
+      else {
+        const actor = { door: "command", name: "test" } as const;
+        await clearInstallerToken(service.database, { actor, now: service.clock.now() });
+      }
+    },
+  };
+}

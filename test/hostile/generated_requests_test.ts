@@ -1,0 +1,42 @@
+/**
+ * The short form of the generated requests; the long one is `make torture-input`. `HOSTILE_SEED` sets the seed,
+ * which is printed.
+ */
+import { expect, test } from "bun:test";
+import { runStorm } from "./storm.ts";
+
+const REQUESTS = 20_000;
+
+/** What so many requests meet, whatever the seed: a code that is missing here was never tried. */
+const CODES = [
+  "INVALID_FORMAT",
+  "INVALID_KEY",
+  "INVALID_REQUEST",
+  "KEY_EXPIRED",
+  "KEY_NOT_FOUND",
+  "LICENSE_REQUIRED",
+  "METHOD_NOT_ALLOWED",
+  "MISSING_EVENT_TYPE",
+  "MISSING_KEY",
+  "NOT_CONFIGURED",
+  "NOT_FOUND",
+  "PAYLOAD_TOO_LARGE",
+  "QUOTA_EXCEEDED",
+  "RANGE_NOT_SATISFIABLE",
+  "RATE_LIMIT_EXCEEDED",
+  "UNSUPPORTED_MEDIA_TYPE",
+];
+
+test("No generated request fails, hangs, leaves a trace where it is refused, or is answered otherwise than documented", async () => {
+  const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
+  console.log(`Generated requests: HOSTILE_SEED=${seed}`);
+  const { failure, codes, statuses, requests, secrets } = await runStorm({ requests: REQUESTS, seed });
+  // Said as a text, which shows its lines.
+  if (failure !== undefined) throw new Error(`With HOSTILE_SEED=${seed}: ${failure}`);
+  expect(requests).toBe(REQUESTS);
+  expect(Object.keys(codes).toSorted()).toEqual(CODES);
+  for (const status of [200, 202, 206, 304, 422]) expect(statuses[status]).toBeGreaterThan(0);
+  expect(secrets.logLines).toBeGreaterThan(REQUESTS / 2);
+  expect(secrets.rows).toBeGreaterThan(1_000);
+  expect(secrets.processes).toBeGreaterThan(5);
+}, 120_000);

@@ -1,0 +1,153 @@
+/**
+ * JSON Schema as far as the service's OpenAPI document uses it. A keyword that is not known throws, so that a
+ * schema can never hold less than it says. Stricter than the standard in one point: an object has no field
+ * beyond those that its schema names, unless the schema says what others may be.
+ */
+
+/** A schema, as JSON has it. */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+/** Tells what is wrong with a value, and where; undefined where nothing is. */
+export type SchemaCheck = (value: unknown) => string | undefined;
+
+type Check = (value: unknown, at: string) => string | undefined;
+
+/** What says nothing about a value. */
+const SILENT = new Set(["description", "examples", "example", "title", "properties", "required"]);
+
+/** Makes the check of a schema; `$ref`s are looked up in `components`, whose form is `{schemas: {…}}`. */
+export function compileSchema(schema: JsonSchema, components: { readonly schemas: JsonSchema }): SchemaCheck {
+  const named = new Map<string, Check>();
+  const check = compile(schema, { components, named });
+  return (value) => check(value, "the body");
+}
+
+interface Scope {
+  readonly components: { readonly schemas: JsonSchema };
+  readonly named: Map<string, Check>;
+}
+
+function compile(schema: JsonSchema, scope: Scope): Check {
+  const checks: Check[] = [];
+  const hasAlternatives = "$ref" in schema || "anyOf" in schema;
+  for (const [keyword, operand] of Object.entries(schema)) {
+    if (SILENT.has(keyword)) continue;
+    const make = KEYWORDS[keyword];
+    if (make === undefined) throw new Error(`Cannot compile schema: ${keyword} is not known`);
+    checks.push(make(operand, scope));
+  }
+  // Beside alternatives, properties narrow what those say, and close nothing.
+  if ("properties" in schema) checks.push(properties(schema, { scope, isClosed: !hasAlternatives }));
+  return all(checks);
+}
+
+function all(checks: readonly Check[]): Check {
+  return (value, at) => {
+    for (const check of checks) {
+      const problem = check(value, at);
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  };
+}
+
+const KEYWORDS: Readonly<Record<string, (operand: unknown, scope: Scope) => Check>> = {
+  $ref: (operand, scope) => reference(String(operand), scope),
+  anyOf: (operand, scope) => {
+    const choices = (operand as JsonSchema[]).map((choice) => compile(choice, scope));
+    return (value, at) => {
+      const problems = choices.map((choice) => choice(value, at));
+      return problems.includes(undefined) ? undefined : problems.join(", or ");
+    };
+  },
+  type: (operand) => {
+    const isOf = TYPES[String(operand)];
+    if (isOf === undefined) throw new Error(`Cannot compile schema: type ${operand} is not known`);
+    return (value, at) => (isOf(value) ? undefined : `${at} is no ${operand}`);
+  },
+  enum: (operand) => (value, at) =>
+    (operand as unknown[]).includes(value) ? undefined : `${at} is none of ${JSON.stringify(operand)}`,
+  const: (operand) => (value, at) => (value === operand ? undefined : `${at} is not ${operand}`),
+  pattern: (operand) => {
+    const pattern = new RegExp(String(operand), "u");
+    return (value, at) =>
+      typeof value !== "string" || pattern.test(value) ? undefined : `${at} is not like ${operand}`;
+  },
+  format: (operand) => {
+    if (operand !== "date-time") throw new Error(`Cannot compile schema: format ${operand} is not known`);
+    return (value, at) => (Number.isNaN(Date.parse(String(value))) ? `${at} is no time` : undefined);
+  },
+  minimum: (operand) => (value, at) =>
+    typeof value !== "number" || value >= Number(operand) ? undefined : `${at} is below ${operand}`,
+  maximum: (operand) => (value, at) =>
+    typeof value !== "number" || value <= Number(operand) ? undefined : `${at} is above ${operand}`,
+  items: (operand, scope) => {
+    const item = compile(operand as JsonSchema, scope);
+    return (value, at) => {
+      if (!Array.isArray(value)) return undefined;
+      for (const [index, each] of value.entries()) {
+        const problem = item(each, `${at}[${index}]`);
+        if (problem !== undefined) return problem;
+      }
+      return undefined;
+    };
+  },
+  // The names of a JSON object are strings whatever a schema says; any other rule must be looked at.
+  propertyNames: (operand) => {
+    if (JSON.stringify(operand) === '{"type":"string"}') return () => undefined;
+    throw new Error("Cannot compile schema: only names of any text are known");
+  },
+  additionalProperties: (operand) => {
+    if (JSON.stringify(operand) === "{}") return () => undefined;
+    throw new Error("Cannot compile schema: only additional properties of any kind are known");
+  },
+};
+
+const TYPES: Readonly<Record<string, (value: unknown) => boolean>> = {
+  string: (value) => typeof value === "string",
+  boolean: (value) => typeof value === "boolean",
+  number: (value) => typeof value === "number",
+  integer: Number.isInteger,
+  null: (value) => value === null,
+  array: Array.isArray,
+  object: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+};
+
+function reference(target: string, scope: Scope): Check {
+  const name = target.replace("#/components/schemas/", "");
+  return (value, at) => {
+    let check = scope.named.get(name);
+    if (check === undefined) {
+      const schema = scope.components.schemas[name];
+      if (schema === undefined) throw new Error(`Cannot check a value: there is no schema ${target}`);
+      check = compile(schema as JsonSchema, scope);
+      scope.named.set(name, check);
+    }
+    return check(value, at);
+  };
+}
+
+function properties(
+  schema: JsonSchema,
+  options: { readonly scope: Scope; readonly isClosed: boolean },
+): Check {
+  const named = new Map(
+    Object.entries(schema.properties as Record<string, JsonSchema>).map(([name, each]) => [
+      name,
+      compile(each, options.scope),
+    ]),
+  );
+  const required = (schema.required ?? []) as readonly string[];
+  const isClosed = options.isClosed && !("additionalProperties" in schema);
+  return (value, at) => {
+    if (typeof value !== "object" || value === null) return undefined;
+    for (const name of required) if (!Object.hasOwn(value, name)) return `${at} has no ${name}`;
+    for (const [name, each] of Object.entries(value)) {
+      const check = named.get(name);
+      const problem = check?.(each, `${at}.${name}`);
+      if (problem !== undefined) return problem;
+      if (check === undefined && isClosed) return `${at} has ${name}, which is not documented`;
+    }
+    return undefined;
+  };
+}

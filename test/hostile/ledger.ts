@@ -1,0 +1,209 @@
+/**
+ * What the database must hold after all answers so far: what it held before, and what the successes among them
+ * changed. A refused request that left a trace shows, and so does a success that left none.
+ */
+import type { Clock } from "../../src/clock.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import type { Cast } from "./cast.ts";
+import type { RenderedRequest } from "./requests.ts";
+import type { WireAnswer } from "./wire.ts";
+
+export interface Ledger {
+  /** Takes what the database holds now as given, after changes that were none of the requests'. */
+  begin(): Promise<void>;
+  /** Enters what an answer says was changed. */
+  enter(request: RenderedRequest, answer: WireAnswer): void;
+  /** Compares with the database while no request is on its way; tells what differs. */
+  compare(): Promise<string | undefined>;
+  /** All that a refused request must leave as it is, as one text. */
+  print(): Promise<string>;
+}
+
+interface State {
+  /** A digest by table, of those that no request may change. */
+  readonly digests: Readonly<Record<string, string>>;
+  readonly audit: number;
+  readonly claims: number;
+  readonly events: number;
+  /** By license. */
+  readonly used: Readonly<Record<string, number>>;
+  readonly revoked: ReadonlySet<string>;
+}
+
+/** What is entered for one event that was acknowledged for the first time. */
+interface Entry {
+  readonly keys: readonly string[];
+  hasClaim: boolean;
+}
+
+/** Their rows are accounted for one by one. `usage_changes` holds what was told to other processes, for a minute. */
+const ACCOUNTED = ["audit", "claims", "usage", "usage_changes"];
+
+export function createLedger(
+  database: Database,
+  options: { readonly cast: Cast; readonly clock: Clock },
+): Ledger {
+  const { cast, clock } = options;
+  let before: State | undefined;
+  let begunAt = clock.now();
+  let entries = new Map<string, Entry>();
+  let revocations: (readonly string[])[] = [];
+  /** Events of before: a claim answers with them again. */
+  const known = new Set<string>();
+
+  const toUuids = (apiKeys: readonly string[]) =>
+    apiKeys.map((apiKey) => cast.find(apiKey)?.uuid).filter((uuid) => uuid !== undefined);
+
+  return {
+    async begin() {
+      for (const id of entries.keys()) known.add(id);
+      entries = new Map();
+      revocations = [];
+      begunAt = clock.now();
+      before = await readState(database);
+    },
+    enter(request, { status, body }) {
+      if (isRevocation(status, body)) {
+        const keys = toUuids(request.apiKeys);
+        revocations.push(keys);
+        for (const apiKey of request.apiKeys) cast.noteRevoked(apiKey);
+      }
+      if (status !== 202) return;
+      const id = parseId("evt", JSON.parse(body.toString()).event_id) ?? "";
+      if (known.has(id)) return;
+      const entry = entries.get(id);
+      if (entry === undefined)
+        entries.set(id, { keys: toUuids(request.apiKeys), hasClaim: request.hasClaim });
+      else entry.hasClaim &&= request.hasClaim;
+    },
+    async compare() {
+      if (before === undefined) throw new Error("Cannot compare: nothing has begun");
+      const now = await readState(database);
+      for (const [table, digest] of Object.entries(now.digests)) {
+        if (digest !== before.digests[table]) return `the table ${table} was changed`;
+      }
+      const rows = await database.query<EventRow>(
+        (sql) => sql`
+          select id::text, key_id::text as "keyId", license_id::text as "licenseId", event_type as type
+            from events where received_at >= ${begunAt}::timestamptz`,
+      );
+      return (
+        compareEvents(rows, entries) ??
+        expectCount("events", now.events, before.events + entries.size) ??
+        expectCount("claims", now.claims, before.claims + count(entries, ({ hasClaim }) => hasClaim)) ??
+        compareUse(rows, { before: before.used, now: now.used }) ??
+        compareRevoked(revocations, now.revoked.difference(before.revoked)) ??
+        expectCount("audit", now.audit, before.audit + revocations.length)
+      );
+    },
+    async print() {
+      const { revoked, ...rest } = await readState(database);
+      return JSON.stringify({ ...rest, revoked: [...revoked].toSorted() });
+    },
+  };
+}
+
+/** Whether an answer says that a key was revoked. */
+export function isRevocation(status: number, body: Buffer): boolean {
+  return status === 200 && body.toString("latin1", 0, REVOKED.length) === REVOKED;
+}
+const REVOKED = '{"revoked":true';
+
+interface EventRow {
+  readonly id: string;
+  readonly keyId: string;
+  readonly licenseId: string;
+  readonly type: string;
+}
+
+function compareEvents(rows: readonly EventRow[], entries: ReadonlyMap<string, Entry>): string | undefined {
+  const stored = new Set(rows.map(({ id }) => id));
+  for (const id of entries.keys())
+    if (!stored.has(id)) return `the event ${id} was acknowledged and is not there`;
+  for (const { id, keyId, type } of rows) {
+    const entry = entries.get(id);
+    if (entry === undefined) return `an event of type ${type} is there that was not acknowledged`;
+    if (!entry.keys.includes(keyId))
+      return `the event ${id} is that of a key which its request did not carry`;
+  }
+  return undefined;
+}
+
+function compareUse(
+  rows: readonly EventRow[],
+  { before, now }: { readonly before: State["used"]; readonly now: State["used"] },
+): string | undefined {
+  const expected: Record<string, number> = { ...before };
+  for (const { type, licenseId } of rows) {
+    if (type === "inference") expected[licenseId] = (expected[licenseId] ?? 0) + 1;
+  }
+  for (const licenseId of new Set([...Object.keys(expected), ...Object.keys(now)])) {
+    const [is, should] = [now[licenseId] ?? 0, expected[licenseId] ?? 0];
+    if (is !== should) return `the license ${licenseId} was charged ${is} units instead of ${should}`;
+  }
+  return undefined;
+}
+
+function compareRevoked(
+  revocations: readonly (readonly string[])[],
+  added: ReadonlySet<string>,
+): string | undefined {
+  for (const keys of revocations) {
+    if (!keys.some((uuid) => added.has(uuid))) return "a revocation was acknowledged and is not there";
+  }
+  return expectCount("revoked keys", added.size, revocations.length);
+}
+
+function expectCount(what: string, is: number, should: number): string | undefined {
+  return is === should ? undefined : `there are ${is} ${what} instead of ${should}`;
+}
+
+function count<Value>(map: ReadonlyMap<string, Value>, isCounted: (value: Value) => boolean): number {
+  let counted = 0;
+  for (const value of map.values()) if (isCounted(value)) counted++;
+  return counted;
+}
+
+async function readState(database: Database): Promise<State> {
+  // Partitions are counted as the events that they are parts of.
+  const tables = await database.query<{ name: string }>(
+    (sql) => sql`
+      select quote_ident(relname) as name from pg_class
+       where relnamespace = 'public'::regnamespace and relkind = 'r' and not relispartition order by 1`,
+  );
+  const digests: Record<string, string> = {};
+  for (const { name } of tables) {
+    if (ACCOUNTED.includes(name)) continue;
+    // When a key was last used is written behind, and may be.
+    const row = name === "keys" ? KEYS_ROW : `${name}::text`;
+    const [found] = await database.query<{ digest: string }>((sql) =>
+      sql.unsafe(`select coalesce(md5(string_agg(${row}, '|' order by ${row})), '') as digest from ${name}`),
+    );
+    digests[name] = found?.digest ?? "";
+  }
+  const [counts] = await database.query<{ audit: number; claims: number; events: number }>(
+    (sql) => sql`
+      select (select count(*) from audit) as audit, (select count(*) from claims) as claims,
+             (select count(*) from events) as events`,
+  );
+  const used = await database.query<{ id: string; used: number }>(
+    (sql) => sql`select license_id::text as id, sum(used)::bigint as used from usage group by 1 order by 1`,
+  );
+  const revoked = await database.query<{ id: string }>(
+    (sql) => sql`select id::text from keys where state = 'revoked'`,
+  );
+  return {
+    digests,
+    audit: Number(counts?.audit),
+    claims: Number(counts?.claims),
+    events: Number(counts?.events),
+    used: Object.fromEntries(used.map((row) => [row.id, Number(row.used)])),
+    revoked: new Set(revoked.map(({ id }) => id)),
+  };
+}
+
+/** All of a key but when it was last used, and whether it is revoked, which is accounted for. */
+const KEYS_ROW = `
+  concat_ws(',', id, license_id, encode(hash, 'hex'), hint, mode, state = 'suspended',
+            own_expires_at, replaced_by, created_at)`.trim();

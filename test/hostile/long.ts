@@ -1,0 +1,44 @@
+/**
+ * The long form of the generated requests, for `make torture-input`:
+ *
+ *     bun test/hostile/long.ts [--requests 1000000] [--seed N] [--json FILE] [--replay SEED/PATH]
+ *
+ * Prints its seed first and its counts at the end. Ends with 1 when anything was not as it should be.
+ */
+import { parseArgs } from "node:util";
+import { stopTestServer } from "../support/postgres.ts";
+import { runStorm } from "./storm.ts";
+
+const { values } = parseArgs({
+  options: {
+    requests: { type: "string", default: "1000000" },
+    seed: { type: "string" },
+    json: { type: "string" },
+    replay: { type: "string" },
+  },
+});
+const [replaySeed, path] = values.replay?.split("/") ?? [];
+const seed = Number(replaySeed ?? values.seed ?? Math.floor(Math.random() * 2 ** 31));
+const requests = path === undefined ? Number(values.requests) : 1;
+if (!Number.isInteger(seed) || !Number.isInteger(requests) || requests < 1) {
+  console.error("Cannot begin: --requests and --seed must be whole numbers");
+  process.exit(2);
+}
+console.log(`seed ${seed}, ${requests} requests`);
+
+let shownMs = performance.now();
+const result = await runStorm({
+  requests,
+  seed,
+  path,
+  onBatch({ requests: sent, seconds }) {
+    if (performance.now() - shownMs < 10_000) return;
+    shownMs = performance.now();
+    console.log(`${sent} requests in ${seconds} s`);
+  },
+});
+await stopTestServer();
+console.log(JSON.stringify(result, null, 2));
+if (values.json !== undefined) await Bun.write(values.json, `${JSON.stringify(result, null, 2)}\n`);
+if (result.failure !== undefined) console.error(`Not as it should be: ${result.failure}`);
+process.exit(result.failure === undefined ? 0 : 1);

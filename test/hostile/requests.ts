@@ -1,0 +1,453 @@
+/**
+ * Generated requests: a right one of some endpoint, by a key of some role, and up to three mutations of it.
+ *
+ * What is generated is plain data that names keys and links by role; `renderRequest` makes the bytes. So a
+ * request that failed can be made smaller, sent again and shown without a key in it.
+ */
+import fc from "fast-check";
+import type { Cast, Role } from "./cast.ts";
+import {
+  ODD_BODIES,
+  ODD_HEADERS,
+  ODD_PATHS,
+  ODD_QUERIES,
+  ODD_VALUES,
+  OTHER_METHODS,
+  UNKNOWN_METHODS,
+} from "./odd_values.ts";
+
+const REPO_TOKEN = "/v1/installer/repo-token";
+
+/** What is asked for; `key` is where a right request carries its key. */
+export const TEMPLATES = {
+  validate: { method: "POST", path: "/v1/auth/validate", key: "body" },
+  refresh: { method: "POST", path: "/v1/auth/refresh", key: "body" },
+  revoke: { method: "POST", path: "/v1/auth/revoke", key: "body" },
+  getToken: { method: "GET", path: REPO_TOKEN, key: "header" },
+  getTokenByQuery: { method: "GET", path: REPO_TOKEN, key: "query" },
+  postToken: { method: "POST", path: REPO_TOKEN, key: "body" },
+  list: { method: "GET", path: "/v1/models/list", key: "query" },
+  log: { method: "POST", path: "/v1/analytics/log", key: "body" },
+  download: { method: "GET", path: "/v1/models/download/", key: "header" },
+  downloadHead: { method: "HEAD", path: "/v1/models/download/", key: "header" },
+  link: { method: "GET", path: "/v1/models/download/", key: "nowhere" },
+  linkHead: { method: "HEAD", path: "/v1/models/download/", key: "nowhere" },
+  health: { method: "GET", path: "/api/health", key: "nowhere" },
+  healthHead: { method: "HEAD", path: "/api/health", key: "nowhere" },
+  openApi: { method: "GET", path: "/openapi.json", key: "nowhere" },
+  openApiHead: { method: "HEAD", path: "/openapi.json", key: "nowhere" },
+  elsewhere: { method: "GET", path: "/v1/nothing", key: "query" },
+} as const;
+export type Template = keyof typeof TEMPLATES;
+
+export type Mutation =
+  | { readonly kind: "method"; readonly method: string }
+  | { readonly kind: "path"; readonly path: string }
+  | { readonly kind: "query"; readonly query: string }
+  | { readonly kind: "header"; readonly name: string; readonly value: string }
+  /** Another key beside the first one, or the same once more. */
+  | { readonly kind: "key"; readonly role: Role; readonly at: "header" | "query" | "body" }
+  /** Sets a field of the body, by JSON text; it is written after those that are there. */
+  | { readonly kind: "field"; readonly name: string; readonly json: string }
+  /** Puts a whole key into a text of the body, where texts are kept. */
+  | { readonly kind: "leak"; readonly field: string }
+  | { readonly kind: "body"; readonly body: string }
+  /** Cuts bytes out of the body and puts others in, at a part of its length. */
+  | { readonly kind: "splice"; readonly at: number; readonly cut: number; readonly insert: string }
+  | { readonly kind: "chunked"; readonly chunkBytes: number };
+
+export interface GeneratedRequest {
+  readonly template: Template;
+  readonly role: Role;
+  /** Which key of the role, which link, which address: whatever there are several of. */
+  readonly pick: number;
+  readonly mutations: readonly Mutation[];
+}
+
+export interface RenderedRequest {
+  readonly bytes: Uint8Array;
+  readonly method: string;
+  readonly target: string;
+  /** Every key that it may carry. */
+  readonly apiKeys: readonly string[];
+  readonly hasClaim: boolean;
+  /** Whether it asks for the connection to be closed. */
+  readonly isLast: boolean;
+  /** Whether the runtime may refuse it before any of our code sees it. */
+  readonly mayRuntimeRefuse: boolean;
+}
+
+const weighted = <T>(...entries: readonly (readonly [T, number])[]) =>
+  fc.constantFrom(...entries.flatMap(([value, weight]) => Array.from({ length: weight }, () => value)));
+
+const anyText = fc.oneof(
+  fc.string({ maxLength: 30 }),
+  fc.string({ maxLength: 30, unit: "binary" }),
+  fc.string({ maxLength: 30, unit: "grapheme" }),
+);
+/** Latin-1: each character stands for one byte. */
+const anyBytes = fc.uint8Array({ maxLength: 40 }).map((bytes) => String.fromCharCode(...bytes));
+
+const FIELDS = [
+  "api_key",
+  "event_type",
+  "model_name",
+  "inference_type",
+  "duration_ms",
+  "success",
+  "error_message",
+  "metadata",
+  "reason",
+  "unknown",
+  "__proto__",
+  "constructor",
+];
+
+const roles = weighted<Role>(
+  ["active", 20],
+  ["hot", 5],
+  ["scarce", 3],
+  ["usedUp", 1],
+  ["expired", 1],
+  ["suspended", 1],
+  ["revoked", 1],
+  ["unknown", 1],
+  ["malformed", 1],
+  ["none", 1],
+);
+const templates = weighted<Template>(
+  ["validate", 6],
+  ["refresh", 3],
+  ["revoke", 2],
+  ["getToken", 2],
+  ["getTokenByQuery", 2],
+  ["postToken", 2],
+  ["list", 4],
+  ["log", 14],
+  ["download", 3],
+  ["downloadHead", 1],
+  ["link", 3],
+  ["linkHead", 1],
+  ["health", 1],
+  ["healthHead", 1],
+  ["openApi", 1],
+  ["openApiHead", 1],
+  ["elsewhere", 1],
+);
+
+const field = fc.record({
+  kind: fc.constant("field" as const),
+  name: fc.oneof({ arbitrary: fc.constantFrom(...FIELDS), weight: 15 }, { arbitrary: anyText, weight: 1 }),
+  json: fc.oneof(
+    { arbitrary: fc.constantFrom(...ODD_VALUES), weight: 6 },
+    { arbitrary: anyText.map((text) => JSON.stringify(text)), weight: 2 },
+    { arbitrary: fc.double().map((number) => JSON.stringify(number)), weight: 1 },
+    { arbitrary: fc.json({ maxDepth: 4 }), weight: 1 },
+  ),
+});
+const header = fc.oneof(
+  {
+    arbitrary: fc
+      .constantFrom(...ODD_HEADERS)
+      .map(([name, value]) => ({ kind: "header" as const, name, value })),
+    weight: 12,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("header" as const),
+      name: fc.constantFrom("X-API-Key", "Range", "Idempotency-Key", "If-None-Match", "X-Forwarded-For"),
+      // A line's end would be another header: those are sent by the raw requests.
+      value: anyBytes.map((bytes) => bytes.replaceAll(/[\r\n]/g, "")),
+    }),
+    weight: 2,
+  },
+);
+
+const mutation: fc.Arbitrary<Mutation> = fc.oneof(
+  { arbitrary: field, weight: 10 },
+  { arbitrary: header, weight: 8 },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("path" as const),
+      path: fc.oneof(
+        { arbitrary: fc.constantFrom(...ODD_PATHS), weight: 4 },
+        { arbitrary: anyBytes.map((bytes) => `{path}${bytes}`), weight: 1 },
+      ),
+    }),
+    weight: 3,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("query" as const),
+      query: fc.oneof(
+        { arbitrary: fc.constantFrom(...ODD_QUERIES), weight: 4 },
+        { arbitrary: anyText.map(percentEncoded), weight: 1 },
+      ),
+    }),
+    weight: 4,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("method" as const),
+      method: weighted(
+        ...OTHER_METHODS.map((method) => [method, 3] as const),
+        ...UNKNOWN_METHODS.map((method) => [method, 1] as const),
+      ),
+    }),
+    weight: 3,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("key" as const),
+      role: roles,
+      at: fc.constantFrom("header", "query", "body"),
+    }),
+    weight: 3,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("body" as const),
+      body: fc.oneof(
+        { arbitrary: fc.constantFrom(...ODD_BODIES), weight: 5 },
+        { arbitrary: anyBytes, weight: 1 },
+        { arbitrary: fc.json({ maxDepth: 5, noUnicodeString: false }).map(toBytes), weight: 1 },
+      ),
+    }),
+    weight: 4,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("splice" as const),
+      at: fc.integer({ min: 0, max: 100 }),
+      cut: fc.integer({ min: 0, max: 6 }),
+      insert: anyBytes,
+    }),
+    weight: 4,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("leak" as const),
+      field: fc.constantFrom("error_message", "model_name", "metadata", "reason"),
+    }),
+    weight: 2,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("chunked" as const),
+      chunkBytes: fc.constantFrom(1, 7, 1_000, 100_000),
+    }),
+    weight: 2,
+  },
+);
+
+/** Any request. */
+export const generatedRequest: fc.Arbitrary<GeneratedRequest> = fc.record({
+  template: templates,
+  role: roles,
+  pick: fc.nat(0xffff),
+  mutations: fc.array(mutation, { maxLength: 3 }),
+});
+
+/** Where a text stands that nothing but a real key can be in. */
+const KEY_MARK = "<key>";
+
+/** Makes the bytes. With `cast` left out, keys and links are shown by their roles, for people. */
+export function renderRequest(request: GeneratedRequest, url: string, cast?: Cast): RenderedRequest {
+  const { template, role, pick, mutations } = request;
+  const right = TEMPLATES[template];
+  let method: string = right.method;
+  let path = pathOf(request, cast);
+  let query = "";
+  if (template === "link" || template === "linkHead") {
+    const link = cast?.linkOf(pick) ?? `/v1/models/download/<link ${pick}>`;
+    const mark = link.indexOf("?");
+    path = mark === -1 ? link : link.slice(0, mark);
+    query = mark === -1 ? "" : link.slice(mark + 1);
+  }
+  for (const each of mutations) {
+    if (each.kind === "path") path = each.path.replaceAll("{path}", path);
+    if (each.kind === "method") method = each.method;
+  }
+  const isRevoked = path.includes("revoke");
+  const keyOf = (of: Role) =>
+    cast?.keyOf(of, { pick, isRevoked }) ?? (of === "none" ? "" : `<${of} ${pick}>`);
+  const apiKey = keyOf(role);
+  const apiKeys = [apiKey];
+  const addQuery = (more: string) => {
+    query = query === "" ? more : `${query}&${more}`;
+  };
+
+  const headers: [string, string][] = [["Host", new URL(url).host]];
+  // Mostly each from an address of its own, so that they do not wait for each other.
+  if (pick % 8 !== 0) headers.push(["X-Forwarded-For", `203.0.${(pick >> 8) & 255}.${pick & 255}`]);
+  let hasClaim = false;
+  if (template === "log" && pick % 3 === 0) {
+    headers.push(["Idempotency-Key", `claim-${pick >> 2}`]);
+    hasClaim = true;
+  }
+  const fields: [string, string][] = [];
+  if (apiKey !== "") {
+    if (right.key === "body") fields.push(["api_key", JSON.stringify(apiKey)]);
+    if (right.key === "header") headers.push(["X-API-Key", apiKey]);
+    if (right.key === "query") addQuery(`api_key=${encodeURIComponent(apiKey)}`);
+  }
+  if (template === "log") fields.push(...eventFields(pick));
+  if (template === "revoke" && pick % 2 === 0) fields.push(["reason", JSON.stringify(`lost ${KEY_MARK}`)]);
+
+  let odd: string | undefined;
+  let chunkBytes = 0;
+  const splices: Extract<Mutation, { kind: "splice" }>[] = [];
+  for (const each of mutations) {
+    switch (each.kind) {
+      case "query":
+        addQuery(each.query);
+        break;
+      case "header":
+        // Of two lines of Range the runtime reads the first by itself (see raw_requests_test.ts).
+        if (each.name !== "Range" || !headers.some(([name]) => name === "Range")) {
+          headers.push([each.name, each.value]);
+        }
+        hasClaim ||= each.name === "Idempotency-Key";
+        break;
+      case "key": {
+        const other = keyOf(each.role);
+        apiKeys.push(other);
+        if (each.at === "header") headers.push(["X-API-Key", other]);
+        if (each.at === "query") addQuery(`api_key=${other}`);
+        if (each.at === "body") fields.push(["api_key", JSON.stringify(other)]);
+        break;
+      }
+      case "field":
+        fields.push([each.name, each.json]);
+        break;
+      case "leak":
+        fields.push([each.field, each.field === "metadata" ? METADATA_LEAK : TEXT_LEAK]);
+        break;
+      case "body":
+        odd = each.body;
+        break;
+      case "splice":
+        splices.push(each);
+        break;
+      case "chunked":
+        chunkBytes = each.chunkBytes;
+        break;
+    }
+  }
+
+  const hasBody = method === "POST" || odd !== undefined || fields.length > 0;
+  const json = `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
+  let body = odd ?? (hasBody ? toBytes(json.replaceAll(KEY_MARK, apiKey)) : "");
+  for (const { at, cut, insert } of splices) {
+    const begin = Math.floor((body.length * at) / 100);
+    body = body.slice(0, begin) + insert + body.slice(begin + cut);
+  }
+  if (chunkBytes > 0) {
+    headers.push(["Transfer-Encoding", "chunked"]);
+    // The smallest chunks are for small bodies.
+    body = toChunks(body, Math.max(chunkBytes, body.length >> 8));
+  } else if (hasBody || body !== "") {
+    headers.push(["Content-Length", String(body.length)]);
+  }
+  const target = query === "" ? path : `${path}?${query}`;
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  const head = `${method} ${target} HTTP/1.1\r\n${lines}\r\n`;
+  return {
+    bytes: Buffer.from(head + body, "latin1"),
+    method,
+    target,
+    apiKeys,
+    hasClaim,
+    isLast: headers.some(([name, value]) => name === "Connection" && value === "close"),
+    mayRuntimeRefuse: mayRuntimeRefuse({ method, target, headers, head }),
+  };
+}
+
+/** Shows a request without a key in it, for people: its head and body with what is not printable escaped. */
+export function describeRequest(request: GeneratedRequest, url: string): string {
+  const { bytes } = renderRequest(request, url);
+  const raw = Buffer.from(bytes).toString("latin1");
+  const shown = JSON.stringify(raw.length > 4_000 ? `${raw.slice(0, 4_000)}…` : raw);
+  const { host } = new URL(url);
+  return [
+    `  request: ${JSON.stringify(request).slice(0, 4_000)}`,
+    `  bytes:   ${shown}`,
+    `  again:   printf '%b' '${toPrintf(raw.slice(0, 4_000))}' | nc -q 2 ${host.replace(":", " ")}`,
+  ].join("\n");
+}
+
+function toPrintf(raw: string): string {
+  return raw.replaceAll(/[^\x20-\x7e]|['\\%]/g, (each) => {
+    return `\\0${each.charCodeAt(0).toString(8).padStart(3, "0")}`;
+  });
+}
+
+function pathOf({ template, pick }: GeneratedRequest, cast: Cast | undefined): string {
+  const { path } = TEMPLATES[template];
+  if (template !== "download" && template !== "downloadHead") return path;
+  const models = cast?.models ?? [];
+  const model = models[pick % (models.length + 1)];
+  return `${path}${model?.name ?? "missing"}/${model?.version ?? "1.0.0"}`;
+}
+
+/** A right event, with more or fewer of its fields. */
+function eventFields(pick: number): [string, string][] {
+  const type = ["inference", "model_load", "error"][pick % 3] ?? "";
+  const all: [string, string][] = [
+    ["event_type", JSON.stringify(type)],
+    ["model_name", '"motor_imagery_4class_v1"'],
+    ["inference_type", pick & 8 ? '"batch"' : '"streaming"'],
+    ["duration_ms", String((pick % 1_000) / 8)],
+    ["success", pick & 16 ? "true" : "false"],
+    ["error_message", '"out of memory"'],
+    ["metadata", '{"channels":8,"device":{"name":"a"}}'],
+  ];
+  return all.slice(0, 1 + ((pick >> 5) % all.length));
+}
+
+const TEXT_LEAK = JSON.stringify(`the key ${KEY_MARK} was refused`);
+const METADATA_LEAK = `{"deep":[{"url":"https://example.org/?api_key=${KEY_MARK}"}],"${KEY_MARK}":1}`;
+
+function toChunks(body: string, size: number): string {
+  let chunks = "";
+  for (let at = 0; at < body.length; at += size) {
+    const chunk = body.slice(at, at + size);
+    chunks += `${chunk.length.toString(16)}\r\n${chunk}\r\n`;
+  }
+  return `${chunks}0\r\n\r\n`;
+}
+
+/** As UTF-8, each byte as one character. */
+function toBytes(text: string): string {
+  return Buffer.from(text).toString("latin1");
+}
+
+/** Percent-encoded; what has no encoding, as it is. */
+function percentEncoded(text: string): string {
+  return encodeURIComponent(text.toWellFormed());
+}
+
+const HEAD_LIMIT_BYTES = 16_000;
+
+interface Head {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: readonly (readonly [string, string])[];
+  readonly head: string;
+}
+
+/**
+ * What the HTTP parser of the runtime refuses by itself: a method that it does not know, a target that is none
+ * or holds controls or blanks, controls in a header, a head of more than 16 KB, two framings.
+ */
+function mayRuntimeRefuse({ method, target, headers, head }: Head): boolean {
+  return (
+    UNKNOWN_METHODS.includes(method) ||
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+    /[\x00-\x20]/.test(target) ||
+    !/^(\/|http:\/\/)/.test(target) ||
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+    headers.some(([, value]) => /[\x00-\x08\x0a-\x1f]/.test(value)) ||
+    head.length > HEAD_LIMIT_BYTES
+  );
+}

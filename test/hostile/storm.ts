@@ -1,0 +1,276 @@
+/**
+ * Sends generated requests to a service over many connections, and judges every answer and what becomes of the
+ * database.
+ *
+ * It goes in batches. Within one, several senders draw requests from seeds of their own; after it, while nothing
+ * is on its way, the tables are compared with the ledger and the log is searched for secrets. Where a batch has
+ * left a trace that no success explains, its requests are sent again one by one until one of them does it alone.
+ * Whatever fails is made as small as it can be (by fast-check) and shown.
+ */
+import fc from "fast-check";
+import { parseTrustedProxies } from "../../src/limits/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { type HostingService, startHostingService } from "../support/hosted.ts";
+import type { TestServiceOptions } from "../support/service.ts";
+import { createAnswerCheck } from "./answer_check.ts";
+import { createCast, type Secret } from "./cast.ts";
+import { toExpected } from "./expected.ts";
+import { createLedger, isRevocation } from "./ledger.ts";
+import { searchProcesses, searchTables } from "./places.ts";
+import { describeRequest, type GeneratedRequest, generatedRequest, renderRequest } from "./requests.ts";
+import { createSecretSearch } from "./secret_search.ts";
+import { createWire, type Wire, type WireOutcome } from "./wire.ts";
+
+export interface StormOptions {
+  readonly requests: number;
+  readonly seed: number;
+  /** Of a failure, beside its seed: that request alone is sent, and made smaller. */
+  readonly path?: string | undefined;
+  readonly connections?: number;
+  readonly batch?: number;
+  readonly service?: TestServiceOptions;
+  /** Beside those of the cast. */
+  readonly secrets?: () => readonly Secret[];
+  readonly onBatch?: (progress: StormResult) => void;
+}
+
+export interface StormResult {
+  readonly seed: number;
+  readonly requests: number;
+  readonly seconds: number;
+  /** How often each status was answered, by `METHOD /path` of the document and by status. */
+  readonly statuses: Readonly<Record<string, number>>;
+  readonly codes: Readonly<Record<string, number>>;
+  readonly templates: Readonly<Record<string, number>>;
+  /** What the runtime refused before any of our code saw it, by how. */
+  readonly refusedByRuntime: Readonly<Record<string, number>>;
+  readonly slowestMs: number;
+  readonly events: number;
+  readonly revocations: number;
+  readonly secrets: {
+    readonly known: number;
+    readonly logLines: number;
+    readonly rows: number;
+    readonly processes: number;
+  };
+  /** What failed, with the seed and the smallest request that does it. */
+  readonly failure: string | undefined;
+}
+
+const CONNECTIONS = 24;
+const BATCH = 2_400;
+/** Every answer comes sooner; on a machine that is busy with other things, it is given more. */
+const DEADLINE_MS = 10_000;
+/** Windows are empty again, and no link is over. */
+const BETWEEN_BATCHES_MS = 61_000;
+
+export async function runStorm(options: StormOptions): Promise<StormResult> {
+  const proxies = parseTrustedProxies("127.0.0.1");
+  if (!proxies.ok) throw new Error(proxies.error);
+  const service = await startHostingService({
+    limits: "default",
+    clock: createTestClock("2026-11-09T00:00:00Z"),
+    ...options.service,
+    config: { trustedProxies: proxies.proxies, logRequests: "all", ...options.service?.config },
+  });
+  try {
+    return await stormOn(service, options);
+  } finally {
+    await service.close();
+  }
+}
+
+async function stormOn(service: HostingService, options: StormOptions): Promise<StormResult> {
+  const { seed, batch = BATCH, path } = options;
+  const connections = path === undefined ? (options.connections ?? CONNECTIONS) : 1;
+  const cast = await createCast(service);
+  const ledger = createLedger(service.database, { cast, clock: service.clock });
+  const document = await (await fetch(`${service.url}/openapi.json`)).text();
+  const files = new Map(cast.models.map(({ bytes }) => [etagOf(bytes), bytes]));
+  const check = createAnswerCheck({
+    document,
+    fileOf: (etag) => files.get(etag),
+    nowMs: () => service.clock.now().getTime(),
+    isTokenSet: () => cast.isTokenSet,
+  });
+  const wires = Array.from({ length: connections }, () =>
+    createWire(service.url, { deadlineMs: DEADLINE_MS }),
+  );
+  const search = createSecretSearch();
+  let isKnown = 0;
+  const learnSecrets = () => {
+    search.add([...cast.secrets.slice(isKnown), ...(options.secrets?.() ?? [])]);
+    isKnown = cast.secrets.length;
+  };
+
+  const beganMs = performance.now();
+  const statuses: Record<string, number> = {};
+  const codes: Record<string, number> = {};
+  const templates: Record<string, number> = {};
+  const refusedByRuntime: Record<string, number> = {};
+  const searched = { logLines: 0, rows: 0, processes: 0 };
+  let sent = 0;
+  let slowestMs = 0;
+  let events = 0;
+  let revocations = 0;
+  let failure: string | undefined;
+
+  const result = (): StormResult => ({
+    seed,
+    requests: sent,
+    seconds: Math.round((performance.now() - beganMs) / 100) / 10,
+    statuses,
+    codes,
+    templates,
+    refusedByRuntime,
+    slowestMs: Math.round(slowestMs),
+    events,
+    revocations,
+    secrets: { known: search.count, ...searched },
+    failure,
+  });
+
+  /** Sends one request and judges its answer; throws what is wrong. */
+  async function sendOne(wire: Wire, request: GeneratedRequest): Promise<WireOutcome> {
+    const rendered = renderRequest(request, service.url, cast);
+    const sentMs = performance.now();
+    const outcome = await wire.send(rendered.bytes, {
+      isBodiless: rendered.method === "HEAD",
+      isLast: rendered.isLast,
+    });
+    slowestMs = Math.max(slowestMs, performance.now() - sentMs);
+    sent++;
+    templates[request.template] = (templates[request.template] ?? 0) + 1;
+    if (outcome.kind === "hung") throw new Error(`no answer within ${outcome.afterMs} ms`);
+    if (outcome.kind === "malformed") throw new Error(`the answer is malformed: ${outcome.problem}`);
+    if (outcome.kind === "closed" || isOfRuntime(outcome)) {
+      const how = outcome.kind === "closed" ? "closed" : String(outcome.status);
+      if (!rendered.mayRuntimeRefuse) throw new Error(`the runtime refuses what it should hand on: ${how}`);
+      refusedByRuntime[how] = (refusedByRuntime[how] ?? 0) + 1;
+      return outcome;
+    }
+    const { status } = outcome;
+    statuses[status] = (statuses[status] ?? 0) + 1;
+    const code = status >= 400 ? /"code":"(\w+)"/.exec(outcome.body.toString("latin1"))?.[1] : undefined;
+    if (code !== undefined) codes[code] = (codes[code] ?? 0) + 1;
+    if (status === 202) events++;
+    if (isRevocation(status, outcome.body)) revocations++;
+    const problem = check(rendered, outcome) ?? toExpected(request, { status, code });
+    if (problem !== undefined) {
+      const text = outcome.body.toString("latin1").slice(0, 500);
+      throw new Error(`${problem}\n  answer:  ${status} ${JSON.stringify(text)}`);
+    }
+    ledger.enter(rendered, outcome);
+    return outcome;
+  }
+
+  const senderSeed = (batchIndex: number, sender: number) =>
+    (Math.imul(seed, 1_000_003) + batchIndex * 1_009 + sender) | 0;
+  const toFailure = (details: fc.RunDetails<[GeneratedRequest]>): string | undefined => {
+    const request = details.counterexample?.[0];
+    if (!details.failed || request === undefined) return undefined;
+    const { errorInstance } = details;
+    const why = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
+    return [
+      why,
+      describeRequest(request, service.url),
+      `  replay:  bun test/hostile/long.ts --replay ${details.seed}/${details.counterexamplePath}`,
+    ].join("\n");
+  };
+
+  /** Draws `count` requests from a seed and sends them one after the other. */
+  async function run(
+    each: (request: GeneratedRequest) => Promise<void>,
+    drawn: fc.Parameters<[GeneratedRequest]>,
+  ) {
+    const details = await fc.check(fc.asyncProperty(generatedRequest, each), { ...drawn, maxSkipsPerRun: 0 });
+    return toFailure(details);
+  }
+
+  /** Sends the requests of a batch again, one by one, and looks at the tables around each. */
+  async function findCulprit(batchIndex: number, counts: readonly number[]): Promise<string | undefined> {
+    const [wire] = wires;
+    if (wire === undefined) return undefined;
+    await ledger.begin();
+    let before = await ledger.print();
+    const alone = async (request: GeneratedRequest) => {
+      const outcome = await sendOne(wire, request);
+      const isRefused = outcome.kind !== "answer" || outcome.status >= 400;
+      const after = await ledger.print();
+      const isSame = after === before;
+      before = after;
+      if (isRefused && !isSame) throw new Error("a refused request changed the database");
+    };
+    for (const [sender, numRuns] of counts.entries()) {
+      const found = await run(alone, { seed: senderSeed(batchIndex, sender), numRuns });
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  async function searchEverywhere(): Promise<string[]> {
+    learnSecrets();
+    const tables = await searchTables(service.database, search);
+    const processes = searchProcesses(search);
+    searched.rows = tables.looked;
+    searched.processes = processes.looked;
+    return [...tables.found, ...processes.found];
+  }
+
+  try {
+    for (let index = 0; sent < options.requests && failure === undefined; index++) {
+      if (index > 0) {
+        await service.advance(BETWEEN_BATCHES_MS);
+        await cast.renew();
+        await service.service.directory.beat();
+      }
+      await ledger.begin();
+      const left = Math.min(batch, options.requests - sent);
+      const counts = wires.map((_, sender) => Math.floor((left + sender) / wires.length));
+      const failures = await Promise.all(
+        wires.map((wire, sender) =>
+          run(
+            async (request) => void (await sendOne(wire, request)),
+            path === undefined
+              ? { seed: senderSeed(index, sender), numRuns: counts[sender] ?? 0 }
+              : { seed, path, numRuns: 1 },
+          ),
+        ),
+      );
+      failure = failures.find((each) => each !== undefined);
+      if (failure !== undefined) break;
+      const difference = await ledger.compare();
+      if (difference !== undefined) {
+        const culprit = path === undefined ? await findCulprit(index, counts) : undefined;
+        failure = `${difference} (batch ${index})\n${culprit ?? "  no request of it does that alone"}`;
+        break;
+      }
+      learnSecrets();
+      searched.logLines += service.logLines.length;
+      const leaks = search.find(service.logLines.join(""));
+      service.logLines.length = 0;
+      if (leaks.length > 0) failure = `the log holds ${leaks.slice(0, 3).join("; ")} (batch ${index})`;
+      options.onBatch?.(result());
+      if (path !== undefined) break;
+    }
+    const seconds = result().seconds;
+    const leaks = await searchEverywhere();
+    if (leaks.length > 0) failure ??= `there are secrets: ${leaks.slice(0, 5).join("; ")}`;
+    return { ...result(), seconds };
+  } finally {
+    for (const wire of wires) wire.close();
+  }
+}
+
+/** A refusal of the runtime has no body and closes the connection. */
+function isOfRuntime(outcome: WireOutcome): boolean {
+  return (
+    outcome.kind === "answer" &&
+    outcome.headers.get("connection") === "close" &&
+    !outcome.headers.has("x-request-id")
+  );
+}
+
+function etagOf(bytes: Uint8Array): string {
+  return `"${new Bun.CryptoHasher("sha256").update(bytes).digest("hex")}"`;
+}
