@@ -24,7 +24,7 @@ EXECUTABLE_TEST := test/executable_test.ts
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check check-style check-types check-imports format build release test-executable node test-node bench-start torture-input clean
+.PHONY: help run test check check-style check-types check-imports format build release test-executable node test-node bench-start torture torture-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -71,6 +71,9 @@ test-node: dist/claviger.mjs ## Test the HTTP interface on Node, bundled first i
 
 bench-start: dist/claviger ## Measure how long the executable takes from start to first answer.
 	$(BUN) test/bench/start.ts dist/claviger $(ARGS)
+
+torture: dist/claviger ## Hold every promise through hundreds of faults under load, in some 20 minutes (ARGS="--seed 1").
+	$(BUN) test/torture/main.ts $(ARGS)
 
 torture-input: $(INSTALLED) ## Send a million generated requests and judge every answer (ARGS="--requests N --seed S").
 	$(BUN) test/hostile/long.ts $(ARGS)

@@ -1,0 +1,144 @@
+/**
+ * `make torture`: hundreds of faults under load, and after each of them every promise looked at. Ends with 1 at
+ * the first that is broken, and keeps what shows it.
+ */
+import { spawnSync } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, totalmem } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { testFolder } from "../support/postgres.ts";
+import type { Fault } from "./faults.ts";
+import { planLong, SHORT_PLAN } from "./plan.ts";
+import { createRandom } from "./random.ts";
+import { type Report, renderTable, summarise } from "./report.ts";
+import { PromiseBroken, type RoundResult } from "./round.ts";
+import { runParts } from "./run_parts.ts";
+import { findProgram } from "./service_process.ts";
+import { whyNoSmallDisk } from "./small_disk.ts";
+import type { Stage } from "./stage.ts";
+
+const USAGE = `usage: bun test/torture/main.ts [--restarts N] [--kills N] [--seed N] [--json FILE]
+                                [--short] [--stage external|embedded|small_disk] [--from-source]
+`;
+
+const { values } = parseArgs({
+  options: {
+    restarts: { type: "string", default: "200" },
+    kills: { type: "string", default: "300" },
+    seed: { type: "string" },
+    json: { type: "string" },
+    short: { type: "boolean", default: false },
+    stage: { type: "string" },
+    "from-source": { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+if (values.help) {
+  console.log(USAGE);
+  process.exit(0);
+}
+
+const seed = toWhole("seed", values.seed ?? String(Date.now() % 2 ** 32));
+const wanted = { restarts: toWhole("restarts", values.restarts), kills: toWhole("kills", values.kills) };
+const random = createRandom(seed);
+const program = findProgram({ fromSource: values["from-source"] });
+const folder = mkdtempSync(join(testFolder(), "torture-"));
+chmodSync(folder, 0o755);
+const beganMs = performance.now();
+const results: RoundResult[] = [];
+const counts = { rounds: 0, restarts: 0, kills: 0 };
+let stage: Stage | undefined;
+let present: Fault | undefined;
+
+const whyNoDisk = whyNoSmallDisk(folder);
+if (whyNoDisk !== undefined) console.log(`No disk is filled: ${whyNoDisk}`);
+const parts = (values.short ? SHORT_PLAN : planLong(wanted, random)).filter(
+  (part) =>
+    (values.stage === undefined || part.stage === values.stage) &&
+    (part.stage !== "small_disk" || whyNoDisk === undefined),
+);
+
+console.log(`Torturing ${program.name} with seed ${seed}; logs are in ${folder}`);
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+  process.once(signal, () => void interrupt(signal));
+
+try {
+  await runParts(parts, { folder, program, random, onRound: note, onStage: (next) => (stage = next) });
+  finish("held");
+  rmSync(folder, { recursive: true, force: true });
+  process.exit(0);
+} catch (error) {
+  const violations = error instanceof PromiseBroken ? error.violations : [];
+  const evidence = join(folder, "evidence.json");
+  const what = { seed, round: counts.rounds, fault: present?.kind, error: String(error), violations };
+  writeFileSync(evidence, `${JSON.stringify(what, null, 2)}\n`);
+  finish("broken");
+  console.error(`\nBROKEN in round ${counts.rounds} (${present?.stage}, ${present?.kind}): ${error}`);
+  for (const { promise, evidence: shown } of violations.slice(0, 5)) {
+    console.error(`  ${promise}: ${JSON.stringify(shown).slice(0, 600)}`);
+  }
+  if (!(error instanceof PromiseBroken)) console.error(error);
+  console.error(`Seed ${seed}; the evidence is in ${evidence}, the logs beside it`);
+  process.exit(1);
+}
+
+/** Prints the running count, one line for every round. */
+function note(fault: Fault, result: RoundResult | undefined): void {
+  present = fault;
+  if (result === undefined) {
+    counts.rounds++;
+    return;
+  }
+  counts.restarts += fault.restarts;
+  counts.kills += fault.kills;
+  results.push(result);
+  const { figures, resources } = result;
+  const seconds = Math.round((performance.now() - beganMs) / 1_000);
+  console.log(
+    [
+      `${String(seconds).padStart(5)} s  round ${counts.rounds}  restarts ${counts.restarts}  kills ${counts.kills}`,
+      `${fault.stage}: ${fault.kind}${fault.detail === undefined ? "" : ` at ${fault.detail}`}`,
+      `healthy ${Math.round(result.healthyMs)} ms, serving ${Math.round(result.servingMs)} ms`,
+      `slowest answer ${Math.round(figures.slowestAnswerMs)} ms, ${figures.acknowledged} events`,
+      `${resources?.descriptors} fds, ${Math.round(resources?.residentMb ?? 0)} MB`,
+    ].join("  |  "),
+  );
+}
+
+function finish(outcome: Report["outcome"]): void {
+  const report = summarise(results, {
+    ...{ outcome, seed, program: program.name, counts },
+    tookMs: performance.now() - beganMs,
+    commit: commitOfTree(),
+    machine: `${cpus()[0]?.model.trim() ?? "?"}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GB`,
+  });
+  console.log(`\n${renderTable(report)}`);
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
+}
+
+/** Ends what was started, prints what was found so far, and goes. */
+async function interrupt(signal: string): Promise<void> {
+  console.error(`\n${signal}: ending what was started`);
+  // A second one ends at once.
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => process.exit(130));
+  await stage?.end().catch((error: unknown) => console.error(error));
+  finish("interrupted");
+  rmSync(folder, { recursive: true, force: true });
+  process.exit(130);
+}
+
+function commitOfTree(): string {
+  const git = (...args: string[]) => spawnSync("git", args, { encoding: "utf8", cwd: import.meta.dir });
+  const { status, stdout } = git("rev-parse", "--short=12", "HEAD");
+  if (status !== 0) return "unknown";
+  const isDirty = git("status", "--porcelain").stdout.trim() !== "";
+  return `${stdout.trim()}${isDirty ? " with changes" : ""}`;
+}
+
+function toWhole(name: string, text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= 0) return value;
+  console.error(`Cannot torture: --${name} must be a whole number\n${USAGE}`);
+  return process.exit(2);
+}

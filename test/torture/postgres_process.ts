@@ -1,0 +1,206 @@
+/**
+ * PostgreSQL under torture, as whoever looks after it sees it: one that the service runs itself, or one that
+ * the harness runs from the same binaries, which the service reaches by a `postgres://` address.
+ */
+import { spawn } from "node:child_process";
+import { closeSync, existsSync, openSync, readFileSync, statSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
+import postgres from "postgres";
+import { systemClock } from "../../src/clock.ts";
+import { openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
+import type { DatabaseAddress } from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { testFolder } from "../support/postgres.ts";
+import { listPostmasters } from "./processes.ts";
+
+/** A cluster and the way into it that no fault is in: its unix socket. */
+export interface Cluster {
+  readonly folder: string;
+  readonly socketPath: string;
+}
+
+export interface OwnPostgres extends Cluster {
+  readonly url: string;
+  /** Starts it, and returns before it accepts connections. */
+  start(): Promise<void>;
+  /** Ends whatever is left of it. */
+  remove(): Promise<void>;
+}
+
+const USER = "claviger";
+const DATABASE = "postgres";
+
+/** The cluster of a service that runs its own database. */
+export function embeddedCluster(dataDir: string): Cluster {
+  const folder = join(dataDir, "postgres");
+  return { folder, socketPath: join(folder, ".s.PGSQL.5432") };
+}
+
+/** How `src/database` gets into a cluster. */
+export function addressOf({ socketPath }: Cluster): DatabaseAddress {
+  return { socketPath, user: USER, database: DATABASE };
+}
+
+/** Makes a cluster as the product makes its own, and starts a server on it that listens on 127.0.0.1. */
+export async function createOwnPostgres(dataDir: string, logPath: string): Promise<OwnPostgres> {
+  const made = await openEmbedded({
+    dataDir,
+    holder: "serve",
+    create: true,
+    platform: bunPlatform,
+    clock: systemClock,
+    log: silentLog,
+    binariesParent: testFolder(),
+  });
+  if (isRefusal(made)) throw new Error(made.sentence);
+  await made.stop(5_000);
+  const folder = join(dataDir, "postgres");
+  const archive = await bunPlatform.postgresArchive();
+  const program = join(testFolder(), `postgres-${archive?.label}`, "bin/postgres");
+  const port = await findPort();
+  const { uid, gid } = statSync(folder);
+  const settings = [
+    ...["listen_addresses=127.0.0.1", `port=${port}`, "unix_socket_directories=.", "max_connections=60"],
+    ...["timezone=UTC", "log_line_prefix=%m [%p] "],
+  ].flatMap((setting) => ["-c", setting]);
+
+  const postgresProcess: OwnPostgres = {
+    folder,
+    socketPath: join(folder, `.s.PGSQL.${port}`),
+    url: `postgres://${USER}@127.0.0.1:${port}/${DATABASE}`,
+    start() {
+      const log = openSync(logPath, "a");
+      const child = spawn(program, ["-D", folder, ...settings], {
+        cwd: "/",
+        env: { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" },
+        detached: true,
+        stdio: ["ignore", log, log],
+        ...(process.getuid?.() === 0 && { uid, gid }),
+      });
+      closeSync(log);
+      child.unref();
+      return new Promise((resolve, reject) => {
+        child.once("spawn", resolve);
+        child.once("error", reject);
+      });
+    },
+    remove: async () => {
+      await stopLeftovers({ cluster: folder, clock: systemClock, graceMs: 0 });
+    },
+  };
+  await postgresProcess.start();
+  await untilAccepting(postgresProcess, { restart: postgresProcess.start });
+  return postgresProcess;
+}
+
+/** A port that is free now. Should somebody take it while the server is down, the server is started again. */
+async function findPort(): Promise<number> {
+  const listener = createServer();
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  const bound = listener.address();
+  await new Promise((resolve) => listener.close(resolve));
+  return typeof bound === "object" ? (bound?.port ?? 0) : 0;
+}
+
+const ACCEPT_DEADLINE_MS = 60_000;
+
+/** Waits until a session can be opened, and gives the moment when it could. */
+export async function untilAccepting(
+  cluster: Cluster,
+  { restart }: { readonly restart?: () => Promise<void> } = {},
+): Promise<number> {
+  const beganMs = performance.now();
+  let startedMs = beganMs;
+  for (;;) {
+    if (await accepts(cluster)) return performance.now();
+    const nowMs = performance.now();
+    if (nowMs - beganMs > ACCEPT_DEADLINE_MS) {
+      throw new Error(`The database in ${cluster.folder} accepts no sessions`);
+    }
+    // Its port was taken, or it found the one before still ending.
+    if (restart !== undefined && nowMs - startedMs > 1_000 && listPostmasters(cluster.folder).length === 0) {
+      startedMs = nowMs;
+      await restart();
+    }
+    await Bun.sleep(5);
+  }
+}
+
+/** Opens a session as far as the first `ReadyForQuery`, by hand: no driver is waited for. */
+function accepts({ socketPath }: Cluster): Promise<boolean> {
+  if (!existsSync(socketPath)) return Promise.resolve(false);
+  const parameters = `user\0${USER}\0database\0${DATABASE}\0\0`;
+  const startup = Buffer.alloc(8 + parameters.length);
+  startup.writeInt32BE(startup.length, 0);
+  startup.writeInt32BE(3 << 16, 4);
+  startup.write(parameters, 8);
+  return new Promise((resolve) => {
+    const socket = connect(socketPath);
+    let received: Buffer = Buffer.alloc(0);
+    const end = (accepted: boolean) => {
+      socket.destroy();
+      resolve(accepted);
+    };
+    socket.setTimeout(1_000, () => end(false));
+    socket.on("error", () => end(false));
+    socket.on("close", () => end(false));
+    socket.on("connect", () => socket.write(startup));
+    socket.on("data", (bytes: Buffer) => {
+      received = Buffer.concat([received, bytes]);
+      if (received[0] === 0x45) end(false);
+      // Ready, idle: the last message of a start.
+      else if (received.subarray(-6).equals(Buffer.from([0x5a, 0, 0, 0, 5, 0x49]))) end(true);
+    });
+  });
+}
+
+export interface Session {
+  run(statement: string): Promise<readonly Record<string, unknown>[]>;
+  end(): Promise<void>;
+}
+
+/** Opens a session of the harness's own, past every fault. */
+export async function openControl(cluster: Cluster): Promise<Session> {
+  const sql = postgres({
+    path: cluster.socketPath,
+    user: USER,
+    database: DATABASE,
+    max: 1,
+    fetch_types: false,
+    onnotice: () => {},
+    connection: { application_name: "torture" },
+  });
+  await sql.unsafe("select 1");
+  return { run: async (statement) => [...(await sql.unsafe(statement))], end: () => sql.end({ timeout: 1 }) };
+}
+
+/** Runs one statement in a session of its own. */
+export async function control(
+  cluster: Cluster,
+  statement: string,
+): Promise<readonly Record<string, unknown>[]> {
+  const session = await openControl(cluster);
+  try {
+    return await session.run(statement);
+  } finally {
+    await session.end();
+  }
+}
+
+export const TERMINATE =
+  "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'claviger'";
+export const LIST_BACKENDS =
+  "select pid from pg_stat_activity where application_name = 'claviger' order by pid";
+
+/** The postmaster, by the cluster's own file; undefined while there is none. */
+export function postmasterOf({ folder }: Cluster): number | undefined {
+  try {
+    const pid = Number(readFileSync(join(folder, "postmaster.pid"), "utf8").split("\n")[0]);
+    return pid > 0 ? pid : undefined;
+  } catch {
+    return undefined;
+  }
+}

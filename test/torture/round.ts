@@ -1,0 +1,202 @@
+/**
+ * One round: load, a fault, and then everything that was promised about it, looked at one after the other.
+ */
+import { auditDatabase, type Used } from "./audit.ts";
+import type { Fault } from "./faults.ts";
+import type { Outcome, Request } from "./http_client.ts";
+import type { Figures, Violation } from "./ledger.ts";
+import { listPostmasters, type Resources, resourcesOf } from "./processes.ts";
+import type { Stage } from "./stage.ts";
+
+export interface RoundResult {
+  readonly kind: string;
+  readonly stage: string;
+  /** From the database's return (or the fault's end) to the first 200 of health. */
+  readonly healthyMs: number;
+  /** The same to a validate and an event that succeeded, too. */
+  readonly servingMs: number;
+  readonly figures: Figures;
+  readonly resources: Resources | undefined;
+}
+
+/** A promise was broken: what it was, and what shows it. */
+export class PromiseBroken extends Error {
+  override readonly name = "PromiseBroken";
+  readonly violations: readonly Violation[];
+
+  constructor(violations: readonly Violation[]) {
+    super(violations.map(({ promise }) => promise).join("; "));
+    this.violations = violations;
+  }
+}
+
+/** Promise 6: healthy within this of the database's return. */
+const RECOVERY_MS = 2_000;
+/**
+ * A statement that was given to a connection that turns out to be lost is missed at its deadline, of 2 s at
+ * most: then the service is healthy, and one request of each client is still answered 503.
+ */
+const SERVING_MS = RECOVERY_MS + 2_000;
+/** Load before a fault, and after the recovery from it. */
+const BEFORE_MS = 150;
+const AFTER_MS = 150;
+/** Other processes' counts are at most a second behind; and a fate nobody knew is read back. */
+const COUNT_LAG_MS = 2_500;
+/** Retired pools live for 1.5 s. */
+const RESOURCES_WAIT_MS = 5_000;
+/** Beyond the first quiet moment of its process: the 8 + 1 connections to the database, should it have had none. */
+const MORE_DESCRIPTORS = 12;
+/** What the runtime keeps for its next garbage collections; the design allows 150 MB altogether. */
+const MEMORY_LIMIT_MB = 150;
+const FIRST_ACKNOWLEDGEMENT_MS = 10_000;
+
+/** What was found at the first quiet moment of each process of a service. */
+const firstSeen = new Map<number, Resources>();
+
+/** Runs a fault under load; throws {@linkcode PromiseBroken} for the first promise that did not hold. */
+export async function runRound(stage: Stage, fault: Fault): Promise<RoundResult> {
+  const { ledger, load } = stage;
+  const check = () => {
+    if (ledger.violations.length > 0) throw new PromiseBroken(ledger.violations);
+  };
+  ledger.startRound();
+  if (stage.setup() !== fault.setup) {
+    await stage.change(fault.setup);
+    await recover(stage, { backMs: performance.now(), isOwed: false });
+  }
+  load.resume();
+  await untilLoaded(stage);
+  const lag = watchLag();
+  let recovered: Recovery;
+  try {
+    const backMs = await fault.run(stage);
+    check();
+    // What the machine kept this process waiting is none of the service's time.
+    recovered = await recover(stage, { backMs, isOwed: true, lagMs: lag.worstMs });
+  } finally {
+    lag.end();
+  }
+  check();
+  await Bun.sleep(AFTER_MS);
+  await load.pause();
+  check();
+  const used = await auditDatabase(stage.cluster, stage);
+  check();
+  await auditAnswers(stage, used);
+  check();
+  const resources = await auditResources(stage);
+  check();
+  const { round } = ledger;
+  const figures = { ...round, answers: { ...round.answers } };
+  return { kind: fault.kind, stage: stage.name, ...recovered, figures, resources };
+}
+
+async function untilLoaded({ ledger }: Stage): Promise<void> {
+  await Bun.sleep(BEFORE_MS);
+  const untilMs = performance.now() + FIRST_ACKNOWLEDGEMENT_MS;
+  while (ledger.round.acknowledged === 0 && ledger.violations.length === 0) {
+    if (performance.now() > untilMs) ledger.violate("Without a fault events are acknowledged", {});
+    await Bun.sleep(5);
+  }
+}
+
+interface Recovery {
+  readonly healthyMs: number;
+  readonly servingMs: number;
+}
+
+interface RecoverOptions {
+  readonly backMs: number;
+  /** Whether the promise is owed: after a restart that is no fault it is not. */
+  readonly isOwed: boolean;
+  /** The longest that this process was kept waiting since the fault began. */
+  readonly lagMs?: () => number;
+}
+
+/** Asks until the service is healthy, and validates, and takes an event. */
+async function recover(stage: Stage, { backMs, isOwed, lagMs = () => 0 }: RecoverOptions): Promise<Recovery> {
+  const { load, ledger, keys } = stage;
+  const [apiKey = ""] = keys.plain;
+  const tookMs = async (what: string, limitMs: number, ask: () => Promise<Outcome>) => {
+    for (;;) {
+      const outcome = await ask();
+      const elapsedMs = performance.now() - backMs;
+      if (outcome.kind === "answer" && (outcome.status === 200 || outcome.status === 202)) return elapsedMs;
+      if (elapsedMs > (isOwed ? limitMs : 60_000) + lagMs()) {
+        ledger.violate(`The service ${what} within ${limitMs} ms of its database`, {
+          elapsedMs,
+          lagMs: lagMs(),
+          outcome,
+        });
+        return elapsedMs;
+      }
+      await Bun.sleep(10);
+    }
+  };
+  const health: Request = { method: "GET", path: "/api/health" };
+  const validate: Request = { method: "POST", path: "/v1/auth/validate", body: { api_key: apiKey } };
+  const healthyMs = await tookMs("is healthy", RECOVERY_MS, () => load.ask(health, [200, 503]));
+  await tookMs("validates", SERVING_MS, () => load.ask(validate, [200, 503]));
+  const servingMs = await tookMs("takes events", SERVING_MS, load.probeEvent);
+  return { healthyMs, servingMs };
+}
+
+/** What clients are told of their use, when nothing is on its way, is what the database says. */
+async function auditAnswers(stage: Stage, used: Used): Promise<void> {
+  const { load, ledger } = stage;
+  const untilMs = performance.now() + COUNT_LAG_MS;
+  let expected = used;
+  for (const apiKey of used.keys()) {
+    for (;;) {
+      const request: Request = { method: "POST", path: "/v1/auth/refresh", body: { api_key: apiKey } };
+      const outcome = await load.ask(request, [200]);
+      if (outcome.kind !== "answer" || outcome.status !== 200) return;
+      const told = (outcome.body.quota as { readonly used: number }).used;
+      if (told === expected.get(apiKey)) break;
+      if (performance.now() > untilMs) {
+        ledger.violate("What clients are told is what is counted", { told, counted: expected.get(apiKey) });
+        return;
+      }
+      await Bun.sleep(50);
+      // What nobody knew of may have been committed meanwhile.
+      expected = await auditDatabase(stage.cluster, stage);
+    }
+  }
+}
+
+async function auditResources(stage: Stage): Promise<Resources | undefined> {
+  const { ledger } = stage;
+  const service = stage.service();
+  const postmasters = listPostmasters(stage.cluster.folder);
+  if (postmasters.length !== 1)
+    ledger.violate("One database runs, and nothing is left of others", { postmasters });
+  if (service.hasEnded()) ledger.violate("The service stays", { ended: await service.ended });
+  const untilMs = performance.now() + RESOURCES_WAIT_MS;
+  for (;;) {
+    const now = resourcesOf(service.pid, stage.load.connections());
+    if (now === undefined) return undefined;
+    const first = firstSeen.get(service.pid) ?? now;
+    firstSeen.set(service.pid, first);
+    const areBack =
+      now.descriptors <= first.descriptors + MORE_DESCRIPTORS && now.residentMb <= MEMORY_LIMIT_MB;
+    if (areBack) return now;
+    if (performance.now() > untilMs) {
+      ledger.violate("Descriptors and memory are back", { first, now });
+      return now;
+    }
+    await Bun.sleep(100);
+  }
+}
+
+/** The longest that a timer of this process came late. */
+function watchLag(): { readonly worstMs: () => number; readonly end: () => void } {
+  const intervalMs = 20;
+  let expectedMs = performance.now() + intervalMs;
+  let worstMs = 0;
+  const timer = setInterval(() => {
+    const nowMs = performance.now();
+    worstMs = Math.max(worstMs, nowMs - expectedMs);
+    expectedMs = nowMs + intervalMs;
+  }, intervalMs);
+  return { worstMs: () => worstMs, end: () => clearInterval(timer) };
+}

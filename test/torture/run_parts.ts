@@ -1,0 +1,52 @@
+/** Runs the parts of a plan, one stage after the other, and ends whatever was started. */
+import { join } from "node:path";
+import { auditDatabase } from "./audit.ts";
+import type { Fault } from "./faults.ts";
+import type { Figures } from "./ledger.ts";
+import type { Part } from "./plan.ts";
+import type { Random } from "./random.ts";
+import { PromiseBroken, type RoundResult, runRound } from "./round.ts";
+import type { Program } from "./service_process.ts";
+import { createStage, type Stage, type StageName } from "./stage.ts";
+
+export interface RunOptions {
+  readonly folder: string;
+  readonly program: Program;
+  readonly random: Random;
+  /** Told before and after every round. */
+  readonly onRound?: (fault: Fault, result: RoundResult | undefined) => void;
+  /** The present stage, for who wants to end it at once; undefined between two. */
+  readonly onStage?: (stage: Stage | undefined) => void;
+}
+
+/** Gives the figures of each stage. Throws what a round throws, when everything has ended. */
+export async function runParts(
+  parts: readonly Part[],
+  options: RunOptions,
+): Promise<Map<StageName, Figures>> {
+  const figures = new Map<StageName, Figures>();
+  let stage: Stage | undefined;
+  try {
+    for (const [index, part] of parts.entries()) {
+      stage ??= await createStage({ ...options, name: part.stage, folder: join(options.folder, part.stage) });
+      options.onStage?.(stage);
+      for (const fault of part.faults(stage)) {
+        options.onRound?.(fault, undefined);
+        options.onRound?.(fault, await runRound(stage, fault));
+      }
+      if (parts[index + 1]?.stage === part.stage) continue;
+      // Once more, and of all that was ever acknowledged.
+      await auditDatabase(stage.cluster, { ...stage, all: true });
+      if (stage.ledger.violations.length > 0) throw new PromiseBroken(stage.ledger.violations);
+      figures.set(stage.name, stage.ledger.total);
+      const ended = stage;
+      stage = undefined;
+      options.onStage?.(undefined);
+      await ended.end();
+    }
+  } finally {
+    await stage?.end();
+    options.onStage?.(undefined);
+  }
+  return figures;
+}

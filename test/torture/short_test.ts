@@ -1,0 +1,50 @@
+/**
+ * The short form of `make torture`: one fault of each kind, under load, against the executable where a current
+ * one is built, else the program on Bun. The bounds are those of the promises themselves, 5 s for an answer and
+ * 2 s for a recovery; only how long this process was kept waiting itself is added, and how long a database or
+ * a service takes to start is not bounded, since the machine's load decides it.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { testFolder } from "../support/postgres.ts";
+import { SHORT_PLAN } from "./plan.ts";
+import { createRandom } from "./random.ts";
+import type { RoundResult } from "./round.ts";
+import { runParts } from "./run_parts.ts";
+import { findProgram } from "./service_process.ts";
+import { whyNoSmallDisk } from "./small_disk.ts";
+
+const LIMIT_MS = 240_000;
+
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(testFolder(), "torture-"));
+  chmodSync(folder, 0o755);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+for (const stage of ["external", "embedded", "small_disk"] as const) {
+  test(
+    `Under load every promise holds through each fault (${stage})`,
+    async () => {
+      const why = stage === "small_disk" ? whyNoSmallDisk(folder) : undefined;
+      if (why !== undefined) {
+        console.error(`No disk is filled: ${why}`);
+        return;
+      }
+      const results: RoundResult[] = [];
+      await runParts(
+        SHORT_PLAN.filter((part) => part.stage === stage),
+        {
+          ...{ folder, program: findProgram(), random: createRandom(Date.now()) },
+          onRound: (_fault, result) => result && results.push(result),
+        },
+      );
+      for (const { figures } of results) expect(figures.acknowledged).toBeGreaterThan(0);
+      expect(results.length).toBeGreaterThan(0);
+    },
+    LIMIT_MS,
+  );
+}

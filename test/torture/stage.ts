@@ -1,0 +1,169 @@
+/**
+ * A service, its PostgreSQL and its load, set up to be tortured. There are three: `external`, where the harness
+ * runs the PostgreSQL; `embedded`, where the service does; and `small_disk`, the same on a disk that fills.
+ */
+import { chmodSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { stopLeftovers } from "../../src/database/embedded/mod.ts";
+import { type Database, migrate, migrations } from "../../src/database/mod.ts";
+import type { IssueRequest } from "../../src/keys/mod.ts";
+import { issue } from "../support/issue.ts";
+import { type MessageProxy, startMessageProxy } from "../support/message_proxy.ts";
+import { withDatabase } from "./audit.ts";
+import { createLedger, type Ledger } from "./ledger.ts";
+import { type Load, type LoadKeys, startLoad } from "./load.ts";
+import {
+  addressOf,
+  type Cluster,
+  createOwnPostgres,
+  embeddedCluster,
+  type OwnPostgres,
+} from "./postgres_process.ts";
+import type { Random } from "./random.ts";
+import { type Program, type RunningService, startServiceProcess } from "./service_process.ts";
+import { mountSmallDisk, type SmallDisk } from "./small_disk.ts";
+
+export type StageName = "external" | "embedded" | "small_disk";
+
+/** How an external database is reached, and by what clock: what a fault needs. */
+export type Setup = "direct" | "proxied" | "clocked";
+
+export interface Stage {
+  readonly name: StageName;
+  readonly folder: string;
+  readonly cluster: Cluster;
+  /** The PostgreSQL that the harness runs; undefined where the service runs its own. */
+  readonly own: OwnPostgres | undefined;
+  readonly proxy: MessageProxy | undefined;
+  readonly disk: SmallDisk | undefined;
+  readonly keys: LoadKeys;
+  readonly ledger: Ledger;
+  readonly load: Load;
+  readonly random: Random;
+  readonly program: Program;
+  service(): RunningService;
+  setup(): Setup;
+  /** From now on, until it is started again, a request may be lost. */
+  expectDown(): void;
+  /** Starts the service, which must have ended. */
+  startService(): Promise<void>;
+  /** Stops the service in order and starts it with another setup, if it has not that one. */
+  change(setup: Setup): Promise<void>;
+  /** Ends everything that it started. */
+  end(): Promise<void>;
+}
+
+export interface StageOptions {
+  readonly name: StageName;
+  /** An empty folder that every user may pass. */
+  readonly folder: string;
+  readonly program: Program;
+  readonly random: Random;
+}
+
+const PLAIN_KEYS = 8;
+const CLAIMED_KEYS = 8;
+/** Reached in a minute of load. */
+const SMALL_LIMIT = 300;
+const STOP_DEADLINE_MS = 15_000;
+
+export async function createStage({ name, folder, program, random }: StageOptions): Promise<Stage> {
+  mkdirSync(folder, { recursive: true });
+  chmodSync(folder, 0o755);
+  const undo: (() => Promise<unknown> | unknown)[] = [];
+  let running: RunningService | undefined;
+  let setup: Setup = "direct";
+  /** Odd while the service may be down. */
+  let downs = 0;
+
+  async function end(): Promise<void> {
+    for (const step of undo.splice(0).reverse()) await step();
+  }
+
+  try {
+    const dataDir = join(folder, "data");
+    const disk = name === "small_disk" ? mountSmallDisk(dataDir) : undefined;
+    if (disk !== undefined) undo.push(disk.unmount);
+    const own =
+      name === "external" ? await createOwnPostgres(dataDir, join(folder, "postgres.log")) : undefined;
+    if (own !== undefined) undo.push(own.remove);
+    const cluster = own ?? embeddedCluster(dataDir);
+    const proxy = own && (await startMessageProxy({ path: own.socketPath }));
+    if (proxy !== undefined) undo.push(proxy.close);
+    if (own === undefined) {
+      undo.push(() => stopLeftovers({ cluster: cluster.folder, clock: systemClock, graceMs: 0 }));
+    } else {
+      const migrated = await migrate(addressOf(own), migrations);
+      if ("refusal" in migrated) throw new Error(migrated.refusal);
+    }
+    undo.push(async () => {
+      running?.kill("SIGKILL");
+      await running?.ended;
+    });
+
+    const startService = async () => {
+      const url = own && new URL(own.url);
+      if (url !== undefined && setup === "proxied") url.port = String(proxy?.port);
+      running = await startServiceProcess({
+        ...{ program, folder, name: "service", dataDir, isClockMovable: setup === "clocked" },
+        ...(url !== undefined && { databaseUrl: url.href }),
+      });
+      if (downs % 2 === 1) downs++;
+    };
+    const service = () => {
+      if (running === undefined) throw new Error("The service was not started");
+      return running;
+    };
+    const expectDown = () => {
+      if (downs % 2 === 0) downs++;
+    };
+
+    await startService();
+    const keys = await withDatabase(cluster, issueKeys);
+    const ledger = createLedger();
+    const load = startLoad({
+      ...{ keys, ledger, random },
+      port: () => (running?.hasEnded() ? undefined : running?.port),
+      downs: () => downs,
+    });
+    undo.push(load.end);
+
+    return {
+      ...{ name, folder, cluster, own, proxy, disk, keys, ledger, load, random, program },
+      ...{ service, startService, expectDown, end },
+      setup: () => setup,
+      async change(next) {
+        if (next === setup) return;
+        expectDown();
+        const stopping = service();
+        stopping.kill("SIGTERM");
+        const timer = setTimeout(() => stopping.kill("SIGKILL"), STOP_DEADLINE_MS);
+        await stopping.ended;
+        clearTimeout(timer);
+        setup = next;
+        await startService();
+      },
+    };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+async function issueKeys(database: Database): Promise<LoadKeys> {
+  const issueMany = async (count: number, request: Partial<IssueRequest>) => {
+    const keys: string[] = [];
+    for (let one = 0; one < count; one++) {
+      const email = `${crypto.randomUUID()}@example.org`;
+      keys.push((await issue(database, { email, tier: "enterprise", ...request })).apiKey);
+    }
+    return keys;
+  };
+  const [limited = ""] = await issueMany(1, { tier: "free", monthlyLimit: SMALL_LIMIT });
+  return {
+    plain: await issueMany(PLAIN_KEYS, {}),
+    claimed: await issueMany(CLAIMED_KEYS, {}),
+    limited,
+  };
+}
