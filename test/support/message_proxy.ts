@@ -11,7 +11,7 @@ export type Action =
   | "delay"
   /** Its receiver gets the end of the stream instead; what the other side sends still arrives. */
   | "half_close"
-  /** The connection is cut, and from then on new ones are accepted and closed at once. */
+  /** Every connection is cut, and from then on new ones are accepted and closed at once. */
   | "accept_close";
 
 export const ACTIONS: readonly Action[] = ["cut", "delay", "half_close", "accept_close"];
@@ -146,7 +146,7 @@ export async function startMessageProxy(target: Target): Promise<MessageProxy> {
         return;
       case "accept_close":
         isClosing = true;
-        drop(link);
+        for (const open of links) drop(open);
         return;
       case "half_close":
         flow.isDead = true;

@@ -231,8 +231,11 @@ export function messageFault(message: MessageName, action: Action): Fault {
   };
 }
 
-/** Messages that are no fault to miss: they end a connection, or tell of an error. */
-const NOT_AIMED_AT: readonly MessageName[] = ["client X", "server E", "server N"];
+/**
+ * Messages that load does not bring about: they end a connection, tell of an error, or belong to the transaction
+ * by which a service that starts looks after its tables.
+ */
+const NOT_AIMED_AT: readonly MessageName[] = ["client X", "client Q", "server E", "server N"];
 
 /** A fault for every action at every message that the proxy has seen. */
 export function allMessageFaults(stage: Stage): Fault[] {

@@ -50,6 +50,8 @@ const results: RoundResult[] = [];
 const counts = { rounds: 0, restarts: 0, kills: 0 };
 let stage: Stage | undefined;
 let present: Fault | undefined;
+let interruption: Promise<never> | undefined;
+let isOver = false;
 
 const whyNoDisk = whyNoSmallDisk(folder);
 if (whyNoDisk !== undefined) console.log(`No disk is filled: ${whyNoDisk}`);
@@ -61,17 +63,34 @@ const parts = (values.short ? SHORT_PLAN : planLong(wanted, random)).filter(
 
 console.log(`Torturing ${program.name} with seed ${seed}; logs are in ${folder}`);
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-  process.once(signal, () => void interrupt(signal));
+  process.once(signal, () => (interruption ??= interrupt(signal)));
 
+let failure: unknown;
 try {
-  await runParts(parts, { folder, program, random, onRound: note, onStage: (next) => (stage = next) });
-  finish("held");
-  rmSync(folder, { recursive: true, force: true });
-  process.exit(0);
+  await runParts(parts, {
+    ...{ folder, program, random, onRound: note, isInterrupted: () => interruption !== undefined },
+    onStage: (next) => {
+      stage = next;
+    },
+  });
 } catch (error) {
+  failure = error;
+}
+isOver = true;
+// What ends everything under a round makes it fail: that is no finding.
+await interruption;
+if (failure !== undefined) {
+  keepEvidence(failure);
+  process.exit(1);
+}
+finish("held");
+rmSync(folder, { recursive: true, force: true });
+process.exit(0);
+
+function keepEvidence(error: unknown): void {
   const violations = error instanceof PromiseBroken ? error.violations : [];
   const evidence = join(folder, "evidence.json");
-  const what = { seed, round: counts.rounds, fault: present?.kind, error: String(error), violations };
+  const what = { seed, round: counts.rounds, fault: present, error: String(error), violations };
   writeFileSync(evidence, `${JSON.stringify(what, null, 2)}\n`);
   finish("broken");
   console.error(`\nBROKEN in round ${counts.rounds} (${present?.stage}, ${present?.kind}): ${error}`);
@@ -80,7 +99,6 @@ try {
   }
   if (!(error instanceof PromiseBroken)) console.error(error);
   console.error(`Seed ${seed}; the evidence is in ${evidence}, the logs beside it`);
-  process.exit(1);
 }
 
 /** Prints the running count, one line for every round. */
@@ -117,15 +135,15 @@ function finish(outcome: Report["outcome"]): void {
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
 }
 
-/** Ends what was started, prints what was found so far, and goes. */
-async function interrupt(signal: string): Promise<void> {
+/** Ends the stage under the round that runs, prints what was found so far, and goes. */
+async function interrupt(signal: string): Promise<never> {
   console.error(`\n${signal}: ending what was started`);
-  // A second one ends at once.
-  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => process.exit(130));
+  // One that is being made can only be ended once it stands.
+  while (stage === undefined && !isOver) await Bun.sleep(20);
   await stage?.end().catch((error: unknown) => console.error(error));
   finish("interrupted");
   rmSync(folder, { recursive: true, force: true });
-  process.exit(130);
+  return process.exit(130);
 }
 
 function commitOfTree(): string {

@@ -67,11 +67,13 @@ export async function createOwnPostgres(dataDir: string, logPath: string): Promi
     ...["timezone=UTC", "log_line_prefix=%m [%p] "],
   ].flatMap((setting) => ["-c", setting]);
 
+  let isRemoved = false;
   const postgresProcess: OwnPostgres = {
     folder,
     socketPath: join(folder, `.s.PGSQL.${port}`),
     url: `postgres://${USER}@127.0.0.1:${port}/${DATABASE}`,
-    start() {
+    async start() {
+      if (isRemoved) throw new Error("The database was removed");
       const log = openSync(logPath, "a");
       const child = spawn(program, ["-D", folder, ...settings], {
         cwd: "/",
@@ -82,12 +84,13 @@ export async function createOwnPostgres(dataDir: string, logPath: string): Promi
       });
       closeSync(log);
       child.unref();
-      return new Promise((resolve, reject) => {
+      await new Promise((resolve, reject) => {
         child.once("spawn", resolve);
         child.once("error", reject);
       });
     },
-    remove: async () => {
+    async remove() {
+      isRemoved = true;
       await stopLeftovers({ cluster: folder, clock: systemClock, graceMs: 0 });
     },
   };

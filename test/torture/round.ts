@@ -26,7 +26,8 @@ export class PromiseBroken extends Error {
 
   constructor(violations: readonly Violation[]) {
     super(violations.map(({ promise }) => promise).join("; "));
-    this.violations = violations;
+    // As they are now: what ends the stage breaks more.
+    this.violations = [...violations];
   }
 }
 

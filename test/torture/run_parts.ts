@@ -2,12 +2,11 @@
 import { join } from "node:path";
 import { auditDatabase } from "./audit.ts";
 import type { Fault } from "./faults.ts";
-import type { Figures } from "./ledger.ts";
 import type { Part } from "./plan.ts";
 import type { Random } from "./random.ts";
 import { PromiseBroken, type RoundResult, runRound } from "./round.ts";
 import type { Program } from "./service_process.ts";
-import { createStage, type Stage, type StageName } from "./stage.ts";
+import { createStage, type Stage } from "./stage.ts";
 
 export interface RunOptions {
   readonly folder: string;
@@ -17,20 +16,19 @@ export interface RunOptions {
   readonly onRound?: (fault: Fault, result: RoundResult | undefined) => void;
   /** The present stage, for who wants to end it at once; undefined between two. */
   readonly onStage?: (stage: Stage | undefined) => void;
+  /** No more rounds are begun once it says so. */
+  readonly isInterrupted?: () => boolean;
 }
 
-/** Gives the figures of each stage. Throws what a round throws, when everything has ended. */
-export async function runParts(
-  parts: readonly Part[],
-  options: RunOptions,
-): Promise<Map<StageName, Figures>> {
-  const figures = new Map<StageName, Figures>();
+/** Throws what a round throws, when everything has ended. */
+export async function runParts(parts: readonly Part[], options: RunOptions): Promise<void> {
   let stage: Stage | undefined;
   try {
     for (const [index, part] of parts.entries()) {
       stage ??= await createStage({ ...options, name: part.stage, folder: join(options.folder, part.stage) });
       options.onStage?.(stage);
       for (const fault of part.faults(stage)) {
+        if (options.isInterrupted?.()) return;
         options.onRound?.(fault, undefined);
         options.onRound?.(fault, await runRound(stage, fault));
       }
@@ -38,15 +36,12 @@ export async function runParts(
       // Once more, and of all that was ever acknowledged.
       await auditDatabase(stage.cluster, { ...stage, all: true });
       if (stage.ledger.violations.length > 0) throw new PromiseBroken(stage.ledger.violations);
-      figures.set(stage.name, stage.ledger.total);
       const ended = stage;
       stage = undefined;
-      options.onStage?.(undefined);
       await ended.end();
     }
   } finally {
     await stage?.end();
     options.onStage?.(undefined);
   }
-  return figures;
 }

@@ -56,6 +56,8 @@ export interface StartOptions {
   /** Without one it runs its own database. */
   readonly databaseUrl?: string;
   readonly isClockMovable?: boolean;
+  /** Told how to kill it, before it is ready. */
+  readonly onSpawned: (kill: () => void) => void;
 }
 
 /** However busy the machine is. */
@@ -98,6 +100,7 @@ export async function startServiceProcess(options: StartOptions): Promise<Runnin
       serialization: "json",
     },
   );
+  options.onSpawned(() => child.kill("SIGKILL"));
   closeSync(out);
   closeSync(err);
   let how: number | string | undefined;

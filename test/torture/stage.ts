@@ -73,13 +73,18 @@ export async function createStage({ name, folder, program, random }: StageOption
   chmodSync(folder, 0o755);
   const undo: (() => Promise<unknown> | unknown)[] = [];
   let running: RunningService | undefined;
+  let kill = () => {};
   let setup: Setup = "direct";
   /** Odd while the service may be down. */
   let downs = 0;
 
-  async function end(): Promise<void> {
-    for (const step of undo.splice(0).reverse()) await step();
-  }
+  let ending: Promise<void> | undefined;
+  const end = () => {
+    ending ??= (async () => {
+      for (const step of undo.splice(0).reverse()) await step();
+    })();
+    return ending;
+  };
 
   try {
     const dataDir = join(folder, "data");
@@ -98,16 +103,20 @@ export async function createStage({ name, folder, program, random }: StageOption
       if ("refusal" in migrated) throw new Error(migrated.refusal);
     }
     undo.push(async () => {
-      running?.kill("SIGKILL");
+      kill();
       await running?.ended;
     });
 
     const startService = async () => {
+      if (ending !== undefined) throw new Error("The stage is being ended");
       const url = own && new URL(own.url);
       if (url !== undefined && setup === "proxied") url.port = String(proxy?.port);
       running = await startServiceProcess({
         ...{ program, folder, name: "service", dataDir, isClockMovable: setup === "clocked" },
         ...(url !== undefined && { databaseUrl: url.href }),
+        onSpawned: (killIt) => {
+          kill = killIt;
+        },
       });
       if (downs % 2 === 1) downs++;
     };
