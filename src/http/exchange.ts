@@ -79,6 +79,8 @@ export function toResponse(exchange: Exchange, outcome: Outcome, clock: Clock): 
     if (outcome.headers !== undefined) Object.assign(headers, outcome.headers);
     return respond(exchange, outcome.body, { status: outcome.status, headers });
   }
+  // After CONNECT with an address Bun 1.4.5 hears nothing more of a connection: its client would wait for ever.
+  if (exchange.request.method === "CONNECT") headers.Connection = "close";
   switch (outcome.code) {
     case "RATE_LIMIT_EXCEEDED":
       headers["Retry-After"] = String(verdict?.retryAfterSeconds ?? 1);
