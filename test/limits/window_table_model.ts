@@ -1,0 +1,164 @@
+/**
+ * Random sequences of commands against a naive reference, with a clock that is passed in. Time moves in jumps
+ * that like the edges: parts of a second, and about a minute.
+ *
+ * A command is drawn as one number, which is cheap and shrinks well: a hundred thousand sequences take seconds.
+ */
+import { expect } from "bun:test";
+import fc from "fast-check";
+import { WindowTable } from "../../src/limits/mod.ts";
+import { NaiveWindow } from "./naive_windows.ts";
+
+export interface Sequences {
+  readonly seed: number;
+  readonly sequences: number;
+  /** Commands of one sequence, at most. */
+  readonly length: number;
+}
+
+type Command =
+  | { readonly kind: "take" | "record" | "takeAndWait"; readonly key: string }
+  | { readonly kind: "advance"; readonly byMs: number };
+
+/** By how often each kind comes, out of 18. */
+const KINDS = [..."tttttttttt", ..."rr", "w", ..."aaaaa"];
+
+function toCommand(drawn: number, keys: readonly string[]): Command {
+  const kind = KINDS[drawn % 18];
+  const rest = Math.floor(drawn / 18);
+  if (kind === "a") return { kind: "advance", byMs: toJump(rest) };
+  const key = keys[rest % keys.length] ?? "";
+  return { kind: kind === "t" ? "take" : kind === "r" ? "record" : "takeAndWait", key };
+}
+
+function toJump(drawn: number): number {
+  const rest = Math.floor(drawn / 10);
+  if (drawn % 10 < 6) return rest % 1_101;
+  if (drawn % 10 < 9) return rest % 20_001;
+  return 58_900 + (rest % 2_201);
+}
+
+function commands(length: number): fc.Arbitrary<number[]> {
+  const drawn = fc.nat(2 ** 31 - 1);
+  return fc.array(fc.noBias(drawn), { minLength: Math.ceil(length / 2), maxLength: length, size: "max" });
+}
+
+/** A table and the reference beside it; every answer is held against the reference as it is given. */
+class Checked {
+  nowMs: number;
+  readonly #table: WindowTable;
+  readonly #limit: number;
+  readonly #naive = new Map<string, NaiveWindow>();
+
+  constructor(limit: number, startMs: number) {
+    this.#limit = limit;
+    this.nowMs = startMs;
+    this.#table = new WindowTable(limit, 100);
+  }
+
+  take(key: string): { allowed: boolean; retryAfterSeconds: number } {
+    const naive = this.#naiveOf(key);
+    const roomBefore = naive.countedBySecond(this.nowMs) < this.#limit;
+    const mustRefuse = naive.countedWithin(60_000, this.nowMs) >= this.#limit;
+    const mustAllow = naive.countedWithin(61_000, this.nowMs) < this.#limit;
+    const verdict = this.#table.take(key, this.nowMs);
+    if (verdict.allowed) naive.add(this.nowMs, true);
+    is("allowed", verdict.allowed, roomBefore);
+    if (mustRefuse) is("allowed", verdict.allowed, false);
+    if (mustAllow) is("allowed", verdict.allowed, true);
+    this.#compare(verdict, naive);
+    return verdict;
+  }
+
+  record(key: string): void {
+    const naive = this.#naiveOf(key);
+    const roomBefore = naive.countedBySecond(this.nowMs) < this.#limit;
+    const verdict = this.#table.record(key, this.nowMs);
+    naive.add(this.nowMs, false);
+    is("allowed", verdict.allowed, roomBefore);
+    this.#compare(verdict, naive);
+  }
+
+  checkAccepted(): void {
+    for (const naive of this.#naive.values()) {
+      expect(naive.mostAcceptedInAMinute()).toBeLessThanOrEqual(this.#limit);
+    }
+  }
+
+  #compare(verdict: ReturnType<WindowTable["take"]>, naive: NaiveWindow): void {
+    is("limit", verdict.limit, this.#limit);
+    is("remaining", verdict.remaining, Math.max(0, this.#limit - naive.countedBySecond(this.nowMs)));
+    is("resetAfterMs", verdict.resetAfterMs, naive.emptyAtMs() - this.nowMs);
+    const wait = verdict.allowed ? 0 : naive.secondsUntilRoom(this.#limit, this.nowMs);
+    is("retryAfterSeconds", verdict.retryAfterSeconds, wait);
+    if (!verdict.allowed && (wait < 1 || wait > 61)) throw new Error(`a wait of ${wait} s`);
+  }
+
+  #naiveOf(key: string): NaiveWindow {
+    const naive = this.#naive.get(key) ?? new NaiveWindow();
+    this.#naive.set(key, naive);
+    return naive;
+  }
+}
+
+/** `expect().toBe()` takes longer than all the rest. */
+function is<Value>(what: string, actual: Value, should: Value): void {
+  if (actual !== should) throw new Error(`${what} is ${actual} instead of ${should}`);
+}
+
+/** Holds a table with room for all against the reference. Throws with the seed and the smallest sequence. */
+export function checkSequences({ seed, sequences, length }: Sequences): void {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 12 }),
+      fc.integer({ min: 0, max: 5_000_000 }),
+      commands(length),
+      (limit, startMs, script) => {
+        const checked = new Checked(limit, startMs);
+        for (const drawn of script) {
+          const command = toCommand(drawn, ["a", "b", "c"]);
+          if (command.kind === "advance") checked.nowMs += command.byMs;
+          else if (command.kind === "take") checked.take(command.key);
+          else if (command.kind === "record") checked.record(command.key);
+          else {
+            const { allowed, retryAfterSeconds } = checked.take(command.key);
+            if (allowed) continue;
+            checked.nowMs += retryAfterSeconds * 1000;
+            is("allowed", checked.take(command.key).allowed, true);
+          }
+        }
+        checked.checkAccepted();
+      },
+    ),
+    { numRuns: sequences, seed },
+  );
+}
+
+/** The same for a table of two places and six senders: what must hold however full it is. */
+export function checkCrowdedSequences({ seed, sequences, length }: Sequences): void {
+  const limit = 4;
+  fc.assert(
+    fc.property(commands(length), (script) => {
+      const table = new WindowTable(limit, 2);
+      const naive = new Map<string, NaiveWindow>();
+      let nowMs = 0;
+      for (const drawn of script) {
+        const command = toCommand(drawn, ["a", "b", "c", "d", "e", "f"]);
+        if (command.kind === "advance") {
+          nowMs += command.byMs;
+          continue;
+        }
+        const { key } = command;
+        const counted = naive.get(key) ?? new NaiveWindow();
+        naive.set(key, counted);
+        if (command.kind === "record") table.record(key, nowMs);
+        else if (table.take(key, nowMs).allowed) counted.add(nowMs, true);
+        if (table.stats().windows > 2) throw new Error("more windows than places");
+      }
+      for (const counted of naive.values()) {
+        expect(counted.mostAcceptedInAMinute()).toBeLessThanOrEqual(limit);
+      }
+    }),
+    { numRuns: sequences, seed },
+  );
+}
