@@ -3,9 +3,12 @@
  * which is printed.
  */
 import { expect, test } from "bun:test";
+import { runMintingStorm } from "./minting_storm.ts";
 import { runStorm } from "./storm.ts";
 
 const REQUESTS = 20_000;
+const MINTING_REQUESTS = 2_400;
+const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
 /** What so many requests meet, whatever the seed: a code that is missing here was never tried. */
 const CODES = [
@@ -28,7 +31,6 @@ const CODES = [
 ];
 
 test("No generated request fails, hangs, leaves a trace where it is refused, or is answered otherwise than documented", async () => {
-  const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
   console.log(`Generated requests: HOSTILE_SEED=${seed}`);
   const { failure, codes, statuses, requests, secrets } = await runStorm({ requests: REQUESTS, seed });
   // Said as a text, which shows its lines.
@@ -40,3 +42,10 @@ test("No generated request fails, hangs, leaves a trace where it is refused, or 
   expect(secrets.rows).toBeGreaterThan(1_000);
   expect(secrets.processes).toBeGreaterThan(5);
 }, 120_000);
+
+test("The same holds where repository tokens come from a GitHub App, of which no secret is shown", async () => {
+  const { failure, statuses, secrets } = await runMintingStorm({ requests: MINTING_REQUESTS, seed });
+  if (failure !== undefined) throw new Error(`With HOSTILE_SEED=${seed}: ${failure}`);
+  expect(statuses[200]).toBeGreaterThan(0);
+  expect(secrets.known).toBeGreaterThan(100);
+}, 60_000);

@@ -73,7 +73,12 @@ function toForms(value: string): string[] {
   const bytes = Buffer.from(value);
   // The end of base64 depends on what follows.
   const base64 = bytes.toString("base64").slice(0, Math.floor(bytes.length / 3) * 4);
-  return [digits ?? value, base64, base64.replaceAll("+", "-").replaceAll("/", "_"), bytes.toString("hex")];
+  const plain = digits ?? value.replace(/=+$/, "");
+  return [plain, toUrlAlphabet(plain), base64, toUrlAlphabet(base64), bytes.toString("hex")];
+}
+
+function toUrlAlphabet(base64: string): string {
+  return base64.replaceAll("+", "-").replaceAll("/", "_");
 }
 
 function decode(text: string): string {

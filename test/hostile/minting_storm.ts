@@ -1,0 +1,32 @@
+/**
+ * The generated requests on a service whose repository tokens come from a GitHub App: its private key, what is
+ * signed with it, and the tokens that it gives must be nowhere either.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { createTestClock } from "../support/clock.ts";
+import { APP_KEYS, startGitHubStandIn } from "../support/github_stand_in.ts";
+import { testFolder } from "../support/postgres.ts";
+import { runStorm, STORM_BEGIN, type StormOptions, type StormResult } from "./storm.ts";
+
+export async function runMintingStorm(
+  options: Omit<StormOptions, "service" | "secrets">,
+): Promise<StormResult> {
+  const clock = createTestClock(STORM_BEGIN);
+  const folder = mkdtempSync(join(testFolder(), "minting-"));
+  const host = await startGitHubStandIn({ clock, folder });
+  try {
+    return await runStorm({
+      ...options,
+      service: { clock, config: { gitHubApp: host.settings } },
+      secrets: () => [
+        { name: "private key", value: APP_KEYS.privateKey },
+        ...host.tokens.map((value) => ({ name: "minted token", value })),
+        ...host.seen.map(({ jwt }) => ({ name: "JWT", value: jwt.slice(jwt.lastIndexOf(".") + 1) })),
+      ],
+    });
+  } finally {
+    await host.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

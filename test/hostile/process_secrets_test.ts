@@ -1,0 +1,171 @@
+/**
+ * The service as it is run, with a PostgreSQL of its own, its secrets given as operators give them: none is in
+ * what it logs, in what the system shows of its processes, or anywhere in its data folder.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
+import { openDatabase } from "../../src/database/mod.ts";
+import { generateApiKey } from "../../src/keys/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
+import { INSTALLER_TOKEN } from "../support/installer.ts";
+import { BRAND } from "../support/issue.ts";
+import { testFolder } from "../support/postgres.ts";
+import { TEST_SECRET } from "../support/service.ts";
+import { descendantsOf, searchProcesses, searchTables } from "./places.ts";
+import { createSecretSearch } from "./secret_search.ts";
+
+const folder = mkdtempSync(join(testFolder(), "secrets-"));
+// Open to the user as whom root runs PostgreSQL.
+chmodSync(folder, 0o711);
+const dataDir = join(folder, "data");
+const main = join(import.meta.dir, "../../src/main.ts");
+const place = ["--data-dir", dataDir, "--env-file", "/dev/null"];
+const started: Bun.Subprocess[] = [];
+let gitHub: GitHubStandIn;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  gitHub = await startGitHubStandIn({ clock: systemClock, folder });
+  const { appId, installationId, privateKeyFile, repository, apiUrl } = gitHub.settings;
+  env = {
+    CLAVIGER_SECRET: TEST_SECRET,
+    CLAVIGER_LOG_REQUESTS: "all",
+    CLAVIGER_GITHUB_APP_ID: appId,
+    CLAVIGER_GITHUB_INSTALLATION_ID: installationId,
+    CLAVIGER_GITHUB_PRIVATE_KEY_FILE: privateKeyFile ?? "",
+    CLAVIGER_GITHUB_REPOSITORY: repository,
+    CLAVIGER_GITHUB_URL: apiUrl,
+  };
+});
+
+afterAll(async () => {
+  for (const child of started) if (child.exitCode === null) child.kill("SIGKILL");
+  await stopLeftovers({ cluster: join(dataDir, "postgres"), clock: systemClock, graceMs: 0 });
+  await gitHub.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Starts a command; what it says is added to `said`. */
+function spawn(args: readonly string[], said: { text: string }, input = "") {
+  const child = Bun.spawn([process.execPath, main, ...args, ...place], {
+    cwd: folder,
+    env,
+    stdin: new Blob([input]),
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  started.push(child);
+  const follow = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) said.text += decoder.decode(chunk, { stream: true });
+  };
+  const ended = Promise.all([follow(child.stdout), follow(child.stderr), child.exited]);
+  return { child, ended };
+}
+
+async function run(args: readonly string[], input?: string): Promise<string> {
+  const said = { text: "" };
+  const { ended } = spawn(args, said, input);
+  const [, , status] = await ended;
+  if (status !== 0) throw new Error(`${args.join(" ")}: ${said.text}`);
+  return said.text;
+}
+
+test("A service that runs with its own database shows no secret to the log, the system or the disk", async () => {
+  const said = { text: "" };
+  const { child, ended } = spawn(["serve", "--port", "0"], said);
+  while (!/serves at (\S+)/.test(said.text)) {
+    if (child.exitCode !== null) throw new Error(said.text);
+    await Bun.sleep(20);
+  }
+  const url = /serves at (\S+)/.exec(said.text)?.[1] ?? "";
+  const issue = async (email: string): Promise<string> =>
+    JSON.parse(await run(["keys", "issue", "--email", email, "--tier", "research", "--json"])).api_key;
+  const keys = [await issue("a@example.org"), await issue("b@example.org")];
+  await run(["installer", "set-token"], INSTALLER_TOKEN);
+  const unknown = generateApiKey(BRAND, "live").apiKey;
+  const minted: string[] = [];
+
+  for (const apiKey of [...keys, unknown]) {
+    const headers = { "X-API-Key": apiKey };
+    const post = (path: string, body: object) =>
+      fetch(url + path, { method: "POST", body: JSON.stringify({ api_key: apiKey, ...body }) });
+    await post("/v1/auth/validate", {});
+    await post("/v1/auth/refresh", { api_key: `${apiKey}0` });
+    await post("/v1/analytics/log", {
+      event_type: "error",
+      error_message: apiKey,
+      metadata: { [apiKey]: apiKey },
+    });
+    await fetch(`${url}/v1/models/list?api_key=${apiKey}&type=${apiKey}`);
+    await fetch(`${url}/${encodeURIComponent(apiKey)}?${apiKey}=${apiKey}`, { headers });
+    const answer = await fetch(`${url}/v1/installer/repo-token`, { headers });
+    const token = /"repo_token":"([^"]+)"/.exec(await answer.text())?.[1];
+    if (token !== undefined) minted.push(token);
+    // The last key stays.
+    if (apiKey !== keys[1]) await post("/v1/auth/revoke", { reason: `lost ${apiKey} at /${apiKey}` });
+  }
+  expect(minted).toHaveLength(2);
+
+  const search = createSecretSearch();
+  search.add([
+    ...[...keys, unknown].map((value) => ({ name: "key", value })),
+    ...minted.map((value) => ({ name: "minted token", value })),
+    { name: "installer token", value: INSTALLER_TOKEN },
+    { name: "root secret", value: TEST_SECRET },
+    { name: "root secret as bytes", value: Buffer.from(TEST_SECRET, "hex").toString("base64") },
+    { name: "private key", value: APP_KEYS.privateKey },
+    ...gitHub.seen.map(({ jwt }) => ({ name: "JWT", value: jwt.slice(jwt.lastIndexOf(".") + 1) })),
+  ]);
+
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const below = descendantsOf(child.pid, pids.map(Number));
+  expect(below.length).toBeGreaterThan(3);
+  // Given: the service itself was given its secret by its environment. Then: what it starts was not.
+  const shown = searchProcesses(search).found;
+  expect(shown.filter((each) => !each.startsWith(`/proc/${child.pid}/environ`))).toEqual([]);
+  expect(shown).not.toEqual([]);
+
+  child.kill("SIGTERM");
+  await ended;
+  expect(said.text).toContain("/v1/auth/validate");
+  expect(search.find(said.text)).toEqual([]);
+
+  const leaks: string[] = [];
+  let files = 0;
+  for (const entry of readdirSync(dataDir, { recursive: true, withFileTypes: true })) {
+    // The programs of PostgreSQL are not of this installation's making.
+    if (!entry.isFile() || entry.parentPath.includes("/postgres-")) continue;
+    files++;
+    for (const each of search.find(readFileSync(join(entry.parentPath, entry.name), "latin1"))) {
+      leaks.push(`${entry.name}: ${each}`);
+    }
+  }
+  expect(files).toBeGreaterThan(500);
+  expect(leaks).toEqual([]);
+
+  const server = await openEmbedded({
+    dataDir,
+    holder: "serve",
+    create: false,
+    platform: bunPlatform,
+    clock: systemClock,
+    log: silentLog,
+  });
+  if (isRefusal(server)) throw new Error(server.sentence);
+  const database = openDatabase(server.address, { clock: systemClock, log: silentLog });
+  try {
+    const { found, looked } = await searchTables(database, search);
+    expect(looked).toBeGreaterThan(10);
+    expect(found).toEqual([]);
+  } finally {
+    await database.close();
+    await server.stop(2_000);
+  }
+}, 60_000);
