@@ -1,18 +1,10 @@
 /** What a client is told when the service itself is in trouble. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { createApp, createRequestMetrics } from "../../src/http/mod.ts";
-import { createTokenSource } from "../../src/installer/mod.ts";
-import { createLimiter } from "../../src/limits/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { createFileDirectory } from "../../src/models/mod.ts";
-import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
-import { createEventWriter } from "../../src/usage/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { whileDatabaseFails, whileRegistryIsBroken } from "../support/faults.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
-import { ON_NODE, startTestService, TEST_SECRET, type TestService } from "../support/service.ts";
+import { startTestService, type TestService } from "../support/service.ts";
 
 let service: TestService;
 
@@ -50,39 +42,22 @@ test("GET /v1/models/list answers what nobody expected with a bare SERVER_ERROR"
   expect(await call(service, ENDPOINTS.modelsList, apiKey)).toMatchObject({ status: 200 });
 });
 
-// On Node the parts of the service are in another process.
-test.skipIf(ON_NODE)(
-  "GET /api/health is unhealthy, and true of the database, while the service stops",
-  async () => {
-    const root = parseRootSecret(TEST_SECRET);
-    if (!root.ok) throw new Error(root.error);
-    const { clock, config, database, service: running } = service;
-    const parts = { clock, database, log: silentLog };
-    const stopping = createApp({
-      ...config,
-      ...parts,
-      directory: running.directory,
-      limiter: createLimiter(config.limits),
-      requestMetrics: createRequestMetrics(),
-      events: createEventWriter({
-        ...parts,
-        processUuid: crypto.randomUUID(),
-        onCharged() {},
-        onUnknown() {},
-      }),
-      tokens: createTokenSource({ ...parts, secrets: createSecrets(root.rootSecret) }),
-      files: createFileDirectory(parts),
-      modelsFolder: "/nowhere",
-      fileBody: bunPlatform.fileBody,
-      linkSigner: createSecrets(root.rootSecret).signer("download-link"),
-      isStopping: () => true,
+test("GET /api/health is unhealthy, and true of the database, while the service stops", async () => {
+  const own = await startTestService();
+  // On Node by a signal: the grace is the setting's default, a second as well.
+  const stopped = own.service.stop(5_000, { graceMs: 1_000 });
+  try {
+    let health = await own.get("/api/health");
+    while (health.status === 200) health = await own.get("/api/health");
+    expect(health).toMatchObject({
+      status: 503,
+      body: { status: "unhealthy", database: "connected", error: "The service is stopping" },
     });
-    const response = await stopping(new Request("http://h/api/health"), { address: () => "" });
-    expect(response.status).toBe(503);
-    expect(await response.json()).toMatchObject({
-      status: "unhealthy",
-      database: "connected",
-      error: "The service is stopping",
-    });
-  },
-);
+    // What comes meanwhile is answered as ever.
+    const { apiKey } = await own.issue();
+    expect((await call(own, ENDPOINTS.validate, apiKey)).status).toBe(200);
+  } finally {
+    await stopped;
+    await own.close();
+  }
+});

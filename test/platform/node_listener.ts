@@ -3,7 +3,7 @@
  * its standard input says. `node node_listener.mjs PORT IDLE_SECONDS FILE` prints one JSON line when it listens or cannot, and
  * one for each line that it reads: `stop MS` stops the listener.
  */
-import { openAsBlob } from "node:fs";
+import { statSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Peer } from "../../src/platform/mod.ts";
@@ -16,10 +16,11 @@ async function answer(request: Request, peer: Peer): Promise<Response> {
     case "/peer":
       return new Response(peer.address());
     case "/file": {
-      const file = await openAsBlob(process.argv[4] ?? "");
-      const [first, last] = (request.headers.get("range") ?? `0-${file.size - 1}`).split("-").map(Number);
-      const part = file.slice(first, (last ?? 0) + 1);
-      return new Response(part, { headers: { "Content-Length": String(part.size) } });
+      const path = process.argv[4] ?? "";
+      const range = request.headers.get("range") ?? `0-${statSync(path).size - 1}`;
+      const [first = 0, last = 0] = range.split("-").map(Number);
+      const body = nodePlatform.fileBody({ path, first, end: last + 1 });
+      return new Response(body, { headers: { "Content-Length": String(last + 1 - first) } });
     }
     case "/peak":
       return new Response(String(process.resourceUsage().maxRSS));

@@ -4,10 +4,15 @@ import {
   closeSync,
   copyFileSync,
   ftruncateSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
+  renameSync,
+  rmdirSync,
   rmSync,
+  truncateSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
 import { isBuiltin } from "node:module";
@@ -47,8 +52,12 @@ afterEach(async () => {
 
 async function listen({ port = 0, idleSeconds = 30, file = "" } = {}) {
   const command = [NODE, program, String(port), String(idleSeconds), file];
-  const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "ignore" });
+  const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "pipe" });
   undo.push(() => child.kill("SIGKILL"));
+  let errors = "";
+  void (async () => {
+    for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) errors += text;
+  })();
   const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   const next = async () => JSON.parse((await lines.read()).value ?? "null");
   const said = await next();
@@ -56,6 +65,7 @@ async function listen({ port = 0, idleSeconds = 30, file = "" } = {}) {
     ...said,
     url: `http://127.0.0.1:${said.port}`,
     child,
+    errors: () => errors,
     async stop(deadlineMs: number): Promise<number> {
       child.stdin.write(`stop ${deadlineMs}\n`);
       child.stdin.flush();
@@ -153,6 +163,29 @@ describe("listen()", () => {
     const part = await fetch(`${url}/file`, { headers: { Range: `${from}-${from + 5}` } });
     expect(await part.text()).toBe("middle");
     expect((await peakKilobytes()) - before).toBeLessThan(120 * 1024);
+  });
+
+  test("sends the file that was there when it was asked for, and cuts off what cannot be read on", async () => {
+    const file = join(folder, "shrinking");
+    const sizeBytes = 20_000_000;
+    writeFileSync(file, Buffer.alloc(sizeBytes, "a"));
+    const { url, errors } = await listen({ file });
+    const kept = await fetch(`${url}/file`);
+    renameSync(file, `${file}.away`);
+    mkdirSync(file);
+    expect((await kept.bytes()).length).toBe(sizeBytes);
+    // A folder can be opened and not be read.
+    await expect(
+      fetch(`${url}/file`, { headers: { Range: "0-9" } }).then((it) => it.text()),
+    ).rejects.toThrow();
+    rmdirSync(file);
+    renameSync(`${file}.away`, file);
+
+    const shrinking = await fetch(`${url}/file`);
+    truncateSync(file, 1);
+    await expect(shrinking.bytes()).rejects.toThrow();
+    // Nobody but the log writes there.
+    expect(errors()).toBe("");
   });
 
   test("does not refuse a client for what it expects", async () => {

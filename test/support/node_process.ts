@@ -19,7 +19,8 @@ import type { Offsets } from "./moved_clock.ts";
 import { testFolder } from "./postgres.ts";
 
 export interface NodeProcess {
-  readonly service: Pick<Service, "host" | "port" | "stop"> & {
+  readonly pid: number;
+  readonly service: Pick<Service, "host" | "port" | "metrics" | "stop"> & {
     /** Of what the other process knows, a test can ask for a pulse alone. */
     readonly directory: { beat(): Promise<void> };
   };
@@ -73,8 +74,9 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
     rmSync(folder, { recursive: true, force: true });
   };
   let port: number;
+  let metrics: Service["metrics"];
   try {
-    port = await readPort(child);
+    [port, metrics] = await readPorts(child, { hasMetrics: options.config.metricsListen !== undefined });
   } catch (error) {
     child.kill("SIGKILL");
     const log = readFileSync(logPath, "utf8");
@@ -94,9 +96,11 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
   };
 
   return {
+    pid: child.pid ?? 0,
     service: {
       host: "127.0.0.1",
       port,
+      metrics,
       directory: {
         async beat() {
           await ready();
@@ -123,17 +127,21 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
   };
 }
 
-/** Reads the port from what `serve` prints when it is ready. */
-function readPort(child: ChildProcess): Promise<number> {
+/** Reads the port, and that of the metrics, from what `serve` prints when it is ready. */
+function readPorts(
+  child: ChildProcess,
+  { hasMetrics }: { readonly hasMetrics: boolean },
+): Promise<[port: number, metrics: Service["metrics"]]> {
   return new Promise((resolve, reject) => {
     let out = "";
     const timer = setTimeout(() => reject(new Error("It is not ready in time")), START_DEADLINE_MS);
     child.stdout?.on("data", (chunk) => {
       out += chunk;
       const port = /serves at http:\/\/127\.0\.0\.1:(\d+)\n/.exec(out)?.[1];
-      if (port === undefined) return;
+      const metricsPort = /metrics are at http:\/\/127\.0\.0\.1:(\d+)\//.exec(out)?.[1];
+      if (port === undefined || (hasMetrics && metricsPort === undefined)) return;
       clearTimeout(timer);
-      resolve(Number(port));
+      resolve([Number(port), hasMetrics ? { host: "127.0.0.1", port: Number(metricsPort) } : undefined]);
     });
     child.once("exit", (code) => {
       clearTimeout(timer);
@@ -175,6 +183,9 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_LOG_REQUESTS: config.logRequests,
     CLAVIGER_LOG_SLOW_MS: String(config.logSlowMs),
     CLAVIGER_EVENTS_KEPT: String(config.eventsKeptMonths),
+    CLAVIGER_METRICS_LISTEN: config.metricsListen
+      ? `${config.metricsListen.host}:${config.metricsListen.port}`
+      : "",
     CLAVIGER_SECRET: config.secret?.text ?? "",
     ...(config.gitHubApp && {
       CLAVIGER_GITHUB_APP_ID: config.gitHubApp.appId,

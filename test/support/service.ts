@@ -26,6 +26,8 @@ export interface TestServiceOptions {
 
 export interface TestService {
   readonly url: string;
+  /** Of the process that serves: this one, or that on Node. */
+  readonly pid: number;
   readonly service: Service;
   readonly clock: TestClock;
   readonly config: Config;
@@ -101,6 +103,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
 
   return {
     url,
+    pid: started.pid,
     service,
     clock,
     config,
@@ -160,7 +163,7 @@ async function startHere({ config, clock, address }: NodeProcessOptions) {
   const installation = { address, place: "a test", close: async () => {} };
   const service = await startService({ config, platform: bunPlatform, clock, log, installation });
   if (isRefusal(service)) throw new Error(service.sentence);
-  return { service, logLines, ready: async () => {} };
+  return { pid: process.pid, service, logLines, ready: async () => {} };
 }
 
 async function request(url: string, init: RequestInit): Promise<JsonResponse> {

@@ -6,7 +6,7 @@
  * itself, and nobody reads the host. And `stop` keeps its own book of connections: to Node one that has never sent
  * anything is not idle, and would hold up the stop until its deadline.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
@@ -22,17 +22,20 @@ export function listen(options: ListenOptions): Promise<Listener> {
   const handle = getRequestListener((request, env) =>
     options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
   );
-  sendFilesAsStreams();
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     connections.begin(incoming.socket, outgoing);
     if (connections.isDraining) outgoing.shouldKeepAlive = false;
     incoming.headers.host = "localhost";
     incoming.url = normalise(incoming.url ?? "/");
-    void handle(incoming, outgoing);
+    void handle(incoming, outgoing).catch(() => outgoing.destroy());
   };
-  const timeouts = { keepAliveTimeout: idleMs, requestTimeout: REQUEST_TIMEOUT_MS };
-  const secure = options.tls && createSecureServer({ ...timeouts, ...toPem(options.tls) }, take);
-  const server: Server = secure ?? createServer(timeouts, take);
+  const settings = {
+    keepAliveTimeout: idleMs,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    ServerResponse: WholeResponse,
+  };
+  const secure = options.tls && createSecureServer({ ...settings, ...toPem(options.tls) }, take);
+  const server: Server = secure ?? createServer(settings, take);
   // Whatever else a client expects is no reason to refuse it.
   server.on("checkExpectation", take);
   server.timeout = idleMs;
@@ -62,20 +65,6 @@ function toPem({ certificate, privateKey }: TlsPair): { readonly cert: string; r
 }
 
 /**
- * Makes a `Response` that has a file for its body a stream, once the adapter has put its own in the place of
- * Node's: that one would read all of the file into memory before it sent the first byte.
- */
-function sendFilesAsStreams(): void {
-  const Adapted = globalThis.Response;
-  class StreamingResponse extends Adapted {
-    constructor(...[body, init]: ConstructorParameters<typeof Response>) {
-      super(body instanceof Blob ? body.stream() : body, init);
-    }
-  }
-  Object.defineProperty(globalThis, "Response", { value: StreamingResponse, configurable: true });
-}
-
-/**
  * The target without the host that an absolute one has, and with its backslashes as the URL standard reads
  * them: slashes, up to the query.
  */
@@ -88,6 +77,18 @@ function normalise(target: string): string {
   return end === -1
     ? local.replaceAll("\\", "/")
     : local.slice(0, end).replaceAll("\\", "/") + local.slice(end);
+}
+
+/**
+ * An answer that cuts its connection where a body that went out in parts is over before its length says so:
+ * nobody shall wait for the rest of a file that cannot be read on.
+ */
+class WholeResponse extends ServerResponse {
+  override end(...args: readonly unknown[]): this {
+    // What is sent at once comes along, and is whole.
+    if (args.length === 0) this.strictContentLength = true;
+    return Reflect.apply(super.end, this, args);
+  }
 }
 
 class NodePeer implements Peer {
