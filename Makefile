@@ -19,8 +19,8 @@ BIOME := $(BUN) --bun node_modules/.bin/biome
 TSC := $(BUN) --bun node_modules/.bin/tsc
 INSTALLED := node_modules/.installed
 
-# The suite does not run the one file that needs a compiled executable: that is `make test-executable`.
-EXECUTABLE_TEST := test/executable_test.ts
+# The suite does not run what needs a compiled executable: that is `make test-executable`.
+EXECUTABLE_TESTS := test/executable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -34,7 +34,7 @@ run: $(INSTALLED) ## Serve the demo: a PostgreSQL of its own, sample keys and mo
 	@$(BUN) src/main.ts serve --demo $(ARGS)
 
 test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
-	$(BUN) test --path-ignore-patterns='$(EXECUTABLE_TEST)' $(ARGS)
+	$(BUN) test --path-ignore-patterns='$(EXECUTABLE_TESTS)/**' $(ARGS)
 
 check: check-style check-types check-imports ## Check format, lint, types and the direction of imports.
 
@@ -58,8 +58,8 @@ dist/claviger: $(INSTALLED) $(shell find src sql -type f)
 release: $(INSTALLED) ## Build what is handed out, dist/release: an executable a platform, sums and notices.
 	$(BUN) src/build/release.ts --outdir dist/release
 
-test-executable: dist/claviger ## Test the compiled executable, built first if need be.
-	$(BUN) test ./$(EXECUTABLE_TEST) $(ARGS)
+test-executable: dist/claviger ## Test the compiled executable, built first if need be (ARGS="test/executable/x_test.ts").
+	$(BUN) test $(or $(ARGS),./$(EXECUTABLE_TESTS))
 
 node: dist/claviger.mjs ## Bundle the program for Node, dist/claviger.mjs.
 

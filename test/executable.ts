@@ -13,6 +13,8 @@ const TOOLS = { PATH: "/usr/bin:/bin" };
 export interface RunningProcess {
   readonly pid: number;
   readonly address: string;
+  /** The address with its scheme, such as `https://127.0.0.1:8443`. */
+  readonly url: string;
   /** Milliseconds from its start to the first 200 of health. */
   readonly readyMs: number;
   /** What it printed and what it logged so far. */
@@ -90,14 +92,16 @@ export function createPlace(): Place {
       started.push(child);
       const out = collect(child.stdout);
       const err = collect(child.stderr);
-      const address = await waitFor(`${executable} serve`, () => {
+      const url = await waitFor(`${executable} serve`, () => {
         if (child.exitCode !== null) throw new Error(`It ended with ${child.exitCode}: ${err.text}`);
-        return /serves at http:\/\/(\S+)/.exec(out.text)?.[1];
+        return /serves at (\S+)/.exec(out.text)?.[1];
       });
-      await waitUntilHealthy(address);
+      const { host: address, protocol } = new URL(url);
+      await waitUntilHealthy(address, protocol);
       return {
         pid: child.pid,
         address,
+        url,
         readyMs: performance.now() - beganMs,
         out: () => out.text,
         err: () => err.text,
@@ -123,10 +127,11 @@ export function createPlace(): Place {
   };
 }
 
-/** Waits for the first 200 of health. */
-export async function waitUntilHealthy(address: string): Promise<void> {
+/** Waits for the first 200 of health; whose certificate it is does not matter. */
+export async function waitUntilHealthy(address: string, protocol = "http:"): Promise<void> {
   await waitFor(`a healthy ${address}`, async () => {
-    const answer = await fetch(`http://${address}/api/health`).catch(() => undefined);
+    const tls = { rejectUnauthorized: false };
+    const answer = await fetch(`${protocol}//${address}/api/health`, { tls }).catch(() => undefined);
     return answer?.status === 200 ? true : undefined;
   });
 }

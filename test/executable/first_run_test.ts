@@ -1,7 +1,4 @@
-/**
- * Drives the compiled executable, `dist/claviger`: copied into an empty folder, without an environment.
- * `make test-executable` builds it first; where there is none, nothing is tested.
- */
+/** The executable from its first run in an empty folder on, through stops, kills and restarts. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -14,11 +11,8 @@ import {
   type RunningProcess,
   waitFor,
   waitUntilHealthy,
-} from "./executable.ts";
-import { mask, readConsoleSteps, readme, runConsoleSteps } from "./readme_console.ts";
-
-const isBuilt = existsSync(builtExecutable);
-if (!isBuilt) console.error(`There is no ${builtExecutable}: make build makes it`);
+} from "../executable.ts";
+import { isBuilt } from "./installed.ts";
 
 const SIZE_LIMIT_BYTES = 130e6;
 const TEST_LIMIT_MS = 60_000;
@@ -193,30 +187,6 @@ describe.skipIf(!isBuilt)("the executable", () => {
       const { status } = await place.run(["keys", "list", "--data-dir", long]);
       expect(status).toBe(0);
       expect(await other.stop()).toBe(0);
-    },
-    TEST_LIMIT_MS,
-  );
-});
-
-describe.skipIf(!isBuilt)("README.md", () => {
-  let place: Place;
-  beforeAll(() => {
-    place = createPlace();
-  });
-  afterAll(() => place.remove());
-
-  test(
-    "shows what a newcomer sees: every command, in order, answers as printed",
-    async () => {
-      const dataDir = join(place.folder, "claviger-data");
-      const { address } = await place.serve(dataDir, { args: ["--demo"] });
-      const steps = readConsoleSteps(readme);
-      const env = { PATH: "/usr/bin:/bin", CLAVIGER_DATA_DIR: dataDir };
-      const outputs = await runConsoleSteps(steps, { cwd: place.folder, env, address });
-      expect(steps.length).toBeGreaterThan(10);
-      for (const [index, { command, output }] of steps.entries()) {
-        expect({ command, output: mask(outputs[index] ?? "") }).toEqual({ command, output: mask(output) });
-      }
     },
     TEST_LIMIT_MS,
   );
