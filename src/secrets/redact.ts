@@ -13,9 +13,12 @@
  */
 const keyLike = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
 
-/** The same without bare runs, which in an event are checksums; and a quick look for whether there is any. */
-const namedKey = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}/gi;
-const anyNamedKey = /_(?:live|test)_[0-9a-f]{8}/i;
+/**
+ * The same, but of bare runs only those that are as long as a key's digits or a little longer, as if something
+ * were stuck to it: 40 digits and those of 56 or more are checksums. And a quick look for whether there is any.
+ */
+const keyInEvent = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])/gi;
+const anyKeyInEvent = /_(?:live|test)_[0-9a-f]{8}|[0-9a-f]{48}/i;
 
 /** Query parameters whose values may be seen. */
 const shownParameters: ReadonlySet<string> = new Set(["paradigm", "type"]);
@@ -34,11 +37,11 @@ export function redactKeys(text: string): string {
 }
 
 /**
- * Replaces keys that stand there by name, whole or cut short, by `[key]`, and leaves bare runs of hexadecimal
- * digits: for what clients tell of their own work, which is kept as it is otherwise. JSON stays JSON.
+ * Replaces keys by `[key]` in what clients tell of their own work, and leaves checksums: a key that stands there
+ * by name, whole or cut short, or its 48 digits alone. JSON stays JSON.
  */
-export function redactNamedKeys(text: string): string {
-  return anyNamedKey.test(text) ? text.replace(namedKey, "[key]") : text;
+export function redactKeysInEvent(text: string): string {
+  return anyKeyInEvent.test(text) ? text.replace(keyInEvent, "[key]") : text;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { redactKeys, redactNamedKeys, redactQuery } from "../../src/secrets/mod.ts";
+import { redactKeys, redactKeysInEvent, redactQuery } from "../../src/secrets/mod.ts";
 
 const digits = "0123456789abcdef".repeat(3);
 const key = `svc_live_${digits}`;
@@ -62,27 +62,26 @@ describe("redactKeys()", () => {
   });
 });
 
-describe("redactNamedKeys()", () => {
-  test("redactNamedKeys() blanks a key that stands there by name, in any case and cut short", () => {
-    expect(redactNamedKeys(`at https://h/?api_key=${key}&a=b`)).toBe("at https://h/?api_key=[key]&a=b");
-    expect(redactNamedKeys(`${key.toUpperCase()} svc_test_01234567…`)).toBe("[key] [key]…");
+describe("redactKeysInEvent()", () => {
+  test("redactKeysInEvent() blanks a key that stands there by name, in any case and cut short, and its digits alone", () => {
+    expect(redactKeysInEvent(`svc_live_ ${digits} or a%${digits}0`)).toBe("svc_live_ [key] or a%[key]");
+    expect(redactKeysInEvent(`at https://h/?api_key=${key}&a=b`)).toBe("at https://h/?api_key=[key]&a=b");
+    expect(redactKeysInEvent(`${key.toUpperCase()} svc_test_01234567…`)).toBe("[key] [key]…");
   });
 
-  test("redactNamedKeys() leaves a checksum, and text without a key", () => {
-    for (const text of [
-      `sha256:${digits}0123456789abcdef`,
-      digits,
-      "svc_live_0123456",
-      "out of memory",
-      "",
-    ]) {
-      expect(redactNamedKeys(text)).toBe(text);
+  test("redactKeysInEvent() leaves a checksum, and text without a key", () => {
+    const checksums = [40, 56, 64, 96, 128].map((length) => `sum:${digits.repeat(3).slice(0, length)}`);
+    for (const text of [...checksums, "svc_live_0123456", "out of memory", ""]) {
+      expect(redactKeysInEvent(text)).toBe(text);
     }
   });
 
-  test("redactNamedKeys() leaves JSON what it was but for the keys", () => {
+  test("redactKeysInEvent() leaves JSON what it was but for the keys", () => {
     const json = JSON.stringify({ [key]: [`"${key}"`, { url: `a\\${key}\n` }], n: 1 });
-    expect(JSON.parse(redactNamedKeys(json))).toEqual({ "[key]": ['"[key]"', { url: "a\\[key]\n" }], n: 1 });
+    expect(JSON.parse(redactKeysInEvent(json))).toEqual({
+      "[key]": ['"[key]"', { url: "a\\[key]\n" }],
+      n: 1,
+    });
   });
 });
 
