@@ -44,6 +44,8 @@ export interface Cast {
   noteRevoked(apiKey: string): void;
   /** Between two batches: replaces what was used up, makes new links, and sets or clears the token. */
   renew(): Promise<void>;
+  /** Replaces every key that was there to be lost: when nobody knows any more which of them are. */
+  replaceDisposable(): Promise<void>;
 }
 
 export interface HostedModel {
@@ -150,6 +152,10 @@ export async function createCast(service: HostingService): Promise<Cast> {
       // Those that are lost come first.
       disposable[at] = disposable[lost]!;
       disposable[lost++] = apiKey;
+    },
+    async replaceDisposable() {
+      disposable.splice(0, DISPOSABLE, ...(await many(DISPOSABLE, () => service.issue())));
+      lost = 0;
     },
     async renew() {
       if (lost > DISPOSABLE / 3) {

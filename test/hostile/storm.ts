@@ -193,6 +193,8 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
   async function findCulprit(batchIndex: number, counts: readonly number[]): Promise<string | undefined> {
     const [wire] = wires;
     if (wire === undefined) return undefined;
+    await service.advance(BETWEEN_BATCHES_MS);
+    await cast.replaceDisposable();
     await ledger.begin();
     let before = await ledger.print();
     const alone = async (request: GeneratedRequest) => {
