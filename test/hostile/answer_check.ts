@@ -72,6 +72,29 @@ const RULED = [
 const PLAIN = new Set(["date", "connection", "keep-alive", "content-length", "content-type"]);
 const ALWAYS = new Set(["cache-control", "x-content-type-options", "x-request-id"]);
 const ANY_KEY = /_(?:live|test)_[0-9a-f]{8}/i;
+/**
+ * The contract's codes with their statuses, by hand: the document is made from the same table as the answers,
+ * and cannot tell when that is wrong.
+ */
+const STATUSES: Readonly<Record<string, readonly number[]>> = {
+  MISSING_KEY: [400],
+  INVALID_FORMAT: [400],
+  MISSING_EVENT_TYPE: [400],
+  // 422: an Idempotency-Key that was sent with another event.
+  INVALID_REQUEST: [400, 422],
+  INVALID_KEY: [401],
+  KEY_EXPIRED: [401],
+  LICENSE_REQUIRED: [403],
+  KEY_NOT_FOUND: [404],
+  NOT_FOUND: [404],
+  METHOD_NOT_ALLOWED: [405],
+  PAYLOAD_TOO_LARGE: [413],
+  UNSUPPORTED_MEDIA_TYPE: [415],
+  RANGE_NOT_SATISFIABLE: [416],
+  QUOTA_EXCEEDED: [429],
+  RATE_LIMIT_EXCEEDED: [429],
+  NOT_CONFIGURED: [503],
+};
 const MAX_WINDOW_SECONDS = 62;
 const NEEDS_RETRY_AFTER = new Set(["RATE_LIMIT_EXCEEDED", "SERVICE_UNAVAILABLE"]);
 
@@ -163,6 +186,7 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
     const { code } = value as { readonly code: string };
     if (!codes.includes(code)) return `${code} is not documented for ${status}`;
     if (code === "SERVER_ERROR" || code === "SERVICE_UNAVAILABLE") return `it failed with ${code}`;
+    if (STATUSES[code]?.includes(status) !== true) return `${code} with the status ${status}`;
     if (code === "NOT_CONFIGURED" && options.isTokenSet()) return "a token is set and it says there is none";
     const fields = code === "NOT_CONFIGURED" ? "error,code,message" : "error,code";
     if (Object.keys(value as object).join() !== fields) return `an error of ${Object.keys(value as object)}`;

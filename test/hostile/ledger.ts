@@ -16,8 +16,6 @@ export interface Ledger {
   enter(request: RenderedRequest, answer: WireAnswer): void;
   /** Compares with the database while no request is on its way; tells what differs. */
   compare(): Promise<string | undefined>;
-  /** All that a refused request must leave as it is, as one text. */
-  print(): Promise<string>;
 }
 
 interface State {
@@ -96,10 +94,6 @@ export function createLedger(
         compareRevoked(revocations, now.revoked.difference(before.revoked)) ??
         expectCount("audit", now.audit, before.audit + revocations.length)
       );
-    },
-    async print() {
-      const { revoked, ...rest } = await readState(database);
-      return JSON.stringify({ ...rest, revoked: [...revoked].toSorted() });
     },
   };
 }
