@@ -404,7 +404,8 @@ const READ_FAILURES: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
   EISDIR: "it is a folder",
-  EACCES: "this user may not read it; run as root or as the user of the service",
+  EACCES:
+    "this user may not read it; run the command by sudo, or give a secret to the service as a systemd credential",
 };
 
 /**

@@ -100,8 +100,9 @@ export function openSecrets(
   if (config.databaseUrl !== undefined) {
     return refuse(
       "INVALID_REQUEST",
-      "The database is external, so the secret must be given: put the output of `openssl rand -hex 32` into " +
-        "CLAVIGER_SECRET, or into a file named by CLAVIGER_SECRET_FILE, and keep it",
+      "The database is external, so the secret must be given: name the file of the first start's secret by " +
+        "CLAVIGER_SECRET_FILE, or give it in CLAVIGER_SECRET; only for a new database make one, by " +
+        "`openssl rand -hex 32`, and keep it",
     );
   }
   const path = join(config.dataDir, "secret");
@@ -146,7 +147,7 @@ export function readSecretFile(path: string): string | Refusal | undefined {
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
     if (code === "ENOENT") return undefined;
-    const why = code === "EACCES" ? "this user may not; run as root or as the user of the service" : code;
+    const why = code === "EACCES" ? "this user may not; run the command by sudo" : code;
     return refuse("INVALID_REQUEST", `Cannot read the secret ${path}: ${why}`);
   }
 }

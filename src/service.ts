@@ -130,7 +130,7 @@ async function startOn(
   opened: { close: () => Promise<void> }[],
 ): Promise<Service | Refusal> {
   const migrated = await migrate(installation.address, migrations);
-  if ("refusal" in migrated) return refuse("INVALID_REQUEST", migrated.refusal);
+  if (isRefusal(migrated)) return migrated;
   for (const migration of migrated.applied) log.info("Applied a migration", { name: migration.name });
 
   const database = openDatabase(installation.address, { clock, log });

@@ -21,7 +21,7 @@ import {
 } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { storeBytes } from "../models/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { attachPartition } from "../usage/mod.ts";
 import { explain } from "./_files.ts";
 import { inTransaction, isLockTimeout, LOCKED } from "./_session.ts";
@@ -82,7 +82,7 @@ export async function restoreBackup(
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot restore: ${why}`);
 
   const status = await migrationStatus(address, migrations);
-  if (status.refusal !== undefined) return refuse("INVALID_REQUEST", status.refusal);
+  if (status.refusal !== undefined) return status.refusal;
   const contents = await readContents(address);
   if (contents !== undefined) return cannot(notEmpty(options.place, contents));
   if (status.applied.length > schema) {
@@ -92,7 +92,7 @@ export async function restoreBackup(
     );
   }
   const prepared = await migrate(address, own);
-  if ("refusal" in prepared) return refuse("INVALID_REQUEST", prepared.refusal);
+  if (isRefusal(prepared)) return prepared;
   try {
     await inTransaction(address, (sql) => load(sql, own, options));
   } catch (error) {
@@ -101,7 +101,7 @@ export async function restoreBackup(
     return toRefusal(error, proven.path);
   }
   const migrated = await migrate(address, migrations);
-  if ("refusal" in migrated) return refuse("INVALID_REQUEST", migrated.refusal);
+  if (isRefusal(migrated)) return migrated;
   await conclude(address, options);
   return undefined;
 }

@@ -84,7 +84,7 @@ export async function writeBackup(
   options: BackupOptions,
 ): Promise<Backup | Refusal> {
   const status = await migrationStatus(address, options.migrations);
-  if (status.refusal !== undefined) return refuse("INVALID_REQUEST", status.refusal);
+  if (status.refusal !== undefined) return status.refusal;
   if (status.applied.length === 0) {
     return refuse(
       "INVALID_REQUEST",

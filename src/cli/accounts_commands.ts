@@ -64,14 +64,18 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
 }
 
 /** Finds an account by what people name it by, its id or its e-mail; ends the command where there is none. */
-export async function findAccountBy(database: Database, who: string): Promise<Account> {
+export async function findAccountBy(
+  database: Database,
+  who: string,
+  what = "find account",
+): Promise<Account> {
   const uuid = parseId("usr", who);
   const email = parseEmail(who);
   const account =
     uuid !== undefined
       ? await findAccount(database, { uuid })
       : email && (await findAccount(database, { email }));
-  if (!account) throw new CommandRefused("Cannot find account: no account has that id or e-mail");
+  if (!account) throw new CommandRefused(`Cannot ${what}: no account has the id or e-mail ${who}`);
   return account;
 }
 

@@ -12,7 +12,7 @@ import {
   withPlace,
 } from "./options.ts";
 import { printJson, printTable } from "./print.ts";
-import { CommandRefused, readSettings, withDatabase, withInstallation } from "./run.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase, withInstallation } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface AuditOptions extends JsonOptions {
@@ -73,11 +73,10 @@ async function runMigrate(
   const create = !options.status;
   await withInstallation(surroundings, { config, create }, async ({ address }) => {
     if (create) {
-      const result = await migrate(address, migrations);
-      if ("refusal" in result) throw new CommandRefused(result.refusal);
+      orRefuse(await migrate(address, migrations));
     }
     const status = await migrationStatus(address, migrations);
-    if (status.refusal !== undefined) throw new CommandRefused(status.refusal);
+    if (status.refusal !== undefined) throw new CommandRefused(status.refusal.sentence);
     const shown = [
       ...status.applied.map(({ number, name, appliedAt }) => ({
         number,

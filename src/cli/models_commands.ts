@@ -2,6 +2,7 @@
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { Config } from "../config.ts";
+import type { Database } from "../database/mod.ts";
 import type { Tier } from "../licensing/mod.ts";
 import {
   addModel,
@@ -16,9 +17,10 @@ import {
   storeFile,
   verifyFiles,
 } from "../models/mod.ts";
+import { findAccountBy } from "./accounts_commands.ts";
 import { renderFileFailure } from "./failures.ts";
 import {
-  idOption,
+  accountOption,
   type JsonOptions,
   numberOption,
   tierOption,
@@ -48,7 +50,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .option("--sha256 <hex>", "the file's SHA-256, for --url alone")
     .option("--size-mb <n>", "the file's size in megabytes; that of --file by default", numberOption)
     .option("--metadata <json>", "a JSON object, shown in the list", "{}")
-    .option("--owner <id>", "the account whose keys alone see it", idOption("usr"))
+    .option("--owner <account>", "the account whose keys alone see it, by its id or e-mail", accountOption)
     .action((options: AddOptions) => {
       const isHosted = options.file !== undefined;
       if (isHosted && (options.url !== undefined || options.sha256 !== undefined)) {
@@ -122,8 +124,9 @@ async function addElsewhere(surroundings: Surroundings, options: AddOptions): Pr
   const config = readSettings(surroundings, options);
   const model = parseModel(options, config, { downloadUrl: options.url, checksum: options.sha256 });
   await withDatabase(surroundings, config, async ({ database, actor, now }) => {
-    orRefuse(await addModel(database, model, { actor, now }));
-    showAdded(surroundings, options, model);
+    const owned = await withOwner(database, model, options);
+    orRefuse(await addModel(database, owned, { actor, now }));
+    showAdded(surroundings, options, owned);
   });
 }
 
@@ -144,7 +147,8 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
   });
   const source = resolve(surroundings.workingFolder, file);
   await withDatabase(surroundings, config, async ({ database, actor, now, stopIfInterrupted }) => {
-    const refused = await checkNewModel(database, planned);
+    const owned = await withOwner(database, planned, options);
+    const refused = await checkNewModel(database, owned);
     if (refused !== undefined) orRefuse(refused);
     const show = byteProgress(surroundings);
     const onProgress = (done: number, total: number) => {
@@ -153,7 +157,7 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
     };
     const stored = await store(config.dataDir, source, { now, onProgress });
     const model = {
-      ...planned,
+      ...owned,
       checksum: stored.sha256,
       hostedBytes: stored.sizeBytes,
       sizeMb: options.sizeMb ?? Math.round(stored.sizeBytes / 1e4) / 100,
@@ -177,8 +181,17 @@ async function store(dataDir: string, source: string, options: StoreOptions): Pr
 
 function parseModel(options: AddOptions, config: Config, source: object): NewModel {
   const { sizeMb = 0, metadata, owner } = options;
-  const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ownerUuid: owner, ...source };
+  // Who it is is looked up later; that there is one decides which tiers it may ask for.
+  const ownerUuid = owner === undefined ? undefined : SOMEBODY;
+  const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ownerUuid, ...source };
   return orRefuse(parseNewModel(fields, config.brand));
+}
+
+const SOMEBODY = "00000000-0000-0000-0000-000000000000";
+
+async function withOwner(database: Database, model: NewModel, { owner }: AddOptions): Promise<NewModel> {
+  if (owner === undefined) return model;
+  return { ...model, ownerUuid: (await findAccountBy(database, owner, "add model")).uuid };
 }
 
 function showAdded(surroundings: Surroundings, options: JsonOptions, model: NewModel): void {
@@ -214,7 +227,8 @@ async function verify(surroundings: Surroundings, options: JsonOptions): Promise
     );
     if (options.json) printJson(surroundings, { files: rows, unnamed });
     else {
-      printTable(surroundings, rows);
+      if (rows.length > 0) printTable(surroundings, rows);
+      else surroundings.out("No model files are hosted here, so there is nothing to verify\n");
       for (const path of unnamed)
         surroundings.err(`No version names ${join(folder, path)}: it may be removed\n`);
     }

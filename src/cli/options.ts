@@ -36,6 +36,12 @@ export function emailOption(text: string): string {
   throw new InvalidArgumentError("It must be an e-mail address");
 }
 
+/** What an account is named by: its id or its e-mail. */
+export function accountOption(text: string): string {
+  if (parseId("usr", text) !== undefined || parseEmail(text) !== undefined) return text;
+  throw new InvalidArgumentError("It must be an account's id, usr_ and 32 hexadecimal digits, or its e-mail");
+}
+
 /** A text that people will read: one line of so many characters. */
 export function textOption(minCharacters: number, maxCharacters: number): (text: string) => string {
   const least = minCharacters === 0 ? "at most" : `${minCharacters} to`;

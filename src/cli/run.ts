@@ -71,7 +71,7 @@ export async function withDatabase(
   await withInstallation(surroundings, { config, create: false }, async (opened) => {
     const { address, log } = opened;
     const refusal = checkSchema(await migrationStatus(address, migrations));
-    if (refusal !== undefined) throw new CommandRefused(refusal);
+    if (refusal !== undefined) throw new CommandRefused(refusal.sentence);
     const database = openDatabase(address, {
       clock,
       log,

@@ -6,6 +6,7 @@
  * Processes that start together take turns by an advisory lock, which they wait for up to a deadline.
  */
 import { createHash } from "node:crypto";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { DatabaseAddress } from "./database.ts";
 import type { Migration } from "./migration_files.ts";
 import { openSession, type Session } from "./session.ts";
@@ -22,7 +23,7 @@ export interface MigrationStatus {
   readonly applied: readonly AppliedMigration[];
   readonly pending: readonly Migration[];
   /** Why this program must not touch the database; undefined when it may. */
-  readonly refusal?: string;
+  readonly refusal?: Refusal;
 }
 
 /** The oldest PostgreSQL whose SQL the statements keep to. */
@@ -32,24 +33,25 @@ const LOCK_NUMBER = 4_127_551_889;
 const LOCK_DEADLINE_MS = 30_000;
 const MIGRATION_DEADLINE_MS = 600_000;
 
-/** Brings the database to the last migration; returns a sentence instead where it must not be touched. */
+/** Brings the database to the last migration; refuses where it must not be touched. */
 export async function migrate(
   address: DatabaseAddress,
   migrations: readonly Migration[],
   { lockDeadlineMs = LOCK_DEADLINE_MS }: { readonly lockDeadlineMs?: number } = {},
-): Promise<{ readonly applied: readonly Migration[] } | { readonly refusal: string }> {
+): Promise<{ readonly applied: readonly Migration[] } | Refusal> {
   const session = openSession(address, { statementTimeoutMs: MIGRATION_DEADLINE_MS });
   try {
     await session.connect();
     const refusal = await checkServer(session.sql);
-    if (refusal !== undefined) return { refusal };
+    if (refusal !== undefined) return refusal;
     if (!(await takeLock(session, lockDeadlineMs))) {
-      return {
-        refusal:
-          "Cannot migrate the database: another process has held the migration lock for " +
+      return cannot(
+        "Cannot migrate the database: another process has held the migration lock for " +
           `${lockDeadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
-      };
+      );
     }
+    const found = await findTable(session.sql);
+    if (isRefusal(found)) return found;
     await session.sql`
       create table if not exists schema_migrations (
         number integer constraint schema_migrations_pkey primary key,
@@ -58,7 +60,7 @@ export async function migrate(
         applied_at timestamptz not null default now()
       )`;
     const status = compare(await listApplied(session.sql), migrations);
-    if (status.refusal !== undefined) return { refusal: status.refusal };
+    if (status.refusal !== undefined) return status.refusal;
     for (const migration of status.pending) {
       await session.transaction(async (sql) => {
         await sql.unsafe(migration.text);
@@ -83,38 +85,61 @@ export async function migrationStatus(
     await session.connect();
     const refusal = await checkServer(session.sql);
     if (refusal !== undefined) return { applied: [], pending: migrations, refusal };
-    const [found] = await session.sql<{ found: boolean }[]>`
-      select to_regclass('schema_migrations') is not null as found`;
-    return compare(found?.found ? await listApplied(session.sql) : [], migrations);
+    const found = await findTable(session.sql);
+    if (isRefusal(found)) return { applied: [], pending: migrations, refusal: found };
+    return compare(found === "ours" ? await listApplied(session.sql) : [], migrations);
   } finally {
     await session.close();
   }
 }
 
-/** The sentence with which a one-shot command refuses a database that is not at exactly this schema. */
-export function checkSchema(status: MigrationStatus): string | undefined {
+/** Refuses, for one-shot commands, a database that is not at exactly this schema. */
+export function checkSchema(status: MigrationStatus): Refusal | undefined {
   if (status.refusal !== undefined) return status.refusal;
   if (status.pending.length === 0) return undefined;
   const have = status.applied.at(-1)?.number ?? 0;
   const want = have + status.pending.length;
-  return have === 0
-    ? "The database is empty: no Claviger has served from it yet; run `claviger serve` or `claviger migrate` first"
-    : `The database has schema ${have} and this program needs ${want}: run \`claviger migrate\`, or restart the service with this version`;
+  return cannot(
+    have === 0
+      ? "The database is empty: no Claviger has served from it yet; run `claviger serve` or `claviger migrate` first"
+      : `The database has schema ${have} and this program needs ${want}: run \`claviger migrate\`, or restart the service with this version`,
+  );
+}
+
+function cannot(sentence: string): Refusal {
+  return refuse("INVALID_REQUEST", sentence);
+}
+
+/** Many a migration tool keeps its book under this name: another's must be neither read nor written. */
+async function findTable(sql: Sql): Promise<"ours" | "none" | Refusal> {
+  const [table] = await sql<{ found: boolean; columns: number }[]>`
+    select to_regclass('schema_migrations') is not null as found,
+           (select count(*) from pg_attribute
+             where attrelid = to_regclass('schema_migrations') and not attisdropped
+               and attname in ('number', 'name', 'checksum', 'applied_at')) as columns`;
+  if (!table?.found) return "none";
+  if (table.columns === 4) return "ours";
+  return cannot(
+    "Cannot use this database: its table schema_migrations is another program's; make a database for Claviger " +
+      "alone, and name that one in DATABASE_URL",
+  );
 }
 
 export function checksumOf(migration: Migration): string {
   return createHash("sha256").update(migration.text).digest("hex");
 }
 
-async function checkServer(sql: Sql): Promise<string | undefined> {
+async function checkServer(sql: Sql): Promise<Refusal | undefined> {
   const [server] = await sql<{ version: number; recovering: boolean }[]>`
     select current_setting('server_version_num')::integer / 10000 as version,
            pg_is_in_recovery() as recovering`;
   if (server === undefined || server.version < OLDEST_SERVER) {
-    return `Cannot use this PostgreSQL: version ${server?.version} is older than ${OLDEST_SERVER}; upgrade the server`;
+    return cannot(
+      `Cannot use this PostgreSQL: version ${server?.version} is older than ${OLDEST_SERVER}; upgrade the server`,
+    );
   }
   return server.recovering
-    ? "Cannot use this PostgreSQL: it is a read-only standby; point DATABASE_URL at the primary"
+    ? cannot("Cannot use this PostgreSQL: it is a read-only standby; point DATABASE_URL at the primary")
     : undefined;
 }
 
@@ -142,9 +167,10 @@ function compare(applied: readonly AppliedMigration[], migrations: readonly Migr
     return {
       applied,
       pending: [],
-      refusal:
+      refusal: cannot(
         `Cannot use this database: it has schema ${last.number} and this program knows only ${newest}; ` +
-        "start the newer Claviger that migrated it, or restore a backup from before",
+          "start the newer Claviger that migrated it, or restore a backup from before",
+      ),
     };
   }
   for (const [index, row] of applied.entries()) {
@@ -157,9 +183,10 @@ function compare(applied: readonly AppliedMigration[], migrations: readonly Migr
       return {
         applied,
         pending,
-        refusal:
+        refusal: cannot(
           `Cannot use this database: its migration ${row.number} (${row.name}) is not the one inside this ` +
-          "program; start the Claviger that migrated it, or restore a backup from before",
+            "program; start the Claviger that migrated it, or restore a backup from before",
+        ),
       };
     }
   }

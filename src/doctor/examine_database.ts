@@ -110,7 +110,8 @@ async function examineClocks({ database, clock }: DatabasePatient): Promise<Find
 async function examineSchema({ address, clock }: DatabasePatient): Promise<Finding> {
   const status = await migrationStatus(address, migrations);
   const refusal = checkSchema(status);
-  if (refusal !== undefined) return fail("schema", refusal, "`claviger migrate`, or the program that fits");
+  if (refusal !== undefined)
+    return fail("schema", refusal.sentence, "`claviger migrate`, or the program that fits");
   const newest = status.applied.at(-1);
   if (newest !== undefined && newest.appliedAt.getTime() - DAY_MS > clock.now().getTime()) {
     const text = `was made at ${toTimestamp(newest.appliedAt)}, which is yet to come`;

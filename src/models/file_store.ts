@@ -65,6 +65,7 @@ export async function storeFile(
   if (!(await stat(source)).isFile()) return cannot("it is not a file");
   const from = await open(source, "r");
   try {
+    await makeDataDir(dataDir);
     const owner = await ownerOf(dataDir);
     const folder = modelsFolderOf(dataDir);
     await makeFolder(folder, owner);
@@ -97,7 +98,7 @@ export async function storeBytes(
   chunks: AsyncIterable<Buffer>,
   { sizeBytes, onProgress }: { readonly sizeBytes: number; readonly onProgress: OnProgress },
 ): Promise<StoredFile> {
-  await mkdir(dataDir, { recursive: true });
+  await makeDataDir(dataDir);
   const owner = await ownerOf(dataDir);
   const folder = modelsFolderOf(dataDir);
   await makeFolder(folder, owner);
@@ -234,6 +235,11 @@ async function writeAll(handle: FileHandle, bytes: Buffer): Promise<void> {
     const { bytesWritten } = await handle.write(rest, 0, rest.length, null);
     rest = rest.subarray(bytesWritten);
   }
+}
+
+/** Beside an external database nobody has needed it until now. */
+async function makeDataDir(dataDir: string): Promise<void> {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
 }
 
 /** Whom the data folder belongs to, where that is another user than the root who we are. */

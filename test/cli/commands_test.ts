@@ -213,7 +213,7 @@ describe("claviger accounts", () => {
   test("update refuses an account that there is not", async () => {
     for (const who of ["nobody@example.org", `usr_${"0".repeat(32)}`, "nonsense"]) {
       const ended = await line.here(["accounts", "update", who, "--name", "X"]);
-      expect(refusalOf(ended)).toBe("Cannot find account: no account has that id or e-mail");
+      expect(refusalOf(ended)).toStartWith("Cannot find account: no account has the id or e-mail ");
     }
   });
 });
@@ -262,7 +262,17 @@ describe("claviger models", () => {
     const owner = ["--owner", `usr_${"0".repeat(32)}`];
     expect(refusalOf(await line.here(args("own", ...owner)))).toContain("requires commercial or enterprise");
     const ended = await line.here(args("own", ...owner, "--requires-license", "commercial"));
-    expect(refusalOf(ended)).toBe("Cannot add model: no account has the owner's id");
+    expect(refusalOf(ended)).toBe(`Cannot add model: no account has the id or e-mail usr_${"0".repeat(32)}`);
+  });
+
+  test("add takes an owner by e-mail as well as by id", async () => {
+    const { email, user_id: id } = await line.json(issueArgs());
+    for (const [index, owner] of [email, id].entries()) {
+      const own = ["--owner", owner, "--requires-license", "commercial"];
+      await line.json(args(`owned_${index}`, ...own));
+      const models: { name: string; owner: string }[] = await line.json(["models", "list"]);
+      expect(models.find(({ name }) => name === `owned_${index}`)?.owner).toBe(id);
+    }
   });
 });
 

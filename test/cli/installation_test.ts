@@ -176,7 +176,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
 
   test("refuses to serve without a secret, before it touches the database", async () => {
     expect(await refusedWith(["serve"], { DATABASE_URL: url })).toStartWith(
-      "The database is external, so the secret must be given: put the output of `openssl rand -hex 32` into",
+      "The database is external, so the secret must be given: name the file of the first start's secret by",
     );
     const status = await line.json(["migrate", "--status"], { env: { DATABASE_URL: url } });
     expect(status[0]).toEqual({ number: 1, name: "0001_licensing", applied_at: null });
@@ -198,6 +198,23 @@ describe("claviger with an operator's own PostgreSQL", () => {
     const body = JSON.stringify({ api_key: JSON.parse(out).api_key });
     expect((await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body })).status).toBe(200);
     await service.stop();
+  });
+
+  test("hosts a model file there, in a data folder that nobody has needed before", async () => {
+    const folder = join(line.folder, "new/data");
+    const env = { DATABASE_URL: url, CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+    const file = line.write("hosted.bin", "weights");
+    const place = ["--data-dir", folder, "--env-file", "/dev/null"];
+    const none = await line.run(["models", "verify", ...place], { env });
+    expect(none.out).toBe("No model files are hosted here, so there is nothing to verify\n");
+    const model = ["--name", "hosted", "--version", "1", "--type", "SvcLDA", "--paradigm", "p300"];
+    const shape = ["--n-features", "4", "--n-classes", "2", "--requires-license", "free"];
+    const added = await line.run(["models", "add", "--file", file, ...model, ...shape, ...place], { env });
+    expect(added.err).toBe("");
+    const modes = [folder, join(line.folder, "new")].map((path) => statSync(path).mode & 0o777);
+    expect(modes).toEqual([0o700, 0o700]);
+    const { status, out } = await line.run(["models", "verify", ...place], { env });
+    expect([status, out]).toEqual([0, expect.stringContaining("good")]);
   });
 
   test("refuses another secret than the first start's", async () => {

@@ -100,7 +100,7 @@ const wrong: [what: string, args: string[], error: string][] = [
   ],
   ["too few classes", [...MODEL, "0", "--n-classes", "1"], "It must be a whole number, at least 2"],
   ["a bad size", [...MODEL, "0", "--size-mb", "big"], "It must be a number, not negative"],
-  ["a bad owner", [...MODEL, "0", "--owner", "ada"], "It must be an identifier such as usr_"],
+  ["a bad owner", [...MODEL, "0", "--owner", "ada"], "It must be an account's id, usr_ and"],
   ["too many rows", ["audit", "--limit", "100001"], "It must be a whole number, from 1 to 100000"],
 ];
 

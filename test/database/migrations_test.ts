@@ -50,17 +50,24 @@ describe("migrate()", () => {
     await migrate(server.address, [FIRST]);
     const edited = { ...FIRST, text: `${FIRST.text} ` };
     const refused = await migrate(server.address, [edited, SECOND]);
-    expect(refused).toEqual({
-      refusal: expect.stringContaining("its migration 1 (0001_first) is not the one"),
+    expect(refused).toMatchObject({
+      sentence: expect.stringContaining("its migration 1 (0001_first) is not the one"),
     });
     expect(await tables()).toEqual(["first", "schema_migrations"]);
   });
 
   test("migrate() refuses a database that a newer program migrated", async () => {
     await migrate(server.address, [FIRST, SECOND]);
-    expect(await migrate(server.address, [FIRST])).toEqual({
-      refusal: expect.stringMatching(/it has schema 2 and this program knows only 1; start the newer/),
+    expect(await migrate(server.address, [FIRST])).toMatchObject({
+      sentence: expect.stringMatching(/it has schema 2 and this program knows only 1; start the newer/),
     });
+  });
+
+  test("migrate() refuses a database where the table of its name is another program's", async () => {
+    await server.database.query((sql) => sql`create table schema_migrations (version text primary key)`);
+    const sentence = expect.stringContaining("its table schema_migrations is another program's; make");
+    expect(await migrate(server.address, [FIRST])).toMatchObject({ sentence });
+    expect(await migrationStatus(server.address, [FIRST])).toMatchObject({ refusal: { sentence } });
   });
 
   test("migrate() refuses a PostgreSQL that is too old, or a standby", async () => {
@@ -72,16 +79,16 @@ describe("migrate()", () => {
       create schema fake;
       create function fake.current_setting(text) returns text return '140011';
       execute 'alter database ${database} set search_path = fake, pg_catalog, public';`);
-    const old = { refusal: expect.stringMatching(/version 14 is older than 15; upgrade the server$/) };
-    expect(await migrate(server.address, migrations)).toEqual(old);
-    expect(await migrationStatus(server.address, migrations)).toMatchObject(old);
+    const old = { sentence: expect.stringMatching(/version 14 is older than 15; upgrade the server$/) };
+    expect(await migrate(server.address, migrations)).toMatchObject(old);
+    expect(await migrationStatus(server.address, migrations)).toMatchObject({ refusal: old });
     await pretend(`
       drop function fake.current_setting;
       create function fake.pg_is_in_recovery() returns boolean return true;`);
     const standby = {
-      refusal: expect.stringMatching(/read-only standby; point DATABASE_URL at the primary$/),
+      sentence: expect.stringMatching(/read-only standby; point DATABASE_URL at the primary$/),
     };
-    expect(await migrate(server.address, migrations)).toEqual(standby);
+    expect(await migrate(server.address, migrations)).toMatchObject(standby);
   });
 
   test("migrate() gives up at its deadline where another process holds the lock", async () => {
@@ -89,7 +96,9 @@ describe("migrate()", () => {
     await other.sql`select pg_advisory_lock(4127551889)`;
     const began = performance.now();
     const refused = await migrate(server.address, [FIRST], { lockDeadlineMs: 300 });
-    expect(refused).toEqual({ refusal: expect.stringContaining("has held the migration lock for 0.3 s") });
+    expect(refused).toMatchObject({
+      sentence: expect.stringContaining("has held the migration lock for 0.3 s"),
+    });
     expect(performance.now() - began).toBeLessThan(1_500);
     await other.close();
     expect(await migrate(server.address, [FIRST], { lockDeadlineMs: 300 })).toEqual({ applied: [FIRST] });
@@ -141,21 +150,21 @@ test("migrations lists the files of sql/, in order, as they are", () => {
 
 describe("checkSchema()", () => {
   test("checkSchema() says of an empty database what makes one", async () => {
-    expect(checkSchema(await migrationStatus(server.address, [FIRST]))).toMatch(
+    expect(checkSchema(await migrationStatus(server.address, [FIRST]))?.sentence).toMatch(
       /^The database is empty: .*run `claviger serve` or `claviger migrate` first$/,
     );
   });
 
   test("checkSchema() says of an older schema what brings it up", async () => {
     await migrate(server.address, [FIRST]);
-    expect(checkSchema(await migrationStatus(server.address, [FIRST, SECOND]))).toMatch(
+    expect(checkSchema(await migrationStatus(server.address, [FIRST, SECOND]))?.sentence).toMatch(
       /^The database has schema 1 and this program needs 2: run `claviger migrate`/,
     );
   });
 
   test("checkSchema() repeats the refusal of a newer schema, and is silent on the same", async () => {
     await migrate(server.address, [FIRST, SECOND]);
-    expect(checkSchema(await migrationStatus(server.address, [FIRST]))).toContain("knows only 1");
+    expect(checkSchema(await migrationStatus(server.address, [FIRST]))?.sentence).toContain("knows only 1");
     expect(checkSchema(await migrationStatus(server.address, [FIRST, SECOND]))).toBeUndefined();
   });
 });

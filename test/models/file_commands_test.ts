@@ -161,7 +161,7 @@ describe("claviger models add --file", () => {
     expect(refusalOf(await add({ name: "a b", file: other }))).toContain("name must be");
     const owner = `usr_${"0".repeat(32)}`;
     const custom = { name: "custom", file: other, "requires-license": "commercial", owner };
-    expect(refusalOf(await add(custom))).toContain("no account has the owner's id");
+    expect(refusalOf(await add(custom))).toContain("no account has the id or e-mail usr_0");
     expect(refusalOf(await add({ ...custom, name: "hosted", version: "2" }))).toContain("no account");
     expect(stored()).toBe(false);
   });

@@ -11,6 +11,7 @@ import {
   openDatabase,
 } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { type TestServer, testServer } from "./postgres.ts";
 
 export interface TestDatabase {
@@ -51,7 +52,7 @@ async function makeTemplate(server: TestServer): Promise<string> {
   await asAdmin(server, `drop database if exists ${name} with (force)`);
   await asAdmin(server, `create database ${name} template template1`);
   const migrated = await migrate(addressOf(server, name), migrations);
-  if ("refusal" in migrated) throw new Error(migrated.refusal);
+  if (isRefusal(migrated)) throw new Error(migrated.sentence);
   return name;
 }
 

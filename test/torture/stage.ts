@@ -8,6 +8,7 @@ import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { type Database, migrate, migrations } from "../../src/database/mod.ts";
 import type { IssueRequest } from "../../src/keys/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { issue } from "../support/issue.ts";
 import { type MessageProxy, startMessageProxy } from "../support/message_proxy.ts";
 import { withDatabase } from "./audit.ts";
@@ -100,7 +101,7 @@ export async function createStage({ name, folder, program, random }: StageOption
       undo.push(() => stopLeftovers({ cluster: cluster.folder, clock: systemClock, graceMs: 0 }));
     } else {
       const migrated = await migrate(addressOf(own), migrations);
-      if ("refusal" in migrated) throw new Error(migrated.refusal);
+      if (isRefusal(migrated)) throw new Error(migrated.sentence);
     }
     undo.push(async () => {
       kill();

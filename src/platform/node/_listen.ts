@@ -102,7 +102,7 @@ class NodePeer implements Peer {
 
   /** As on Bun: not known any more once the answer is out, though the connection may take another request. */
   address(): string {
-    return this.#outgoing.writableFinished ? "" : (this.#socket.remoteAddress ?? "");
+    return this.#outgoing.closed ? "" : (this.#socket.remoteAddress ?? "");
   }
 }
 
