@@ -176,6 +176,26 @@ test.each(refused)("readConfig() refuses %s=%s by its name and what is allowed",
   if (name === "DATABASE_URL") expect(sentence).not.toContain("hid");
 });
 
+test("readConfig() says who set what it refuses: a flag, the environment, or a line of the file", () => {
+  const inFile = fileWith("# mine\n\nCLAVIGER_PORT=file\nCLAVIGER_HOST=h\n");
+  const must = "CLAVIGER_PORT must be a whole number from 0 to 65535, not";
+  expect(refusal({ envFile: inFile })).toBe(`${must} "file"; it is set in ${inFile}, line 3`);
+  const env = { CLAVIGER_PORT: "environment" };
+  expect(refusal({ envFile: inFile, env })).toBe(`${must} "environment"; it is set in the environment`);
+  const flags = { CLAVIGER_PORT: "flag" };
+  expect(refusal({ envFile: inFile, env, flags })).toBe(`${must} "flag"; it was given by --port`);
+  expect(refusal({ flags: { CLAVIGER_METRICS_LISTEN: "x" } })).toEndWith(
+    "; it was given by --metrics-listen",
+  );
+  expect(refusal({ env: { CLAVIGER_TLS_KEY: "k" } })).toEndWith("; it is set in the environment");
+  expect(refusal({ env: { CLAVIGER_PROT: "1" } })).toEndWith("; it is set in the environment");
+  const misspelt = fileWith("CLAVIGER_HOST=h\nCLAVIGER_PROT=1\n");
+  expect(refusal({ envFile: misspelt })).toEndWith(`; it is set in ${misspelt}, line 2`);
+  const secret = fileWith("DATABASE_URL=postgres://u:hidden@/x\n");
+  expect(refusal({ envFile: secret })).toEndWith(`; it is set in ${secret}, line 1`);
+  expect(refusal({ envFile: secret })).not.toContain("hidden");
+});
+
 test("every setting is tried with a right value, and every one that has a wrong value with that", () => {
   // Those of the GitHub App go together, as those of TLS do: they have tests of their own.
   const names = SETTINGS.map(({ name }) => name).filter((name) => !/^CLAVIGER_(GITHUB|TLS)_/.test(name));

@@ -1,10 +1,11 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows what holds. */
 import type { Command } from "commander";
-import { type Config, type ConfigSource, explainConfig } from "../config.ts";
+import type { Config, ConfigSource } from "../config.ts";
 import { openSecrets } from "../installation.ts";
 import { openGitHubApp } from "../installer/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { readTlsIdentity, tlsWarning } from "../tls.ts";
+import { explainConfig } from "./explain_config.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson, printTable } from "./print.ts";
 import { orRefuse, readSettings } from "./run.ts";

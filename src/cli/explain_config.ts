@@ -1,0 +1,60 @@
+/** The settings as they stand, for people: what holds, and who said so. */
+import { type Config, type ConfigSource, createLookup, readConfig } from "../config.ts";
+import { isRefusal, type Refusal } from "../refusal.ts";
+import { SETTINGS } from "../settings.ts";
+
+/** A setting as it stands: what holds, and who said so. */
+export interface EffectiveSetting {
+  readonly name: string;
+  /** Empty where nothing holds; what is secret in it is masked. */
+  readonly value: string;
+  /** `flag`, `environment`, `credential`, `default`, or the path of the settings file. */
+  readonly source: string;
+}
+
+/** Every setting with its value and where that comes from. Throws nothing that `readConfig` does not refuse. */
+export function explainConfig(source: ConfigSource): readonly EffectiveSetting[] | Refusal {
+  const config = readConfig(source);
+  if (isRefusal(config)) return config;
+  const find = createLookup(source);
+  return SETTINGS.map(({ name, default: standard }) => {
+    const { value, source: from } = find(name);
+    if (from !== "default") return { name, value: masked(name, value), source: from };
+    const found = foundElsewhere(name, config, source);
+    return found ?? { name, value: standard, source: "default" };
+  });
+}
+
+/** What holds although no setting says it: systemd's folders, and what follows from others. */
+function foundElsewhere(name: string, config: Config, { env }: ConfigSource): EffectiveSetting | undefined {
+  const credential = (value: string | undefined) =>
+    value === undefined ? undefined : { name, value, source: "credential" };
+  switch (name) {
+    case "CLAVIGER_DATA_DIR":
+      return { name, value: config.dataDir, source: env.STATE_DIRECTORY ? "STATE_DIRECTORY" : "default" };
+    case "CLAVIGER_MODEL_TYPES":
+      return { name, value: config.brand.modelTypes.join(","), source: "default" };
+    case "CLAVIGER_SECRET_FILE":
+      return config.secret?.source.startsWith("the credential") ? credential("claviger-secret") : undefined;
+    case "CLAVIGER_TLS_CERT":
+      return credential(config.tls?.certFile);
+    case "CLAVIGER_TLS_KEY":
+      return credential(config.tls?.keyFile);
+    case "CLAVIGER_GITHUB_PRIVATE_KEY_FILE":
+      return credential(config.gitHubApp?.privateKeyFile);
+    default:
+      return undefined;
+  }
+}
+
+const MASK = "********";
+
+function masked(name: string, value: string): string {
+  if (name === "CLAVIGER_SECRET") return MASK;
+  if (name !== "DATABASE_URL") return value;
+  const url = new URL(value);
+  if (url.password !== "") url.password = MASK;
+  // The driver takes these from the query too.
+  for (const key of url.searchParams.keys()) if (/pass/i.test(key)) url.searchParams.set(key, MASK);
+  return url.href;
+}

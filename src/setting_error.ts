@@ -1,0 +1,40 @@
+/** What is wrong with a setting, in the words of the table of settings. */
+import { SETTINGS, type Setting } from "./settings.ts";
+
+/** Thrown inside while settings are read; callers of `readConfig` get a refusal. */
+export class SettingError extends Error {
+  /** The one that is wrong, where it is one: who set it is part of the refusal. */
+  readonly setting: string | undefined;
+
+  constructor(message: string, setting?: string) {
+    super(message);
+    this.setting = setting;
+  }
+}
+
+export function isSetting(name: string): boolean {
+  return SETTINGS.some((setting) => setting.name === name);
+}
+
+/** Says that a name is none, with all that are. */
+export function unknown(name: string): string {
+  return `${name} is not a setting: allowed are ${SETTINGS.map((setting) => setting.name).join(", ")}`;
+}
+
+/** The row of the table; throws for a name that is no setting. */
+export function settingOf(name: string): Setting {
+  const setting = SETTINGS.find((candidate) => candidate.name === name);
+  if (setting !== undefined) return setting;
+  throw new SettingError(unknown(name), name);
+}
+
+/** What a setting must be. */
+export function demand(name: string): string {
+  return `${name} must be ${settingOf(name).allowed}`;
+}
+
+/** Says what it is not, too: for settings that cannot hold a secret. */
+export function wrong(name: string, value: string): SettingError {
+  const shown = value.length <= 100 ? value : `${value.slice(0, 100)}…`;
+  return new SettingError(`${demand(name)}, not ${JSON.stringify(shown)}`, name);
+}

@@ -1,0 +1,77 @@
+/** The settings file, and other small files that settings name. */
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { isSetting, SettingError, unknown } from "./setting_error.ts";
+
+export interface SettingsFileSource {
+  /** `/etc/claviger/claviger.env`, where it exists, by default. */
+  readonly envFile?: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+export interface FileSetting {
+  readonly value: string;
+  readonly path: string;
+  /** File and line, for people. */
+  readonly place: string;
+}
+
+const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
+const FILE_LIMIT_BYTES = 64 * 1024;
+
+class UnreadableFile extends SettingError {}
+
+/**
+ * Reads `NAME=value` lines, as systemd's EnvironmentFile has them: blank lines and those that begin with
+ * `#` or `;` are left out, quotes around a value are taken off.
+ */
+export function readSettingsFile({ envFile, env }: SettingsFileSource): ReadonlyMap<string, FileSetting> {
+  const settings = new Map<string, FileSetting>();
+  if (envFile === undefined && !existsSync(DEFAULT_ENV_FILE)) return settings;
+  const path = envFile ?? DEFAULT_ENV_FILE;
+  let text: string;
+  try {
+    text = readBounded(path, "the settings file");
+  } catch (error) {
+    // systemd read it as root and handed its settings on to a user who may not: that is how it should be.
+    if (error instanceof UnreadableFile && envFile === undefined && env.STATE_DIRECTORY) return settings;
+    throw error;
+  }
+  for (const [index, raw] of text.split("\n").entries()) {
+    const line = raw.trim();
+    if (line === "" || line.startsWith("#") || line.startsWith(";")) continue;
+    const match = /^([A-Za-z_][A-Za-z0-9_]*)=(.*)$/.exec(line);
+    if (match === null) throw new SettingError(`${path}, line ${index + 1}: it must be NAME=value`);
+    const [, name = "", value = ""] = match;
+    const place = `${path}, line ${index + 1}`;
+    if (!isSetting(name)) throw new SettingError(`${unknown(name)}; it is set in ${place}`);
+    settings.set(name, { value: unquoted(value), path, place });
+  }
+  return settings;
+}
+
+function unquoted(value: string): string {
+  const match = /^(["'])(.*)\1$/.exec(value.trim());
+  return match?.[2] ?? value.trim();
+}
+
+/** Reads a file that is small or refused; `what` names it in the refusal. */
+export function readBounded(path: string, what: string): string {
+  try {
+    if (statSync(path).size > FILE_LIMIT_BYTES) {
+      throw new SettingError(`Cannot read ${what}: ${path} has more than ${FILE_LIMIT_BYTES} bytes`);
+    }
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (error instanceof SettingError) throw error;
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    throw new UnreadableFile(`Cannot read ${what}: ${path}: ${READ_FAILURES[code] ?? code}`);
+  }
+}
+
+const READ_FAILURES: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "there is no such file",
+  EISDIR: "it is a folder",
+  EACCES:
+    "this user may not read it; run the command by sudo, or give a secret to the service as a systemd credential",
+};
