@@ -4,18 +4,24 @@ import { type Command, Option } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
 import {
   checkBackupSchema,
-  type Progress,
   type ProvenBackup,
   restoreBackup,
-  type Sums,
   verifyBackup,
   writeBackup,
 } from "../backup/mod.ts";
 import type { Config } from "../config.ts";
 import { migrations } from "../database/mod.ts";
-import { keepSecret, readSecretFile } from "../installation.ts";
+import { keepSecret } from "../installation.ts";
 import { modelsFolderOf } from "../models/mod.ts";
-import { createSecrets, opensCanary, parseRootSecret, type RootSecret } from "../secrets/mod.ts";
+import {
+  createProgressLine,
+  describe,
+  renderContents,
+  renderOrigin,
+  toSeconds,
+  toSize,
+} from "./backup_report.ts";
+import { demandSecret, planSecret } from "./backup_secret.ts";
 import { type JsonOptions, withJson, withPlace } from "./options.ts";
 import { printJson } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "./run.ts";
@@ -169,14 +175,6 @@ function checkBrand({ path, head }: ProvenBackup, config: Config): string | unde
   );
 }
 
-interface SecretPlan {
-  /** The text to put into the data folder. */
-  readonly keep?: string;
-  readonly withoutSealed: boolean;
-  /** What is left for the operator to do. */
-  readonly advice: readonly string[];
-}
-
 /** Model files that the database knows and the backup does not hold. */
 function adviseModels({ head, sums }: ProvenBackup, config: Config): string[] {
   const files = sums.tables.find(({ name }) => name === "model_files")?.rows ?? 0;
@@ -187,138 +185,8 @@ function adviseModels({ head, sums }: ProvenBackup, config: Config): string[] {
   ];
 }
 
-const NOTHING_TO_DO: SecretPlan = { withoutSealed: false, advice: [] };
-
-/** Makes sure, before anything is touched, that what the backup has sealed can be opened afterwards. */
-function planSecret(proven: ProvenBackup, config: Config, { forgetSealed }: RestoreFlags): SecretPlan {
-  const { path, secret, canary } = proven;
-  const present = findSecret(config);
-  if (secret !== undefined) {
-    const own = rootOf({ text: secret, source: path });
-    if (present === undefined) {
-      if (config.databaseUrl === undefined) return { ...NOTHING_TO_DO, keep: secret };
-      const advice =
-        `The database is external, so the service must be given the backup's secret: tar --zstd -xOf ` +
-        `${path} secret prints it; put it into a file that CLAVIGER_SECRET_FILE names`;
-      return { withoutSealed: false, advice: [advice] };
-    }
-    if (rootOf(present).equals(own)) return NOTHING_TO_DO;
-    throw new CommandRefused(
-      `Cannot restore ${path}: it brings its own secret, and ${present.source} is another; take that ` +
-        "away first",
-    );
-  }
-  if (forgetSealed) {
-    return {
-      withoutSealed: true,
-      advice: ["There is no installer token: set one with `claviger installer set-token`"],
-    };
-  }
-  if (canary === undefined) return NOTHING_TO_DO;
-  if (present !== undefined && opensCanary(createSecrets(rootOf(present)), canary)) return NOTHING_TO_DO;
-  const wrong = present === undefined ? "" : `, which that of ${present.source} is not`;
-  const where =
-    config.databaseUrl === undefined
-      ? `put it into ${join(config.dataDir, "secret")} or name its file by CLAVIGER_SECRET_FILE`
-      : "name its file by CLAVIGER_SECRET_FILE";
-  throw new CommandRefused(
-    `Cannot restore ${path}: it holds no secret, and what is sealed in it needs the secret of the ` +
-      `installation that it was taken from${wrong}; ${where}, or leave out the installer token ` +
-      "with --forget-sealed",
-  );
-}
-
-interface FoundSecret {
-  readonly text: string;
-  readonly source: string;
-}
-
-/** The secret as text: the one that is configured, else the data folder's. */
-function findSecret(config: Config): FoundSecret | undefined {
-  if (config.secret !== undefined) return config.secret;
-  if (config.databaseUrl !== undefined) return undefined;
-  const source = join(config.dataDir, "secret");
-  const text = orRefuse(readSecretFile(source));
-  return text === undefined ? undefined : { text, source };
-}
-
-function demandSecret(config: Config): FoundSecret {
-  const secret = findSecret(config);
-  if (secret === undefined) {
-    throw new CommandRefused(
-      config.databaseUrl === undefined
-        ? `Cannot back up the secret: there is none in ${config.dataDir}; start the service once to make it`
-        : "Cannot back up the secret: none is given; name its file by CLAVIGER_SECRET_FILE",
-    );
-  }
-  rootOf(secret);
-  return secret;
-}
-
-function rootOf({ text, source }: FoundSecret): RootSecret {
-  const parsed = parseRootSecret(text);
-  if (parsed.ok) return parsed.rootSecret;
-  throw new CommandRefused(`Cannot use the secret of ${source}: ${parsed.error.replace(/^[^:]*: /, "")}`);
-}
-
 function placeOf(config: Config): string {
   if (config.databaseUrl === undefined) return config.dataDir;
   const { host, pathname } = new URL(config.databaseUrl);
   return host + pathname;
-}
-
-/** One line on a terminal that says how far it is; none elsewhere. */
-function createProgressLine({ isTerminal, clock, err }: Surroundings, stopIfInterrupted: () => void) {
-  let shownMs = Number.NEGATIVE_INFINITY;
-  return {
-    onProgress({ doing, what, done, of }: Progress) {
-      const nowMs = clock.monotonicMs();
-      if (nowMs - shownMs < PROGRESS_INTERVAL_MS) return;
-      shownMs = nowMs;
-      stopIfInterrupted();
-      if (!isTerminal) return;
-      const total = of === undefined ? "" : ` of ${toCount(of)}`;
-      err(`\r\u001b[K${doing} ${what}: ${toCount(done)}${total}`);
-    },
-    clear() {
-      if (isTerminal && shownMs !== Number.NEGATIVE_INFINITY) err("\r\u001b[K");
-    },
-  };
-}
-
-const PROGRESS_INTERVAL_MS = 100;
-
-function describe({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
-  return {
-    claviger: head.claviger,
-    made_at: head.made_at,
-    brand: head.brand,
-    schema: head.migrations.length,
-    with_secret: head.secret,
-    with_models: head.models,
-    tables: Object.fromEntries(sums.tables.map(({ name, rows }) => [name, rows])),
-    models: sums.models.length,
-  };
-}
-
-function renderContents({ tables, models }: Sums): string {
-  const rows = tables.reduce((sum, table) => sum + table.rows, 0);
-  const files = models.length === 0 ? "" : ` and ${toCount(models.length)} model files`;
-  return `${toCount(rows)} rows of ${tables.length} tables${files}`;
-}
-
-function renderOrigin({ head }: Pick<ProvenBackup, "head">): string {
-  return `made ${head.made_at.slice(0, 19)}Z by Claviger ${head.claviger}, schema ${head.migrations.length}`;
-}
-
-function toCount(number: number): string {
-  return number.toLocaleString("en-US");
-}
-
-function toSize(bytes: number): string {
-  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
-}
-
-function toSeconds(ms: number): number {
-  return Math.round(ms / 100) / 10;
 }

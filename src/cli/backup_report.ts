@@ -1,0 +1,60 @@
+/** What is told of a backup: how far it is, what it holds, where it comes from. */
+import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+/** One line on a terminal that says how far it is; none elsewhere. */
+export function createProgressLine({ isTerminal, clock, err }: Surroundings, stopIfInterrupted: () => void) {
+  let shownMs = Number.NEGATIVE_INFINITY;
+  return {
+    onProgress({ doing, what, done, of }: Progress) {
+      const nowMs = clock.monotonicMs();
+      if (nowMs - shownMs < PROGRESS_INTERVAL_MS) return;
+      shownMs = nowMs;
+      stopIfInterrupted();
+      if (!isTerminal) return;
+      const total = of === undefined ? "" : ` of ${toCount(of)}`;
+      err(`\r\u001b[K${doing} ${what}: ${toCount(done)}${total}`);
+    },
+    clear() {
+      if (isTerminal && shownMs !== Number.NEGATIVE_INFINITY) err("\r\u001b[K");
+    },
+  };
+}
+
+const PROGRESS_INTERVAL_MS = 100;
+
+/** As JSON has it. */
+export function describe({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
+  return {
+    claviger: head.claviger,
+    made_at: head.made_at,
+    brand: head.brand,
+    schema: head.migrations.length,
+    with_secret: head.secret,
+    with_models: head.models,
+    tables: Object.fromEntries(sums.tables.map(({ name, rows }) => [name, rows])),
+    models: sums.models.length,
+  };
+}
+
+export function renderContents({ tables, models }: Sums): string {
+  const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+  const files = models.length === 0 ? "" : ` and ${toCount(models.length)} model files`;
+  return `${toCount(rows)} rows of ${tables.length} tables${files}`;
+}
+
+export function renderOrigin({ head }: Pick<ProvenBackup, "head">): string {
+  return `made ${head.made_at.slice(0, 19)}Z by Claviger ${head.claviger}, schema ${head.migrations.length}`;
+}
+
+function toCount(number: number): string {
+  return number.toLocaleString("en-US");
+}
+
+export function toSize(bytes: number): string {
+  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+export function toSeconds(ms: number): number {
+  return Math.round(ms / 100) / 10;
+}
