@@ -4,6 +4,7 @@
  */
 
 import { monthOf } from "./calendar.ts";
+import { createCertificate } from "./certificate.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
@@ -19,12 +20,13 @@ import {
 } from "./installer/mod.ts";
 import { createKeyDirectory, type KeyDirectory } from "./keys/mod.ts";
 import { createLimiter } from "./limits/mod.ts";
+import { listenForMetrics } from "./listen_for_metrics.ts";
 import type { Log } from "./log.ts";
 import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
-import type { Answer, Listener, Platform } from "./platform/mod.ts";
+import type { Listener, Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import type { Secrets } from "./secrets/mod.ts";
-import { readTlsIdentity, type TlsIdentity, tlsWarning } from "./tls.ts";
+import { readTlsIdentity, type TlsIdentity } from "./tls.ts";
 import { createEventWriter, createPartitions, type EventGathering } from "./usage/mod.ts";
 
 export interface ServiceOptions {
@@ -178,6 +180,8 @@ async function startOn(
   };
   const metrics = await listenForMetrics(config.metricsListen, {
     platform,
+    maxBodyBytes: MAX_BODY_BYTES,
+    idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS,
     answer: createMetricsPage({ ...counted, partitions, tokens: minted }),
   });
   if (isRefusal(metrics)) return metrics;
@@ -207,7 +211,8 @@ async function startOn(
     return refuse("INVALID_REQUEST", error instanceof Error ? error.message : String(error));
   }
 
-  const certificate = tls && createCertificate(tls, { config, listener, clock, log });
+  const certificate =
+    tls && config.tls && createCertificate(tls, { files: config.tls, listener, clock, log });
   const hurried = Promise.withResolvers<void>();
 
   const stopInOrder = async (deadlineMs: number, graceMs: number): Promise<void> => {
@@ -283,69 +288,4 @@ function sleep(ms: number): Promise<void> {
 
 function bracketed(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
-}
-
-/** The certificate that is shown: says when it needs renewing, and takes another on request. */
-function createCertificate(
-  first: TlsIdentity,
-  { config, listener, clock, log }: Pick<StartOptions, "config" | "clock" | "log"> & { listener: Listener },
-) {
-  let shown = first;
-  const warning = tlsWarning(first, clock.now());
-  if (warning !== undefined) log.warn(warning);
-
-  async function reload(): Promise<void> {
-    const found = config.tls && readTlsIdentity(config.tls);
-    if (found === undefined) return;
-    const refusal = isRefusal(found) ? found.sentence : whyWorse(found, shown, clock.now());
-    if (refusal !== undefined) return keep(refusal);
-    if (isRefusal(found) || found.fingerprint === shown.fingerprint) {
-      log.info("The certificate is the same as before");
-      return;
-    }
-    if (listener.renewTls === undefined)
-      return keep("a certificate cannot be changed here: restart the service");
-    try {
-      await listener.renewTls(found);
-    } catch (error) {
-      return keep(error instanceof Error ? error.message : String(error));
-    }
-    shown = found;
-    log.info("New connections get the new certificate", {
-      fingerprint: found.fingerprint,
-      expiresAt: found.expiresAt.toISOString(),
-    });
-    const next = tlsWarning(found, clock.now());
-    if (next !== undefined) log.warn(next);
-  }
-
-  function keep(reason: string): void {
-    log.error("The certificate was not changed: the one before is kept", { reason });
-  }
-  return { reload };
-}
-
-/** A pair that clients refuse does not take the place of one that they accept. */
-function whyWorse(found: TlsIdentity, shown: TlsIdentity, now: Date): string | undefined {
-  const isGood = ({ validFrom, expiresAt }: TlsIdentity) => validFrom <= now && expiresAt > now;
-  return isGood(shown) && !isGood(found) ? tlsWarning(found, now) : undefined;
-}
-
-/** Metrics have an address of their own, so that the service's can be open to the world and theirs not. */
-async function listenForMetrics(
-  address: Config["metricsListen"],
-  { platform, answer }: { readonly platform: Platform; readonly answer: Answer },
-): Promise<Listener | undefined | Refusal> {
-  if (address === undefined) return undefined;
-  try {
-    return await platform.listen({
-      ...address,
-      maxBodyBytes: MAX_BODY_BYTES,
-      idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS,
-      answer,
-    });
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return refuse("INVALID_REQUEST", `${reason}; choose another with --metrics-listen`);
-  }
 }
