@@ -26,17 +26,29 @@ export function readConsoleSteps(markdown: string): ConsoleStep[] {
   return steps;
 }
 
-/** Blanks identifiers, keys, times and how wide the columns become by them. */
+/**
+ * Blanks identifiers, keys, times, what depends on the machine (folders, free space, how long something took)
+ * and how wide the columns become by them.
+ */
 export function mask(output: string): string {
-  return output
-    .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
-    .replaceAll(/\b(svc_(?:live|test)_)[0-9a-f]{48}\b/g, "$1KEY")
-    .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")
-    .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)/g, "TIME")
-    .replaceAll(/127\.0\.0\.1:\d+/g, "ADDRESS")
-    .replaceAll(/\bcommand:\S+/g, "command:USER")
-    .replaceAll(/ {2,}/g, "  ")
-    .trimEnd();
+  return (
+    output
+      .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
+      .replaceAll(/\b(svc_(?:live|test)_)[0-9a-f]{48}\b/g, "$1KEY")
+      .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")
+      .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)/g, "TIME")
+      .replaceAll(/\b\d{4}-\d\d-\d\d\b/g, "DAY")
+      .replaceAll(/\b20\d\d-\d\d\b/g, "MONTH")
+      .replaceAll(/(?:\/[\w.-]+)+\/(claviger-data|rehearsal)\b/g, "FOLDER/$1")
+      .replaceAll(/\b\d+ [GM]B free\b/g, "SPACE free")
+      // In a backup a row more or less, and as many bytes as the compressor makes of it.
+      .replaceAll(/\b\d+ rows of \d+ tables\b/g, "ROWS of TABLES")
+      .replaceAll(/\((?:[\d.]+ [kMG]?B, )?[\d.]+ s\)/g, "(TIME)")
+      .replaceAll(/127\.0\.0\.1:\d+/g, "ADDRESS")
+      .replaceAll(/\bcommand:\S+/g, "command:USER")
+      .replaceAll(/ {2,}/g, "  ")
+      .trimEnd()
+  );
 }
 
 /** Runs the steps in one `sh`, in a folder that holds the executable, and gives what each printed. */

@@ -1,4 +1,4 @@
-/** The README against what it describes. Its console blocks are run by `executable_test.ts`. */
+/** The README against what it describes. Its console blocks are run by `executable/readme_test.ts`. */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import type { Code } from "../src/refusal.ts";
 import { SETTINGS } from "../src/settings.ts";
 import { surround } from "./cli/command_line.ts";
 import { mask, readConsoleSteps, readme } from "./readme_console.ts";
+import { readWalkSteps } from "./readme_walk.ts";
 
 /** The rows of the table below a heading, by cells, without the two that head it. */
 function rowsBelow(heading: string): string[][] {
@@ -68,6 +69,17 @@ test("README.md has every command with its arguments and options, and no other",
 });
 
 const PLACE = ["--data-dir", "--env-file"];
+
+test("README.md shows every command with what it prints", () => {
+  const leaves = leavesOf(createProgram(surround("/", {}).surroundings), "claviger").map(([name]) => name);
+  const run = readConsoleSteps(readme).map(({ command }) => command);
+  // The one that goes on until it is stopped: its block is compared with what a demo prints.
+  const shown = [...run, ...(readme.match(/^\$ \.\/claviger serve .*$/gm) ?? [])];
+  const missing = leaves.filter(
+    (name) => !shown.some((command) => new RegExp(`\\./${name}\\b`).test(command)),
+  );
+  expect(missing).toEqual([]);
+});
 
 test("README.md has every code under its status", () => {
   const rows = [...readme.matchAll(/^\| (\d{3}) \| (.*) \|$/gm)];
@@ -137,6 +149,17 @@ describe("readConsoleSteps()", () => {
     expect(readConsoleSteps(block)).toEqual([
       { command: "one |\n  two", output: "out\n\nmore\n" },
       { command: "three", output: "" },
+    ]);
+  });
+});
+
+describe("readWalkSteps()", () => {
+  test("reads the scripts below a heading, each with what is shown right below it", () => {
+    const page =
+      "## One\n```sh\nno\n```\n## Two\n```sh\na\nb\n```\n\n```\nprinted\n```\n\n```sh\nc\n```\ntext\n\n```\nnot this\n```\n";
+    expect(readWalkSteps(page, "Two")).toEqual([
+      { script: "a\nb\n", shown: "printed\n" },
+      { script: "c\n", shown: undefined },
     ]);
   });
 });
