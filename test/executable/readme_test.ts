@@ -84,7 +84,7 @@ describe.skipIf(!isBuilt)("README.md's walk from the file to a service", () => {
         /"download_url":"https:\/\/licenses\.example\.org\/v1\/models\/download\/p300_speller/,
       );
       expect(client).toContain(`"repo_token":"${host.tokens[0]}"`);
-      expect(sha256Of(join(folder, "1.0.0"))).toEqual(sha256Of(join(folder, "speller.onnx")));
+      expect(sha256Of(join(folder, "got.onnx"))).toEqual(sha256Of(join(folder, "speller.onnx")));
       const rehearsed = outputOf(walked, "claviger restore");
       expect(rehearsed).toContain("ada@example.org");
       expect(rehearsed).toContain("p300_speller 1.0.0  good");
