@@ -46,9 +46,11 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
     for (const old of sockets) if (old.destroyed) sockets.delete(old);
     sockets.add(socket);
     const failure = await failureOf(socket);
-    // The driver listens to the socket from the moment that it gets it: only then can it be told.
-    if (failure !== undefined)
-      setImmediate(() => socket.emit("error", failure) && socket.emit("close", true));
+    // The driver listens to the socket from the moment that it gets it, and sends its greeting a turn of the
+    // loop later: told before, it would keep that greeting back, and with it all that it ever sends.
+    if (failure !== undefined) {
+      setImmediate(() => setImmediate(() => socket.emit("error", failure) && socket.emit("close", true)));
+    }
     // For the name in the server's certificate, where the driver looks for it.
     return Object.assign(socket, { host, port });
   }

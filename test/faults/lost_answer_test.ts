@@ -1,29 +1,33 @@
-/** The rows that a lost connection had begun to give must not show in the answer to a later statement. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+/** What a connection leaves behind that was lost or refused must not show in what takes its place. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type MessageProxy, startMessageProxy } from "../support/message_proxy.ts";
+import { type MessageProxy, startMessageProxy, type Target } from "../support/message_proxy.ts";
 
 let testDatabase: TestDatabase;
 let proxy: MessageProxy;
 let database: Database;
 
-beforeAll(async () => {
+beforeEach(async () => {
   testDatabase = await createTestDatabase();
+  proxy = await startMessageProxy(targetOf(testDatabase.address));
   const url = urlOf(testDatabase.address);
-  const { address } = testDatabase;
-  const host = { host: url.hostname, port: Number(url.port || 5432) };
-  proxy = await startMessageProxy("url" in address ? host : { path: address.socketPath });
   url.host = `127.0.0.1:${proxy.port}`;
   database = openDatabase({ url: url.href }, { clock: systemClock, log: silentLog, maxConnections: 1 });
 });
-afterAll(async () => {
+afterEach(async () => {
   await database.close();
   await proxy.close();
   await testDatabase.close();
 });
+
+function targetOf(address: DatabaseAddress): Target {
+  if (!("url" in address)) return { path: address.socketPath };
+  const { hostname, port } = urlOf(address);
+  return { host: hostname, port: Number(port || 5432) };
+}
 
 function urlOf(address: DatabaseAddress): URL {
   return new URL("url" in address ? address.url : `postgres://${address.user}@127.0.0.1/${address.database}`);
@@ -41,4 +45,14 @@ test("Database.query() gives its own rows alone after an answer was cut off behi
   const rows = await count(1);
   expect(rows).toHaveLength(1);
   expect(rows[0]).toEqual({ n: 1 });
+});
+
+test("Database.query() is answered at once by a server that refused connections before", async () => {
+  await proxy.close();
+  for (let refused = 0; refused < 3; refused++) {
+    await expect(count(1)).rejects.toThrow("The database does not answer: ECONNREFUSED");
+  }
+  proxy = await startMessageProxy(targetOf(testDatabase.address), proxy.port);
+  expect(await count(1)).toEqual([{ n: 1 }]);
+  expect(database.stats()).toMatchObject({ deadlinesMissed: 0, poolsReplaced: 0 });
 });

@@ -71,7 +71,8 @@ interface Link {
 /** Where the server is: its unix socket, or its port on a host. */
 export type Target = { readonly path: string } | { readonly host: string; readonly port: number };
 
-export async function startMessageProxy(target: Target): Promise<MessageProxy> {
+/** Stands on 127.0.0.1 before that server, on a port that the system chooses unless one is given. */
+export async function startMessageProxy(target: Target, atPort = 0): Promise<MessageProxy> {
   const links = new Set<Link>();
   const seen = new Map<MessageName, number>();
   let trap: Trap | undefined;
@@ -104,7 +105,7 @@ export async function startMessageProxy(target: Target): Promise<MessageProxy> {
       one.source.on("close", cut);
     }
   });
-  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => listener.listen(atPort, "127.0.0.1", resolve));
   const bound = listener.address();
 
   function drop(link: Link): void {
