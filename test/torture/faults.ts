@@ -232,10 +232,10 @@ export function messageFault(message: MessageName, action: Action): Fault {
 }
 
 /**
- * Messages that load does not bring about: they end a connection, tell of an error, or belong to the transaction
- * by which a service that starts looks after its tables.
+ * Messages that load does not bring about at once: they end a connection, tell of an error, or belong to what is
+ * done at a start, or now and then without an answer of rows.
  */
-const NOT_AIMED_AT: readonly MessageName[] = ["client X", "client Q", "server E", "server N"];
+const NOT_AIMED_AT: readonly MessageName[] = ["client X", "client Q", "server E", "server N", "server n"];
 
 /** A fault for every action at every message that the proxy has seen. */
 export function allMessageFaults(stage: Stage): Fault[] {
