@@ -6,36 +6,26 @@
  * Whoever gets the lock takes the same path, whatever came before: stop what is left of an earlier
  * server, clear away what was left unfinished, unpack and initialise what is missing, start.
  */
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  rmdirSync,
-  rmSync,
-  statSync,
-} from "node:fs";
-import { connect } from "node:net";
-import { dirname, join } from "node:path";
+import { closeSync, constants, existsSync, openSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { FileLock, Platform } from "../../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { type Account, findAccount, findClosedFolder } from "./_account.ts";
+import { findAccount } from "./_account.ts";
 import { removeOtherBinaries, settleBinaries, unpackBinaries } from "./_binaries.ts";
-import { database, initialiseCluster, readClusterMajor, superuser } from "./_cluster.ts";
-import { codeOf, reasonOf } from "./_errors.ts";
+import { initialiseCluster, readClusterMajor } from "./_cluster.ts";
+import { prepareDataDir, removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
+import { reasonOf } from "./_errors.ts";
 import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
-import { isUnfinished, type Layout, layoutOf } from "./_layout.ts";
+import { type Layout, layoutOf } from "./_layout.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
+import { held, noData, nothingInside, toRefusal } from "./_refusals.ts";
+import { accepts, type EmbeddedAddress, openSocketFolder } from "./_socket.ts";
 import { type EmbeddedState, supervise } from "./_supervisor.ts";
 import { stopLeftovers } from "./leftovers.ts";
 
+export type { EmbeddedAddress } from "./_socket.ts";
 export type { EmbeddedState } from "./_supervisor.ts";
 
 export interface EmbeddedOptions {
@@ -58,14 +48,6 @@ export interface EmbeddedOptions {
   readonly startMs?: number;
   /** Where PostgreSQL is unpacked, the data folder by default; elsewhere it is shared, and stays. */
   readonly binariesParent?: string;
-}
-
-/** How the driver gets to the server. */
-export interface EmbeddedAddress {
-  /** Good in this process only, and only until `stop`: it goes through an open descriptor. */
-  readonly socketPath: string;
-  readonly user: string;
-  readonly database: string;
 }
 
 export interface EmbeddedServer {
@@ -104,12 +86,12 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
       if (lock !== undefined) return await openAsOwner(layout, lock, { ...options, firstMade });
 
       const holder = readHolder(layout.lock);
-      if (holder?.kind === "serve" && options.holder === "serve") return held(layout, options);
+      if (holder?.kind === "serve" && options.holder === "serve") return held(layout, options.holder);
       if (holder?.kind === "serve" && holder.phase === "ready") {
         const server = await joinServer(layout);
         if (server !== undefined) return server;
       }
-      if (clock.monotonicMs() > deadline) return held(layout, options);
+      if (clock.monotonicMs() > deadline) return held(layout, options.holder);
       await sleep(20);
     }
   } catch (error) {
@@ -234,124 +216,4 @@ async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefin
     check: readState,
     stop: () => Promise.resolve(socket.close()),
   };
-}
-
-function accepts(socketPath: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(socketPath);
-    const end = (accepted: boolean) => {
-      socket.destroy();
-      resolve(accepted);
-    };
-    socket.setTimeout(1000, () => end(false));
-    socket.on("connect", () => end(true));
-    socket.on("error", () => end(false));
-  });
-}
-
-/** A unix socket's path may have 107 bytes; through a descriptor of its folder it has some thirty. */
-function openSocketFolder(cluster: string): { address: EmbeddedAddress; close(): void } {
-  const fd = openSync(cluster, constants.O_RDONLY | constants.O_DIRECTORY);
-  const socketPath = `/proc/self/fd/${fd}/.s.PGSQL.5432`;
-  return { address: { socketPath, user: superuser, database }, close: () => closeSync(fd) };
-}
-
-/** Gives the first of the folders that had to be made, undefined where the data folder was there. */
-function prepareDataDir(dataDir: string): string | undefined {
-  const firstMade = mkdirSync(dataDir, { recursive: true });
-  if (firstMade !== undefined) chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
-  return firstMade;
-}
-
-/**
- * Takes back what was made for a start that was refused, with its lock: whoever waits for that would be
- * refused as well. A folder with anything else in it stays, and so do those above it.
- */
-function removeEmpty({ dataDir, lock }: Layout, firstMade: string): void {
-  try {
-    rmSync(lock, { force: true });
-    for (let folder = dataDir; ; folder = dirname(folder)) {
-      rmdirSync(folder);
-      if (folder === firstMade) return;
-    }
-  } catch {
-    // Something else is there by now.
-  }
-}
-
-/** Lets the user of the cluster pass through the data folder; a refusal where one above is closed. */
-function shareWith(account: Account, layout: Layout, binariesParent?: string): Refusal | undefined {
-  const { uid, mode } = statSync(layout.dataDir);
-  if (uid === 0 && (mode & 0o111) !== 0o111) chmodSync(layout.dataDir, (mode & 0o7777) | 0o111);
-  // Where the folder is another user's, the lock must not stay root's, or he could not start any more.
-  if (uid !== 0) chownSync(layout.lock, account.uid, account.gid);
-  for (const folder of [layout.dataDir, binariesParent ?? layout.dataDir]) {
-    const closed = findClosedFolder(folder, account);
-    if (closed !== undefined) {
-      return refuse(
-        "INVALID_REQUEST",
-        `Cannot keep the database in ${layout.dataDir}: ${closed} is closed to user ${account.uid}, as ` +
-          "whom PostgreSQL runs, since it may not run as root. Choose another folder, such as " +
-          "/var/lib/claviger, or start as the user who owns this one",
-      );
-    }
-  }
-  return undefined;
-}
-
-function removeUnfinished(dataDir: string): void {
-  for (const name of readdirSync(dataDir)) {
-    if (!isUnfinished(name)) continue;
-    try {
-      rmSync(join(dataDir, name), { recursive: true, force: true });
-    } catch {
-      // Something of the interrupted start may still write there: the next start will find it quiet.
-    }
-  }
-}
-
-function nothingInside(): Refusal {
-  return refuse(
-    "INVALID_REQUEST",
-    "Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL",
-  );
-}
-
-function noData({ dataDir }: Layout): Refusal {
-  return refuse(
-    "INVALID_REQUEST",
-    `Cannot find a database in ${dataDir}: start the service or run migrate there first, or name the ` +
-      "folder that the service uses with --data-dir",
-  );
-}
-
-function held({ dataDir, lock }: Layout, options: EmbeddedOptions): Refusal {
-  const holder = readHolder(lock);
-  const who = holder === undefined ? "another process" : `process ${holder.pid}`;
-  if (holder?.kind === "serve" && options.holder === "serve") {
-    const why = `a service runs there already (${who}); stop it or choose another folder`;
-    return refuse("INVALID_REQUEST", `Cannot serve from ${dataDir}: ${why}`);
-  }
-  const what = holder?.kind === "serve" ? "the service there does not get ready" : "it is in use";
-  return refuse(
-    "INVALID_REQUEST",
-    `Cannot open ${dataDir}: ${what} (${who}); try again when it is done, or stop it`,
-  );
-}
-
-/** A folder that this user may not use is to be expected; anything else goes on its way. */
-function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
-  const fix: Readonly<Record<string, string>> = {
-    EACCES: "run as root or as the user it belongs to, or choose another folder",
-    EPERM: "run as root or as the user it belongs to, or choose another folder",
-    EROFS: "its file system cannot be written to; choose another folder",
-    ENOTDIR: "a part of that path is a file; choose another folder",
-    ENOSPC: "free some space on its disk",
-    EDQUOT: "free some space on its disk",
-    EEXIST: "there is a file of that name; choose another folder",
-  };
-  // Only of system calls made here: PostgreSQL's own failures come as plain errors with a cause.
-  const what = fix[codeOf(error)];
-  if (what === undefined) throw error;
-  return refuse("INVALID_REQUEST", `Cannot open the data folder ${dataDir}: ${reasonOf(error)}; ${what}`);
 }

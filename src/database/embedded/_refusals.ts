@@ -1,0 +1,51 @@
+/** Why a data folder is not opened, in sentences for the operator. */
+import { type Refusal, refuse } from "../../refusal.ts";
+import { codeOf, reasonOf } from "./_errors.ts";
+import { type HolderKind, readHolder } from "./_holder.ts";
+import type { Layout } from "./_layout.ts";
+
+export function nothingInside(): Refusal {
+  return refuse(
+    "INVALID_REQUEST",
+    "Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL",
+  );
+}
+
+export function noData({ dataDir }: Layout): Refusal {
+  return refuse(
+    "INVALID_REQUEST",
+    `Cannot find a database in ${dataDir}: start the service or run migrate there first, or name the ` +
+      "folder that the service uses with --data-dir",
+  );
+}
+
+export function held({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
+  const holder = readHolder(lock);
+  const who = holder === undefined ? "another process" : `process ${holder.pid}`;
+  if (holder?.kind === "serve" && asker === "serve") {
+    const why = `a service runs there already (${who}); stop it or choose another folder`;
+    return refuse("INVALID_REQUEST", `Cannot serve from ${dataDir}: ${why}`);
+  }
+  const what = holder?.kind === "serve" ? "the service there does not get ready" : "it is in use";
+  return refuse(
+    "INVALID_REQUEST",
+    `Cannot open ${dataDir}: ${what} (${who}); try again when it is done, or stop it`,
+  );
+}
+
+/** A folder that this user may not use is to be expected; anything else goes on its way. */
+export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
+  const fix: Readonly<Record<string, string>> = {
+    EACCES: "run as root or as the user it belongs to, or choose another folder",
+    EPERM: "run as root or as the user it belongs to, or choose another folder",
+    EROFS: "its file system cannot be written to; choose another folder",
+    ENOTDIR: "a part of that path is a file; choose another folder",
+    ENOSPC: "free some space on its disk",
+    EDQUOT: "free some space on its disk",
+    EEXIST: "there is a file of that name; choose another folder",
+  };
+  // Only of system calls made here: PostgreSQL's own failures come as plain errors with a cause.
+  const what = fix[codeOf(error)];
+  if (what === undefined) throw error;
+  return refuse("INVALID_REQUEST", `Cannot open the data folder ${dataDir}: ${reasonOf(error)}; ${what}`);
+}
