@@ -15,7 +15,7 @@
 import { monthOf } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
-import type { Claim, UsageEvent } from "./event.ts";
+import type { UsageEvent } from "./event.ts";
 
 export interface Grant {
   readonly licenseUuid: string;
@@ -59,32 +59,10 @@ export async function commitEvents(
   const receivedAtMs = events[0]?.receivedAtMs ?? 0;
   const month = monthOf(receivedAtMs).firstDay;
   const day = new Date(receivedAtMs).getUTCDate();
-  const column = (value: (event: UsageEvent) => string | number | boolean | null) =>
-    toTextArray(events.map(value));
   const hasClaims = events.some((event) => event.claim !== null);
   const [row] = await database.query<Row>(
     (sql) => sql`
-      with event as (
-        select * from unnest(
-          ${column((event) => event.uuid)}::text[]::uuid[],
-          ${column((event) => event.receivedAtMs)}::text[]::double precision[],
-          ${column((event) => event.keyUuid)}::text[]::uuid[],
-          ${column((event) => event.licenseUuid)}::text[]::uuid[],
-          ${column((event) => event.type)}::text[],
-          ${column((event) => event.modelName)}::text[],
-          ${column((event) => event.inferenceType)}::text[],
-          ${column((event) => event.durationMs)}::text[]::double precision[],
-          ${column((event) => event.success)}::text[]::boolean[],
-          ${column((event) => event.errorMessage)}::text[],
-          ${column((event) => event.metadata)}::text[]::jsonb[]
-        ) with ordinality as event (
-          id, received_ms, key_id, license_id, event_type, model_name, inference_type, duration_ms, success,
-          error_message, metadata, position)
-      ),
-      ${hasClaims ? claimedParts(sql, column) : unclaimedParts(sql)},
-      wanted as (
-        select license_id, count(*) as units from fresh where event_type = 'inference' group by license_id
-      ),
+      with ${hasClaims ? claimedParts(sql, events) : unclaimedParts(sql, events)},
       capped as (
         select license_id, least(units, ${effectiveLimit(sql)}) as units
           from wanted join licenses l on l.id = license_id
@@ -92,8 +70,8 @@ export async function commitEvents(
       granted as (
         insert into usage as u (license_id, month, used, granted, by_day)
         select license_id, ${month}::date, units, units,
-               array_fill(0::bigint, array[${day - 1}::integer]) || units
-                 || array_fill(0::bigint, array[${31 - day}::integer])
+               (select array_fill(0::bigint, array[${day - 1}::integer])) || units
+                 || (select array_fill(0::bigint, array[${31 - day}::integer]))
           from capped
          order by license_id
         on conflict (license_id, month) do update
@@ -109,14 +87,12 @@ export async function commitEvents(
           )
         returning license_id, granted, used
       ),
-      ranked as (
-        select *, row_number() over (partition by license_id, event_type = 'inference' order by position) as rank
-          from fresh
+      tally as (
+        select array_agg(license_id) as licenses, array_agg(granted) as granted, array_agg(used) as used,
+               coalesce(sum(granted), 0) as units
+          from granted
       ),
-      accepted as (
-        select ranked.* from ranked left join granted using (license_id)
-         where event_type <> 'inference' or rank <= granted
-      ),
+      ${hasClaims ? acceptedOfClaimed(sql) : acceptedOfUnclaimed(sql)},
       stored as (
         insert into events (id, received_at, key_id, license_id, event_type, model_name, inference_type,
                             duration_ms, success, error_message, metadata)
@@ -127,49 +103,138 @@ export async function commitEvents(
       ${hasClaims ? claimsWritten(sql) : sql``}
       noted as (
         insert into usage_changes (writer, month, license_ids, used)
-        select ${processUuid}::uuid, ${month}::date, array_agg(license_id), array_agg(used)
-          from granted where granted > 0
-        having count(*) > 0
+        select ${processUuid}::uuid, ${month}::date, licenses, used from tally where units > 0
       )
-      select (select coalesce(json_agg(json_build_array(license_id, granted, used)), '[]') from granted) as grants,
-             (select coalesce(json_agg(json_build_array(position - 1, event_id, is_same)), '[]')
-                from known) as known`,
+      select to_json(licenses) as licenses, to_json(granted) as granted, to_json(used) as used,
+             ${hasClaims ? knownListed(sql) : sql`null`} as known
+        from tally`,
     { deadlineMs },
   );
+  const { licenses, granted, used, known } = row ?? NOTHING;
   return {
-    grants: (row?.grants ?? []).map(([licenseUuid, granted, used]) => ({ licenseUuid, granted, used })),
-    known: (row?.known ?? []).map(([index, eventUuid, isSame]) => ({ index, eventUuid, isSame })),
+    grants: (licenses ?? []).map((licenseUuid, index) => ({
+      licenseUuid,
+      granted: granted?.[index] ?? 0,
+      used: used?.[index] ?? 0,
+    })),
+    known: (known ?? []).map(([index, eventUuid, isSame]) => ({ index, eventUuid, isSame })),
   };
 }
 
+/** The grants as three lists, which is cheaper than one of objects; null where there are none. */
 interface Row {
-  readonly grants: readonly (readonly [licenseUuid: string, granted: number, used: number])[];
-  readonly known: readonly (readonly [index: number, eventUuid: string, isSame: boolean])[];
+  readonly licenses: readonly string[] | null;
+  readonly granted: readonly number[] | null;
+  readonly used: readonly number[] | null;
+  readonly known: readonly (readonly [index: number, eventUuid: string, isSame: boolean])[] | null;
 }
 
-/** The parts `known` and `fresh` where no event has a claim: nothing is looked up. */
-function unclaimedParts(sql: Sql): Fragment {
-  return sql`
-      known as (select position, id as event_id, true as is_same from event where false),
-      fresh as (select * from event)`;
+const NOTHING: Row = { licenses: null, granted: null, used: null, known: null };
+
+/** One value of each event as the text of an array. */
+function column<Item>(
+  items: readonly Item[],
+  value: (item: Item) => string | number | boolean | null,
+): string {
+  return toTextArray(items.map(value));
 }
 
-/** The parts `known`, the events whose claim is known, and `fresh`, all the others. */
-function claimedParts(sql: Sql, column: (value: (event: UsageEvent) => string | null) => string): Fragment {
-  const bytes = (value: (claim: Claim) => string) =>
-    column((event) => (event.claim === null ? null : `\\x${value(event.claim)}`));
+/** The arrays that the part `event` is made of, in the order of {@linkcode EVENT_COLUMNS}. */
+function eventArrays(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
-      claimed as (
+          ${column(events, (event) => event.uuid)}::text[]::uuid[],
+          ${column(events, (event) => event.receivedAtMs)}::text[]::double precision[],
+          ${column(events, (event) => event.keyUuid)}::text[]::uuid[],
+          ${column(events, (event) => event.licenseUuid)}::text[]::uuid[],
+          ${column(events, (event) => event.type)}::text[],
+          ${column(events, (event) => event.modelName)}::text[],
+          ${column(events, (event) => event.inferenceType)}::text[],
+          ${column(events, (event) => event.durationMs)}::text[]::double precision[],
+          ${column(events, (event) => event.success)}::text[]::boolean[],
+          ${column(events, (event) => event.errorMessage)}::text[],
+          ${column(events, (event) => event.metadata)}::text[]::jsonb[]`;
+}
+
+const EVENT_COLUMNS =
+  "id, received_ms, key_id, license_id, event_type, model_name, inference_type, duration_ms, success, " +
+  "error_message, metadata";
+
+/**
+ * The parts `event` and `wanted` where no event has a claim. Nothing is looked up, so the units that each
+ * license wants, and which of them an event would use (`rank`), are counted here and not by the database.
+ */
+function unclaimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
+  const units = new Map<string, number>();
+  const ranks = events.map(({ type, licenseUuid }) => {
+    if (type !== "inference") return 0;
+    const rank = (units.get(licenseUuid) ?? 0) + 1;
+    units.set(licenseUuid, rank);
+    return rank;
+  });
+  return sql`
+      event as (
+        select * from unnest(${eventArrays(sql, events)},
+          ${toTextArray(ranks)}::text[]::bigint[]
+        ) as event (${sql.unsafe(EVENT_COLUMNS)}, rank)
+      ),
+      wanted as (
         select * from unnest(
-          ${bytes((claim) => claim.hash)}::text[]::bytea[],
-          ${bytes((claim) => claim.eventHash)}::text[]::bytea[]
-        ) with ordinality as claimed (claim, event_hash, position)
+          ${toTextArray([...units.keys()])}::text[]::uuid[],
+          ${toTextArray([...units.values()])}::text[]::bigint[]
+        ) as wanted (license_id, units)
+      )`;
+}
+
+/** The part `accepted`: only where a license was given less than it wanted are its events looked at. */
+function acceptedOfUnclaimed(sql: Sql): Fragment {
+  return sql`
+      accepted as (
+        select * from event
+         where rank = 0
+            or (select units from tally) = (select sum(units) from wanted)
+            or rank <= (select granted from granted where granted.license_id = event.license_id)
+      )`;
+}
+
+/**
+ * The parts `event`, `known`, which are the events whose claim is known, `fresh`, which are all the others,
+ * and `wanted`. The claims are looked up one by one: joined, they would be read as a whole whenever the
+ * statement was planned while there were few.
+ */
+function claimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
+  return sql`
+      event as (
+        select * from unnest(${eventArrays(sql, events)},
+          ${column(events, ({ claim }) => claim?.hash ?? null)}::text[],
+          ${column(events, ({ claim }) => claim?.eventHash ?? null)}::text[]
+        ) with ordinality as event (${sql.unsafe(EVENT_COLUMNS)}, claim, event_hash, position)
       ),
       known as (
-        select position, c.event_id, c.event_hash = claimed.event_hash as is_same
-          from event join claimed using (position) join claims c using (key_id, claim)
+        select position, c.event_id, c.event_hash = decode(event.event_hash, 'hex') as is_same
+          from event cross join lateral (
+            select event_id, event_hash from claims
+             where claims.key_id = event.key_id and claims.claim = decode(event.claim, 'hex')
+            offset 0
+          ) as c
+         where event.claim is not null
       ),
-      fresh as (select * from event where position not in (select position from known))`;
+      fresh as (
+        select *, row_number() over (partition by license_id, event_type = 'inference' order by position) as rank
+          from event where position not in (select position from known)
+      ),
+      wanted as (
+        select license_id, count(*) as units from fresh where event_type = 'inference' group by license_id
+      )`;
+}
+
+function acceptedOfClaimed(sql: Sql): Fragment {
+  return sql`
+      accepted as (
+        select * from fresh
+         where event_type <> 'inference'
+            or (select units from tally) = (select sum(units) from wanted)
+            or rank <= (select granted from granted where granted.license_id = fresh.license_id)
+      )`;
 }
 
 /** The part that writes the claims of the accepted events, in the order of their key. */
@@ -177,9 +242,13 @@ function claimsWritten(sql: Sql): Fragment {
   return sql`
       claims_written as (
         insert into claims (key_id, claim, event_hash, event_id, claimed_at)
-        select key_id, claim, event_hash, id, to_timestamp(received_ms / 1000)
-          from accepted join claimed using (position)
+        select key_id, decode(claim, 'hex'), decode(event_hash, 'hex'), id, to_timestamp(received_ms / 1000)
+          from accepted
          where claim is not null
          order by key_id, claim
       ),`;
+}
+
+function knownListed(sql: Sql): Fragment {
+  return sql`(select json_agg(json_build_array(position - 1, event_id, is_same)) from known)`;
 }
