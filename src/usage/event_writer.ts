@@ -121,7 +121,8 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     return batch;
   }
 
-  async function commit(batch: readonly Item[]): Promise<void> {
+  /** `release` is called once the database is done with the batch, before its events are answered. */
+  async function commit(batch: readonly Item[], release = () => {}): Promise<void> {
     const nowMs = clock.monotonicMs();
     const inTime: Item[] = [];
     let deadlineMs = BUDGET_MS;
@@ -139,6 +140,8 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
       const written = await commitEvents(options.database, events, { ...options, deadlineMs });
       commits++;
       batches.observe(inTime.length);
+      // The next statement first: the database works on it while these events are answered.
+      release();
       settle(inTime, written);
     } catch (error) {
       await settleFailure(inTime, error);
@@ -207,9 +210,15 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
 
   async function run() {
     inFlight++;
-    await commit(takeBatch());
-    inFlight--;
-    pump();
+    let isHeld = true;
+    const release = () => {
+      if (!isHeld) return;
+      isHeld = false;
+      inFlight--;
+      pump();
+    };
+    await commit(takeBatch(), release);
+    release();
   }
 
   function pump() {
