@@ -1,9 +1,11 @@
 import { expect, test } from "bun:test";
-import { newUuid, parseId, toId } from "../src/ids.ts";
+import { newId, newUuid, parseId, toId } from "../src/ids.ts";
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 test("newUuid() makes version 7, each sorting after the one before", () => {
   const made = Array.from({ length: 1000 }, newUuid);
-  expect(made[0]).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  expect(made[0]).toMatch(UUID_V7);
   expect(made.toSorted()).toEqual(made);
   expect(new Set(made).size).toBe(made.length);
 });
@@ -20,4 +22,26 @@ test("parseId() refuses another kind, another length, uppercase and what stands 
   for (const wrong of [id.slice(0, -1), `${id}0`, id.toUpperCase(), ` ${id}`, `${id}\n`, "key_", ""]) {
     expect(parseId("key", wrong)).toBeUndefined();
   }
+});
+
+test("newUuid() goes on where a millisecond has more than it can count", () => {
+  const made = Array.from({ length: 20_000 }, newUuid);
+  expect(made.toSorted()).toEqual(made);
+  expect(new Set(made).size).toBe(made.length);
+  for (const uuid of made) expect(uuid).toMatch(UUID_V7);
+});
+
+test("newUuid() tells when it was made", () => {
+  const beforeMs = Date.now();
+  const [time] = newUuid().replace("-", "").split("-");
+  // It may run ahead of the clock, after a burst such as that of the test before.
+  expect(Number.parseInt(time ?? "", 16)).toBeGreaterThanOrEqual(beforeMs);
+  expect(Number.parseInt(time ?? "", 16)).toBeLessThan(beforeMs + 1_000);
+});
+
+test("newId() is newUuid() as an identifier", () => {
+  const [before, id, after] = [newUuid(), newId("req"), newUuid()];
+  const uuid = parseId("req", id) ?? "";
+  expect(uuid).toMatch(UUID_V7);
+  expect([before, uuid, after].toSorted()).toEqual([before, uuid, after]);
 });

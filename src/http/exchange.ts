@@ -5,7 +5,7 @@
  * headers that every answer carries, and is the only one that makes a `Response`.
  */
 import type { Clock } from "../clock.ts";
-import { newUuid, toId } from "../ids.ts";
+import { newId } from "../ids.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import { toResetAt, type Verdict } from "../limits/mod.ts";
 import type { Peer } from "../platform/mod.ts";
@@ -36,7 +36,7 @@ export function reply(value: unknown, status: Reply["status"] = 200): Reply {
 export class Exchange {
   readonly request: Request;
   readonly peer: Peer;
-  readonly id = toId("req", newUuid());
+  readonly id = newId("req");
   readonly beganMs: number;
   /** How long it took to come to an outcome. */
   durationMs = 0;
