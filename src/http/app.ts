@@ -5,17 +5,18 @@
  *     the window → rate limit → key known and active → not expired → other fields → quota
  *
  * The first two are here, the next three in `read_body.ts`, those up to "not expired" in
- * `authenticate.ts`, the rest in the handler. There is no middleware: on the hot path each one costs more
- * than the work it would do.
+ * `authenticate.ts`, the rest in the handler. Of Hono only the router is used: on the hot path a context,
+ * a middleware or a promise each cost more than the work they would do.
  */
-import { Hono } from "hono";
+import { METHOD_NAME_ALL } from "hono/router";
+import { RegExpRouter } from "hono/router/reg-exp-router";
 import type { Clock } from "../clock.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import type { Log } from "../log.ts";
-import type { Answer, Peer } from "../platform/mod.ts";
+import type { Answer } from "../platform/mod.ts";
 import { isRefusal, refuse } from "../refusal.ts";
 import { redactKeys } from "../secrets/mod.ts";
-import { type AccessLog, createAccessLog } from "./access_log.ts";
+import { type AccessLog, createAccessLog, type LoggedRoute } from "./access_log.ts";
 import { analyticsLog } from "./analytics_routes.ts";
 import { refresh, revoke, validate } from "./auth_routes.ts";
 import { type Authenticator, createAuthenticator } from "./authenticate.ts";
@@ -28,7 +29,7 @@ import { health } from "./health_routes.ts";
 import { repoToken } from "./installer_routes.ts";
 import { modelsList } from "./models_routes.ts";
 import { openApiDocument } from "./openapi_routes.ts";
-import { type JsonObject, readJsonObject } from "./read_body.ts";
+import { NO_BODY, readJsonObject } from "./read_body.ts";
 import type { EndpointMetrics } from "./request_metrics.ts";
 import { pathOf } from "./target.ts";
 
@@ -66,10 +67,8 @@ export function routes(parts: Parts): Route[] {
 }
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
-const NO_BODY: JsonObject = {};
 /** What every path that is none of ours counts as: whoever makes up paths makes no labels. */
 const OTHER = "other";
-const NOWHERE = { endpoint: OTHER };
 
 /** Builds the function that answers every request. It never throws. */
 export function createApp(options: AppOptions): Answer {
@@ -83,22 +82,21 @@ export function createApp(options: AppOptions): Answer {
   });
   const tools: Tools = { clock, log, authenticator, accessLog };
 
-  const app = new Hono<{ Bindings: Peer }>({ getPath: pathOf });
+  const router = new RegExpRouter<ServedRoute>();
   const links = createDownloadLinks({ ...options, signer: options.linkSigner });
   for (const route of routes({ ...options, authenticator, links })) {
     const endpoint = route.limit ?? route.name ?? OTHER;
-    const served = { ...route, endpoint, metrics: options.requestMetrics.endpoint(endpoint) };
-    app.all(route.path, (context) => serve(served, new Exchange(context.req.raw, context.env, clock), tools));
+    const metrics = options.requestMetrics.endpoint(endpoint);
+    router.add(METHOD_NAME_ALL, route.path, { ...route, endpoint, metrics });
   }
-  const elsewhere = options.requestMetrics.endpoint(OTHER);
-  app.notFound((context) => {
-    const exchange = new Exchange(context.req.raw, context.env, clock);
-    exchange.durationMs = clock.monotonicMs() - exchange.beganMs;
-    elsewhere.count(NOT_FOUND, exchange.durationMs);
-    accessLog(exchange, NOT_FOUND, NOWHERE);
-    return toResponse(exchange, NOT_FOUND, clock);
-  });
-  return (request, peer) => app.fetch(request, peer);
+  const nowhere = { endpoint: OTHER, metrics: options.requestMetrics.endpoint(OTHER) };
+  return (request, peer) => {
+    const exchange = new Exchange(request, peer, clock);
+    const [[found]] = router.match(METHOD_NAME_ALL, pathOf(request));
+    return found === undefined
+      ? finish(nowhere, exchange, { outcome: NOT_FOUND, tools })
+      : serve(found[0], exchange, tools);
+  };
 }
 
 interface Tools {
@@ -108,39 +106,49 @@ interface Tools {
   readonly accessLog: AccessLog;
 }
 
-interface ServedRoute extends Route {
-  readonly endpoint: string;
+/** Where a request went, as log and metrics see it. */
+interface Place extends LoggedRoute {
   readonly metrics: EndpointMetrics;
 }
 
+interface ServedRoute extends Route, Place {
+  readonly endpoint: string;
+}
+
 async function serve(route: ServedRoute, exchange: Exchange, tools: Tools): Promise<Response> {
+  const handler = route.methods[exchange.request.method];
+  if (handler === undefined) {
+    exchange.allow = Object.keys(route.methods).join(", ");
+    const outcome = refuse(
+      "METHOD_NOT_ALLOWED",
+      `${exchange.request.method.slice(0, 20)} is not allowed here`,
+    );
+    return finish(route, exchange, { outcome, tools });
+  }
+  const body = exchange.request.method === "POST" ? await readJsonObject(exchange.request) : NO_BODY;
   let outcome: Outcome;
   try {
-    outcome = await answer(route, exchange);
+    const answer = isRefusal(body) ? body : handler(exchange, body);
+    outcome = answer instanceof Promise ? await answer : answer;
   } catch (error) {
     outcome = toFailure(error);
     if (outcome.code === "SERVER_ERROR") {
       tools.log.error("A request failed", { request: exchange.id, reason: redactKeys(String(error)) });
     }
   }
-  const isRefusedForMethod = isRefusal(outcome) && outcome.code === "METHOD_NOT_ALLOWED";
-  if (route.limit !== undefined && exchange.verdict === undefined && !isRefusedForMethod) {
+  if (route.limit !== undefined && exchange.verdict === undefined) {
     tools.authenticator.countAgainstAddress(exchange, route.limit);
   }
-  exchange.durationMs = tools.clock.monotonicMs() - exchange.beganMs;
-  route.metrics.count(outcome, exchange.durationMs);
-  tools.accessLog(exchange, outcome, route);
-  return toResponse(exchange, outcome, tools.clock);
+  return finish(route, exchange, { outcome, tools });
 }
 
-async function answer(route: Route, exchange: Exchange): Promise<Outcome> {
-  const { request } = exchange;
-  const handler = route.methods[request.method];
-  if (handler === undefined) {
-    exchange.allow = Object.keys(route.methods).join(", ");
-    return refuse("METHOD_NOT_ALLOWED", `${request.method.slice(0, 20)} is not allowed here`);
-  }
-  if (request.method !== "POST") return await handler(exchange, NO_BODY);
-  const body = await readJsonObject(request);
-  return isRefusal(body) ? body : await handler(exchange, body);
+function finish(
+  place: Place,
+  exchange: Exchange,
+  { outcome, tools: { clock, accessLog } }: { readonly outcome: Outcome; readonly tools: Tools },
+): Response {
+  exchange.durationMs = clock.monotonicMs() - exchange.beganMs;
+  place.metrics.count(outcome, exchange.durationMs);
+  accessLog(exchange, outcome, place);
+  return toResponse(exchange, outcome, clock);
 }

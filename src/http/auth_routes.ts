@@ -1,9 +1,10 @@
 /** Validate, refresh and revoke. */
 import * as v from "valibot";
 import { monthOf } from "../calendar.ts";
-import { revokeKey } from "../keys/mod.ts";
-import { isRefusal, refuse } from "../refusal.ts";
-import { reply } from "./exchange.ts";
+import { type KeyRecord, revokeKey } from "../keys/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { andThen } from "./eventually.ts";
+import { type Outcome, reply } from "./exchange.ts";
 import { optionalText, parseFields } from "./fields.ts";
 import type { Handler, Parts } from "./handler.ts";
 import { isUsedUp, renderLicense } from "./license_answer.ts";
@@ -11,23 +12,23 @@ import { isUsedUp, renderLicense } from "./license_answer.ts";
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up");
 
 export function validate({ authenticator, clock }: Parts): Handler {
-  return async (exchange, body) => {
-    const record = await authenticator.authenticate(exchange, "validate", body);
+  const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
     const month = monthOf(clock.now().getTime());
     if (isUsedUp(record, month)) return QUOTA_EXCEEDED;
     return { status: 200, body: renderLicense(record, month, { withAccount: true }) };
   };
+  return (exchange, body) => andThen(authenticator.authenticate(exchange, "validate", body), answer);
 }
 
 /** Answers also when the quota is used up: it is how a client sees when it resets. */
 export function refresh({ authenticator, clock }: Parts): Handler {
-  return async (exchange, body) => {
-    const record = await authenticator.authenticate(exchange, "refresh", body);
+  const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
     const month = monthOf(clock.now().getTime());
     return { status: 200, body: renderLicense(record, month, { withAccount: false }) };
   };
+  return (exchange, body) => andThen(authenticator.authenticate(exchange, "refresh", body), answer);
 }
 
 /** What a revocation has beside its key. */

@@ -14,6 +14,7 @@ import type { LimitedEndpoint } from "../endpoints.ts";
 import { hashApiKey, type KeyDirectory, type KeyRecord, keyPattern } from "../keys/mod.ts";
 import { type Limiter, type TrustedProxies, toClientGroup } from "../limits/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { andThen, type Eventually } from "./eventually.ts";
 import type { Exchange } from "./exchange.ts";
 import type { JsonObject } from "./read_body.ts";
 import { readQuery } from "./target.ts";
@@ -41,14 +42,14 @@ export interface CountOnce {
 
 export interface Authenticator {
   /** Reads the key, looks it up and counts the request; does not judge the key. */
-  identify(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Promise<Found | Refusal>;
+  identify(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Eventually<Found | Refusal>;
   /** {@linkcode identify}, and the key must be active and not expired. */
   authenticate(
     exchange: Exchange,
     endpoint: LimitedEndpoint,
     body: JsonObject,
     once?: CountOnce,
-  ): Promise<KeyRecord | Refusal>;
+  ): Eventually<KeyRecord | Refusal>;
   /** {@linkcode authenticate} for a link that names its key by UUID; null for a link that is no good. */
   authenticateLink(
     exchange: Exchange,
@@ -60,6 +61,19 @@ export interface Authenticator {
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** The group of client addresses that the request came from. */
   addressOf(exchange: Exchange): string;
+}
+
+/** What is looked for and counted; `hash` is null for a link that is no good. */
+interface Sought {
+  readonly hash: string | null;
+  readonly endpoint: LimitedEndpoint;
+  readonly once?: CountOnce | undefined;
+}
+
+/** What a look-up came to, and whether it may be trusted. */
+interface Counted extends Omit<Sought, "hash"> {
+  readonly record: KeyRecord | null;
+  readonly isTrusted: boolean;
 }
 
 const INVALID_KEY = refuse("INVALID_KEY", "The API key is invalid or inactive");
@@ -100,19 +114,13 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return typeof key === "string" && pattern.test(key) ? hashApiKey(key) : invalidFormat;
   }
 
-  /** Looks a key up and counts the request; `hash` is null for a link that is no good. */
-  async function find(
+  /** Counts the request in the window that its key, or the lack of one, has chosen. */
+  function count(
     exchange: Exchange,
-    endpoint: LimitedEndpoint,
-    { hash, once }: { readonly hash: string | null; readonly once?: CountOnce | undefined },
-  ): Promise<KeyRecord | null | Refusal> {
+    { endpoint, once, record, isTrusted }: Counted,
+  ): KeyRecord | null | Refusal {
     const { byKey, byAddress } = limiter.windows[endpoint];
-    let record = hash === null ? null : directory.get(hash);
-    const isTrusted = directory.isTrusted();
-    if (record === undefined && isTrusted && hash !== null) {
-      record = await directory.lookUp(hash, addressOf(exchange));
-    }
-    if (record == null || record.state === "revoked") {
+    if (record === null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
       exchange.verdict = byAddress.take(addressOf(exchange), clock.monotonicMs());
     } else {
@@ -125,7 +133,21 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       if (exchange.verdict.allowed) once?.note(record);
     }
     if (!exchange.verdict.allowed) return RATE_LIMITED;
-    return isTrusted ? (record ?? null) : UNAVAILABLE;
+    return isTrusted ? record : UNAVAILABLE;
+  }
+
+  /** Looks a key up and counts the request: at once where the key is at hand. */
+  function find(
+    exchange: Exchange,
+    { hash, endpoint, once }: Sought,
+  ): Eventually<KeyRecord | null | Refusal> {
+    const cached = hash === null ? null : directory.get(hash);
+    const isTrusted = directory.isTrusted();
+    if (hash === null || cached !== undefined || !isTrusted) {
+      return count(exchange, { endpoint, once, record: cached ?? null, isTrusted });
+    }
+    const lookUp = directory.lookUp(hash, addressOf(exchange));
+    return lookUp.then((record) => count(exchange, { endpoint, once, record, isTrusted }));
   }
 
   function judge(record: KeyRecord | null | Refusal): KeyRecord | Refusal {
@@ -138,20 +160,21 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   return {
-    async identify(exchange, endpoint, body) {
+    identify(exchange, endpoint, body) {
       const hash = readHash(exchange, body);
       if (isRefusal(hash)) return hash;
-      const record = await find(exchange, endpoint, { hash });
-      return isRefusal(record) ? record : { hash, record };
+      return andThen(find(exchange, { hash, endpoint }), (record) =>
+        isRefusal(record) ? record : { hash, record },
+      );
     },
-    async authenticate(exchange, endpoint, body, once) {
+    authenticate(exchange, endpoint, body, once) {
       const hash = readHash(exchange, body);
-      return isRefusal(hash) ? hash : judge(await find(exchange, endpoint, { hash, once }));
+      return isRefusal(hash) ? hash : andThen(find(exchange, { hash, endpoint, once }), judge);
     },
     async authenticateLink(exchange, endpoint, keyUuid, once) {
       if (!directory.isTrusted()) return UNAVAILABLE;
       const hash = keyUuid === null ? null : await directory.hashOf(keyUuid);
-      return judge(await find(exchange, endpoint, { hash, once }));
+      return judge(await find(exchange, { hash, endpoint, once }));
     },
     countAgainstAddress,
     addressOf,

@@ -13,6 +13,7 @@ import type { Signer } from "../secrets/mod.ts";
 import type { EventWriter } from "../usage/mod.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { DownloadLinks } from "./download_link.ts";
+import type { Eventually } from "./eventually.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import type { JsonObject } from "./read_body.ts";
 import type { RequestMetrics } from "./request_metrics.ts";
@@ -51,5 +52,8 @@ export interface Parts extends AppOptions {
   readonly links: DownloadLinks;
 }
 
-/** Answers one request whose path and method are right; `body` is empty for GET. */
-export type Handler = (exchange: Exchange, body: JsonObject) => Promise<Outcome>;
+/**
+ * Answers one request whose path and method are right; `body` is empty for GET. What can be answered from
+ * memory is answered at once, without a promise: that is nearly every request.
+ */
+export type Handler = (exchange: Exchange, body: JsonObject) => Eventually<Outcome>;
