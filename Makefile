@@ -24,7 +24,7 @@ EXECUTABLE_TESTS := test/executable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check check-style check-types check-imports format build release test-executable node test-node bench-start torture torture-input clean
+.PHONY: help run test check check-style check-types check-imports format build release test-executable node test-node bench bench-start torture torture-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -69,8 +69,11 @@ dist/claviger.mjs: $(INSTALLED) $(shell find src sql -type f)
 test-node: dist/claviger.mjs ## Test the HTTP interface on Node, bundled first if need be (ARGS="test/http/x_test.ts").
 	TEST_PLATFORM=node $(BUN) test $(or $(ARGS),./test/http ./test/platform/node_test.ts)
 
+bench: dist/claviger ## Measure every speed that is promised (ARGS="--only validate --quick", "--json FILE", "--compare FILE").
+	@$(BUN) test/bench/bench.ts $(ARGS)
+
 bench-start: dist/claviger ## Measure how long the executable takes from start to first answer.
-	$(BUN) test/bench/start.ts dist/claviger $(ARGS)
+	@$(BUN) test/bench/bench.ts --only start $(ARGS)
 
 torture: dist/claviger ## Hold every promise through hundreds of faults under load, in some 20 minutes (ARGS="--seed 1").
 	$(BUN) test/torture/main.ts $(ARGS)

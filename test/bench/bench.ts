@@ -1,0 +1,149 @@
+/**
+ * `make bench`: every speed that the design promises, each with its target beside it. Ends with 1 where a row
+ * falls short or could not be measured, with 2 where it was called wrongly.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { builtExecutable } from "../executable.ts";
+import { compareRuns } from "./comparison.ts";
+import { chooseCores } from "./cores.ts";
+import { describeMachine, type Machine, renderMachine } from "./machine.ts";
+import type { Result } from "./row.ts";
+import type { Bench, RowGroup } from "./row_group.ts";
+import { endpoints } from "./rows/endpoints.ts";
+import { events } from "./rows/events.ts";
+import { keyCount } from "./rows/key_count.ts";
+import { memory } from "./rows/memory.ts";
+import { start } from "./rows/start.ts";
+import { validate } from "./rows/validate.ts";
+import { FULL, QUICK } from "./scale.ts";
+import { createStage } from "./stage.ts";
+import { namesOfShort, renderComparison, renderTable } from "./table.ts";
+
+const GROUPS: readonly RowGroup[] = [start, validate, keyCount, events, endpoints, memory];
+
+const USAGE = `Usage: make bench [ARGS="[--quick] [--only ROW]... [--json FILE] [--compare FILE]"]
+
+  --only ROW      measure one row or one group of rows; may be repeated
+  --quick         shorter rounds and a quarter of the keys: for orientation, not for publication
+  --json FILE     write the results to a file, too
+  --compare FILE  say how the ratios changed since such a file was written
+
+Rows: ${GROUPS.map((group) => `${group.name} (${group.rows.join("; ")})`).join("\n      ")}
+`;
+
+/** What is written by `--json` and read by `--compare`. */
+interface Run {
+  readonly machine: Machine;
+  readonly cores: string;
+  readonly quick: boolean;
+  readonly rows: readonly Result[];
+}
+
+process.exit(await main());
+
+async function main(): Promise<number> {
+  const options = readArguments();
+  if (options === undefined) return 2;
+  if (!existsSync(builtExecutable)) {
+    console.error(`There is no ${builtExecutable}: make build makes it`);
+    return 2;
+  }
+  const before = options.compare === undefined ? undefined : readRun(options.compare);
+  const machine = describeMachine(new Date());
+  const cores = chooseCores();
+  const kind = options.quick ? "QUICK: for orientation, not for publication\n" : "";
+  console.log(`${kind}${renderMachine(machine)}\n${cores.description}\n`);
+
+  const stage = createStage();
+  let stoppedBy: NodeJS.Signals | undefined;
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.on(signal, () => {
+      stoppedBy ??= signal;
+      void stage.close();
+    });
+  }
+  const say = (what: string) => console.error(what);
+  const bench: Bench = { stage, cores, scale: options.quick ? QUICK : FULL, say };
+  const rows: Result[] = [];
+  try {
+    for (const group of options.groups) {
+      if (stoppedBy !== undefined) break;
+      say(`${group.name}:`);
+      rows.push(...(await measure(group, bench)));
+    }
+  } finally {
+    await stage.close();
+  }
+  if (stoppedBy !== undefined) {
+    console.error(`Stopped by ${stoppedBy}`);
+    return 130;
+  }
+
+  const wanted = rows.filter(({ name }) => options.names.has(name));
+  console.log(`\n${renderTable(wanted)}`);
+  if (before !== undefined && options.compare !== undefined) {
+    const scales = before.quick === options.quick ? "" : " (of another length: quick and full differ)";
+    console.log(renderComparison(compareRuns(before.rows, wanted), `${options.compare}${scales}`));
+  }
+  if (options.json !== undefined) {
+    const run: Run = { machine, cores: cores.description, quick: options.quick, rows: wanted };
+    writeFileSync(options.json, `${JSON.stringify(run, undefined, 2)}\n`);
+  }
+  const short = namesOfShort(wanted);
+  console.log(short.length === 0 ? "No row falls short" : `Short of their target: ${short.join("; ")}`);
+  return short.length === 0 ? 0 : 1;
+}
+
+/** The rows of a group; where it fails, all of them are failed rows, and the others are still measured. */
+async function measure(group: RowGroup, bench: Bench): Promise<readonly Result[]> {
+  try {
+    return await group.run(bench);
+  } catch (error) {
+    const failure = error instanceof Error ? error.message : String(error);
+    bench.say(`  FAILED: ${failure}`);
+    return group.rows.map((name) => ({ name, failure }));
+  } finally {
+    await bench.stage.clear();
+  }
+}
+
+interface Options {
+  readonly groups: readonly RowGroup[];
+  readonly names: ReadonlySet<string>;
+  readonly quick: boolean;
+  readonly json: string | undefined;
+  readonly compare: string | undefined;
+}
+
+function readArguments(): Options | undefined {
+  try {
+    const { values } = parseArgs({
+      options: {
+        only: { type: "string", multiple: true },
+        quick: { type: "boolean", default: false },
+        json: { type: "string" },
+        compare: { type: "string" },
+      },
+    });
+    const all = GROUPS.flatMap((group) => group.rows);
+    const only = values.only ?? all;
+    const names = new Set(
+      only.flatMap((wanted) => {
+        const named =
+          GROUPS.find(({ name }) => name === wanted)?.rows ?? all.filter((name) => name === wanted);
+        if (named.length === 0) throw new Error(`There is no row ${wanted}`);
+        return named;
+      }),
+    );
+    const groups = GROUPS.filter((group) => group.rows.some((name) => names.has(name)));
+    return { groups, names, quick: values.quick, json: values.json, compare: values.compare };
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
+    return undefined;
+  }
+}
+
+function readRun(file: string): Run {
+  return JSON.parse(readFileSync(file, "utf8")) as Run;
+}

@@ -1,0 +1,135 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { benchKey } from "./bench_keys.ts";
+import { generateLoad } from "./generate_load.ts";
+import type { LoadJob } from "./load_job.ts";
+
+interface Seen {
+  readonly apiKey: string;
+  readonly claim: string | null;
+}
+
+const running: Bun.Server<undefined>[] = [];
+afterEach(async () => {
+  for (const server of running.splice(0)) await server.stop(true);
+});
+
+/** A server that keeps what it was asked; `answer` is told how many requests there were before. */
+function serve(answer: (before: number) => Response | Promise<Response>) {
+  const seen: Seen[] = [];
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    development: false,
+    async fetch(request) {
+      const body = (await request.json()) as { api_key: string };
+      seen.push({ apiKey: body.api_key, claim: request.headers.get("idempotency-key") });
+      return await answer(seen.length - 1);
+    },
+  });
+  running.push(server);
+  return { seen, host: "127.0.0.1", port: server.port ?? 0 };
+}
+
+const job = ({ host, port }: { host: string; port: number }, more: Partial<LoadJob>): LoadJob => ({
+  host,
+  port,
+  request: "validate",
+  keys: { first: 0, step: 1, count: 10 },
+  order: { kind: "in turn" },
+  connections: 4,
+  warmUpMs: 0,
+  span: { kind: "count", requests: 100 },
+  ...more,
+});
+
+describe("generateLoad()", () => {
+  test("sends exactly the requests it was asked for, the keys in turn", async () => {
+    const server = serve(() => Response.json({ valid: true }));
+    const result = await generateLoad(job(server, { span: { kind: "count", requests: 105 } }));
+    expect(result).toMatchObject({ requests: 105, answered: 105 });
+    expect(server.seen.length).toBe(105);
+    const counts = Array.from(
+      { length: 10 },
+      (_, number) => server.seen.filter(({ apiKey }) => apiKey === benchKey(number)).length,
+    );
+    expect(counts).toEqual([11, 11, 11, 11, 11, 10, 10, 10, 10, 10]);
+  });
+
+  test("counts what is answered while it measures, and knows of all that was", async () => {
+    const server = serve(() => Response.json({ valid: true }));
+    const result = await generateLoad(job(server, { warmUpMs: 50, span: { kind: "time", ms: 100 } }));
+    expect(result.answered).toBe(server.seen.length);
+    expect(result.requests).toBeGreaterThan(0);
+    expect(result.requests).toBeLessThan(result.answered);
+    expect(result.seconds).toBeGreaterThanOrEqual(0.099);
+    expect(result.perSecond).toBeCloseTo(result.requests / result.seconds);
+  });
+
+  test("fails for one answer that is not the success it expects, and shows it", async () => {
+    const server = serve((before) =>
+      before === 57 ? Response.json({ code: "SERVICE_UNAVAILABLE" }, { status: 503 }) : Response.json({}),
+    );
+    await expect(generateLoad(job(server, {}))).rejects.toThrow(/503.*SERVICE_UNAVAILABLE/);
+  });
+
+  test("takes 202 for an event's success, and 200 for none", async () => {
+    const accepted = serve(() => Response.json({ logged: true }, { status: 202 }));
+    expect((await generateLoad(job(accepted, { request: "event" }))).answered).toBe(100);
+    const other = serve(() => Response.json({ logged: true }));
+    await expect(generateLoad(job(other, { request: "event" }))).rejects.toThrow("200");
+  });
+
+  test("gives every event a claim of its own, in later jobs too", async () => {
+    const server = serve(() => Response.json({ logged: true }, { status: 202 }));
+    for (let turn = 0; turn < 2; turn++) await generateLoad(job(server, { request: "claimed_event" }));
+    expect(new Set(server.seen.map(({ claim }) => claim)).size).toBe(200);
+    expect(server.seen[0]?.claim).toMatch(/^\d{16}$/);
+  });
+
+  test("fails when a connection is lost before its answer", async () => {
+    const server = serve((before) => {
+      if (before === 20) void running[0]?.stop(true);
+      return Response.json({});
+    });
+    await expect(generateLoad(job(server, {}))).rejects.toThrow("closed before its answer");
+  });
+
+  test("reads answers that arrive in pieces", async () => {
+    const listener = Bun.listen({
+      hostname: "127.0.0.1",
+      port: 0,
+      socket: {
+        async data(socket) {
+          for (const piece of ["HTTP/1.1 200 O", "K\r\ncontent-length: 4\r\n", "\r\nab", "cd"]) {
+            socket.write(piece);
+            socket.flush();
+            await Bun.sleep(2);
+          }
+        },
+      },
+    });
+    try {
+      const place = { host: "127.0.0.1", port: listener.port };
+      const result = await generateLoad(job(place, { connections: 2, span: { kind: "count", requests: 6 } }));
+      expect(result.answered).toBe(6);
+    } finally {
+      listener.stop(true);
+    }
+  });
+
+  test("keeps to its schedule, and counts from when a request was due", async () => {
+    // One answer is held back for 200 ms, on the only connection: 10 requests become due behind it.
+    const server = serve(async (before) => {
+      if (before === 10) await Bun.sleep(200);
+      return Response.json({});
+    });
+    const span = { kind: "schedule", ms: 500, perSecond: 50 } as const;
+    const result = await generateLoad(job(server, { connections: 1, span }));
+    // The one that was sent to end the warm-up is not of the schedule.
+    expect(result.answered).toBe(server.seen.length);
+    expect(result.requests).toBe(25);
+    // Each of the ten waited, the first for all of it: an unscheduled load would see one slow answer in 25.
+    expect(result.p99Ms).toBeGreaterThan(190);
+    expect(result.p50Ms).toBeLessThan(150);
+  });
+});

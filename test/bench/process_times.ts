@@ -1,0 +1,78 @@
+/** CPU time and memory of processes, as Linux counts them. */
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Ticks a second of `/proc/PID/stat`: fixed for user space on all that Bun runs on. */
+const TICKS = 100;
+
+interface Stat {
+  readonly parent: number;
+  /** Of the process itself, all threads. */
+  readonly own: number;
+  /** Of its children that have ended and were waited for. */
+  readonly ended: number;
+}
+
+function readStat(pid: number | string): Stat | undefined {
+  let text: string;
+  try {
+    text = readFileSync(`/proc/${pid}/stat`, "utf8");
+  } catch {
+    return undefined;
+  }
+  // The second field is a name in brackets that may hold anything.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const field = (number: number) => Number(fields[number - 3]);
+  return { parent: field(4), own: field(14) + field(15), ended: field(16) + field(17) };
+}
+
+/** Seconds of CPU that a process has used; NaN where it is gone. */
+export function cpuSecondsOf(pid: number): number {
+  return (readStat(pid)?.own ?? Number.NaN) / TICKS;
+}
+
+/** The same of a process and all below it, those that have ended too. */
+export function cpuSecondsOfTree(root: number): number {
+  const stats = readAll();
+  const ticks = treeOf(root, stats).map((pid) => {
+    const { own, ended } = stats.get(pid) ?? { own: Number.NaN, ended: Number.NaN };
+    return own + ended;
+  });
+  return ticks.reduce((sum, value) => sum + value, 0) / TICKS;
+}
+
+/** Seconds for which all cores together ran anything, or were kept from it by the host. */
+export function busySeconds(): number {
+  const [line = ""] = readFileSync("/proc/stat", "utf8").split("\n", 1);
+  const [, user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = line
+    .split(/\s+/)
+    .map(Number);
+  return (user + nice + system + irq + softirq + steal) / TICKS;
+}
+
+/** A process and all below it. */
+export function processTree(root: number): number[] {
+  return treeOf(root, readAll());
+}
+
+function treeOf(root: number, stats: ReadonlyMap<number, Stat>): number[] {
+  const children = [...stats].filter(([, { parent }]) => parent === root);
+  return [root, ...children.flatMap(([pid]) => treeOf(pid, stats))];
+}
+
+function readAll(): Map<number, Stat> {
+  const stats = new Map<number, Stat>();
+  for (const name of readdirSync("/proc")) {
+    const stat = /^\d+$/.test(name) ? readStat(name) : undefined;
+    if (stat !== undefined) stats.set(Number(name), stat);
+  }
+  return stats;
+}
+
+/** Resident memory in bytes; NaN where the process is gone. */
+export function residentBytesOf(pid: number): number {
+  try {
+    return Number(/^VmRSS:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
+  } catch {
+    return Number.NaN;
+  }
+}

@@ -1,0 +1,60 @@
+/** Rows that are measured together, because they share their services or their rounds. */
+import type { Cores } from "./cores.ts";
+import type { LoadResult } from "./load_job.ts";
+import type { Row } from "./row.ts";
+import type { Scale } from "./scale.ts";
+import type { Stage } from "./stage.ts";
+
+export interface RowGroup {
+  readonly name: string;
+  /** The names of its rows, for those who want one. */
+  readonly rows: readonly string[];
+  run(bench: Bench): Promise<Row[]>;
+}
+
+export interface Bench {
+  readonly stage: Stage;
+  readonly cores: Cores;
+  readonly scale: Scale;
+  /** Tells whoever waits what is being done. */
+  readonly say: (what: string) => void;
+}
+
+/**
+ * Measures forms in turn, A B A B …, so that whatever else the machine does in the meantime meets all of them
+ * alike. A round in which something else used the cores is measured again, whatever it gave, though not more
+ * often than there are rounds.
+ */
+export async function inTurn<Form extends string>(
+  { scale, say }: Bench,
+  /** Told how many rounds were measured before, those that do not count too. */
+  forms: Readonly<Record<Form, (before: number) => Promise<LoadResult>>>,
+): Promise<Record<Form, LoadResult[]>> {
+  const names = Object.keys(forms) as Form[];
+  const results = Object.fromEntries(names.map((name) => [name, [] as LoadResult[]])) as Record<
+    Form,
+    LoadResult[]
+  >;
+  let again = 0;
+  for (let round = 0; round < scale.rounds; ) {
+    const measured: [Form, LoadResult][] = [];
+    for (const name of names) measured.push([name, await forms[name](round + again)]);
+    const isDisturbed = measured.some(([, { othersCpu, seconds }]) => othersCpu / seconds > DISTURBED);
+    const isRepeated = isDisturbed && again < scale.rounds;
+    for (const [name, { perSecond, othersCpu, seconds }] of measured) {
+      const others = `others ${((othersCpu / seconds) * 100).toFixed(0)} %`;
+      const verdict = isRepeated ? `${others}: measured again` : others;
+      say(`  round ${round + 1}  ${name.padEnd(24)} ${perSecond.toFixed(0).padStart(7)}/s  (${verdict})`);
+    }
+    if (isRepeated) {
+      again++;
+      continue;
+    }
+    for (const [name, result] of measured) results[name].push(result);
+    round++;
+  }
+  return results;
+}
+
+/** Of one core: from here on what others do is no longer lost in the noise. */
+const DISTURBED = 0.2;

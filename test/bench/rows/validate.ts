@@ -1,0 +1,62 @@
+/** Validate against a bare Hono echo: what keys, limits, log and headers cost over answering at all. */
+import type { LoadJob } from "../load_job.ts";
+import { coresText, costUs, detailsOf, perSecond, rateText } from "../measures.ts";
+import { type Row, toRow } from "../row.ts";
+import { inTurn, type RowGroup } from "../row_group.ts";
+import { median, ratios } from "../statistics.ts";
+
+const KEYS = 20_000;
+const CONNECTIONS = 64;
+const TARGET = { bound: "at least", value: 0.75 } as const;
+
+export const validate: RowGroup = {
+  name: "validate",
+  rows: ["validate, default log", "validate, full log"],
+  async run(bench) {
+    const { stage, cores, scale } = bench;
+    const dataDir = await stage.createData(KEYS);
+    const copy = await stage.copyData(dataDir);
+    const core = cores.service;
+    const echo = await stage.echo(core);
+    const sampled = await stage.serve(dataDir, { cores: core });
+    const full = await stage.serve(copy, { cores: core, env: { CLAVIGER_LOG_REQUESTS: "all" } });
+    const load = stage.load(cores);
+    const job = (warmUpMs: number) =>
+      ({
+        request: "validate",
+        keys: { first: 0, step: 1, count: KEYS },
+        order: { kind: "in turn" },
+        connections: CONNECTIONS,
+        warmUpMs,
+        span: { kind: "time", ms: scale.roundMs },
+      }) satisfies Partial<LoadJob>;
+    for (const server of [echo, sampled, full]) await load.run(server, job(scale.firstWarmUpMs));
+
+    const results = await inTurn(bench, {
+      "bare Hono echo": () => load.run(echo, job(scale.warmUpMs)),
+      "validate, default log": () => load.run(sampled, job(scale.warmUpMs)),
+      "validate, full log": async () => {
+        full.forgetLog();
+        return await load.run(full, job(scale.warmUpMs));
+      },
+    });
+    await Promise.all([echo, sampled, full].map((server) => server.stop()));
+
+    const echoed = results["bare Hono echo"];
+    return (["validate, default log", "validate, full log"] as const).map((name): Row => {
+      const answered = results[name];
+      return toRow({
+        name,
+        unit: "×",
+        better: "more",
+        rounds: ratios(perSecond(answered), perSecond(echoed)),
+        target: TARGET,
+        note:
+          `${rateText(answered)} warm, ${KEYS} keys in turn, against ${rateText(echoed)} of a bare Hono JSON echo on ` +
+          `the same Bun; ${median(costUs(answered)).toFixed(1)} µs of CPU a request against ` +
+          `${median(costUs(echoed)).toFixed(1)}; ${coresText(answered)} (echo: ${coresText(echoed)})`,
+        details: { ...detailsOf("validate", answered), ...detailsOf("echo", echoed) },
+      });
+    });
+  },
+};

@@ -1,0 +1,316 @@
+/**
+ * What a benchmark runs on: a temporary folder and the processes that it started there, all of which are gone
+ * when it is closed, however it came to that.
+ */
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { stopLeftovers } from "../../src/database/embedded/mod.ts";
+import { builtExecutable, postmasterOf, waitFor, waitUntilHealthy } from "../executable.ts";
+import { parseExposition } from "../support/exposition.ts";
+import { writeImportFile } from "./bench_keys.ts";
+import { type CoreList, type Cores, moveTo, onCores } from "./cores.ts";
+import type { LoadJob, LoadResult } from "./load_job.ts";
+import { processTree } from "./process_times.ts";
+
+/** Something that answers requests. */
+export interface Server {
+  readonly host: string;
+  readonly port: number;
+  readonly pid: number;
+  /** The PostgreSQL of a service. */
+  readonly database: number | undefined;
+  /** Milliseconds from its start to the first 200 of health. */
+  readonly readyMs: number;
+  /** Its counters, by the names of its metrics page; where {@linkcode WITH_METRICS} was set. */
+  counters(): Promise<ReadonlyMap<string, number>>;
+  /** Empties its log, so that a long run does not fill the disk. */
+  forgetLog(): void;
+  stop(): Promise<void>;
+}
+
+export interface Load {
+  /** Runs a job against a server; throws what the load says where an answer was not a success. */
+  run(server: Server, job: Omit<LoadJob, "host" | "port" | "service" | "database">): Promise<LoadResult>;
+}
+
+export type Environment = Readonly<Record<string, string>>;
+
+export interface Stage {
+  /** Makes a data folder in which so many keys are, models and an installer token. */
+  createData(keys: number): Promise<string>;
+  copyData(dataDir: string): Promise<string>;
+  /** A new folder that does not exist yet. */
+  newFolder(): string;
+  /** Starts the executable. */
+  serve(dataDir: string, options: { readonly cores: CoreList; readonly env?: Environment }): Promise<Server>;
+  /** Starts the service from source, its events gathered or each in a statement of its own. */
+  serveEvents(
+    dataDir: string,
+    options: { readonly cores: CoreList; readonly plain: boolean; readonly env?: Environment },
+  ): Promise<Server>;
+  echo(cores: CoreList): Promise<Server>;
+  /**
+   * Starts a load. Where it has a core of its own, what it is run against has the service's core to itself,
+   * and everything else that runs, idle or not, is moved to the load's.
+   */
+  load(cores: Pick<Cores, "load" | "service">): Load;
+  /** Runs a command of the executable and gives what it printed; throws where it is refused. */
+  command(args: readonly string[], input?: string): Promise<string>;
+  /** Stops what runs and removes what was written; what comes next starts on an empty folder. */
+  clear(): Promise<void>;
+  /** The same, and nothing can be started any more. */
+  close(): Promise<void>;
+}
+
+/** Serves the page that {@linkcode Server.counters} reads. */
+export const WITH_METRICS: Environment = { CLAVIGER_METRICS_LISTEN: "127.0.0.1:0" };
+
+/** No limit stands in the way of a load, and no grace in that of its end. */
+const SETTINGS: Environment = {
+  PATH: "/usr/bin:/bin",
+  CLAVIGER_STOP_GRACE: "0",
+  ...Object.fromEntries(
+    ["VALIDATE", "REFRESH", "REVOKE", "REPO_TOKEN", "MODELS", "ANALYTICS", "DOWNLOADS"].map((name) => [
+      `CLAVIGER_LIMIT_${name}`,
+      "0",
+    ]),
+  ),
+};
+
+const MODELS = [
+  ["motor_imagery_4class_v1", "motor_imagery", "free", "SvcLDA"],
+  ["motor_imagery_2class_v1", "motor_imagery", "free", "SvcLDA"],
+  ["p300_binary_v1", "p300", "research", "SvcProbit"],
+  ["ssvep_multiclass_v1", "ssvep", "research", "SvcQDA"],
+] as const;
+
+/** More than a service gives itself to stop. */
+const STOP_DEADLINE_MS = 15_000;
+
+export function createStage(): Stage {
+  const folder = mkdtempSync(join(tmpdir(), "claviger-bench-"));
+  // Root's PostgreSQL runs as another user, who must get there.
+  chmodSync(folder, 0o755);
+  const processes = new Set<Bun.Subprocess>();
+  const servers = new Set<Server>();
+  const dataDirs = new Set<string>();
+  let made = 0;
+  let isClosed = false;
+  let closing: Promise<void> | undefined;
+
+  const newFolder = () => join(folder, `${++made}`);
+
+  function spawn<In extends "pipe" | "ignore", Out extends "pipe" | number>(
+    command: readonly string[],
+    options: {
+      readonly env: Environment;
+      readonly stdin: In;
+      readonly stdout: Out;
+      readonly stderr: number | "inherit" | "pipe";
+    },
+  ) {
+    if (isClosed) throw new Error("The benchmark was stopped");
+    const child = Bun.spawn([...command], { cwd: folder, ...options, env: { ...options.env } });
+    processes.add(child);
+    void child.exited.then(() => processes.delete(child));
+    return child;
+  }
+
+  async function end(child: Bun.Subprocess): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill("SIGTERM");
+    const timer = setTimeout(() => child.kill("SIGKILL"), STOP_DEADLINE_MS);
+    await child.exited;
+    clearTimeout(timer);
+  }
+
+  async function startServer(
+    command: readonly string[],
+    { env, dataDir }: { readonly env: Environment; readonly dataDir?: string },
+  ): Promise<Server> {
+    if (dataDir !== undefined) dataDirs.add(dataDir);
+    const logFile = join(folder, `log-${++made}`);
+    const log = openSync(logFile, "a");
+    const beganMs = performance.now();
+    const child = spawn(command, { env, stdin: "ignore", stdout: log, stderr: log });
+    closeSync(log);
+    const address = await waitFor(command.join(" "), () => {
+      const text = readFileSync(logFile, "utf8");
+      if (child.exitCode !== null) throw new Error(`${command.join(" ")} ended: ${text}`);
+      return /serves at http:\/\/(\S+)\n/.exec(text)?.[1];
+    });
+    if (dataDir !== undefined) await waitUntilHealthy(address);
+    const readyMs = performance.now() - beganMs;
+    const [host = "", port = ""] = address.split(":");
+    const server: Server = {
+      host,
+      port: Number(port),
+      pid: child.pid,
+      database: dataDir === undefined ? undefined : postmasterOf(dataDir),
+      readyMs,
+      async counters() {
+        const url = /metrics are at (\S+)/.exec(readFileSync(logFile, "utf8"))?.[1];
+        if (url === undefined) throw new Error("The service was started without metrics");
+        const families = parseExposition(await (await fetch(url)).text());
+        return new Map([...families.values()].flatMap(({ samples }) => [...samples]));
+      },
+      forgetLog: () => truncateSync(logFile),
+      async stop() {
+        servers.delete(server);
+        await end(child);
+      },
+    };
+    servers.add(server);
+    return server;
+  }
+
+  async function command(args: readonly string[], input = ""): Promise<string> {
+    const child = spawn([builtExecutable, ...args], {
+      env: SETTINGS,
+      stdin: "pipe",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    void child.stdin.write(input);
+    void child.stdin.end();
+    const [out, err, status] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr as ReadableStream).text(),
+      child.exited,
+    ]);
+    if (status !== 0) throw new Error(`claviger ${args.join(" ")} ended with ${status}: ${err}`);
+    return out;
+  }
+
+  async function clear(): Promise<void> {
+    await Promise.all([...processes].map(end));
+    for (const dataDir of dataDirs) {
+      const cluster = join(dataDir, "postgres");
+      if (existsSync(cluster)) await stopLeftovers({ cluster, clock: systemClock, graceMs: 0 });
+    }
+    servers.clear();
+    dataDirs.clear();
+    for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true, force: true });
+  }
+
+  return {
+    newFolder,
+    command,
+    async createData(keys) {
+      const dataDir = newFolder();
+      dataDirs.add(dataDir);
+      const place = ["--data-dir", dataDir];
+      const file = join(folder, `keys-${++made}.jsonl`);
+      await writeImportFile(file, keys);
+      await command(["migrate", ...place]);
+      await command(["keys", "import", file, ...place]);
+      rmSync(file);
+      for (const [name, paradigm, tier, type] of MODELS) {
+        const model = ["--name", name, "--version", "1.0.0", "--type", type, "--paradigm", paradigm];
+        const size = [
+          "--n-features",
+          "64",
+          "--n-classes",
+          "4",
+          "--requires-license",
+          tier,
+          "--size-mb",
+          "3.8",
+        ];
+        const where = ["--url", `https://models.example/${name}.onnx`, "--sha256", "0".repeat(64)];
+        await command(["models", "add", ...model, ...size, ...where, ...place]);
+      }
+      return dataDir;
+    },
+    async copyData(dataDir) {
+      const copy = newFolder();
+      dataDirs.add(copy);
+      // PostgreSQL's part belongs to a user of its own where root runs it.
+      const child = spawn(["cp", "-a", dataDir, copy], {
+        env: SETTINGS,
+        stdin: "ignore",
+        stdout: 2,
+        stderr: "inherit",
+      });
+      if ((await child.exited) !== 0) throw new Error(`Cannot copy ${dataDir}`);
+      return copy;
+    },
+    serve: (dataDir, { cores, env = {} }) =>
+      startServer([...onCores(cores), builtExecutable, "serve", "--port", "0", "--data-dir", dataDir], {
+        env: { ...SETTINGS, ...env },
+        dataDir,
+      }),
+    serveEvents: (dataDir, { cores, plain, env = {} }) =>
+      startServer(
+        [
+          ...onCores(cores),
+          process.execPath,
+          join(import.meta.dir, "event_service.ts"),
+          dataDir,
+          ...(plain ? ["--plain"] : []),
+        ],
+        { env: { ...SETTINGS, ...env }, dataDir },
+      ),
+    echo: (cores) =>
+      startServer([...onCores(cores), process.execPath, join(import.meta.dir, "echo.ts")], { env: SETTINGS }),
+    load(cores) {
+      const child = spawn([...onCores(cores.load), process.execPath, join(import.meta.dir, "load.ts")], {
+        env: SETTINGS,
+        stdin: "pipe",
+        stdout: "pipe",
+        stderr: "inherit",
+      });
+      const answers = readLines(child.stdout);
+      return {
+        async run(server, job) {
+          if (cores.service !== cores.load) {
+            const others = [...servers].filter((other) => other !== server);
+            await moveTo(cores.load, others.flatMap(processesOf));
+            await moveTo(cores.service, processesOf(server));
+          }
+          const { host, port, pid: service, database } = server;
+          void child.stdin.write(`${JSON.stringify({ ...job, host, port, service, database })}\n`);
+          void child.stdin.flush();
+          const { value } = await answers.next();
+          if (value === undefined) throw new Error("The load ended");
+          const { result, error } = JSON.parse(value) as { result?: LoadResult; error?: string };
+          if (result === undefined) throw new Error(error ?? "The load gave no result");
+          return result;
+        },
+      };
+    },
+    clear: () => closing ?? clear(),
+    close() {
+      isClosed = true;
+      closing ??= clear().then(() => rmSync(folder, { recursive: true, force: true }));
+      return closing;
+    },
+  };
+}
+
+function processesOf({ pid, database }: Server): number[] {
+  return [...new Set([...processTree(pid), ...(database === undefined ? [] : processTree(database))])];
+}
+
+async function* readLines(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, undefined> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+  }
+  return undefined;
+}

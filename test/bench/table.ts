@@ -1,0 +1,89 @@
+/** Results as people read them: ratios first, each with its target beside it. */
+import type { Change } from "./comparison.ts";
+import { isFailed, isMet, type Result, type Target, type Unit } from "./row.ts";
+
+const HEADING = ["ROW", "FIGURE", "TARGET", "MET", "ROUNDS"] as const;
+
+/** Ratios first, then what is absolute, then what could not be measured; otherwise as they came. */
+export function inOrder(results: readonly Result[]): Result[] {
+  const rank = (result: Result) => (isFailed(result) ? 2 : result.unit === "×" ? 0 : 1);
+  return results.toSorted((a, b) => rank(a) - rank(b));
+}
+
+/** A line a row in columns, and below each what it was measured on. */
+export function renderTable(results: readonly Result[]): string {
+  const rows = inOrder(results);
+  const cells = rows.map((result) => [result.name, ...figuresOf(result)]);
+  const widths = HEADING.map((title, column) =>
+    Math.max(title.length, ...cells.map((row) => row[column]?.length ?? 0)),
+  );
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd();
+  const lines = [line(HEADING)];
+  for (const [index, result] of rows.entries()) {
+    lines.push(line(cells[index] ?? []));
+    lines.push(`    ${isFailed(result) ? `NOT MEASURED: ${result.failure}` : result.note}`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function figuresOf(result: Result): string[] {
+  const met = isMet(result);
+  const verdict = met === undefined ? "-" : met ? "yes" : "NO";
+  if (isFailed(result)) return ["-", "-", verdict, "-"];
+  const { unit, rounds } = result;
+  const least = Math.min(...rounds);
+  const most = Math.max(...rounds);
+  const spread =
+    rounds.length > 1 ? `${rounds.length}: ${toText(least, unit)} to ${toText(most, unit)}` : "1";
+  return [toText(result.figure, unit), renderTarget(result.target, unit), verdict, spread];
+}
+
+function renderTarget(target: Target | undefined, unit: Unit): string {
+  return target === undefined ? "-" : `${target.bound} ${toText(target.value, unit)}`;
+}
+
+/** A figure with its unit, with as many digits as mean something. */
+export function toText(value: number, unit: Unit): string {
+  switch (unit) {
+    case "×":
+      return `${value.toFixed(value < 10 ? 2 : 1)} ×`;
+    case "/s":
+      return `${toCount(value)}/s`;
+    case "share":
+      return `${(value * 100).toFixed(0)} %`;
+    case "MB":
+      return `${value.toFixed(1)} MB`;
+    case "s":
+      return `${value.toFixed(2)} s`;
+    case "ms":
+    case "µs":
+      return `${value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)} ${unit}`;
+  }
+}
+
+/** A whole number with commas. */
+export function toCount(value: number): string {
+  return value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** How the ratios changed; a drop is called one. */
+export function renderComparison(changes: readonly Change[], before: string): string {
+  const lines = [`Against ${before}:`];
+  if (changes.length === 0) lines.push("  no ratio is in both");
+  for (const { name, before: was, now, loss, isDrop } of changes) {
+    const percent = `${(Math.abs(loss) * 100).toFixed(0)} % ${loss > 0 ? "worse" : "better"}`;
+    lines.push(
+      `  ${isDrop ? "DROP" : "    "}  ${name}: ${was.toFixed(2)} × before, ${now.toFixed(2)} × now, ${percent}`,
+    );
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+/** The rows that fall short, by name. */
+export function namesOfShort(results: readonly Result[]): string[] {
+  return results.filter((result) => isMet(result) === false).map(({ name }) => name);
+}
