@@ -37,6 +37,8 @@ interface Run {
   readonly machine: Machine;
   readonly cores: string;
   readonly quick: boolean;
+  /** Rounds that count although something else used the cores. */
+  readonly disturbed: number;
   readonly rows: readonly Result[];
 }
 
@@ -64,7 +66,14 @@ async function main(): Promise<number> {
     });
   }
   const say = (what: string) => console.error(what);
-  const bench: Bench = { stage, cores, scale: options.quick ? QUICK : FULL, say };
+  let disturbed = 0;
+  const bench: Bench = {
+    stage,
+    cores,
+    scale: options.quick ? QUICK : FULL,
+    say,
+    noteDisturbed: () => disturbed++,
+  };
   const rows: Result[] = [];
   try {
     for (const group of options.groups) {
@@ -87,8 +96,13 @@ async function main(): Promise<number> {
     console.log(renderComparison(compareRuns(before.rows, wanted), `${options.compare}${scales}`));
   }
   if (options.json !== undefined) {
-    const run: Run = { machine, cores: cores.description, quick: options.quick, rows: wanted };
+    const run: Run = { machine, cores: cores.description, quick: options.quick, disturbed, rows: wanted };
     writeFileSync(options.json, `${JSON.stringify(run, undefined, 2)}\n`);
+  }
+  if (disturbed > 0) {
+    console.log(
+      `DISTURBED: in ${disturbed} rounds something else used the cores; measure again on a quiet machine`,
+    );
   }
   const short = namesOfShort(wanted);
   console.log(short.length === 0 ? "No row falls short" : `Short of their target: ${short.join("; ")}`);

@@ -18,6 +18,8 @@ export interface Bench {
   readonly scale: Scale;
   /** Tells whoever waits what is being done. */
   readonly say: (what: string) => void;
+  /** Told of a round that counts although something else used the cores. */
+  readonly noteDisturbed: () => void;
 }
 
 /**
@@ -26,7 +28,7 @@ export interface Bench {
  * often than there are rounds.
  */
 export async function inTurn<Form extends string>(
-  { scale, say }: Bench,
+  { scale, say, noteDisturbed }: Bench,
   /** Told how many rounds were measured before, those that do not count too. */
   forms: Readonly<Record<Form, (before: number) => Promise<LoadResult>>>,
 ): Promise<Record<Form, LoadResult[]>> {
@@ -50,6 +52,7 @@ export async function inTurn<Form extends string>(
       again++;
       continue;
     }
+    if (isDisturbed) noteDisturbed();
     for (const [name, result] of measured) results[name].push(result);
     round++;
   }

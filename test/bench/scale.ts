@@ -18,7 +18,7 @@ export const FULL: Scale = {
   rounds: 5,
   roundMs: 2_500,
   warmUpMs: 300,
-  firstWarmUpMs: 3_000,
+  firstWarmUpMs: 4_000,
   manyKeys: 1_000_000,
   manyRequests: 1_000_000,
 };

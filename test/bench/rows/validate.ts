@@ -4,6 +4,7 @@ import { coresText, costUs, detailsOf, perSecond, rateText } from "../measures.t
 import { type Row, toRow } from "../row.ts";
 import { inTurn, type RowGroup } from "../row_group.ts";
 import { median, ratios } from "../statistics.ts";
+import { toCount } from "../table.ts";
 
 const KEYS = 20_000;
 const CONNECTIONS = 64;
@@ -52,7 +53,7 @@ export const validate: RowGroup = {
         rounds: ratios(perSecond(answered), perSecond(echoed)),
         target: TARGET,
         note:
-          `${rateText(answered)} warm, ${KEYS} keys in turn, against ${rateText(echoed)} of a bare Hono JSON echo on ` +
+          `${rateText(answered)} warm, ${toCount(KEYS)} keys in turn, against ${rateText(echoed)} of a bare Hono JSON echo on ` +
           `the same Bun; ${median(costUs(answered)).toFixed(1)} µs of CPU a request against ` +
           `${median(costUs(echoed)).toFixed(1)}; ${coresText(answered)} (echo: ${coresText(echoed)})`,
         details: { ...detailsOf("validate", answered), ...detailsOf("echo", echoed) },
