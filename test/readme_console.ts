@@ -33,6 +33,8 @@ export function readConsoleSteps(markdown: string): ConsoleStep[] {
 export function mask(output: string): string {
   return (
     output
+      // CSV and HTTP end their lines so, which no page shows.
+      .replaceAll("\r\n", "\n")
       .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
       .replaceAll(/\b(svc_(?:live|test)_)[0-9a-f]{48}\b/g, "$1KEY")
       .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")
