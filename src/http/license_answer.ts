@@ -1,24 +1,41 @@
 /**
  * The license and quota object, as JSON text.
  *
- * All of it but the counts is the same for a key's whole time in the cache, so it is rendered once a
- * record and put together by joining strings.
+ * It is the same until the license's count or the month changes, so it is kept with what it was made from,
+ * for a key's time in the cache. Then only the counts are put anew between what stands before and after.
  */
 import { type Month, toTimestamp } from "../calendar.ts";
-import { type KeyRecord, usedIn } from "../keys/mod.ts";
+import { type KeyRecord, type UsageCount, usedIn } from "../keys/mod.ts";
 import { featuresOf } from "../licensing/mod.ts";
 
 interface Rendered {
-  /** Everything before the quota, with and without the account. */
-  readonly withAccount: string;
-  readonly withoutAccount: string;
-  readonly limit: string;
-  readonly end: string;
+  readonly text: string;
+  /** Where the quota begins. */
+  readonly quotaAt: number;
+  /** What it was made from; a count is replaced when it changes, and so is the month. */
+  readonly usage: UsageCount;
+  readonly month: Month;
 }
 
-const rendered = new WeakMap<KeyRecord, Rendered>();
+/** With the account (for validate) and without it (for refresh). */
+const rendered = {
+  withAccount: new WeakMap<KeyRecord, Rendered>(),
+  withoutAccount: new WeakMap<KeyRecord, Rendered>(),
+};
 
-function render(record: KeyRecord): Rendered {
+/** Renders the answer of validate (with the account) or refresh (without). */
+export function renderLicense(record: KeyRecord, month: Month, options: { withAccount: boolean }): string {
+  const kept = options.withAccount ? rendered.withAccount : rendered.withoutAccount;
+  const last = kept.get(record);
+  if (last !== undefined && last.usage === record.usage && last.month === month) return last.text;
+  const begin = last?.text.slice(0, last.quotaAt) ?? renderBegin(record, options.withAccount);
+  const text = `${begin}${renderQuota(record, month)},"expires_at":"${toTimestamp(new Date(record.expiresAtMs))}"}`;
+  kept.set(record, { text, quotaAt: begin.length, usage: record.usage, month });
+  return text;
+}
+
+/** Everything before the quota. */
+function renderBegin(record: KeyRecord, withAccount: boolean): string {
   const account = {
     user_id: record.userId,
     email: record.email,
@@ -26,25 +43,14 @@ function render(record: KeyRecord): Rendered {
     organization: record.organization,
   };
   const license = { license_type: record.tier, features: featuresOf(record.tier) };
-  const open = (value: object) => JSON.stringify(value).slice(0, -1);
-  const made = {
-    withAccount: `${open({ valid: true, ...account, ...license })},"quota":`,
-    withoutAccount: `${open({ valid: true, ...license })},"quota":`,
-    limit: String(record.monthlyLimit),
-    end: `,"expires_at":"${toTimestamp(new Date(record.expiresAtMs))}"}`,
-  };
-  rendered.set(record, made);
-  return made;
+  const begin = JSON.stringify({ valid: true, ...(withAccount && account), ...license });
+  return `${begin.slice(0, -1)},"quota":`;
 }
 
-/** Renders the answer of validate (with the account) or refresh (without). */
-export function renderLicense(record: KeyRecord, month: Month, options: { withAccount: boolean }): string {
-  const parts = rendered.get(record) ?? render(record);
+function renderQuota(record: KeyRecord, month: Month): string {
   const used = usedIn(record, month.index);
-  const remaining = remainingOf(record, used);
-  const begin = options.withAccount ? parts.withAccount : parts.withoutAccount;
-  const counts = `"monthly_limit":${parts.limit},"used":${used},"remaining":${remaining}`;
-  return `${begin}{${counts},"resets_at":"${month.resetsAt}"}${parts.end}`;
+  const counts = `"monthly_limit":${record.monthlyLimit},"used":${used},"remaining":${remainingOf(record, used)}`;
+  return `{${counts},"resets_at":"${month.resetsAt}"}`;
 }
 
 /** What is left of the allowance: null where it is unlimited, 0 where the limit was lowered below the use. */
