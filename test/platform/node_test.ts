@@ -174,6 +174,17 @@ describe("listen()", () => {
     renameSync(file, `${file}.away`);
     mkdirSync(file);
     expect((await kept.bytes()).length).toBe(sizeBytes);
+    // A connection goes on after a file that was whole.
+    rmdirSync(file);
+    renameSync(`${file}.away`, file);
+    const request = "GET /file HTTP/1.1\r\nHost: h\r\nRange: 0-99999\r\n\r\n";
+    const two = await sendRaw(url, request + request, { answers: 2 });
+    expect(two.map(({ status, text }) => [status, text.length])).toEqual([
+      [200, 100_000],
+      [200, 100_000],
+    ]);
+    renameSync(file, `${file}.away`);
+    mkdirSync(file);
     // A folder can be opened and not be read.
     await expect(
       fetch(`${url}/file`, { headers: { Range: "0-9" } }).then((it) => it.text()),

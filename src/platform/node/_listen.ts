@@ -84,6 +84,12 @@ function normalise(target: string): string {
  * nobody shall wait for the rest of a file that cannot be read on.
  */
 class WholeResponse extends ServerResponse {
+  // From the first part on: only then are they counted.
+  override write(...args: readonly unknown[]): boolean {
+    this.strictContentLength = true;
+    return Reflect.apply(super.write, this, args);
+  }
+
   override end(...args: readonly unknown[]): this {
     // What is sent at once comes along, and is whole.
     if (args.length === 0) this.strictContentLength = true;
