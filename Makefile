@@ -67,7 +67,7 @@ dist/claviger.mjs: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/node_bundle.ts --outfile dist/claviger.mjs
 
 test-node: dist/claviger.mjs ## Test the HTTP interface on Node, bundled first if need be (ARGS="test/http/x_test.ts").
-	TEST_PLATFORM=node $(BUN) test --timeout 20000 $(or $(ARGS),./test/http ./test/platform/node_test.ts)
+	TEST_PLATFORM=node $(BUN) test $(or $(ARGS),./test/http ./test/platform/node_test.ts)
 
 bench: dist/claviger ## Measure every speed that is promised (ARGS="--only validate --quick", "--json FILE", "--compare FILE").
 	@$(BUN) test/bench/bench.ts $(ARGS)
