@@ -6,7 +6,7 @@
 import type { Log, LogRequests } from "../log.ts";
 import { isRefusal } from "../refusal.ts";
 import { redactQuery } from "../secrets/mod.ts";
-import { statusOf } from "./error_response.ts";
+import { statusOf, toWireCode } from "./error_response.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import { targetOf } from "./target.ts";
 
@@ -56,7 +56,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
       method: request.method,
       path: redactQuery(targetOf(request.url)),
       status,
-      code: isSuccess ? undefined : outcome.code,
+      code: isSuccess ? undefined : toWireCode(outcome.code),
       ms: Math.round(durationMs * 10) / 10,
       key: exchange.record?.id,
       address: addressOf(exchange),

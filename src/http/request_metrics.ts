@@ -6,7 +6,7 @@
  */
 import { Histogram, type HistogramCounts } from "../histogram.ts";
 import { type Code, isRefusal } from "../refusal.ts";
-import { CODES, statusOf } from "./error_response.ts";
+import { CODES, statusOf, toWireCode } from "./error_response.ts";
 import type { Outcome, Reply } from "./exchange.ts";
 
 /** A cached answer takes a tenth of a millisecond, a commit some ten, and after five seconds it is over. */
@@ -16,13 +16,13 @@ const BOUNDS_SECONDS = [
 
 const REPLIES: readonly Reply["status"][] = [200, 202, 206, 304, 503];
 
-/** What a request may come to, each under its place in the arrays. */
+/** What a request may come to, each under its place in the arrays, with the code that the client sees. */
 const OUTCOMES: readonly { readonly status: number; readonly code: Code | "OK" | "UNHEALTHY" }[] = [
   ...REPLIES.map((status) => ({ status, code: status === 503 ? ("UNHEALTHY" as const) : ("OK" as const) })),
-  ...CODES.map((code) => ({ status: statusOf(code), code })),
+  ...CODES.map((code) => ({ status: statusOf(code), code: toWireCode(code) })),
 ];
 const PLACES = new Map<number | Code, number>(
-  OUTCOMES.map(({ status, code }, place) => [place < REPLIES.length ? status : (code as Code), place]),
+  [...REPLIES, ...CODES].map((outcome, place) => [outcome, place]),
 );
 
 export interface OutcomeCount {

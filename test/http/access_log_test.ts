@@ -40,10 +40,15 @@ test("A refusal's line has its code", async () => {
   await call(service, ENDPOINTS.validate, UNKNOWN_KEY);
   await service.get("/nothing");
   await service.send("/v1/models/list", { method: "OPTIONS" });
-  expect(linesOf(service)).toMatchObject([
+  const { apiKey } = await service.issue();
+  for (const fields of [{ duration_ms: 1 }, { duration_ms: 2 }]) {
+    await call(service, ENDPOINTS.analyticsLog, apiKey, { fields, headers: { "Idempotency-Key": "one" } });
+  }
+  expect(linesOf(service).filter(({ status }) => status >= 400)).toMatchObject([
     { status: 401, code: "INVALID_KEY" },
     { status: 404, code: "NOT_FOUND", endpoint: "other", path: "/nothing" },
     { status: 405, code: "METHOD_NOT_ALLOWED", method: "OPTIONS" },
+    { status: 422, code: "INVALID_REQUEST" },
   ]);
 });
 

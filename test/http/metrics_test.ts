@@ -90,6 +90,23 @@ describe("GET /metrics", () => {
     });
   });
 
+  test("names a refusal by the code that its client was given", async () => {
+    const { apiKey } = await service.issue();
+    const send = (duration: number) =>
+      call(service, ENDPOINTS.analyticsLog, apiKey, {
+        fields: { event_type: "model_load", duration_ms: duration },
+        headers: { "Idempotency-Key": "one" },
+      });
+    const grown = await growthBy(async () => {
+      await send(1);
+      expect(await send(2)).toMatchObject({ status: 422, body: { code: "INVALID_REQUEST" } });
+    }, /^claviger_http_requests_total/);
+    expect(grown).toEqual({
+      'claviger_http_requests_total{code="OK",endpoint="analytics",status="202"}': 1,
+      'claviger_http_requests_total{code="INVALID_REQUEST",endpoint="analytics",status="422"}': 1,
+    });
+  });
+
   test("counts unknown paths under one name, however many are made up", async () => {
     const before = (await scrape()).size;
     const grown = await growthBy(async () => {
