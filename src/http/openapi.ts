@@ -11,14 +11,9 @@ import type { LimitedEndpoint } from "../endpoints.ts";
 import type { Code } from "../refusal.ts";
 import { statusOf, toWireCode } from "./error_response.ts";
 import { API_VERSION } from "./health_routes.ts";
-import {
-  HEADERS,
-  type HeaderName,
-  type Json,
-  type Operation,
-  operations,
-  type Success,
-} from "./openapi_operations.ts";
+import { HEADERS, type HeaderName } from "./openapi_headers.ts";
+import type { Json, Operation, Success } from "./openapi_operation.ts";
+import { operations } from "./openapi_operations.ts";
 import { createSchemas, type SchemaName } from "./openapi_schemas.ts";
 import { BODY_LIMIT_BYTES } from "./read_body.ts";
 

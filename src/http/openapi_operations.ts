@@ -4,109 +4,9 @@
  * against real answers.
  */
 import type { Brand } from "../brand.ts";
-import type { LimitedEndpoint } from "../endpoints.ts";
-import type { Code } from "../refusal.ts";
-import { DOWNLOAD_PATH } from "./download_link.ts";
-import { API_VERSION } from "./health_routes.ts";
-import type { SchemaName } from "./openapi_schemas.ts";
-
-export type Json = Readonly<Record<string, unknown>>;
-
-/** An answer that is no refusal. */
-export interface Success {
-  readonly status: number;
-  /** Of a body that is JSON. */
-  readonly schema?: SchemaName;
-  /** Of another body, as OpenAPI's `content`. */
-  readonly content?: Json;
-  readonly description: string;
-  readonly example?: Json;
-  /** Beyond those that every answer of the endpoint has. */
-  readonly headers?: readonly HeaderName[];
-}
-
-export interface Operation {
-  /** With its parameters in braces. */
-  readonly path: string;
-  readonly method: "get" | "head" | "post";
-  readonly id: string;
-  readonly summary: string;
-  readonly description?: string;
-  readonly limit?: LimitedEndpoint;
-  /** True where a signed address does instead of a key. */
-  readonly isLink?: boolean;
-  readonly request?: { readonly schema: SchemaName; readonly example: Json };
-  /** Those of the path and of the query, but for the key. */
-  readonly parameters?: readonly Json[];
-  readonly successes: readonly Success[];
-  /** What it may refuse with, beyond what every endpoint may. */
-  readonly codes: readonly Code[];
-}
-
-/** The headers that answers have, by their names. */
-export const HEADERS = {
-  "X-Request-Id": {
-    description: "Names the request in the service's log",
-    required: true,
-    schema: { type: "string", pattern: "^req_[0-9a-f]{32}$" },
-  },
-  "X-RateLimit-Limit": {
-    description: "Requests a minute",
-    required: true,
-    schema: { type: "integer", minimum: 1 },
-  },
-  "X-RateLimit-Remaining": {
-    description: "How many of them are left now",
-    required: true,
-    schema: { type: "integer", minimum: 0 },
-  },
-  "X-RateLimit-Reset": {
-    description: "The Unix second at which all of them would be left again",
-    required: true,
-    schema: { type: "integer", minimum: 0 },
-  },
-  "Retry-After": {
-    description: "Whole seconds to wait; not with `QUOTA_EXCEEDED` and `NOT_CONFIGURED`",
-    required: false,
-    schema: { type: "integer", minimum: 1 },
-  },
-  Allow: {
-    description: "The methods that the path takes",
-    required: true,
-    schema: { type: "string" },
-  },
-  ETag: {
-    description: "Strong: it changes with the bytes",
-    required: true,
-    schema: { type: "string" },
-  },
-  "Accept-Ranges": {
-    description: "That ranges of bytes can be asked for",
-    required: true,
-    schema: { type: "string", const: "bytes" },
-  },
-  "Content-Range": {
-    description: "Which bytes these are, and of how many; with a 416, of how many alone",
-    required: true,
-    schema: { type: "string", pattern: "^bytes (\\d+-\\d+|\\*)/\\d+$" },
-  },
-  "Content-Disposition": {
-    description: "A name to save the file under",
-    required: true,
-    schema: { type: "string" },
-  },
-} as const;
-export type HeaderName = keyof typeof HEADERS;
-
-const WITH_KEY: readonly Code[] = [
-  "MISSING_KEY",
-  "INVALID_FORMAT",
-  "INVALID_REQUEST",
-  "RATE_LIMIT_EXCEEDED",
-  "SERVICE_UNAVAILABLE",
-];
-const WITH_GOOD_KEY: readonly Code[] = [...WITH_KEY, "INVALID_KEY", "KEY_EXPIRED"];
-const WITH_BODY: readonly Code[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
+import { fileOperations } from "./openapi_file_operations.ts";
+import { type Operation, parameter, WITH_BODY, WITH_GOOD_KEY, WITH_KEY } from "./openapi_operation.ts";
+import { ownOperations } from "./openapi_own_operations.ts";
 
 const EXAMPLE_LICENSE = {
   license_type: "research",
@@ -138,44 +38,6 @@ export function operations(brand: Brand): Operation[] {
     ],
   } as const satisfies Partial<Operation>;
   const modelType = brand.modelTypes[0] ?? "";
-  const file = {
-    path: `${DOWNLOAD_PATH}{name}/{version}`,
-    description:
-      "By the address that the list gives, as it stands, or with a key. The bytes under an address never " +
-      "change, and the tag is their SHA-256. All ranges of a file count once against the limit.",
-    limit: "downloads",
-    isLink: true,
-    codes: [...WITH_GOOD_KEY, "NOT_FOUND", "LICENSE_REQUIRED"],
-    parameters: [
-      { ...parameter("path", "name", "The model's name", "motor_imagery_4class_v1"), required: true },
-      { ...parameter("path", "version", "The model's version", "1.0.0"), required: true },
-      parameter("query", "key", "Of a signed address: the identifier of a key, which is not the key"),
-      parameter("query", "expires", "Of a signed address: the Unix second at which it expires"),
-      parameter("query", "signer", "Of a signed address: what it was signed with"),
-      parameter("query", "signature", "Of a signed address: its signature"),
-      parameter("header", "If-None-Match", "Tags that are known: then the file is not sent"),
-    ],
-  } as const satisfies Partial<Operation>;
-  const fileHeaders: readonly HeaderName[] = ["ETag", "Accept-Ranges"];
-  const known: Success = {
-    status: 304,
-    description: "`If-None-Match` names its tag",
-    headers: fileHeaders,
-  };
-  const bytes = { "application/octet-stream": {} };
-  const health = {
-    path: "/api/health",
-    summary: "Ask whether the service is well",
-    codes: [],
-  } as const satisfies Partial<Operation>;
-  const document = {
-    path: "/openapi.json",
-    summary: "Get this document",
-    codes: [],
-  } as const satisfies Partial<Operation>;
-  const documentHeaders: readonly HeaderName[] = ["ETag"];
-  const healthExample = { timestamp: "2026-11-20T10:00:00Z", version: API_VERSION };
-
   return [
     {
       path: "/v1/auth/validate",
@@ -289,48 +151,7 @@ export function operations(brand: Brand): Operation[] {
       ],
       codes: WITH_GOOD_KEY,
     },
-    {
-      ...file,
-      method: "get",
-      id: "downloadModel",
-      summary: "Download a model's file, or a range of it",
-      parameters: [
-        ...file.parameters,
-        parameter(
-          "header",
-          "Range",
-          "One range of bytes; several are answered with the whole file",
-          "bytes=0-99",
-        ),
-        parameter("header", "If-Range", "The tag that the range is meant for; of another file all is sent"),
-      ],
-      successes: [
-        {
-          status: 200,
-          description: "The file",
-          content: bytes,
-          headers: [...fileHeaders, "Content-Disposition"],
-        },
-        {
-          status: 206,
-          description: "The range",
-          content: bytes,
-          headers: [...fileHeaders, "Content-Disposition", "Content-Range"],
-        },
-        known,
-      ],
-      codes: [...file.codes, "RANGE_NOT_SATISFIABLE"],
-    },
-    {
-      ...file,
-      method: "head",
-      id: "headModel",
-      summary: "Ask for the size and the tag of a model's file",
-      successes: [
-        { status: 200, description: "There is one", headers: [...fileHeaders, "Content-Disposition"] },
-        known,
-      ],
-    },
+    ...fileOperations(),
     {
       path: "/v1/analytics/log",
       method: "post",
@@ -373,66 +194,6 @@ export function operations(brand: Brand): Operation[] {
       ],
       codes: [...WITH_GOOD_KEY, ...WITH_BODY, "MISSING_EVENT_TYPE", "QUOTA_EXCEEDED", "CLAIM_MISMATCH"],
     },
-    {
-      ...health,
-      method: "get",
-      id: "getHealth",
-      successes: [
-        {
-          status: 200,
-          schema: "Healthy",
-          description: "It is",
-          example: { status: "healthy", ...healthExample, database: "connected" },
-        },
-        {
-          status: 503,
-          schema: "Unhealthy",
-          description: "It is stopping, or its database does not answer",
-          example: {
-            status: "unhealthy",
-            ...healthExample,
-            database: "disconnected",
-            error: "The database does not answer",
-          },
-        },
-      ],
-    },
-    {
-      ...health,
-      method: "head",
-      id: "headHealth",
-      successes: [
-        { status: 200, description: "It is" },
-        { status: 503, description: "It is stopping, or its database does not answer" },
-      ],
-    },
-    {
-      ...document,
-      method: "get",
-      id: "getOpenApi",
-      successes: [
-        { status: 200, schema: "OpenApi", description: "The document", headers: documentHeaders },
-        { status: 304, description: "`If-None-Match` names its tag", headers: documentHeaders },
-      ],
-    },
-    {
-      ...document,
-      method: "head",
-      id: "headOpenApi",
-      successes: [
-        { status: 200, description: "There is one", headers: documentHeaders },
-        { status: 304, description: "`If-None-Match` names its tag", headers: documentHeaders },
-      ],
-    },
+    ...ownOperations(),
   ];
-}
-
-function parameter(
-  place: "path" | "query" | "header",
-  name: string,
-  description: string,
-  example?: string,
-): Json {
-  const base = { name, in: place, required: false, description, schema: { type: "string" } };
-  return example === undefined ? base : { ...base, example };
 }
