@@ -1,3 +1,5 @@
+import { lookup } from "node:dns/promises";
+import { isIP } from "node:net";
 import type { Config } from "../config.ts";
 import type { ListenOptions, Platform } from "../platform/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -19,6 +21,10 @@ export async function refuseTakenAddress(
   if (metricsListen !== undefined)
     addresses.push({ ...metricsListen, hint: "; choose another with --metrics-listen" });
   for (const { hint, ...address } of addresses) {
+    if (!(await hasAddress(address.host))) {
+      const where = `${address.host}:${address.port}`;
+      return refuse("INVALID_REQUEST", `Cannot listen on ${where}: there is no host of that name${hint}`);
+    }
     if (address.port === 0) continue;
     try {
       const listener = await platform.listen({ ...address, ...NOBODY });
@@ -29,6 +35,15 @@ export async function refuseTakenAddress(
     }
   }
   return undefined;
+}
+
+/** Asked before: of a name that leads nowhere, Bun 1.4.5 reports whatever error the system had last. */
+async function hasAddress(host: string): Promise<boolean> {
+  if (isIP(host) !== 0) return true;
+  return await lookup(host).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Whoever comes in that moment comes too early. */

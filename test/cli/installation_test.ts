@@ -70,6 +70,11 @@ describe("claviger serve in a data folder", () => {
     expect(refusalOf(ended)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
   });
 
+  test("says of a host name that there is none", async () => {
+    const ended = await line.here(["serve", "--host", "nope.invalid", "--port", "8080"]);
+    expect(refusalOf(ended)).toBe("Cannot listen on nope.invalid:8080: there is no host of that name");
+  });
+
   test("looks at its port before it makes anything, and leaves nothing behind", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     const { port } = other.address() as { port: number };
