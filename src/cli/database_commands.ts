@@ -3,7 +3,9 @@ import type { Command } from "commander";
 import { listAudit } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../database/mod.ts";
+import { findAccountBy } from "./accounts_commands.ts";
 import {
+  accountOption,
   idOption,
   type JsonOptions,
   timestampOption,
@@ -35,7 +37,7 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
     .description("show who changed what, newest first")
     .option("--limit <n>", "so many rows at most", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
     .option("--key <id>", "only of this key", idOption("key"))
-    .option("--account <id>", "only of this account", idOption("usr"))
+    .option("--account <account>", "only of this account, by its id or e-mail", accountOption)
     .option("--since <time>", "only from this time on, ISO 8601", timestampOption)
     .option("--until <time>", "only before this time, ISO 8601", timestampOption)
     .action((options: AuditOptions) => audit(surroundings, options));
@@ -43,10 +45,14 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
 
 async function audit(surroundings: Surroundings, options: AuditOptions): Promise<void> {
   await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+    const account =
+      options.account === undefined
+        ? undefined
+        : await findAccountBy(database, options.account, "show audit log");
     const rows = await listAudit(database, {
       limit: options.limit,
       ...(options.key !== undefined && { keyUuid: options.key }),
-      ...(options.account !== undefined && { accountUuid: options.account }),
+      ...(account !== undefined && { accountUuid: account.uuid }),
       ...(options.since !== undefined && { since: options.since }),
       ...(options.until !== undefined && { until: options.until }),
     });

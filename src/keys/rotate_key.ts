@@ -27,11 +27,12 @@ export async function rotateKey(
 ): Promise<RotatedKey | Refusal> {
   const { apiKey, hash, hint } = generateApiKey(brand, old.mode);
   const uuid = newUuid();
+  const id = toId("key", uuid);
   const endsAt = new Date(now.getTime() + old.overlapMs);
   const [row] = await database.query<{ oldWorksUntil: Date }>(
     (sql) => sql`
       with old as (
-        select k.id, k.license_id, l.account_id, l.expires_at
+        select k.id, k.license_id, l.account_id, l.tier, l.monthly_limit, l.expires_at
           from keys k join licenses l on l.id = k.license_id
          where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and k.state = 'active'
            and k.replaced_by is null and least(l.expires_at, k.own_expires_at) > ${now}::timestamptz
@@ -49,10 +50,18 @@ export async function rotateKey(
          where k.id = old.id
         returning old.account_id, k.license_id, k.id as key_id,
                   null::jsonb as before,
-                  jsonb_build_object('replaced_by', made.id, 'own_expires_at', k.own_expires_at) as after,
+                  jsonb_build_object('replaced_by', ${id}::text, 'own_expires_at', k.own_expires_at) as after,
                   least(k.own_expires_at, old.expires_at) as works_until
       ),
-      logged as (${auditPart(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })})
+      born as (
+        select old.account_id, old.license_id, made.id as key_id, null::jsonb as before,
+               jsonb_build_object('tier', old.tier, 'mode', ${old.mode}::text, 'monthly_limit', old.monthly_limit,
+                 'expires_at', old.expires_at, 'rotated_from', ${toId("key", old.uuid)}::text) as after
+          from old, made
+      ),
+      logged as (${auditPart(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
+      -- The new key has a row of its own, under which its life is found from the beginning on.
+      logged_birth as (${auditPart(sql, { action: "key.issue", actor, at: now, from: sql`born` })})
       select works_until as "oldWorksUntil" from changed`,
   );
   if (row === undefined) {
@@ -68,5 +77,5 @@ export async function rotateKey(
       },
     });
   }
-  return { id: toId("key", uuid), apiKey, oldWorksUntil: row.oldWorksUntil };
+  return { id, apiKey, oldWorksUntil: row.oldWorksUntil };
 }

@@ -33,8 +33,9 @@ export async function eraseAccount(
   );
   if (row === undefined) return refuse("NOT_FOUND", "Cannot erase account: no account has that id or e-mail");
   if (row.email !== null) return { email: row.email };
-  return refuse(
-    "INVALID_REQUEST",
-    `Cannot erase account: ${row.keysInUse} of its keys are not revoked; revoke them first`,
-  );
+  const why =
+    row.keysInUse === 1
+      ? "a key of it is not revoked; revoke it first"
+      : `${row.keysInUse} of its keys are not revoked; revoke them first`;
+  return refuse("INVALID_REQUEST", `Cannot erase account: ${why}`);
 }

@@ -163,6 +163,27 @@ describe("claviger keys rotate", () => {
     expect(daysLeft).toBeWithin(1.99, 2.01);
   });
 
+  test("leaves a row in the audit log under each of the two keys, which name each other", async () => {
+    const old = await issue("--monthly-limit", "9");
+    const next: Issued = await line.json(["keys", "rotate", old.id, "--reason", "ninety days"]);
+    const [rotated] = await line.json(["audit", "--key", old.id]);
+    expect(rotated).toMatchObject({
+      action: "key.rotate",
+      after: { replaced_by: next.id },
+      reason: "ninety days",
+    });
+    const [born, ...more] = await line.json(["audit", "--key", next.id]);
+    expect(born).toMatchObject({
+      at: rotated.at,
+      action: "key.issue",
+      user_id: rotated.user_id,
+      before: null,
+      after: { tier: "research", mode: "live", monthly_limit: 9, rotated_from: old.id },
+      reason: "ninety days",
+    });
+    expect(more).toEqual([]);
+  });
+
   test("without an overlap ends the old key at once", async () => {
     const old = await issue();
     expect((await validate(old.api_key)).status).toBe(200);
@@ -290,7 +311,7 @@ describe("claviger accounts erase", () => {
     await post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
     await line.json(["accounts", "update", key.email, "--name", "Augusta Ada King"]);
     expect(refusalOf(await line.here(["accounts", "erase", key.email]))).toContain(
-      "1 of its keys are not revoked",
+      "a key of it is not revoked",
     );
     await line.json(["keys", "revoke", key.id]);
     await line.json(["accounts", "erase", key.email]);
@@ -308,6 +329,19 @@ describe("claviger accounts erase", () => {
 });
 
 describe("claviger audit", () => {
+  test("filters by account, named by its id or its e-mail", async () => {
+    const [key, another] = [await issue(), await issue()];
+    const [{ user_id: userId }] = await line.json(["audit", "--key", key.id]);
+    for (const account of [userId, key.email, key.email.toUpperCase()]) {
+      const rows: { key_id: string }[] = await line.json(["audit", "--account", account]);
+      expect(rows.map((row) => row.key_id)).toEqual([key.id]);
+    }
+    expect(await line.json(["audit", "--account", another.email])).toHaveLength(1);
+    expect(refusalOf(await line.here(["audit", "--account", "nobody@example.org"]))).toBe(
+      "Cannot show audit log: no account has the id or e-mail nobody@example.org",
+    );
+  });
+
   test("filters by time", async () => {
     const key = await issue();
     const now = new Date(Date.now() + 1_000).toISOString();

@@ -97,7 +97,11 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     const third: Issued = await installed.json(["keys", "rotate", second.id, "--overlap", "0d"]);
     await installed.expectWithinASecond(second, { status: 401, code: "KEY_EXPIRED" });
     expect((await installed.validate(third)).status).toBe(200);
-    expect((await auditOf(first))[0]).toMatchObject({ action: "key.rotate" });
+    expect((await auditOf(first))[0]).toMatchObject({
+      action: "key.rotate",
+      after: { replaced_by: second.id },
+    });
+    expect((await auditOf(second)).map(({ action }) => action)).toEqual(["key.rotate", "key.issue"]);
   });
 
   test("revokes a key for good, by command and over HTTP", async () => {
@@ -153,7 +157,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     expect(await rowOf()).toEndWith(`,${key.email},"Say ""hi"", Inc.",research,live,50000,3`);
 
     const tooEarly = await installed.run(["accounts", "erase", key.email]);
-    expect(tooEarly.err).toContain("1 of its keys are not revoked");
+    expect(tooEarly.err).toContain("a key of it is not revoked");
     await installed.json(["keys", "revoke", key.id]);
     await installed.json(["accounts", "erase", key.email, "--reason", "asked for it"]);
     expect(await rowOf()).toEndWith(",research,live,50000,3");
