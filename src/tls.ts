@@ -56,7 +56,7 @@ export function tlsWarning({ validFrom, expiresAt }: TlsIdentity, now: Date): st
     return `The certificate is valid only from ${toTimestamp(validFrom)}: clients refuse it until then`;
   const leftDays = Math.floor((expiresAt.getTime() - now.getTime()) / DAY_MS);
   return leftDays < RENEWAL_DAYS
-    ? `The certificate expires at ${toTimestamp(expiresAt)}, in ${leftDays} days`
+    ? `The certificate expires at ${toTimestamp(expiresAt)}, in ${leftDays === 1 ? "1 day" : `${leftDays} days`}`
     : undefined;
 }
 

@@ -1,5 +1,6 @@
 /** What is told of a backup: how far it is, what it holds, where it comes from. */
 import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
+import { counted } from "./print.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** One line on a terminal that says how far it is; none elsewhere. */
@@ -39,8 +40,8 @@ export function describe({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
 
 export function renderContents({ tables, models }: Sums): string {
   const rows = tables.reduce((sum, table) => sum + table.rows, 0);
-  const files = models.length === 0 ? "" : ` and ${toCount(models.length)} model files`;
-  return `${toCount(rows)} rows of ${tables.length} tables${files}`;
+  const files = models.length === 0 ? "" : ` and ${counted(models.length, "model file")}`;
+  return `${counted(rows, "row")} of ${counted(tables.length, "table")}${files}`;
 }
 
 export function renderOrigin({ head }: Pick<ProvenBackup, "head">): string {

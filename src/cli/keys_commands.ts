@@ -29,7 +29,7 @@ import {
   withJson,
   withPlace,
 } from "./options.ts";
-import { printFields, printJson, printTable } from "./print.ts";
+import { counted, printFields, printJson, printTable } from "./print.ts";
 import { showProgress } from "./progress.ts";
 import { CommandRefused, noSuchKey, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -239,7 +239,7 @@ async function runImport(surroundings: Surroundings, file: string, options: Json
         }),
       );
       if (options.json) printJson(surroundings, { imported });
-      else surroundings.out(`Imported ${imported} keys\n`);
+      else surroundings.out(`Imported ${counted(imported, "key")}\n`);
     } finally {
       await session.close();
     }

@@ -3,6 +3,11 @@ import { toTimestamp } from "../calendar.ts";
 import { escapeControls } from "../log.ts";
 import type { Surroundings } from "./surroundings.ts";
 
+/** A number of things in words: `1 key`, `2,000 keys`. */
+export function counted(number: number, one: string): string {
+  return `${number.toLocaleString("en-US")} ${one}${number === 1 ? "" : "s"}`;
+}
+
 /** A value for a program. */
 export function printJson(surroundings: Surroundings, value: unknown): void {
   surroundings.out(`${JSON.stringify(value, null, 2)}\n`);

@@ -162,7 +162,7 @@ async function examineModelFiles({ database, config }: DatabasePatient): Promise
   return wrong.length > 0
     ? fail(
         "model files",
-        `${wrong.length} of ${files.length} are missing or cut short in ${folder}`,
+        `missing or cut short in ${folder}: ${wrong.length} of ${files.length}`,
         "`claviger models verify` names them; add them again or restore the folder",
       )
     : ok("model files", files.length === 0 ? "none are hosted here" : `${files.length}, all there`);
@@ -178,7 +178,7 @@ async function examinePublicUrl({ database, config: { publicUrl } }: DatabasePat
   return row?.hosted
     ? warn(
         name,
-        `none is set: clients get no address to download the ${row.hosted} hosted model files from`,
+        `none is set: clients get no address to download the hosted model files from (${row.hosted} so far)`,
         "set CLAVIGER_PUBLIC_URL to the address under which clients reach the service, and restart it",
       )
     : ok(name, "none, and none is needed: no model files are hosted here");

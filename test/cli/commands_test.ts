@@ -390,9 +390,12 @@ describe("claviger keys import", () => {
   test("shows a bar on a terminal, and nothing elsewhere", async () => {
     const quiet = await line.here(["keys", "import", file("quiet.jsonl", lines(3, "quiet"))]);
     expect(quiet).toEqual({ status: 0, out: "Imported 3 keys\n", err: "" });
+    expect(await line.here(["keys", "import", file("one.jsonl", lines(1, "one"))])).toMatchObject({
+      out: "Imported 1 key\n",
+    });
     const path = file("bar.jsonl", lines(6000, "bar"));
     const { out, err } = await line.here(["keys", "import", path], { isTerminal: true });
-    expect(out).toBe("Imported 6000 keys\n");
+    expect(out).toBe("Imported 6,000 keys\n");
     expect(err).toMatch(/^\r\[#+ +\] 5000 of 6000\r\[#{40}\] 6000 of 6000\n$/);
   });
 

@@ -196,7 +196,7 @@ describe("claviger doctor", () => {
     await line.json(["models", "add", "--file", file, ...model, ...shape], { env });
     expect((await doctor()).of("public address")).toMatchObject({
       state: "warn",
-      message: "none is set: clients get no address to download the 1 hosted model files from",
+      message: "none is set: clients get no address to download the hosted model files from (1 so far)",
       remedy: expect.stringContaining("CLAVIGER_PUBLIC_URL"),
     });
     expect((await doctor(env)).of("public address")).toMatchObject({ state: "ok" });
