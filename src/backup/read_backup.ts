@@ -4,7 +4,8 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import { pipeline } from "node:stream";
-import { createZstdDecompress } from "node:zlib";
+// Not by its name: a Node without zstd would refuse the program before that can say which Node it needs.
+import * as zlib from "node:zlib";
 import * as v from "valibot";
 import type { StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -227,7 +228,7 @@ function parseJson(bytes: Buffer): unknown {
 }
 
 async function* decompress(path: string): AsyncGenerator<Buffer> {
-  const chunks = pipeline(unseal(path), createZstdDecompress(), () => {})[Symbol.asyncIterator]();
+  const chunks = pipeline(unseal(path), zlib.createZstdDecompress(), () => {})[Symbol.asyncIterator]();
   try {
     for (;;) {
       const { value, done } = await explain(`Cannot read ${path}`, () => chunks.next());

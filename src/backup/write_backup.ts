@@ -8,7 +8,8 @@
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { pipeline } from "node:stream";
-import { createZstdCompress } from "node:zlib";
+// Not by its name: a Node without zstd would refuse the program before that can say which Node it needs.
+import * as zlib from "node:zlib";
 import {
   checksumOf,
   copyOut,
@@ -137,7 +138,7 @@ async function writeSnapshot(
     models: options.modelsFolder !== undefined,
   };
   const sums: Sums = { tables: [], models: [], sha256: "" };
-  const compressed = pipeline(renderTar(sql, { head, sums, options }), createZstdCompress(), () => {});
+  const compressed = pipeline(renderTar(sql, { head, sums, options }), zlib.createZstdCompress(), () => {});
   const written = await writeWhole(options.path, seal(compressed), options);
   return { ...written, head, sums };
 }

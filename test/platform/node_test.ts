@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import {
   closeSync,
   copyFileSync,
+  existsSync,
   ftruncateSync,
   mkdirSync,
   mkdtempSync,
@@ -24,6 +25,12 @@ import { NODE } from "../support/node_process.ts";
 import { sendRaw } from "../support/raw_http.ts";
 
 const root = join(import.meta.dir, "../..");
+/** The machine's own Node, where it has one that the program is too new for. */
+const OLDER_NODE = ["/usr/bin/node", "/usr/local/bin/node", Bun.which("node") ?? ""].find((path) => {
+  if (!existsSync(path)) return false;
+  const major = /^v(\d+)/.exec(String(Bun.spawnSync([path, "--version"]).stdout))?.[1];
+  return major !== undefined && Number(major) < 24;
+});
 const undo: (() => unknown)[] = [];
 let folder: string;
 let program: string;
@@ -215,11 +222,11 @@ test("tryLock() and postgresArchive() say that there is no PostgreSQL inside", a
 });
 
 describe("claviger.mjs", () => {
-  const run = (args: readonly string[]) => {
+  const run = (args: readonly string[], node = NODE) => {
     const cwd = mkdtempSync(join(tmpdir(), "claviger-alone-"));
     undo.push(() => rmSync(cwd, { recursive: true, force: true }));
     copyFileSync(bundle, join(cwd, "claviger.mjs"));
-    const ended = Bun.spawnSync([NODE, "claviger.mjs", ...args], { cwd, env: {} });
+    const ended = Bun.spawnSync([node, "claviger.mjs", ...args], { cwd, env: {} });
     const left = readdirSync(cwd).filter((name) => name !== "claviger.mjs");
     return { status: ended.exitCode, out: String(ended.stdout), err: String(ended.stderr), left };
   };
@@ -229,6 +236,14 @@ describe("claviger.mjs", () => {
       status: 0,
       out: expect.stringMatching(/^claviger \d/),
       err: "",
+    });
+  });
+
+  test.skipIf(OLDER_NODE === undefined)("says on an older Node which one it needs", () => {
+    expect(run(["version"], OLDER_NODE)).toMatchObject({
+      status: 1,
+      out: "",
+      err: expect.stringMatching(/^claviger: Cannot run on Node \d+\.[\d.]+: Node 24 or newer is needed\n$/),
     });
   });
 
