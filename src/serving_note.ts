@@ -1,17 +1,22 @@
 /**
- * Where a running service listens, left in the data folder as the file `serving`: flags of `serve` are known
- * to nobody else, and `doctor` looks for the service where it really is.
+ * Where a running service listens and which files it was given, left in the data folder as the file `serving`:
+ * flags of `serve` and what a unit sets are known to nobody else, and `doctor` looks at what is really in use.
  *
  * A service that was killed leaves its note behind. So it names the process with the time of its start, which
  * no other process of that number has; a note of one that has ended counts as none.
  */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import * as v from "valibot";
+import type { TlsFiles } from "./tls.ts";
 
 export interface ServingAt {
   readonly host: string;
   readonly port: number;
-  readonly isSecure: boolean;
+  /** What it serves https with. */
+  readonly tls?: TlsFiles | undefined;
+  /** The folder of the credentials that systemd handed it. */
+  readonly credentials?: string | undefined;
 }
 
 interface Note extends ServingAt {
@@ -19,21 +24,30 @@ interface Note extends ServingAt {
   readonly startedAt: string;
 }
 
+const note = v.object({
+  host: v.string(),
+  port: v.pipe(v.number(), v.integer()),
+  tls: v.optional(v.object({ certFile: v.string(), keyFile: v.string() })),
+  credentials: v.optional(v.string()),
+  pid: v.pipe(v.number(), v.integer()),
+  startedAt: v.string(),
+});
+
 export interface ServingNote {
   remove(): void;
 }
 
 /**
  * Leaves a note that this process serves there; gives what takes it back. Where there is no data folder, as
- * beside an external database, there is nobody to read it, and none is left.
+ * beside an external database without model files, none is left.
  */
 export function leaveServingNote(dataDir: string, at: ServingAt): ServingNote {
   const path = pathIn(dataDir);
   if (!existsSync(dataDir)) return { remove: () => {} };
-  const note: Note = { ...at, pid: process.pid, startedAt: startOf(process.pid) ?? "" };
+  const mine: Note = { ...at, pid: process.pid, startedAt: startOf(process.pid) ?? "" };
   const draft = `${path}.${process.pid}`;
   // Whole or not at all, in the place of what another user may have left.
-  writeFileSync(draft, `${JSON.stringify(note)}\n`, { mode: 0o644 });
+  writeFileSync(draft, `${JSON.stringify(mine)}\n`, { mode: 0o644 });
   renameSync(draft, path);
   return {
     remove() {
@@ -45,8 +59,8 @@ export function leaveServingNote(dataDir: string, at: ServingAt): ServingNote {
 
 /** Where the service of a data folder listens; undefined where none runs that left a note. */
 export function findServing(dataDir: string): ServingAt | undefined {
-  const note = readNote(pathIn(dataDir));
-  return note !== undefined && startOf(note.pid) === note.startedAt ? note : undefined;
+  const left = readNote(pathIn(dataDir));
+  return left !== undefined && startOf(left.pid) === left.startedAt ? left : undefined;
 }
 
 function pathIn(dataDir: string): string {
@@ -55,9 +69,7 @@ function pathIn(dataDir: string): string {
 
 function readNote(path: string): Note | undefined {
   try {
-    const { host, port, isSecure, pid, startedAt } = JSON.parse(readFileSync(path, "utf8"));
-    if (typeof host !== "string" || !Number.isInteger(port) || !Number.isInteger(pid)) return undefined;
-    return { host, port, isSecure: isSecure === true, pid, startedAt: String(startedAt) };
+    return v.parse(note, JSON.parse(readFileSync(path, "utf8")));
   } catch {
     return undefined;
   }

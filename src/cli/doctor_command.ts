@@ -4,6 +4,7 @@ import { readConfig } from "../config.ts";
 import { openDatabase } from "../database/mod.ts";
 import { examineDatabase, examineHost, type Finding, fail, ok } from "../doctor/mod.ts";
 import { isRefusal } from "../refusal.ts";
+import { findServing } from "../serving_note.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson } from "./print.ts";
 import { CommandRefused, withInstallation } from "./run.ts";
@@ -30,12 +31,18 @@ async function doctor(surroundings: Surroundings, options: DoctorOptions): Promi
 }
 
 async function examine(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): Promise<Finding[]> {
-  const { clock } = surroundings;
-  const config = readConfig({ ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } });
+  const { clock, env } = surroundings;
+  const source = { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
+  let config = readConfig(source);
+  const serving = isRefusal(config) ? undefined : findServing(config.dataDir);
+  // What the service was handed as credentials counts here too, though systemd gave it to the service alone.
+  if (serving?.credentials !== undefined && env.CREDENTIALS_DIRECTORY === undefined) {
+    config = readConfig({ ...source, env: { ...env, CREDENTIALS_DIRECTORY: serving.credentials } });
+  }
   if (isRefusal(config)) {
     return [fail("configuration", config.sentence, "`claviger config check` once it is mended")];
   }
-  const host = await examineHost({ config, clock });
+  const host = await examineHost({ config, clock, serving });
   const findings = [ok("configuration", "every setting can be used"), ...host];
   try {
     await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {

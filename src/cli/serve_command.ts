@@ -54,7 +54,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     const service = orRefuse(await startService({ config, platform, clock, log, onOpened: opened.resolve }));
     let note: ServingNote | undefined;
     try {
-      note = leaveNote(config, service, log);
+      note = leaveNote(surroundings, service, { config, log });
       const address = service.url;
       out(`Claviger serves at ${address}\nIts data is in ${service.place}\n`);
       if (service.metrics) out(`Its metrics are at ${toAddress(service.metrics)}/metrics\n`);
@@ -73,9 +73,13 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
 }
 
 /** For `doctor`, which can do without: no reason not to serve. */
-function leaveNote({ dataDir, tls }: Config, { host, port }: Service, log: Log): ServingNote | undefined {
+function leaveNote(
+  { env }: Surroundings,
+  { host, port }: Service,
+  { config: { dataDir, tls }, log }: { readonly config: Config; readonly log: Log },
+): ServingNote | undefined {
   try {
-    return leaveServingNote(dataDir, { host, port, isSecure: tls !== undefined });
+    return leaveServingNote(dataDir, { host, port, tls, credentials: env.CREDENTIALS_DIRECTORY });
   } catch (error) {
     log.warn("Cannot leave a note of where the service listens", { dataDir, reason: String(error) });
     return undefined;

@@ -7,13 +7,15 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import { openGitHubApp } from "../installer/mod.ts";
 import { isRefusal } from "../refusal.ts";
-import { findServing, type ServingAt } from "../serving_note.ts";
+import type { ServingAt } from "../serving_note.ts";
 import { readTlsIdentity, tlsWarning } from "../tls.ts";
 import { type Check, examine, type Finding, fail, ok, warn } from "./finding.ts";
 
 export interface HostPatient {
   readonly config: Config;
   readonly clock: Clock;
+  /** What the running service itself says of where it listens and with what. */
+  readonly serving?: ServingAt | undefined;
 }
 
 /** Before this program was written, and after it will be forgotten: a clock that shows them is wrong. */
@@ -102,8 +104,10 @@ function examineClock({ clock }: HostPatient): Finding {
     : ok("clock", toTimestamp(now));
 }
 
-function examineTls({ config, clock }: HostPatient): Finding {
-  const { tls, host, trustedProxies } = config;
+function examineTls({ config, clock, serving }: HostPatient): Finding {
+  const { trustedProxies } = config;
+  const { host } = serving ?? config;
+  const tls = config.tls ?? serving?.tls;
   if (tls === undefined) {
     const isOpen = !LOOPBACK.test(host) && trustedProxies.length === 0;
     return isOpen
@@ -135,10 +139,9 @@ function examineApp({ config: { gitHubApp } }: HostPatient): Finding {
     : ok("github app", `App ${gitHubApp.appId} mints tokens for ${gitHubApp.repository}`);
 }
 
-async function examineService({ config }: HostPatient): Promise<Finding> {
-  const { dataDir, host, port, tls } = config;
+async function examineService({ config, serving }: HostPatient): Promise<Finding> {
   // The service's own word first: `serve --port` is no setting that anybody else could read.
-  const at = findServing(dataDir) ?? { host, port, isSecure: tls !== undefined };
+  const at = serving ?? config;
   const url = new URL(toUrl(at));
   if (at.port === 0) return ok("service", "its port is the system's choice, so nobody can be asked");
   const answer = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
@@ -158,8 +161,8 @@ async function examineService({ config }: HostPatient): Promise<Finding> {
 }
 
 /** Where a service that listens there is asked from this machine. */
-function toUrl({ host, port, isSecure }: ServingAt): string {
+function toUrl({ host, port, tls }: ServingAt): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   const name = reached.includes(":") ? `[${reached}]` : reached;
-  return `${isSecure ? "https" : "http"}://${name}:${port}/api/health`;
+  return `${tls === undefined ? "http" : "https"}://${name}:${port}/api/health`;
 }

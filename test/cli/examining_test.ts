@@ -1,8 +1,10 @@
 /** What operators look with: `config check`, `health` and `doctor`, beside a service and without one. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import {
   createCommandLine,
   type RunningService,
@@ -182,6 +184,63 @@ describe("claviger doctor", () => {
     }
     writeFileSync(path, note);
     expect((await doctor({ CLAVIGER_PORT: "1" })).of("service")).toMatchObject({ state: "ok" });
+  });
+
+  test("examines the credentials and files that the service was given, and doctor was not", async () => {
+    const unit = createCommandLine();
+    const credentials = join(unit.folder, "credentials");
+    mkdirSync(credentials);
+    const { certFile, keyFile } = makeCertificate(credentials, "licenses.example.org", 3);
+    renameSync(certFile, join(credentials, "claviger-tls-cert"));
+    renameSync(keyFile, join(credentials, "claviger-tls-key"));
+    writeFileSync(join(credentials, "claviger-secret"), SECRET);
+    const running = await unit.serve([], { env: { CREDENTIALS_DIRECTORY: credentials } });
+    const files = makeCertificate(unit.folder, "options", 60);
+    const examined = async () => {
+      const { findings } = JSON.parse((await unit.here(["doctor", "--json"])).out) as { findings: Found[] };
+      return (name: string) => findings.find((finding) => finding.name === name);
+    };
+    try {
+      const of = await examined();
+      expect(of("tls")).toMatchObject({ state: "warn", message: expect.stringContaining("expires at") });
+      expect(of("service")).toMatchObject({ state: "ok", message: `healthy at ${running.url}` });
+      expect(running.url).toStartWith("https://");
+      expect(of("secret")).toMatchObject({ state: "ok" });
+    } finally {
+      await running.stop();
+    }
+    const env = { CLAVIGER_SECRET: SECRET };
+    const options = ["--tls-cert", files.certFile, "--tls-key", files.keyFile];
+    const next = await unit.serve(options, { env });
+    try {
+      expect((await examined())("tls")).toMatchObject({ state: "ok" });
+    } finally {
+      await next.stop();
+      unit.remove();
+    }
+  });
+
+  test("finds the service of an external database by its data folder, where there is one", async () => {
+    const target = await createTestDatabase({ empty: true });
+    const proxy = await startFaultyProxy(target.address);
+    const outside = createCommandLine();
+    const env = { DATABASE_URL: "url" in proxy.address ? proxy.address.url : "", CLAVIGER_SECRET: SECRET };
+    const serviceOf = async () => {
+      const { findings } = JSON.parse((await outside.here(["doctor", "--json"], { env })).out);
+      return (findings as Found[]).find(({ name }) => name === "service")?.message;
+    };
+    const noFolder = await outside.serve([], { env: { ...env, CLAVIGER_HOST: "127.0.0.2" } });
+    expect(await serviceOf()).not.toContain(noFolder.url);
+    expect(existsSync(outside.dataDir)).toBe(false);
+    await noFolder.stop();
+
+    mkdirSync(outside.dataDir);
+    const withFolder = await outside.serve([], { env });
+    expect(await serviceOf()).toBe(`healthy at ${withFolder.url}`);
+    await withFolder.stop();
+    outside.remove();
+    await proxy.close();
+    await target.close();
   });
 
   test("warns where clients cannot be told whence to download a hosted model", async () => {
