@@ -1,5 +1,6 @@
 /** `claviger installer …`: set and clear the repository token. */
 import type { Command } from "commander";
+import { toTimestamp } from "../calendar.ts";
 import { openSecrets } from "../installation.ts";
 import {
   clearInstallerToken,
@@ -7,7 +8,8 @@ import {
   proveSecret,
   setInstallerToken,
 } from "../installer/mod.ts";
-import { type PlaceOptions, timestampOption, withPlace } from "./options.ts";
+import { type JsonOptions, timestampOption, withJson, withPlace } from "./options.ts";
+import { printJson } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -18,22 +20,23 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
     .command("installer")
     .description("the repository token that installers are given");
 
-  withPlace(installer.command("set-token"))
+  withPlace(withJson(installer.command("set-token")))
     .description("read the token from standard input and seal it")
     .option("--expires-at <time>", "ISO 8601; without it the token does not expire", timestampOption)
     .action((options: SetTokenOptions) => setToken(surroundings, options));
 
-  withPlace(installer.command("clear-token"))
+  withPlace(withJson(installer.command("clear-token")))
     .description("remove the token: installers are told that none is configured")
-    .action((options: PlaceOptions) =>
+    .action((options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         orRefuse(await clearInstallerToken(database, { actor, now }));
-        surroundings.out("The repository token is cleared\n");
+        if (options.json) printJson(surroundings, { cleared: true });
+        else surroundings.out("The repository token is cleared\n");
       }),
     );
 }
 
-interface SetTokenOptions extends PlaceOptions {
+interface SetTokenOptions extends JsonOptions {
   readonly expiresAt?: Date;
 }
 
@@ -48,7 +51,8 @@ async function setToken(surroundings: Surroundings, options: SetTokenOptions): P
     if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
     const expiresAt = options.expiresAt ?? null;
     orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));
-    surroundings.out("The repository token is set\n");
+    if (options.json) printJson(surroundings, { set: true, expires_at: expiresAt && toTimestamp(expiresAt) });
+    else surroundings.out("The repository token is set\n");
     if (config.gitHubApp !== undefined) {
       surroundings.err(
         "It is not used: the settings name a GitHub App, whose tokens are handed out instead\n",

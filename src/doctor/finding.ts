@@ -39,7 +39,7 @@ export async function examine<Patient>(
       findings.push(await look(patient));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      findings.push(fail(name, `cannot be looked at: ${reason}`, "run as root or as the service's user"));
+      findings.push(fail(name, `cannot be looked at: ${reason}`, "run as root"));
     }
   }
   return findings;

@@ -72,5 +72,7 @@ function cannotUse(path: string, why: string): Refusal {
 const READ_FAILURES: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
-  EACCES: "this user may not read it; run as root or as the user of the service",
+  EACCES:
+    "this user may not read it; hand it to the service as a credential (see `claviger systemd --help`), and run " +
+    "commands as root",
 };

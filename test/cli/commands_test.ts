@@ -298,6 +298,13 @@ describe("claviger installer", () => {
     expect(await ask()).toMatchObject({ code: "NOT_CONFIGURED" });
   });
 
+  test("set-token and clear-token print a JSON document where they are asked to", async () => {
+    const until = ["--expires-at", "2999-01-01"];
+    const set = await line.json(["installer", "set-token", ...until], { input: "rpo_third" });
+    expect(set).toEqual({ set: true, expires_at: "2999-01-01T00:00:00Z" });
+    expect(await line.json(["installer", "clear-token"])).toEqual({ cleared: true });
+  });
+
   test("set-token refuses an expiry that has passed, and another secret than the service's", async () => {
     const input = "rpo_secret";
     const late = await line.here(["installer", "set-token", "--expires-at", "2020-01-01"], { input });
