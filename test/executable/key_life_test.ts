@@ -120,7 +120,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     const { status, err } = await installed.run(["keys", "resume", byCommand.id]);
     expect({ status, err }).toEqual({
       status: 1,
-      err: expect.stringContaining("no suspended key has that id"),
+      err: expect.stringContaining("it is revoked, and that is for good"),
     });
   });
 
