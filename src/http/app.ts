@@ -5,16 +5,16 @@
  *     the window → rate limit → key known and active → not expired → other fields → quota
  *
  * The first two are here, the next three in `read_body.ts`, those up to "not expired" in
- * `authenticate.ts`, the rest in the handler. Of Hono only the router is used: on the hot path a context,
- * a middleware or a promise each cost more than the work they would do.
+ * `authenticate.ts`, the rest in the handler. There is no middleware: on the hot path each one costs more
+ * than the work it would do. So does each promise: a request waits for its body, and for nothing else that
+ * is at hand.
  */
-import { METHOD_NAME_ALL } from "hono/router";
-import { RegExpRouter } from "hono/router/reg-exp-router";
+import { Hono } from "hono";
 import type { Clock } from "../clock.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import type { Log } from "../log.ts";
 import type { Answer } from "../platform/mod.ts";
-import { isRefusal, refuse } from "../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import { type AccessLog, createAccessLog, type LoggedRoute } from "./access_log.ts";
 import { analyticsLog } from "./analytics_routes.ts";
@@ -23,13 +23,14 @@ import { type Authenticator, createAuthenticator } from "./authenticate.ts";
 import { createDownloadLinks, DOWNLOAD_PATH } from "./download_link.ts";
 import { download } from "./download_routes.ts";
 import { toFailure } from "./error_response.ts";
+import { andThen, type Eventually } from "./eventually.ts";
 import { Exchange, type Outcome, toResponse } from "./exchange.ts";
 import type { AppOptions, Handler, Parts } from "./handler.ts";
 import { health } from "./health_routes.ts";
 import { repoToken } from "./installer_routes.ts";
 import { modelsList } from "./models_routes.ts";
 import { openApiDocument } from "./openapi_routes.ts";
-import { NO_BODY, readJsonObject } from "./read_body.ts";
+import { type JsonObject, NO_BODY, readJsonObject } from "./read_body.ts";
 import type { EndpointMetrics } from "./request_metrics.ts";
 import { pathOf } from "./target.ts";
 
@@ -72,7 +73,7 @@ const OTHER = "other";
 
 /** Builds the function that answers every request. It never throws. */
 export function createApp(options: AppOptions): Answer {
-  const { clock, log } = options;
+  const { clock, log, isStopping } = options;
   const authenticator = createAuthenticator(options);
   const accessLog = createAccessLog({
     log,
@@ -80,28 +81,24 @@ export function createApp(options: AppOptions): Answer {
     slowMs: options.logSlowMs,
     addressOf: authenticator.addressOf,
   });
-  const tools: Tools = { clock, log, authenticator, accessLog };
+  const tools: Tools = { clock, log, isStopping, authenticator, accessLog };
 
-  const router = new RegExpRouter<ServedRoute>();
+  const app = new Hono<{ Bindings: Exchange }>({ getPath: pathOf });
   const links = createDownloadLinks({ ...options, signer: options.linkSigner });
   for (const route of routes({ ...options, authenticator, links })) {
     const endpoint = route.limit ?? route.name ?? OTHER;
-    const metrics = options.requestMetrics.endpoint(endpoint);
-    router.add(METHOD_NAME_ALL, route.path, { ...route, endpoint, metrics });
+    const served = { ...route, endpoint, metrics: options.requestMetrics.endpoint(endpoint) };
+    app.all(route.path, ({ env: exchange }) => serve(served, exchange, tools));
   }
   const nowhere = { endpoint: OTHER, metrics: options.requestMetrics.endpoint(OTHER) };
-  return (request, peer) => {
-    const exchange = new Exchange(request, peer, clock);
-    const [[found]] = router.match(METHOD_NAME_ALL, pathOf(request));
-    return found === undefined
-      ? finish(nowhere, exchange, { outcome: NOT_FOUND, tools })
-      : serve(found[0], exchange, tools);
-  };
+  app.notFound(({ env: exchange }) => finish(nowhere, exchange, { outcome: NOT_FOUND, tools }));
+  return (request, peer) => app.fetch(request, new Exchange(request, peer, clock));
 }
 
 interface Tools {
   readonly clock: Clock;
   readonly log: Log;
+  readonly isStopping: () => boolean;
   readonly authenticator: Authenticator;
   readonly accessLog: AccessLog;
 }
@@ -115,40 +112,46 @@ interface ServedRoute extends Route, Place {
   readonly endpoint: string;
 }
 
-async function serve(route: ServedRoute, exchange: Exchange, tools: Tools): Promise<Response> {
-  const handler = route.methods[exchange.request.method];
+function serve(route: ServedRoute, exchange: Exchange, tools: Tools): Eventually<Response> {
+  const { method } = exchange.request;
+  const handler = route.methods[method];
   if (handler === undefined) {
     exchange.allow = Object.keys(route.methods).join(", ");
-    const outcome = refuse(
-      "METHOD_NOT_ALLOWED",
-      `${exchange.request.method.slice(0, 20)} is not allowed here`,
-    );
+    const outcome = refuse("METHOD_NOT_ALLOWED", `${method.slice(0, 20)} is not allowed here`);
     return finish(route, exchange, { outcome, tools });
   }
-  const body = exchange.request.method === "POST" ? await readJsonObject(exchange.request) : NO_BODY;
-  let outcome: Outcome;
-  try {
-    const answer = isRefusal(body) ? body : handler(exchange, body);
-    outcome = answer instanceof Promise ? await answer : answer;
-  } catch (error) {
-    outcome = toFailure(error);
+
+  const answer = (body: JsonObject | Refusal): Eventually<Response> => {
+    try {
+      return andThen(isRefusal(body) ? body : handler(exchange, body), conclude, fail);
+    } catch (error) {
+      return fail(error);
+    }
+  };
+  const fail = (error: unknown): Response => {
+    const outcome = toFailure(error);
     if (outcome.code === "SERVER_ERROR") {
       tools.log.error("A request failed", { request: exchange.id, reason: redactKeys(String(error)) });
     }
-  }
-  if (route.limit !== undefined && exchange.verdict === undefined) {
-    tools.authenticator.countAgainstAddress(exchange, route.limit);
-  }
-  return finish(route, exchange, { outcome, tools });
+    return conclude(outcome);
+  };
+  const conclude = (outcome: Outcome): Response => {
+    if (route.limit !== undefined && exchange.verdict === undefined) {
+      tools.authenticator.countAgainstAddress(exchange, route.limit);
+    }
+    return finish(route, exchange, { outcome, tools });
+  };
+  return method === "POST" ? readJsonObject(exchange.request, answer) : answer(NO_BODY);
 }
 
 function finish(
   place: Place,
   exchange: Exchange,
-  { outcome, tools: { clock, accessLog } }: { readonly outcome: Outcome; readonly tools: Tools },
+  { outcome, tools }: { readonly outcome: Outcome; readonly tools: Tools },
 ): Response {
+  const { clock, accessLog, isStopping } = tools;
   exchange.durationMs = clock.monotonicMs() - exchange.beganMs;
   place.metrics.count(outcome, exchange.durationMs);
   accessLog(exchange, outcome, place);
-  return toResponse(exchange, outcome, clock);
+  return toResponse(exchange, outcome, { atMs: clock.nowMs(), isLast: isStopping() });
 }

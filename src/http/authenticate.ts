@@ -120,16 +120,17 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     { endpoint, once, record, isTrusted }: Counted,
   ): KeyRecord | null | Refusal {
     const { byKey, byAddress } = limiter.windows[endpoint];
+    const nowMs = clock.monotonicMs();
     if (record === null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
-      exchange.verdict = byAddress.take(addressOf(exchange), clock.monotonicMs());
+      exchange.verdict = byAddress.take(addressOf(exchange), nowMs);
     } else {
       exchange.record = record;
       if (once?.wasCounted(record)) {
-        exchange.verdict = byKey.peek(record.uuid, clock.monotonicMs());
+        exchange.verdict = byKey.peek(record, nowMs);
         return isTrusted ? record : UNAVAILABLE;
       }
-      exchange.verdict = byKey.take(record.uuid, clock.monotonicMs());
+      exchange.verdict = byKey.take(record, nowMs);
       if (exchange.verdict.allowed) once?.note(record);
     }
     if (!exchange.verdict.allowed) return RATE_LIMITED;
@@ -154,8 +155,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     if (record === null) return INVALID_KEY;
     if (isRefusal(record)) return record;
     if (record.state !== "active") return INVALID_KEY;
-    if (record.expiresAtMs <= clock.now().getTime()) return KEY_EXPIRED;
-    directory.noteUse(record.uuid);
+    if (record.expiresAtMs <= clock.nowMs()) return KEY_EXPIRED;
+    directory.noteUse(record);
     return record;
   }
 
@@ -187,14 +188,18 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
  */
 function readKey(request: Request, body: JsonObject): unknown {
   const header = request.headers.get("x-api-key") || undefined;
+  if (request.method !== "GET") return chooseKey(header, body.api_key);
   let key: unknown = header;
-  const candidates = request.method === "GET" ? readQuery(request).getAll("api_key") : [body.api_key];
-  for (const candidate of candidates) {
-    if (candidate === undefined || candidate === null || candidate === "") continue;
-    if (key !== undefined && key !== candidate) {
-      return typeof candidate === "string" ? DIFFERENT_KEYS : candidate;
-    }
-    key = candidate;
+  for (const candidate of readQuery(request).getAll("api_key")) {
+    key = chooseKey(key, candidate);
+    if (isRefusal(key)) return key;
   }
   return key;
+}
+
+/** The one of two places that carries a key; both may, where it is the same. */
+function chooseKey(key: unknown, candidate: unknown): unknown {
+  if (candidate === undefined || candidate === null || candidate === "") return key;
+  if (key === undefined || key === candidate) return candidate;
+  return typeof candidate === "string" ? DIFFERENT_KEYS : candidate;
 }

@@ -61,20 +61,17 @@ export class Exchange {
 /** How long a client should wait when the database is away: it is asked four times a second. */
 const UNAVAILABLE_RETRY_SECONDS = "1";
 
+export interface ResponseOptions {
+  /** The wall clock's time. */
+  readonly atMs: number;
+  /** True where the connection shall not be used again. */
+  readonly isLast: boolean;
+}
+
 /** Makes the response of an exchange. */
-export function toResponse(exchange: Exchange, outcome: Outcome, clock: Clock): Response {
-  const headers: Record<string, string> = {
-    "Content-Type": "application/json",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Request-Id": exchange.id,
-  };
-  const { verdict } = exchange;
-  if (verdict !== undefined && verdict.limit > 0) {
-    headers["X-RateLimit-Limit"] = String(verdict.limit);
-    headers["X-RateLimit-Remaining"] = String(verdict.remaining);
-    headers["X-RateLimit-Reset"] = String(toResetAt(verdict, clock.now().getTime()));
-  }
+export function toResponse(exchange: Exchange, outcome: Outcome, options: ResponseOptions): Response {
+  const headers = toHeaders(exchange, options.atMs);
+  if (options.isLast) headers.Connection = "close";
   if (!isRefusal(outcome)) {
     if (outcome.headers !== undefined) Object.assign(headers, outcome.headers);
     return respond(exchange, outcome.body, { status: outcome.status, headers });
@@ -83,7 +80,7 @@ export function toResponse(exchange: Exchange, outcome: Outcome, clock: Clock): 
   if (exchange.request.method === "CONNECT") headers.Connection = "close";
   switch (outcome.code) {
     case "RATE_LIMIT_EXCEEDED":
-      headers["Retry-After"] = String(verdict?.retryAfterSeconds ?? 1);
+      headers["Retry-After"] = String(exchange.verdict?.retryAfterSeconds ?? 1);
       break;
     case "SERVICE_UNAVAILABLE":
       headers["Retry-After"] = UNAVAILABLE_RETRY_SECONDS;
@@ -96,6 +93,27 @@ export function toResponse(exchange: Exchange, outcome: Outcome, clock: Clock): 
       break;
   }
   return respond(exchange, renderError(outcome), { status: statusOf(outcome.code), headers });
+}
+
+/** Those that every answer has, each kind in one piece: an object that grows costs more than one that is made. */
+function toHeaders({ id, verdict }: Exchange, atMs: number): Record<string, string> {
+  if (verdict === undefined || verdict.limit === 0) {
+    return {
+      "Content-Type": "application/json",
+      "Cache-Control": "no-store",
+      "X-Content-Type-Options": "nosniff",
+      "X-Request-Id": id,
+    };
+  }
+  return {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Request-Id": id,
+    "X-RateLimit-Limit": String(verdict.limit),
+    "X-RateLimit-Remaining": String(verdict.remaining),
+    "X-RateLimit-Reset": String(toResetAt(verdict, atMs)),
+  };
 }
 
 interface Head {

@@ -1,37 +1,28 @@
 /**
  * The license and quota object, as JSON text.
  *
- * It is the same until the license's count or the month changes, so it is kept with what it was made from,
- * for a key's time in the cache. Then only the counts are put anew between what stands before and after.
+ * It is the same until the license's count or the month changes, so it is kept on the key's record with what
+ * it was made from. Then only the counts are put anew between what stands before and after.
  */
 import { type Month, toTimestamp } from "../calendar.ts";
-import { type KeyRecord, type UsageCount, usedIn } from "../keys/mod.ts";
+import { type KeyRecord, type RenderedLicense, usedIn } from "../keys/mod.ts";
 import { featuresOf } from "../licensing/mod.ts";
 
-interface Rendered {
-  readonly text: string;
-  /** Where the quota begins. */
-  readonly quotaAt: number;
-  /** What it was made from; a count is replaced when it changes, and so is the month. */
-  readonly usage: UsageCount;
-  readonly month: Month;
-}
-
-/** With the account (for validate) and without it (for refresh). */
-const rendered = {
-  withAccount: new WeakMap<KeyRecord, Rendered>(),
-  withoutAccount: new WeakMap<KeyRecord, Rendered>(),
-};
-
 /** Renders the answer of validate (with the account) or refresh (without). */
-export function renderLicense(record: KeyRecord, month: Month, options: { withAccount: boolean }): string {
-  const kept = options.withAccount ? rendered.withAccount : rendered.withoutAccount;
-  const last = kept.get(record);
-  if (last !== undefined && last.usage === record.usage && last.month === month) return last.text;
-  const begin = last?.text.slice(0, last.quotaAt) ?? renderBegin(record, options.withAccount);
+export function renderLicense(
+  record: KeyRecord,
+  month: Month,
+  { withAccount }: { readonly withAccount: boolean },
+): RenderedLicense {
+  const last = withAccount ? record.validated : record.refreshed;
+  if (last !== undefined && last.usage === record.usage && last.month === month) return last;
+  const begin = last?.text.slice(0, last.quotaAt) ?? renderBegin(record, withAccount);
   const text = `${begin}${renderQuota(record, month)},"expires_at":"${toTimestamp(new Date(record.expiresAtMs))}"}`;
-  kept.set(record, { text, quotaAt: begin.length, usage: record.usage, month });
-  return text;
+  const { usage } = record;
+  const rendered = { text, quotaAt: begin.length, usage, month, isUsedUp: isUsedUp(record, month) };
+  if (withAccount) record.validated = rendered;
+  else record.refreshed = rendered;
+  return rendered;
 }
 
 /** Everything before the quota. */

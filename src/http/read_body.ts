@@ -21,7 +21,7 @@ const NO_OBJECT = refuse("INVALID_REQUEST", "The body must be a JSON object");
  * Reads the body as text. Refuses an encoded body and one over the limit, in this order. Bytes that are not
  * UTF-8 become U+FFFD, which no text allows.
  */
-export function readText(request: Request): Eventually<string | Refusal> {
+export function readText(request: Request): Promise<string | Refusal> | Refusal {
   const { headers } = request;
   const encoding = headers.get("content-encoding");
   if (encoding !== null && encoding !== "" && encoding.toLowerCase() !== "identity") return ENCODED;
@@ -58,12 +58,15 @@ function parseJsonObject(text: string): JsonObject | Refusal {
     : NO_OBJECT;
 }
 
-/** Reads the body of a request as a JSON object, or tells why it is none. */
-export async function readJsonObject(request: Request): Promise<JsonObject | Refusal> {
-  try {
-    const text = await readText(request);
-    return isRefusal(text) ? text : parseJsonObject(text);
-  } catch {
-    return INCOMPLETE;
-  }
+/** Reads the body of a request as a JSON object, or finds why it is none, and goes on with that. */
+export function readJsonObject<Next>(
+  request: Request,
+  next: (body: JsonObject | Refusal) => Eventually<Next>,
+): Eventually<Next> {
+  const text = readText(request);
+  if (isRefusal(text)) return next(text);
+  return text.then(
+    (whole) => next(isRefusal(whole) ? whole : parseJsonObject(whole)),
+    () => next(INCOMPLETE),
+  );
 }

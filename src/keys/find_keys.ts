@@ -48,6 +48,14 @@ export async function findKeysByHash(
 
 function toRecord(row: Row, monthIndex: number): KeyRecord {
   return {
+    // First what every request reads, so that it lies together.
+    state: row.state,
+    expiresAtMs: row.expiresAt.getTime(),
+    usage: { monthIndex, used: row.used },
+    window: undefined,
+    isUseNoted: false,
+    validated: undefined,
+    refreshed: undefined,
     id: toId("key", row.uuid),
     uuid: row.uuid,
     licenseUuid: row.licenseUuid,
@@ -57,10 +65,7 @@ function toRecord(row: Row, monthIndex: number): KeyRecord {
     name: row.name,
     organization: row.organization,
     mode: row.mode,
-    state: row.state,
     tier: row.tier,
     monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
-    expiresAtMs: row.expiresAt.getTime(),
-    usage: { monthIndex, used: row.used },
   };
 }

@@ -42,7 +42,7 @@ export interface KeyDirectory {
   doubtLicense(licenseUuid: string): void;
   noteUsage(licenseUuid: string, count: UsageCount): void;
   /** Marks a key as used now; written behind. */
-  noteUse(keyUuid: string): void;
+  noteUse(record: KeyRecord): void;
   /** Asks for changes now. */
   beat(): Promise<void>;
   stats(): ReturnType<KeyCache["stats"]> & ReturnType<LookUpQueue["stats"]> & ReturnType<Pulse["stats"]>;

@@ -1,10 +1,18 @@
-/** A key with all that an answer needs to know of it, its license and its account. */
+/**
+ * A key with all that an answer needs to know of it, its license and its account.
+ *
+ * What a request changes or reads lies on the record itself, also where somebody else makes it: its window,
+ * whether its use is noted, and its answers as they were rendered last. With many thousand keys in turn, each
+ * table of such things beside it would cost more in waits for memory than the rest of the answer.
+ */
+import type { Month } from "../calendar.ts";
 import type { Tier } from "../licensing/mod.ts";
+import type { Sender } from "../limits/mod.ts";
 import type { KeyMode } from "./api_key.ts";
 
 export type KeyState = "active" | "suspended" | "revoked";
 
-export interface KeyRecord {
+export interface KeyRecord extends Sender {
   /** `key_…`, for people and logs. */
   readonly id: string;
   readonly uuid: string;
@@ -24,6 +32,22 @@ export interface KeyRecord {
   readonly expiresAtMs: number;
   /** The newest count known here; see {@linkcode usedIn}. */
   usage: UsageCount;
+  /** Whether its use waits to be written down; see `last_use.ts`. */
+  isUseNoted: boolean;
+  /** The answers of validate and refresh; see `http/license_answer.ts`. */
+  validated: RenderedLicense | undefined;
+  refreshed: RenderedLicense | undefined;
+}
+
+/** A license and quota object as JSON text, with what it was made from. */
+export interface RenderedLicense {
+  readonly text: string;
+  /** Where the quota begins. */
+  readonly quotaAt: number;
+  /** A count is replaced when it changes, and so is the month. */
+  readonly usage: UsageCount;
+  readonly month: Month;
+  readonly isUsedUp: boolean;
 }
 
 /** How much of a month is used. */

@@ -1,14 +1,16 @@
 /**
- * When each key was used last, written behind: a request only marks its key, and the marks are written
- * together, so that the serving path pays nothing. To the minute is exact enough for "unused for N days".
+ * When each key was used last, written behind: a request only marks its key's record, and the marks are
+ * written together, so that the serving path pays nothing. To the minute is exact enough for "unused for N
+ * days".
  */
 import type { Clock } from "../clock.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
+import type { KeyRecord } from "./key_record.ts";
 
 export interface LastUse {
   start(): void;
   /** Marks a key as used now. */
-  note(keyUuid: string): void;
+  note(record: KeyRecord): void;
   /** Writes what is marked; what cannot be written is kept for the next time. */
   flush(): Promise<void>;
   /** Stops the timer and writes what is marked. */
@@ -27,14 +29,16 @@ export function createLastUse({
   readonly database: Database;
   readonly clock: Clock;
 }): LastUse {
-  let marks = new Set<string>();
+  /** A key is here once for each record of it: it may have been looked up again since its first use. */
+  let marks: Pick<KeyRecord, "uuid" | "isUseNoted">[] = [];
   let timer: ReturnType<typeof setInterval> | undefined;
 
   async function flush() {
     const taken = marks;
-    marks = new Set();
+    marks = [];
+    for (const mark of taken) mark.isUseNoted = false;
     // In the order of their ids, as every writer takes rows, or two processes could wait for each other.
-    const uuids = [...taken].sort();
+    const uuids = [...new Set(taken.map(({ uuid }) => uuid))].sort();
     try {
       while (uuids.length > 0) {
         await write(uuids.slice(0, BATCH_SIZE));
@@ -42,7 +46,7 @@ export function createLastUse({
       }
     } catch {
       // The database is away, which the pulse tells of: the marks wait for the next round.
-      for (const uuid of uuids) if (marks.size < MAX_MARKS) marks.add(uuid);
+      for (const uuid of uuids) if (marks.length < MAX_MARKS) marks.push({ uuid, isUseNoted: true });
     }
   }
 
@@ -61,8 +65,10 @@ export function createLastUse({
     start() {
       timer = setInterval(() => void flush(), INTERVAL_MS);
     },
-    note(keyUuid) {
-      if (marks.size < MAX_MARKS) marks.add(keyUuid);
+    note(record) {
+      if (record.isUseNoted || marks.length >= MAX_MARKS) return;
+      record.isUseNoted = true;
+      marks.push(record);
     },
     flush,
     async stop() {

@@ -14,7 +14,13 @@ export {
 } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
-export { type KeyRecord, type KeyState, type UsageCount, usedIn } from "./key_record.ts";
+export {
+  type KeyRecord,
+  type KeyState,
+  type RenderedLicense,
+  type UsageCount,
+  usedIn,
+} from "./key_record.ts";
 export { countKeys, findKey, type KeyFilter, type KeySummary, listKeys } from "./list_keys.ts";
 export { type RevokedKey, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, rotateKey } from "./rotate_key.ts";

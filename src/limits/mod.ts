@@ -13,4 +13,10 @@ export {
 export { CountedOnce } from "./counted_once.ts";
 export { InFlight, type InFlightOptions } from "./in_flight.ts";
 export { createLimiter, type EndpointWindows, type Limiter, type LimiterOptions } from "./limiter.ts";
-export { toResetAt, type Verdict, WindowTable, type WindowTableStats } from "./window_table.ts";
+export {
+  type Sender,
+  toResetAt,
+  type Verdict,
+  WindowTable,
+  type WindowTableStats,
+} from "./window_table.ts";

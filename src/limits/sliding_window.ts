@@ -5,8 +5,10 @@
  * left the last 60 seconds: what happened within second `s` counts through second `s + 60`. So no
  * request is forgotten before it is 60 seconds old, and none is remembered for more than 61.
  *
- * The pairs lie in a ring that starts with room for two and doubles as needed: somebody who calls once
- * a minute costs two pairs, and nobody can cost more than 64, since only 61 seconds count at a time.
+ * The newest pair lies in the window itself, so that most requests touch nothing else: among many
+ * thousand windows everything else is a wait for memory. The pairs before it lie in a ring that is made
+ * when there is one and doubles as needed: nobody can cost more than 64, since only 61 seconds count at
+ * a time.
  *
  * Seconds are whole, on any monotonic scale; those handed to one window must never go back.
  */
@@ -23,14 +25,18 @@ const initialPairs = 2;
 /** A second's count stops here: far above what a process can answer, far below where it would wrap. */
 const maxCountPerSecond = 2 ** 30;
 
+const noPairs = new Uint32Array(0);
+
 export class SlidingWindow {
-  /** Pair `i` is its second at `2 * i` and its count at `2 * i + 1`. */
-  #ring = new Uint32Array(2 * initialPairs);
-  #mask = initialPairs - 1;
-  #oldest = 0;
-  #pairs = 0;
   #total = 0;
+  #oldestSecond = 0;
   #newestSecond = 0;
+  /** 0 where nothing is counted any more. */
+  #newestCount = 0;
+  /** The pairs before the newest: pair `i` is its second at `2 * i` and its count at `2 * i + 1`. */
+  #ring: Uint32Array = noPairs;
+  #first = 0;
+  #pairs = 0;
 
   /** Requests counted as of the last `forget`. */
   get total(): number {
@@ -49,72 +55,90 @@ export class SlidingWindow {
 
   /** Drops the seconds that have left the window wholly by the start of `second`. */
   forget(second: number): void {
-    while (this.#pairs > 0 && this.#at(2 * this.#oldest) + countedSeconds <= second) {
-      this.#total -= this.#at(2 * this.#oldest + 1);
-      this.#oldest = (this.#oldest + 1) & this.#mask;
-      this.#pairs -= 1;
-    }
+    if (this.#total > 0 && this.#oldestSecond + countedSeconds <= second) this.#dropPairs(second);
   }
 
   /** Counts one request in `second`. Call `forget(second)` first: that is what bounds the ring. */
   count(second: number): void {
-    if (this.#pairs === 0 || this.#newestSecond !== second) {
-      this.#push(second, 1);
+    if (this.#newestCount === 0) this.#oldestSecond = second;
+    else if (this.#newestSecond !== second) this.#push();
+    else {
+      if (this.#newestCount >= maxCountPerSecond) return;
+      this.#newestCount += 1;
       this.#total += 1;
       return;
     }
-    const newest = 2 * ((this.#oldest + this.#pairs - 1) & this.#mask) + 1;
-    const count = this.#at(newest);
-    if (count >= maxCountPerSecond) return;
-    this.#ring[newest] = count + 1;
+    this.#newestSecond = second;
+    this.#newestCount = 1;
     this.#total += 1;
   }
 
   /** The first second at which fewer than `limit` (≥ 1) of the present requests will be counted. */
   roomAtSecond(limit: number): number {
     let left = this.#total;
-    let index = this.#oldest;
     let roomAt = 0;
-    while (left >= limit) {
-      left -= this.#at(2 * index + 1);
-      roomAt = this.#at(2 * index) + countedSeconds;
-      index = (index + 1) & this.#mask;
+    for (let i = 0; i < this.#pairs && left >= limit; i++) {
+      left -= this.#countAt(i);
+      roomAt = this.#secondAt(i) + countedSeconds;
     }
-    return roomAt;
+    return left >= limit ? this.emptyAtSecond : roomAt;
   }
 
   /** Takes over all that `other` has counted; this window must be new. */
   inherit(other: SlidingWindow): void {
-    for (let i = 0; i < other.#pairs; i++) {
-      const index = 2 * ((other.#oldest + i) & other.#mask);
-      this.#push(other.#at(index), other.#at(index + 1));
-    }
     this.#total = other.#total;
+    this.#oldestSecond = other.#oldestSecond;
+    this.#newestSecond = other.#newestSecond;
+    this.#newestCount = other.#newestCount;
+    this.#ring = other.#ring.slice();
+    this.#first = other.#first;
+    this.#pairs = other.#pairs;
   }
 
-  #push(second: number, count: number): void {
-    if (this.#pairs > this.#mask) this.#grow();
-    const index = 2 * ((this.#oldest + this.#pairs) & this.#mask);
-    this.#ring[index] = second;
-    this.#ring[index + 1] = count;
+  #dropPairs(second: number): void {
+    while (this.#pairs > 0) {
+      this.#oldestSecond = this.#secondAt(0);
+      if (this.#oldestSecond + countedSeconds > second) return;
+      this.#total -= this.#countAt(0);
+      this.#first += 1;
+      this.#pairs -= 1;
+    }
+    this.#oldestSecond = this.#newestSecond;
+    if (this.#newestSecond + countedSeconds > second) return;
+    this.#total = 0;
+    this.#newestCount = 0;
+  }
+
+  /** Puts the newest pair behind those before it. */
+  #push(): void {
+    if (2 * this.#pairs === this.#ring.length) this.#grow();
+    const index = this.#indexOf(this.#pairs);
+    this.#ring[index] = this.#newestSecond;
+    this.#ring[index + 1] = this.#newestCount;
     this.#pairs += 1;
-    this.#newestSecond = second;
   }
 
   #grow(): void {
-    const grown = new Uint32Array(2 * this.#ring.length);
+    const grown = new Uint32Array(Math.max(2 * initialPairs, 2 * this.#ring.length));
     for (let i = 0; i < this.#pairs; i++) {
-      const index = 2 * ((this.#oldest + i) & this.#mask);
-      grown[2 * i] = this.#at(index);
-      grown[2 * i + 1] = this.#at(index + 1);
+      grown[2 * i] = this.#secondAt(i);
+      grown[2 * i + 1] = this.#countAt(i);
     }
     this.#ring = grown;
-    this.#oldest = 0;
-    this.#mask = grown.length / 2 - 1;
+    this.#first = 0;
   }
 
-  /** The index is always within the ring, which the type of an array cannot say. */
-  #at(index: number): number {
-    return this.#ring[index] as number;
+  /** Where the pair lies that is `i` behind the first. */
+  #indexOf(i: number): number {
+    return (2 * (this.#first + i)) & (this.#ring.length - 1);
+  }
+
+  // The index is always within the ring, which the type of an array cannot say.
+  #secondAt(i: number): number {
+    return this.#ring[this.#indexOf(i)] as number;
+  }
+
+  #countAt(i: number): number {
+    return this.#ring[this.#indexOf(i) + 1] as number;
   }
 }

@@ -50,9 +50,20 @@ const switchedOff: Verdict = Object.freeze({
   resetAfterMs: 0,
 });
 
+/**
+ * A sender that keeps the window it was counted in last, where it is found again without a look-up. It is
+ * a window of one table only, and may have been given up meanwhile: the table that is handed it looks.
+ */
+export interface Sender {
+  readonly uuid: string;
+  window: HeldWindow | undefined;
+}
+
 /** A sender's window with its place in the list. */
-class HeldWindow extends SlidingWindow {
+export class HeldWindow extends SlidingWindow {
   readonly key: string;
+  /** The table that holds it; undefined once it was given up. */
+  holder: WindowTable | undefined = undefined;
   before: HeldWindow | undefined = undefined;
   after: HeldWindow | undefined = undefined;
 
@@ -98,11 +109,11 @@ export class WindowTable {
     this.#capacity = capacity;
   }
 
-  /** Counts a request of `key` if there is room for it; otherwise refuses it without counting. */
-  take(key: string, nowMs: number): Verdict {
+  /** Counts a request of the sender if there is room for it; otherwise refuses it without counting. */
+  take(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
-    const window = this.#held.get(key) ?? (this.#overflowIsFull() ? this.#shared() : this.#admit(key));
+    const window = this.#windowOf(sender) ?? (this.#overflowIsFull() ? this.#shared() : this.#admit(sender));
     window.forget(this.#second);
     const allowed = window.total < this.#limit;
     if (allowed) this.#count(window);
@@ -111,24 +122,24 @@ export class WindowTable {
   }
 
   /**
-   * Counts a request of `key` whether there is room or not: for one that is refused for another reason.
+   * Counts a request of the sender whether there is room or not: for one that is refused for another reason.
    * The count may pass the limit by it. `allowed` tells whether there was room.
    */
-  record(key: string, nowMs: number): Verdict {
+  record(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
-    const window = this.#held.get(key) ?? this.#admit(key);
+    const window = this.#windowOf(sender) ?? this.#admit(sender);
     window.forget(this.#second);
     const allowed = window.total < this.#limit;
     this.#count(window);
     return this.#verdict(window, allowed, nowMs);
   }
 
-  /** What the window of `key` says now, without counting: for a request that another one stands for. */
-  peek(key: string, nowMs: number): Verdict {
+  /** What the sender's window says now, without counting: for a request that another one stands for. */
+  peek(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
-    const window = this.#held.get(key) ?? this.#overflow;
+    const window = this.#windowOf(sender) ?? this.#overflow;
     window.forget(this.#second);
     const verdict = this.#verdict(window, window.total < this.#limit, nowMs);
     return { ...verdict, resetAfterMs: Math.max(0, verdict.resetAfterMs) };
@@ -136,6 +147,15 @@ export class WindowTable {
 
   stats(): WindowTableStats {
     return { windows: this.#held.size, refused: this.#refused, overflowHits: this.#overflowHits };
+  }
+
+  #windowOf(sender: string | Sender): HeldWindow | undefined {
+    if (typeof sender === "string") return this.#held.get(sender);
+    const kept = sender.window;
+    if (kept !== undefined && kept.holder === this) return kept;
+    const window = this.#held.get(sender.uuid);
+    if (window !== undefined) sender.window = window;
+    return window;
   }
 
   #verdict(window: HeldWindow, allowed: boolean, nowMs: number): Verdict {
@@ -174,11 +194,14 @@ export class WindowTable {
     return this.#overflow;
   }
 
-  #admit(key: string): HeldWindow {
+  #admit(sender: string | Sender): HeldWindow {
     if (this.#held.size >= this.#capacity && !this.#dropFirstIfEmpty()) return this.#shared();
-    const made = new HeldWindow(key);
+    const isKey = typeof sender === "string";
+    const made = new HeldWindow(isKey ? sender : sender.uuid);
+    made.holder = this;
+    if (!isKey) sender.window = made;
     if (this.#overflow.total > 0) made.inherit(this.#overflow);
-    this.#held.set(key, made);
+    this.#held.set(made.key, made);
     this.#append(made);
     return made;
   }
@@ -187,6 +210,7 @@ export class WindowTable {
     const first = this.#first;
     if (first === undefined || first.emptyAtSecond > this.#second) return false;
     this.#unlink(first);
+    first.holder = undefined;
     this.#held.delete(first.key);
     return true;
   }

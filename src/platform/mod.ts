@@ -41,7 +41,7 @@ export interface Listener {
    * Absent without TLS, and where the runtime cannot do it: then a restart is needed.
    */
   renewTls?(pair: TlsPair): Promise<void>;
-  /** From now on every answer closes its connection. Absent where only `stop` does that. */
+  /** The answer to every request from now on closes its connection. Absent where only `stop` does that. */
   drain?(): void;
   /** Stops accepting, lets the requests in flight finish, and cuts them off at the deadline. */
   stop(deadlineMs: number): Promise<void>;

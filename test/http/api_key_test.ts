@@ -177,7 +177,8 @@ describe("A key's state decides", () => {
   // A clock that stands still is for the process that reads it.
   test.skipIf(ON_NODE)("from the instant on at which its license expires", async () => {
     let now = new Date("2026-11-20T10:00:00.000Z");
-    const still = await startTestService({ clock: { ...createTestClock(), now: () => now } });
+    const clock = { ...createTestClock(), now: () => now, nowMs: () => now.getTime() };
+    const still = await startTestService({ clock });
     try {
       const { apiKey } = await still.issue({ expiresAt: new Date("2026-11-20T10:00:01.000Z") });
       now = new Date("2026-11-20T10:00:00.999Z");

@@ -16,7 +16,7 @@ const recordOf = (used: number) =>
   });
 
 const quotaOf = (record: KeyRecord, at = month, withAccount = true) =>
-  JSON.parse(renderLicense(record, at, { withAccount })).quota;
+  JSON.parse(renderLicense(record, at, { withAccount }).text).quota;
 
 for (const withAccount of [true, false]) {
   const title = withAccount ? "with the account" : "without it";
@@ -38,8 +38,8 @@ for (const withAccount of [true, false]) {
     const record = recordOf(3);
     renderLicense(record, month, { withAccount });
     renderLicense(record, next, { withAccount });
-    const again = renderLicense(record, month, { withAccount });
-    expect(again).toBe(renderLicense(recordOf(3), month, { withAccount }));
+    const again = renderLicense(record, month, { withAccount }).text;
+    expect(again).toBe(renderLicense(recordOf(3), month, { withAccount }).text);
     expect(JSON.parse(again)).toMatchObject({ valid: true, expires_at: "2027-11-20T10:00:00Z" });
     expect("email" in JSON.parse(again)).toBe(withAccount);
   });

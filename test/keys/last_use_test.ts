@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { createLastUse } from "../../src/keys/last_use.ts";
+import { keyRecord } from "../support/records.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 let service: TestService;
@@ -28,7 +29,7 @@ describe("createLastUse()", () => {
   test("flush() writes when marked keys were used, and no cache hears of it", async () => {
     const { licenseUuid } = await service.issue();
     const lastUse = createLastUse({ database: service.database, clock: systemClock });
-    lastUse.note(await keyUuid(licenseUuid));
+    lastUse.note(keyRecord({ uuid: await keyUuid(licenseUuid) }));
     expect(await lastUsedAt(licenseUuid)).toBeNull();
     await lastUse.flush();
     expect(Math.abs(Date.now() - Number(await lastUsedAt(licenseUuid)))).toBeLessThan(10_000);
@@ -51,7 +52,7 @@ describe("createLastUse()", () => {
           : service.database.query(build, options)) as typeof service.database.query,
     };
     const lastUse = createLastUse({ database, clock: systemClock });
-    lastUse.note(await keyUuid(licenseUuid));
+    lastUse.note(keyRecord({ uuid: await keyUuid(licenseUuid) }));
     await lastUse.flush();
     isAway = false;
     await lastUse.flush();

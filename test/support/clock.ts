@@ -14,6 +14,7 @@ export function createTestClock(at?: string): TestClock {
   let wallOffsetMs = at === undefined ? 0 : new Date(at).getTime() - Date.now();
   return {
     now: () => new Date(Date.now() + wallOffsetMs),
+    nowMs: () => Date.now() + wallOffsetMs,
     monotonicMs: () => performance.now() + monotonicOffsetMs,
     advance(ms) {
       monotonicOffsetMs += ms;

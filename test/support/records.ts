@@ -19,6 +19,10 @@ export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
     monthlyLimit: 50_000,
     expiresAtMs: Date.UTC(2100, 0),
     usage: { monthIndex: 0, used: 0 },
+    window: undefined,
+    isUseNoted: false,
+    validated: undefined,
+    refreshed: undefined,
     ...fields,
   };
 }

@@ -88,7 +88,7 @@ interface Binding {
 function serve(options: ListenOptions, traffic: Traffic, { tls, port }: Binding): BunServer {
   const { answer, idleTimeoutSeconds } = options;
   const close = (response: Response) => {
-    if (traffic.closing) response.headers.set("Connection", "close");
+    response.headers.set("Connection", "close");
     return response;
   };
   return Bun.serve({
@@ -101,7 +101,8 @@ function serve(options: ListenOptions, traffic: Traffic, { tls, port }: Binding)
     maxRequestBodySize: options.maxBodyBytes,
     idleTimeout: idleTimeoutSeconds,
     fetch(request, server) {
-      const response = answer(request, new BunPeer(server, request, idleTimeoutSeconds));
+      const response = answer(request, new BunPeer(server, request));
+      if (!traffic.closing) return response;
       return response instanceof Promise ? response.then(close) : close(response);
     },
     // Bun's own page would show a stack. `answer` catches what it can; this is the last resort.
@@ -113,29 +114,16 @@ function serve(options: ListenOptions, traffic: Traffic, { tls, port }: Binding)
 class BunPeer implements Peer {
   readonly #server: BunServer;
   readonly #request: Request;
-  readonly #idleTimeoutSeconds: number;
 
-  constructor(server: BunServer, request: Request, idleTimeoutSeconds: number) {
+  constructor(server: BunServer, request: Request) {
     this.#server = server;
     this.#request = request;
-    this.#idleTimeoutSeconds = idleTimeoutSeconds;
   }
 
   address(): string {
     return this.#server.requestIP(this.#request)?.address ?? "";
   }
-
-  /**
-   * Bun 1.4.5 takes the idle timeout for the time that a whole answer may take where its reader is slower
-   * than we are. Set once more while the answer is on its way, it is what it should be: how long nothing moves.
-   */
-  allowSlowReader(): void {
-    setTimeout(() => this.#server.timeout(this.#request, this.#idleTimeoutSeconds), ON_ITS_WAY_MS).unref();
-  }
 }
-
-/** Well below the idle timeout, and enough for an answer to have begun. */
-const ON_ITS_WAY_MS = 1_000;
 
 async function stopServer(server: BunServer, deadlineMs: number): Promise<void> {
   let cutOff: Timer | undefined;
