@@ -71,29 +71,30 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
     const last = lastSnapshot;
     const [row] = await database.query<Row>(
       (sql) => {
-        // Bounded on both sides, so that the planner expects few rows and takes the index.
-        const isNew = sql`changed_xid >= pg_snapshot_xmin(${last}::pg_snapshot) and changed_xid < ahead
+        const isNew = sql`changed_xid >= pg_snapshot_xmin(${last}::pg_snapshot)
                           and not pg_visible_in_snapshot(changed_xid, ${last}::pg_snapshot)`;
+        // Without statistics (after an import, say) the planner takes a third of a table for new and would
+        // read all of it. Who wants the first ones in the order of an index gets that index, whatever the
+        // planner expects; and `offset 0` keeps it from joining the accounts that are not new.
         return sql`
-        with now as (
-          select pg_current_snapshot() as snapshot, pg_snapshot_xmax(pg_current_snapshot()) as ahead
-        ),
+        with now as (select pg_current_snapshot() as snapshot),
         changed as (
-          (select license_id from keys, now where ${isNew} limit ${MAX_CHANGES + 1})
+          (select license_id from keys where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1})
           union
-          (select id from licenses, now where ${isNew} limit ${MAX_CHANGES + 1})
+          (select id from licenses where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1})
           union
-          (select l.id from (select a.id from accounts a, now where ${isNew}) as account
-             join licenses l on l.account_id = account.id limit ${MAX_CHANGES + 1})
+          (select l.id from accounts
+             cross join lateral (select id from licenses where account_id = accounts.id offset 0) l
+            where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1})
         ),
         counted as (
           select license_id, extract(year from month) * 12 + extract(month from month) - 1 as month_index,
                  max(count.used) as used
-            from usage_changes c, now, unnest(c.license_ids, c.used) as count (license_id, used)
+            from usage_changes c, unnest(c.license_ids, c.used) as count (license_id, used)
            where ${isNew} and (writer <> ${processUuid}::uuid or ${beganMs < doubtedUntilMs}::boolean)
            group by 1, 2
         )
-        select snapshot::text, pg_snapshot_xmax(${last}::pg_snapshot) > ahead as "wentBack",
+        select snapshot::text, pg_snapshot_xmax(${last}::pg_snapshot) > pg_snapshot_xmax(snapshot) as "wentBack",
                (select coalesce(json_agg(license_id), '[]') from changed) as licenses,
                (select coalesce(json_agg(json_build_array(license_id, month_index, used)), '[]')
                   from counted) as counts

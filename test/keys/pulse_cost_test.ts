@@ -1,0 +1,73 @@
+/** What the pulse reads: among very many keys no more than among few, whatever the planner knows of them. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { type Database, openDatabase } from "../../src/database/mod.ts";
+import { newUuid } from "../../src/ids.ts";
+import { createKeyCache } from "../../src/keys/key_cache.ts";
+import { createPulse } from "../../src/keys/pulse.ts";
+import { silentLog } from "../../src/log.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+const KEYS = 20_000;
+/** Beyond the five after which PostgreSQL may keep a plan for every value. */
+const BEATS = 12;
+
+let server: TestDatabase;
+/** Of one connection, so that what it did is asked for where it was done. */
+let database: Database;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+  database = openDatabase(server.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
+  // As after an import: nobody has counted yet.
+  for (const table of ["accounts", "licenses", "keys"]) {
+    await database.query((sql) => sql`alter table ${sql(table)} set (autovacuum_enabled = false)`);
+  }
+  await database.query(
+    (sql) => sql`
+      with number as (select number, gen_random_uuid() as account, gen_random_uuid() as license
+                        from generate_series(1, ${KEYS}::int) as number),
+      account as (insert into accounts (id, email, name, created_at)
+                  select account, number || '@example.org', 'Many', now() from number),
+      license as (insert into licenses (id, account_id, tier, expires_at, created_at)
+                  select license, account, 'free', now(), now() from number)
+      insert into keys (id, license_id, hash, hint, mode, created_at)
+      select gen_random_uuid(), license, sha256(number::text::bytea), '', 'live', now() from number`,
+  );
+});
+afterAll(async () => {
+  await database.close();
+  await server.close();
+});
+
+describe("createPulse()", () => {
+  test("createPulse() reads no table as a whole, before anybody has counted its rows too", async () => {
+    const cache = createKeyCache({ clock: systemClock });
+    const pulse = createPulse({
+      database,
+      cache,
+      clock: systemClock,
+      log: silentLog,
+      processUuid: newUuid(),
+    });
+    await pulse.beat();
+    const before = await rowsRead();
+
+    for (let beat = 0; beat < BEATS; beat++) await pulse.beat();
+
+    expect(await rowsRead()).toBe(before);
+  });
+});
+
+/** In whatever order: 20,000 more for each table that is read through. */
+async function rowsRead(): Promise<number> {
+  await database.query((sql) => sql`select pg_stat_force_next_flush()`);
+  const [row] = await database.query<{ rows: number; tables: number }>(
+    (sql) => sql`
+      select sum(seq_tup_read + idx_tup_fetch)::int as rows,
+             count(*)::int as tables
+        from pg_stat_user_tables where relname in ('accounts', 'licenses', 'keys')`,
+  );
+  expect(row?.tables).toBe(3);
+  return row?.rows ?? Number.NaN;
+}
