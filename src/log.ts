@@ -1,6 +1,11 @@
 /**
  * The log: one line an event, to standard error, as text for people or as JSON for machines.
  *
+ * Lines of information are gathered for the turn of the event loop in which they come, and written together: a
+ * write for each would cost more than the request that it tells of. A warning or an error is written at once,
+ * with what waits before it, and so is what waits when the process exits. A process that is killed loses the
+ * lines of its last turn at most.
+ *
  * Fields are plain values. Nobody hands a key, a token or a secret to it: callers name things by their
  * identifiers. What strangers wrote cannot forge a line, or move the cursor of whoever reads it.
  */
@@ -24,18 +29,61 @@ export interface Log {
 export interface LogOptions {
   readonly format: LogFormat;
   readonly clock: Clock;
-  /** Takes a finished line with its newline; standard error by default. */
-  readonly write?: (line: string) => void;
+  /** Takes finished lines with their newlines; standard error by default. */
+  readonly write?: (lines: string) => void;
+  /** Whether lines are gathered, as a service does that has one for each request; by default each is written. */
+  readonly gathers?: boolean;
 }
 
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => process.stderr.write(line));
   const render = options.format === "json" ? renderJsonLine : renderTextLine;
+  const timeOf = createTimeOf();
   const at =
-    (level: LogLevel) =>
+    (level: LogLevel, pass: (line: string) => void) =>
     (message: string, fields: LogFields = {}) =>
-      write(render({ time: options.clock.now().toISOString(), level, message, fields }));
-  return { info: at("info"), warn: at("warn"), error: at("error") };
+      pass(render({ time: timeOf(options.clock.nowMs()), level, message, fields }));
+  if (!options.gathers)
+    return { info: at("info", write), warn: at("warn", write), error: at("error", write) };
+  const { gather, writeNow } = createGathering(write);
+  return { info: at("info", gather), warn: at("warn", writeNow), error: at("error", writeNow) };
+}
+
+/** More than a turn brings, as a rule. */
+const MAX_GATHERED_CHARACTERS = 64 * 1024;
+
+function createGathering(write: (lines: string) => void) {
+  let lines = "";
+  const flush = () => {
+    const gathered = lines;
+    lines = "";
+    if (gathered !== "") write(gathered);
+  };
+  process.on("exit", flush);
+  return {
+    gather(line: string) {
+      if (lines === "") setImmediate(flush);
+      lines += line;
+      if (lines.length > MAX_GATHERED_CHARACTERS) flush();
+    },
+    writeNow(line: string) {
+      lines += line;
+      flush();
+    },
+  };
+}
+
+/** Instants as ISO 8601 with milliseconds; many lines have the same one. */
+function createTimeOf(): (atMs: number) => string {
+  let latestMs = Number.NaN;
+  let latest = "";
+  return (atMs) => {
+    if (atMs !== latestMs) {
+      latest = new Date(atMs).toISOString();
+      latestMs = atMs;
+    }
+    return latest;
+  };
 }
 
 /** A log that keeps silent: for one-shot commands and tests. */
@@ -61,9 +109,12 @@ function renderJsonLine({ fields, ...own }: Line): string {
   return `${escapeControls(JSON.stringify({ ...own, ...fields, ...own }))}\n`;
 }
 
+const PADDED: Readonly<Record<LogLevel, string>> = { info: "info ", warn: "warn ", error: "error" };
+
 function renderTextLine({ time, level, message, fields }: Line): string {
-  let line = `${time} ${level.padEnd(5)} ${escapeControls(message)}`;
-  for (const [name, value] of Object.entries(fields)) {
+  let line = `${time} ${PADDED[level]} ${escapeControls(message)}`;
+  for (const name in fields) {
+    const value = fields[name];
     if (value !== undefined) line += ` ${name}=${typeof value === "string" ? quoted(value) : value}`;
   }
   return `${line}\n`;

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { createLog, escapeControls, type LogFormat, silentLog } from "../src/log.ts";
 import { createTestClock } from "./support/clock.ts";
 
 function collect(format: LogFormat) {
   const lines: string[] = [];
-  const clock = { ...createTestClock(), now: () => new Date("2026-11-20T10:00:00.123Z") };
+  const clock = { ...createTestClock(), nowMs: () => Date.parse("2026-11-20T10:00:00.123Z") };
   return { lines, log: createLog({ format, clock, write: (line) => void lines.push(line) }) };
 }
 
@@ -73,6 +74,59 @@ describe("createLog() as JSON", () => {
     const { lines, log } = collect("json");
     log.error("Real", { level: "info", message: "Forged", time: "never" });
     expect(JSON.parse(lines[0]!)).toMatchObject({ level: "error", message: "Real" });
+  });
+});
+
+describe("createLog() that gathers", () => {
+  function collectGathered() {
+    const writes: string[] = [];
+    const clock = createTestClock();
+    const write = (lines: string) => void writes.push(lines);
+    return { writes, log: createLog({ format: "json", clock, write, gathers: true }) };
+  }
+  const messagesOf = (lines = "") =>
+    lines
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line).message);
+
+  test("writes what one turn of the event loop brings together", async () => {
+    const { writes, log } = collectGathered();
+    log.info("one");
+    log.info("two");
+    expect(writes).toEqual([]);
+    await new Promise((resolve) => setImmediate(resolve));
+    log.info("three");
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(writes.map(messagesOf)).toEqual([["one", "two"], ["three"]]);
+  });
+
+  test("writes a warning and an error at once, behind what came before", () => {
+    const { writes, log } = collectGathered();
+    log.info("one");
+    log.warn("two");
+    log.error("three");
+    expect(writes.map(messagesOf)).toEqual([["one", "two"], ["three"]]);
+  });
+
+  test("waits for no more than 64 KiB", () => {
+    const { writes, log } = collectGathered();
+    for (let i = 0; i < 100; i++) log.info("x".repeat(1000));
+    expect(writes).toHaveLength(1);
+    expect(writes[0]?.length).toBeGreaterThan(64 * 1024);
+  });
+
+  test("loses nothing when the process exits", () => {
+    const source = `
+      import { createLog } from ${JSON.stringify(join(import.meta.dir, "../src/log.ts"))};
+      import { systemClock } from ${JSON.stringify(join(import.meta.dir, "../src/clock.ts"))};
+      const log = createLog({ format: "json", clock: systemClock, gathers: true });
+      log.info("one");
+      log.info("two");
+      process.exit(3);`;
+    const { stderr, exitCode } = Bun.spawnSync([process.execPath, "-e", source]);
+    expect(exitCode).toBe(3);
+    expect(messagesOf(stderr.toString())).toEqual(["one", "two"]);
   });
 });
 

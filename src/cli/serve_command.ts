@@ -47,7 +47,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     CLAVIGER_TLS_CERT: options.tlsCert,
     CLAVIGER_TLS_KEY: options.tlsKey,
   });
-  const log = createLog({ format: config.logFormat, clock, write: surroundings.err });
+  const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
   orRefuse((await refuseTakenAddress(config, platform)) ?? {});
   await explainFailures(config, async () => {
     const opened = Promise.withResolvers<OpenInstallation>();

@@ -21,6 +21,8 @@ export interface AccessLogOptions {
 /** What the log says of where a request went. */
 export interface LoggedRoute {
   readonly endpoint: string;
+  /** The path of ours that it was; undefined where it was none. */
+  readonly path?: string;
   /** True where a success changes something, and so is always logged. */
   readonly isChange?: boolean;
 }
@@ -40,7 +42,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
   const every = toEvery(requests);
   let successes = 0;
 
-  return (exchange, outcome, { endpoint, isChange }) => {
+  return (exchange, outcome, { endpoint, path, isChange }) => {
     const { durationMs } = exchange;
     const isSuccess = !isRefusal(outcome);
     if (isSuccess && !isChange && durationMs < slowMs) {
@@ -48,13 +50,15 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
       if (every === 0 || successes++ % every !== 0) return;
     }
     const { request } = exchange;
+    const target = targetOf(request.url);
     const status = isSuccess ? outcome.status : statusOf(outcome.code);
     const write = status >= 500 ? log.warn : log.info;
     write("request", {
       request: exchange.id,
       endpoint,
       method: request.method,
-      path: redactQuery(targetOf(request.url)),
+      // A path of ours with nothing behind it holds nothing that had to be blanked: most are that.
+      path: target === path ? path : redactQuery(target),
       status,
       code: isSuccess ? undefined : toWireCode(outcome.code),
       ms: Math.round(durationMs * 10) / 10,

@@ -109,6 +109,7 @@ interface Place extends LoggedRoute {
 }
 
 interface ServedRoute extends Route, Place {
+  readonly path: string;
   readonly endpoint: string;
 }
 

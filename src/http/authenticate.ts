@@ -8,6 +8,7 @@
  * otherwise. A request that is refused before a window was chosen is counted against its address, without
  * being refused for it (see `app.ts`).
  */
+import { LRUCache } from "lru-cache";
 import type { Brand } from "../brand.ts";
 import type { Clock } from "../clock.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
@@ -86,6 +87,9 @@ const UNAVAILABLE = refuse(
   "The service cannot answer now: its database does not respond; try again",
 );
 
+/** Addresses whose group is remembered: to read one takes as long as to answer. */
+const MAX_GROUPS = 10_000;
+
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { directory, limiter, trustedProxies, clock } = options;
   const pattern = keyPattern(options.brand);
@@ -95,11 +99,22 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     `The API key must be ${name}_live_ or ${name}_test_ and 48 lowercase hexadecimal digits`,
   );
 
+  const groups = new LRUCache<string, string>({ max: MAX_GROUPS });
+
   function addressOf(exchange: Exchange): string {
-    const { request, peer } = exchange;
-    const forwardedFor = trustedProxies.length === 0 ? null : request.headers.get("x-forwarded-for");
-    exchange.address ??= toClientGroup({ peer: peer.address(), forwardedFor, trustedProxies });
+    exchange.address ??= findAddress(exchange);
     return exchange.address;
+  }
+
+  function findAddress({ request, peer }: Exchange): string {
+    const forwardedFor = trustedProxies.length === 0 ? null : request.headers.get("x-forwarded-for");
+    const address = peer.address();
+    if (forwardedFor !== null) return toClientGroup({ peer: address, forwardedFor, trustedProxies });
+    const known = groups.get(address);
+    if (known !== undefined) return known;
+    const group = toClientGroup({ peer: address, trustedProxies });
+    groups.set(address, group);
+    return group;
   }
 
   function countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void {

@@ -53,6 +53,7 @@ function toRecord(row: Row, monthIndex: number): KeyRecord {
     expiresAtMs: row.expiresAt.getTime(),
     usage: { monthIndex, used: row.used },
     window: undefined,
+    movedAtMs: 0,
     isUseNoted: false,
     validated: undefined,
     refreshed: undefined,

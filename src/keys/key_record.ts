@@ -32,6 +32,8 @@ export interface KeyRecord extends Sender {
   readonly expiresAtMs: number;
   /** The newest count known here; see {@linkcode usedIn}. */
   usage: UsageCount;
+  /** When the cache put it at the end of its list, by the monotonic clock; see `key_cache.ts`. */
+  movedAtMs: number;
   /** Whether its use waits to be written down; see `last_use.ts`. */
   isUseNoted: boolean;
   /** The answers of validate and refresh; see `http/license_answer.ts`. */

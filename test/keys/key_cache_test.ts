@@ -81,6 +81,31 @@ describe("createKeyCache()", () => {
     expect(cache.get("a")).toBeUndefined();
   });
 
+  test("get() gives up a key within ten minutes, however often it is asked for", async () => {
+    const moved = createTestClock();
+    const cache = createKeyCache({ clock: moved });
+    fillNow(cache, "a");
+    for (let seconds = 5; seconds < 590; seconds += 5) {
+      moved.advance(5_000);
+      expect(cache.get("a")).toBeDefined();
+    }
+    moved.advance(15_000);
+    // The cache reads its clock once a millisecond.
+    await Bun.sleep(5);
+    expect(cache.get("a")).toBeUndefined();
+  });
+
+  test("get() keeps the key that was used last where there is no room for all", () => {
+    const moved = createTestClock();
+    const cache = createKeyCache({ clock: moved, maxKeys: 2 });
+    fillNow(cache, "a");
+    fillNow(cache, "b");
+    moved.advance(11_000);
+    cache.get("a");
+    fillNow(cache, "c");
+    expect([cache.get("a") !== undefined, cache.get("b") !== undefined]).toEqual([true, false]);
+  });
+
   test("createKeyCache() keeps no more keys than it may, known and unknown ones", () => {
     const cache = createKeyCache({ clock, maxKeys: 10 });
     for (let i = 0; i < 30; i++) fillNow(cache, `known ${i}`, keyRecord({ licenseUuid: `license ${i}` }));
@@ -124,7 +149,9 @@ describe("createKeyCache()", () => {
           break;
         default: {
           const record = cache.get(hash);
-          if (record != null) expect(record).toEqual({ ...model.read(hash)!, uuid: record.uuid });
+          if (record == null) break;
+          const { uuid, movedAtMs } = record;
+          expect(record).toEqual({ ...model.read(hash)!, uuid, movedAtMs });
         }
       }
       if (open.length > 5) close(0);

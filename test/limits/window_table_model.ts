@@ -6,7 +6,7 @@
  */
 import { expect } from "bun:test";
 import fc from "fast-check";
-import { WindowTable } from "../../src/limits/mod.ts";
+import { type Sender, WindowTable } from "../../src/limits/mod.ts";
 import { NaiveWindow } from "./naive_windows.ts";
 
 export interface Sequences {
@@ -43,12 +43,28 @@ function commands(length: number): fc.Arbitrary<number[]> {
   return fc.array(fc.noBias(drawn), { minLength: Math.ceil(length / 2), maxLength: length, size: "max" });
 }
 
+/** Each key in every third call by itself, and else as a sender that keeps its window; now and then as a new one. */
+class Senders {
+  readonly #senders = new Map<string, Sender>();
+  #calls = 0;
+
+  of(key: string): string | Sender {
+    this.#calls += 1;
+    if (this.#calls % 3 === 0) return key;
+    if (this.#calls % 11 === 0) this.#senders.delete(key);
+    const sender = this.#senders.get(key) ?? { uuid: key, window: undefined };
+    this.#senders.set(key, sender);
+    return sender;
+  }
+}
+
 /** A table and the reference beside it; every answer is held against the reference as it is given. */
 class Checked {
   nowMs: number;
   readonly #table: WindowTable;
   readonly #limit: number;
   readonly #naive = new Map<string, NaiveWindow>();
+  readonly #senders = new Senders();
 
   constructor(limit: number, startMs: number) {
     this.#limit = limit;
@@ -61,7 +77,7 @@ class Checked {
     const roomBefore = naive.countedBySecond(this.nowMs) < this.#limit;
     const mustRefuse = naive.countedWithin(60_000, this.nowMs) >= this.#limit;
     const mustAllow = naive.countedWithin(61_000, this.nowMs) < this.#limit;
-    const verdict = this.#table.take(key, this.nowMs);
+    const verdict = this.#table.take(this.#senders.of(key), this.nowMs);
     if (verdict.allowed) naive.add(this.nowMs, true);
     is("allowed", verdict.allowed, roomBefore);
     if (mustRefuse) is("allowed", verdict.allowed, false);
@@ -73,7 +89,7 @@ class Checked {
   record(key: string): void {
     const naive = this.#naiveOf(key);
     const roomBefore = naive.countedBySecond(this.nowMs) < this.#limit;
-    const verdict = this.#table.record(key, this.nowMs);
+    const verdict = this.#table.record(this.#senders.of(key), this.nowMs);
     naive.add(this.nowMs, false);
     is("allowed", verdict.allowed, roomBefore);
     this.#compare(verdict, naive);
@@ -141,6 +157,7 @@ export function checkCrowdedSequences({ seed, sequences, length }: Sequences): v
     fc.property(commands(length), (script) => {
       const table = new WindowTable(limit, 2);
       const naive = new Map<string, NaiveWindow>();
+      const senders = new Senders();
       let nowMs = 0;
       for (const drawn of script) {
         const command = toCommand(drawn, ["a", "b", "c", "d", "e", "f"]);
@@ -151,8 +168,9 @@ export function checkCrowdedSequences({ seed, sequences, length }: Sequences): v
         const { key } = command;
         const counted = naive.get(key) ?? new NaiveWindow();
         naive.set(key, counted);
-        if (command.kind === "record") table.record(key, nowMs);
-        else if (table.take(key, nowMs).allowed) counted.add(nowMs, true);
+        const sender = senders.of(key);
+        if (command.kind === "record") table.record(sender, nowMs);
+        else if (table.take(sender, nowMs).allowed) counted.add(nowMs, true);
         if (table.stats().windows > 2) throw new Error("more windows than places");
       }
       for (const counted of naive.values()) {

@@ -9,6 +9,24 @@ function takeMany(table: WindowTable, key: string, { times, atMs }: { times: num
 }
 
 describe("take()", () => {
+  test("take() counts a sender in its own window though it keeps one of another table", () => {
+    const [one, other] = [new WindowTable(2, 10), new WindowTable(2, 10)];
+    const sender = { uuid: "a", window: undefined };
+    expect([one, other, one, other].map((table) => table.take(sender, 0).remaining)).toEqual([1, 1, 0, 0]);
+    expect([one, other].map((table) => table.take("a", 0).allowed)).toEqual([false, false]);
+  });
+
+  test("take() counts a sender anew whose window was given up meanwhile, and holds it again", () => {
+    const table = new WindowTable(2, 10);
+    const sender = { uuid: "a", window: undefined };
+    for (let i = 0; i < 3; i++) table.take(sender, 0);
+    table.take("b", 61_000);
+    expect(table.stats().windows).toBe(1);
+    expect(table.take(sender, 61_000)).toMatchObject({ allowed: true, remaining: 1 });
+    expect(table.take("a", 61_000)).toMatchObject({ allowed: true, remaining: 0 });
+    expect(table.take(sender, 61_000).allowed).toBe(false);
+  });
+
   test("take() allows exactly the limit of ten times as many at once", () => {
     const table = new WindowTable(100, 10);
     expect(takeMany(table, "a", { times: 1000, atMs: 5_300 })).toBe(100);

@@ -20,6 +20,7 @@ export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
     expiresAtMs: Date.UTC(2100, 0),
     usage: { monthIndex: 0, used: 0 },
     window: undefined,
+    movedAtMs: 0,
     isUseNoted: false,
     validated: undefined,
     refreshed: undefined,
