@@ -28,6 +28,7 @@ export interface Installation {
 
 export interface Replica {
   readonly pid: number;
+  readonly url: string;
   readonly gate: PulseGate;
   post(path: string, body: object): Promise<JsonResponse>;
   get(path: string): Promise<JsonResponse>;
@@ -71,13 +72,14 @@ export async function createInstallation(): Promise<Installation> {
       if (done) throw new Error(`It ended: ${await log}`);
       out += new TextDecoder().decode(value);
     }
-    const base = /serves at (\S+)\n/.exec(out)?.[1];
+    const base = /serves at (\S+)\n/.exec(out)?.[1] ?? "";
     const send = async (path: string, init?: RequestInit) => {
       const response = await fetch(`${base}${path}`, { ...init, signal: AbortSignal.timeout(5_000) });
       return { status: response.status, headers: response.headers, body: await response.json() };
     };
     const replica: Replica = {
       pid: child.pid,
+      url: base,
       gate,
       post: (path, body) => send(path, { method: "POST", body: JSON.stringify(body) }),
       get: (path) => send(path),

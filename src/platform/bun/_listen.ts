@@ -9,6 +9,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { listenFailure } from "../listen_failure.ts";
 import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
+import { createGarbage, type Garbage } from "./_garbage.ts";
 import { listeningSockets, refuseNewConnections, steerToSecond } from "./_listening_socket.ts";
 
 type BunServer = Bun.Server<undefined>;
@@ -29,7 +30,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
 }
 
 function start(options: ListenOptions): Listener {
-  const traffic: Traffic = { closing: false };
+  const traffic: Traffic = { closing: false, garbage: createGarbage() };
   // Held for a moment without sharing: fails where anybody has it.
   const probe = options.tls && serve(options, traffic, { tls: undefined, port: options.port });
   const port = probe?.port ?? options.port;
@@ -78,6 +79,7 @@ function start(options: ListenOptions): Listener {
 interface Traffic {
   /** Whether each answer closes its connection. */
   closing: boolean;
+  readonly garbage: Garbage;
 }
 
 interface Binding {
@@ -101,6 +103,7 @@ function serve(options: ListenOptions, traffic: Traffic, { tls, port }: Binding)
     maxRequestBodySize: options.maxBodyBytes,
     idleTimeout: idleTimeoutSeconds,
     fetch(request, server) {
+      traffic.garbage.countRequest();
       const response = answer(request, new BunPeer(server, request));
       if (!traffic.closing) return response;
       return response instanceof Promise ? response.then(close) : close(response);

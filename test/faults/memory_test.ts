@@ -1,0 +1,76 @@
+/**
+ * What a process holds after very many requests: no more than after many. What it holds at 20,000 keys and full
+ * speed is measured by `make bench ARGS="--only memory"`.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { writeImportFile } from "../bench/bench_keys.ts";
+import { generateLoad } from "../bench/generate_load.ts";
+import type { RequestKind } from "../bench/load_job.ts";
+import { residentBytesOf } from "../bench/process_times.ts";
+import { createInstallation, type Installation, type Replica } from "../processes/installation.ts";
+
+const KEYS = 1_000;
+const CONNECTIONS = 32;
+/** Of each kind, in each half. */
+const REQUESTS: Readonly<Partial<Record<RequestKind, number>>> = {
+  validate: 30_000,
+  refresh: 10_000,
+  models: 10_000,
+  claimed_event: 10_000,
+};
+const MEGABYTE = 1e6;
+/** 60,000 requests that left 200 bytes each behind would pass it. */
+const MOST_GROWTH = 12 * MEGABYTE;
+/** Left to itself the runtime lets some 60 MB of garbage gather. */
+const MOST_RESIDENT = 140 * MEGABYTE;
+const LIMIT_MS = 120_000;
+
+let installation: Installation;
+let service: Replica;
+
+beforeAll(async () => {
+  installation = await createInstallation();
+  service = await installation.serve();
+  const file = join(tmpdir(), `claviger-memory-test-${process.pid}.jsonl`);
+  await writeImportFile(file, KEYS);
+  const { status } = await installation.run(["keys", "import", file]);
+  rmSync(file);
+  expect(status).toBe(0);
+}, LIMIT_MS);
+afterAll(() => installation.close());
+
+test(
+  "After very many requests a process holds what it held after many",
+  async () => {
+    const many = await mostResidentDuring(sendAll);
+    const veryMany = await mostResidentDuring(sendAll);
+
+    expect(veryMany - many).toBeLessThan(MOST_GROWTH);
+    expect(veryMany).toBeLessThan(MOST_RESIDENT);
+  },
+  LIMIT_MS,
+);
+
+async function sendAll(): Promise<void> {
+  for (const [request, requests] of Object.entries(REQUESTS)) {
+    const { hostname: host, port } = new URL(service.url);
+    await generateLoad({
+      ...{ host, port: Number(port), connections: CONNECTIONS, warmUpMs: 0 },
+      ...{ request: request as RequestKind, keys: { first: 0, step: 1, count: KEYS } },
+      ...{ order: { kind: "in turn" }, span: { kind: "count", requests } },
+    });
+  }
+}
+
+async function mostResidentDuring(work: () => Promise<void>): Promise<number> {
+  let most = 0;
+  const timer = setInterval(() => {
+    most = Math.max(most, residentBytesOf(service.pid));
+  }, 50);
+  await work();
+  clearInterval(timer);
+  return most;
+}
