@@ -70,8 +70,18 @@ function readAll(): Map<number, Stat> {
 
 /** Resident memory in bytes; NaN where the process is gone. */
 export function residentBytesOf(pid: number): number {
+  return statusBytesOf(pid, "VmRSS");
+}
+
+/** The same of files that are mapped, such as the executable: the system can read those again. */
+export function residentFileBytesOf(pid: number): number {
+  return statusBytesOf(pid, "RssFile");
+}
+
+function statusBytesOf(pid: number, field: string): number {
   try {
-    return Number(/^VmRSS:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    return Number(new RegExp(`^${field}:\\s*(\\d+) kB$`, "m").exec(status)?.[1]) * 1024;
   } catch {
     return Number.NaN;
   }
