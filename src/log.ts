@@ -1,10 +1,10 @@
 /**
  * The log: one line an event, to standard error, as text for people or as JSON for machines.
  *
- * Lines of information are gathered for the turn of the event loop in which they come, and written together: a
- * write for each would cost more than the request that it tells of. A warning or an error is written at once,
- * with what waits before it, and so is what waits when the process exits. A process that is killed loses the
- * lines of its last turn at most.
+ * Where there is one for each request, a write for each line would cost more than the request. So of the lines
+ * of information that come in one turn of the event loop the first is written at once, and the others together
+ * at its end. A warning or an error is written at once, with what waits before it, and so is what waits when
+ * the process exits. A process that is killed loses lines of its last turn at most.
  *
  * Fields are plain values. Nobody hands a key, a token or a secret to it: callers name things by their
  * identifiers. What strangers wrote cannot forge a line, or move the cursor of whoever reads it.
@@ -54,17 +54,24 @@ const MAX_GATHERED_CHARACTERS = 64 * 1024;
 
 function createGathering(write: (lines: string) => void) {
   let lines = "";
+  let isGathering = false;
   const flush = () => {
     const gathered = lines;
     lines = "";
     if (gathered !== "") write(gathered);
   };
+  const endTurn = () => {
+    isGathering = false;
+    flush();
+  };
   process.on("exit", flush);
   return {
     gather(line: string) {
-      if (lines === "") setImmediate(flush);
       lines += line;
-      if (lines.length > MAX_GATHERED_CHARACTERS) flush();
+      if (isGathering && lines.length < MAX_GATHERED_CHARACTERS) return;
+      if (!isGathering) setImmediate(endTurn);
+      isGathering = true;
+      flush();
     },
     writeNow(line: string) {
       lines += line;
