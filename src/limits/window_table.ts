@@ -223,14 +223,16 @@ export class WindowTable {
 
   #append(window: HeldWindow): void {
     window.before = this.#last;
-    window.after = undefined;
     if (this.#last === undefined) this.#first = window;
     else this.#last.after = window;
     this.#last = window;
   }
 
+  /** Nothing is reached from it any more: a sender may keep it long after it was given up. */
   #unlink(window: HeldWindow): void {
     const { before, after } = window;
+    window.before = undefined;
+    window.after = undefined;
     if (before === undefined) this.#first = after;
     else before.after = after;
     if (after === undefined) this.#last = before;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { toResetAt, WindowTable } from "../../src/limits/mod.ts";
+import { type Sender, toResetAt, WindowTable } from "../../src/limits/mod.ts";
 
 /** Takes `times` times at one moment and tells how many were allowed. */
 function takeMany(table: WindowTable, key: string, { times, atMs }: { times: number; atMs: number }): number {
@@ -25,6 +25,16 @@ describe("take()", () => {
     expect(table.take(sender, 61_000)).toMatchObject({ allowed: true, remaining: 1 });
     expect(table.take("a", 61_000)).toMatchObject({ allowed: true, remaining: 0 });
     expect(table.take(sender, 61_000).allowed).toBe(false);
+  });
+
+  test("take() gives up windows wholly: a sender that keeps its own keeps no other by it", () => {
+    const table = new WindowTable(2, 10);
+    const idle: Sender = { uuid: "idle", window: undefined };
+    table.take(idle, 0);
+    table.take("beside it", 0);
+    for (let i = 1; i <= 100; i++) table.take(`later ${i}`, i * 61_000);
+    expect(table.stats().windows).toBe(1);
+    expect(idle.window).toMatchObject({ holder: undefined, before: undefined, after: undefined });
   });
 
   test("take() allows exactly the limit of ten times as many at once", () => {
