@@ -196,10 +196,9 @@ export class WindowTable {
 
   #admit(sender: string | Sender): HeldWindow {
     if (this.#held.size >= this.#capacity && !this.#dropFirstIfEmpty()) return this.#shared();
-    const isKey = typeof sender === "string";
-    const made = new HeldWindow(isKey ? sender : sender.uuid);
+    const made = new HeldWindow(typeof sender === "string" ? sender : sender.uuid);
     made.holder = this;
-    if (!isKey) sender.window = made;
+    if (typeof sender !== "string") sender.window = made;
     if (this.#overflow.total > 0) made.inherit(this.#overflow);
     this.#held.set(made.key, made);
     this.#append(made);
