@@ -71,7 +71,7 @@ const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
 /** What every path that is none of ours counts as: whoever makes up paths makes no labels. */
 const OTHER = "other";
 
-/** Builds the function that answers every request. It never throws. */
+/** Builds the function that answers every request: also what nobody expected is answered by JSON. */
 export function createApp(options: AppOptions): Answer {
   const { clock, log, isStopping } = options;
   const authenticator = createAuthenticator(options);
@@ -91,6 +91,10 @@ export function createApp(options: AppOptions): Answer {
     app.all(route.path, ({ env: exchange }) => serve(served, exchange, tools));
   }
   const nowhere = { endpoint: OTHER, metrics: options.requestMetrics.endpoint(OTHER) };
+  // The last resort, where concluding itself failed: what is sent then is JSON as well.
+  app.onError((error, { env: exchange }) =>
+    toResponse(exchange, toFailure(error), { atMs: clock.nowMs(), isLast: isStopping() }),
+  );
   app.notFound(({ env: exchange }) => finish(nowhere, exchange, { outcome: NOT_FOUND, tools }));
   return (request, peer) => app.fetch(request, new Exchange(request, peer, clock));
 }
@@ -123,11 +127,14 @@ function serve(route: ServedRoute, exchange: Exchange, tools: Tools): Eventually
   }
 
   const answer = (body: JsonObject | Refusal): Eventually<Response> => {
+    let outcome: Eventually<Outcome>;
     try {
-      return andThen(isRefusal(body) ? body : handler(exchange, body), conclude, fail);
+      outcome = isRefusal(body) ? body : handler(exchange, body);
     } catch (error) {
       return fail(error);
     }
+    // Not within the `try`: what was concluded is counted and logged, and must not be concluded again.
+    return andThen(outcome, conclude, fail);
   };
   const fail = (error: unknown): Response => {
     const outcome = toFailure(error);

@@ -10,11 +10,12 @@ import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
 import { CountedOnce, InFlight } from "../limits/mod.ts";
 import { type FileProblem, type HostedFile, locateFile } from "../models/mod.ts";
+import type { FilePart } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { CountOnce } from "./authenticate.ts";
 import { isKnown, isRangeWanted, parseRange } from "./byte_ranges.ts";
 import { DOWNLOAD_PATH, LINK_SECONDS, readLink } from "./download_link.ts";
-import type { Exchange, FileBytes, Outcome, Reply } from "./exchange.ts";
+import type { Exchange, Reply } from "./exchange.ts";
 import type { Handler, Parts } from "./handler.ts";
 import { pathOf, readQuery } from "./target.ts";
 
@@ -71,16 +72,19 @@ export function download(parts: Parts): Handler {
       counted.forget(bundleOf(record));
       return file === null ? NOT_FOUND : LICENSE_REQUIRED;
     }
-    const outcome = await send(exchange, file, parts);
-    if (isRefusal(outcome) || typeof outcome.body === "string" || exchange.request.method === "HEAD") {
+    const outcome = await chooseBytes(exchange, file, parts);
+    if (isRefusal(outcome) || outcome.part === undefined || exchange.request.method === "HEAD") {
       return outcome;
     }
+    const { part, ...head } = outcome;
     const begun = inFlight.begin(record.uuid, {
       nowMs: clock.monotonicMs(),
       // The other end is known for as long as the answer is on its way.
       isOver: () => exchange.peer.address() === "",
     });
-    if (begun === "begun") return outcome;
+    if (begun === "begun") {
+      return { ...head, body: { sizeBytes: part.end - part.first, content: parts.fileBody(part) } };
+    }
     if (begun === "all full") return ALL_FULL;
     if (exchange.verdict !== undefined) {
       exchange.verdict = { ...exchange.verdict, retryAfterSeconds: FULL_RETRY_SECONDS };
@@ -106,7 +110,12 @@ function mayLoad({ tier, accountUuid }: KeyRecord, { requiresLicense, ownerUuid 
   return includesTier(tier, requiresLicense) && (ownerUuid === null || ownerUuid === accountUuid);
 }
 
-async function send(exchange: Exchange, file: HostedFile, parts: Parts): Promise<Outcome> {
+/** An answer, and of a file the part that it has, which is not open yet. */
+interface Chosen extends Reply {
+  readonly part?: FilePart;
+}
+
+async function chooseBytes(exchange: Exchange, file: HostedFile, parts: Parts): Promise<Chosen | Refusal> {
   const { request } = exchange;
   const etag = `"${file.sha256}"`;
   const headers = { ETag: etag, "Accept-Ranges": "bytes" };
@@ -116,13 +125,13 @@ async function send(exchange: Exchange, file: HostedFile, parts: Parts): Promise
     reportDamage(file, stored, parts);
     return DAMAGED;
   }
-  const bytes = (first: number, end: number): FileBytes => ({
-    sizeBytes: end - first,
-    open: () => parts.fileBody({ path: stored.path, first, end }),
+  const bytes = (first: number, end: number) => ({
+    part: { path: stored.path, first, end },
+    body: { sizeBytes: end - first, content: null },
   });
-  const whole: Reply = {
+  const whole: Chosen = {
     status: 200,
-    body: bytes(0, file.sizeBytes),
+    ...bytes(0, file.sizeBytes),
     headers: {
       ...headers,
       "Content-Type": "application/octet-stream",
@@ -141,7 +150,7 @@ async function send(exchange: Exchange, file: HostedFile, parts: Parts): Promise
   const { first, last } = range;
   return {
     status: 206,
-    body: bytes(first, last + 1),
+    ...bytes(first, last + 1),
     headers: { ...whole.headers, "Content-Range": `bytes ${first}-${last}/${file.sizeBytes}` },
   };
 }

@@ -12,10 +12,14 @@ import type { Peer } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { renderError, statusOf } from "./error_response.ts";
 
-/** A part of a file on its way out; `open` is called once, when a body is sent. */
+/** A part of a file on its way out. */
 export interface FileBytes {
   readonly sizeBytes: number;
-  open(): Blob | ReadableStream<Uint8Array>;
+  /**
+   * Opened by the handler: what fails there is answered, counted and logged as a failure. Null where the head
+   * alone is sent.
+   */
+  readonly content: Blob | ReadableStream<Uint8Array> | null;
 }
 
 /** A success: its status and its body, JSON text or a file's bytes; a 304 is sent without the body. */
@@ -128,5 +132,5 @@ function respond({ request }: Exchange, body: string | FileBytes, { status, head
   // The length that GET would have: left to itself, the runtime says 0, and Node none for a file.
   headers["Content-Length"] = String(isFile ? body.sizeBytes : Buffer.byteLength(body));
   if (request.method === "HEAD" || !isFile) return new Response(null, { status, headers });
-  return new Response(body.open(), { status, headers });
+  return new Response(body.content, { status, headers });
 }

@@ -44,12 +44,21 @@ describe("listen()", () => {
     expect(message).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
   });
 
+  test("answers by the contract where the file of an answer is not there", async () => {
+    const path = join(makeFolder(), "nothing");
+    const listener = await listen(() => new Response(bunPlatform.fileBody({ path, first: 0, end: 9 })));
+    const response = await fetch(urlOf(listener));
+    expect([response.status, response.headers.get("content-type")]).toEqual([500, "application/json"]);
+    expect(await response.json()).toEqual({ error: "Internal error", code: "SERVER_ERROR" });
+  });
+
   test("shows nothing of an error that the answer lets through", async () => {
     const listener = await listen(() => {
       throw new Error("topsecret");
     });
     const response = await fetch(urlOf(listener));
-    expect([response.status, await response.text()]).toEqual([500, ""]);
+    expect([response.status, response.headers.get("content-type")]).toEqual([500, "application/json"]);
+    expect(await response.json()).toEqual({ error: "Internal error", code: "SERVER_ERROR" });
   });
 
   test("stop() lets a request finish, though an idle connection stays open", async () => {

@@ -98,7 +98,8 @@ describe("listen()", () => {
     test(`shows nothing of an error that the answer lets through: ${path}`, async () => {
       const { url } = await listen();
       const response = await fetch(url + path);
-      expect([response.status, await response.text()]).toEqual([500, ""]);
+      expect([response.status, response.headers.get("content-type")]).toEqual([500, "application/json"]);
+      expect(await response.json()).toEqual({ error: "Internal error", code: "SERVER_ERROR" });
     });
   }
 

@@ -8,6 +8,7 @@ import { type IssuedKey, issueKey, type KeyMode } from "../../src/keys/mod.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import type { Platform } from "../../src/platform/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { type Service, startService } from "../../src/service.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
@@ -22,6 +23,10 @@ export interface TestServiceOptions {
   readonly clock?: TestClock;
   /** To run a second process's worth of service on the same database. */
   readonly on?: TestDatabase;
+  /** In place of parts of Bun's platform, for a service in this process alone. */
+  readonly platform?: Partial<Platform>;
+  /** Takes the lines of the log in place of `logLines`, for a service in this process alone. */
+  readonly writeLog?: (line: string) => void;
 }
 
 export interface TestService {
@@ -93,7 +98,8 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     ...options.config,
   };
   const { address } = testDatabase;
-  const started = await (ON_NODE ? startNodeProcess : startHere)({ config, clock, address });
+  const at = { config, clock, address };
+  const started = await (ON_NODE ? startNodeProcess(at) : startHere(at, options));
   const { ready } = started;
   // On Node of another process: tests that ask it for more than a pulse are skipped there.
   const service = started.service as Service;
@@ -157,11 +163,13 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
 }
 
 /** A service in this process, which hears of its clock at once. */
-async function startHere({ config, clock, address }: NodeProcessOptions) {
+async function startHere({ config, clock, address }: NodeProcessOptions, options: TestServiceOptions) {
   const logLines: string[] = [];
-  const log = createLog({ format: "json", clock, write: (line) => void logLines.push(line) });
+  const write = options.writeLog ?? ((line: string) => void logLines.push(line));
+  const log = createLog({ format: "json", clock, write });
+  const platform = { ...bunPlatform, ...options.platform };
   const installation = { address, place: "a test", close: async () => {} };
-  const service = await startService({ config, platform: bunPlatform, clock, log, installation });
+  const service = await startService({ config, platform, clock, log, installation });
   if (isRefusal(service)) throw new Error(service.sentence);
   return { pid: process.pid, service, logLines, ready: async () => {} };
 }

@@ -7,6 +7,7 @@
  * user in; so before the first, the port is bound without it once, which only a free port allows.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { lastResort } from "../last_resort.ts";
 import { listenFailure } from "../listen_failure.ts";
 import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
 import { createGarbage, type Garbage } from "./_garbage.ts";
@@ -108,8 +109,8 @@ function serve(options: ListenOptions, traffic: Traffic, { tls, port }: Binding)
       if (!traffic.closing) return response;
       return response instanceof Promise ? response.then(close) : close(response);
     },
-    // Bun's own page would show a stack. `answer` catches what it can; this is the last resort.
-    error: () => new Response(null, { status: 500 }),
+    // Also where a file that Bun reads by itself cannot be opened.
+    error: lastResort,
   });
 }
 

@@ -9,7 +9,8 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { Socket } from "node:net";
-import { getRequestListener } from "@hono/node-server";
+import { getRequestListener, RequestError } from "@hono/node-server";
+import { lastResort } from "../last_resort.ts";
 import { listenFailure } from "../listen_failure.ts";
 import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
 
@@ -19,8 +20,14 @@ const REQUEST_TIMEOUT_MS = 60_000;
 export function listen(options: ListenOptions): Promise<Listener> {
   const connections = new Connections();
   const idleMs = options.idleTimeoutSeconds * 1_000;
-  const handle = getRequestListener((request, env) =>
-    options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
+  const handle = getRequestListener(
+    (request, env) =>
+      options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
+    // By the adapter's own, of which this takes the place, what is no request is refused as well.
+    {
+      errorHandler: (error) =>
+        error instanceof RequestError ? new Response(null, { status: 400 }) : lastResort(),
+    },
   );
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     connections.begin(incoming.socket, outgoing);
