@@ -8,7 +8,7 @@ import { monthOf } from "../calendar.ts";
 import { newUuid, toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { redactKeysInEvent } from "../secrets/mod.ts";
+import { redactKeysInEvent, renderWithoutKeys } from "../secrets/mod.ts";
 import { type Claim, EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "../usage/mod.ts";
 import { reply } from "./exchange.ts";
 import { optionalMetadata, optionalText, parseFields } from "./fields.ts";
@@ -101,7 +101,7 @@ function toEvent(
     durationMs: fields.duration_ms ?? null,
     success: fields.success ?? fields.event_type !== "error",
     errorMessage: redacted(fields.error_message),
-    metadata: fields.metadata == null ? null : redactKeysInEvent(JSON.stringify(fields.metadata)),
+    metadata: fields.metadata == null ? null : renderWithoutKeys(fields.metadata),
   };
 }
 

@@ -38,10 +38,33 @@ export function redactKeys(text: string): string {
 
 /**
  * Replaces keys by `[key]` in what clients tell of their own work, and leaves checksums: a key that stands there
- * by name, whole or cut short, or its 48 digits alone. JSON stays JSON.
+ * by name, whole or cut short, or its 48 digits alone. For texts, not for JSON: see {@linkcode renderWithoutKeys}.
  */
 export function redactKeysInEvent(text: string): string {
   return anyKeyInEvent.test(text) ? text.replace(keyInEvent, "[key]") : text;
+}
+
+/**
+ * Renders parsed JSON with every text and property name passed through {@linkcode redactKeysInEvent}. Of
+ * properties whose names become equal the last one is kept.
+ *
+ * JSON itself must not be passed through it: the letter of an escape such as `\n` looks like the front of the
+ * brand that follows, or like one more digit. But a key in a text stands in the JSON as it is, so a value is
+ * walked only where its JSON seems to hold one.
+ */
+export function renderWithoutKeys(value: unknown): string {
+  const json = JSON.stringify(value);
+  return anyKeyInEvent.test(json) ? JSON.stringify(withoutKeys(value)) : json;
+}
+
+function withoutKeys(value: unknown): unknown {
+  if (typeof value === "string") return redactKeysInEvent(value);
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(withoutKeys);
+  // Makes `__proto__` a property like others, which an assignment would not.
+  return Object.fromEntries(
+    Object.entries(value).map(([name, field]) => [redactKeysInEvent(name), withoutKeys(field)]),
+  );
 }
 
 /**

@@ -12,6 +12,7 @@ import {
 import { BRAND } from "../support/issue.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type RawAnswer, sendRaw } from "../support/raw_http.ts";
+import { ODD_METADATA } from "./odd_values.ts";
 
 let service: HostingService;
 
@@ -191,6 +192,20 @@ describe("POST /v1/analytics/log refuses, and stores nothing:", () => {
     const body = `{"api_key":"${apiKey}","event_type":"error","metadata":${metadata}}`;
     expect(codeOf(await send({ target: "/v1/analytics/log", body }))).toBe("202");
     expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined();
+  });
+
+  test("and takes metadata with keys behind escapes, of which nothing but the keys is lost", async () => {
+    for (const metadata of ODD_METADATA) {
+      const { apiKey, licenseUuid } = await service.issue();
+      const body = `{"api_key":"${apiKey}","event_type":"error","metadata":${metadata}}`;
+      const answer = await send({ target: "/v1/analytics/log", body });
+      expect([metadata, codeOf(answer)]).toEqual([metadata, "202"]);
+      const [stored] = await service.database.query<{ metadata: string }>(
+        (sql) => sql`select metadata::text from events where license_id = ${licenseUuid}::uuid`,
+      );
+      expect(stored?.metadata).toContain("[key]");
+      expect(stored?.metadata).not.toMatch(/_live_[0-9a-f]{8}|[0-9a-f]{48}/);
+    }
   });
 });
 

@@ -1,5 +1,19 @@
 /** What a field, a body, an address or a header holds that nobody sends in good faith. */
 
+const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
+
+/** Objects as JSON texts that hold keys behind escapes, so that the letter of an escape stands beside the key. */
+export const ODD_METADATA: readonly string[] = [
+  ...["\\n", "\\t", "\\b", "\\f", "\\r", '\\"', "\\\\", "\\u0001", "\\u2028", "\\u005c"].flatMap((before) => [
+    `{"a":"${before}${KEY}"}`,
+    `{"${before}${KEY}":["${before}${KEY}"]}`,
+  ]),
+  `{"a":"\\f${"0123456789abcdef".repeat(3)}"}`,
+  `{"${KEY}":1,"${KEY}":2,"${KEY}0":3}`,
+  `{"__proto__":{"a":"\\n${KEY}"}}`,
+  `${'{"a":'.repeat(31)}{"a":"\\n${KEY}"}${"}".repeat(31)}`,
+];
+
 /** JSON texts that stand in the place of a value. They are texts, since some of them no value would give. */
 export const ODD_VALUES: readonly string[] = [
   "null",
@@ -46,6 +60,7 @@ export const ODD_VALUES: readonly string[] = [
   `${'{"a":'.repeat(32)}{}${"}".repeat(32)}`,
   `${"[".repeat(1_000)}${"]".repeat(1_000)}`,
   `{"a":"${"x".repeat(16_384)}"}`,
+  ...ODD_METADATA,
 ];
 
 /** Bodies as a whole, as Latin-1: each character is one byte. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { redactKeys, redactKeysInEvent, redactQuery } from "../../src/secrets/mod.ts";
+import { redactKeys, redactKeysInEvent, redactQuery, renderWithoutKeys } from "../../src/secrets/mod.ts";
 
 const digits = "0123456789abcdef".repeat(3);
 const key = `svc_live_${digits}`;
@@ -75,13 +75,56 @@ describe("redactKeysInEvent()", () => {
       expect(redactKeysInEvent(text)).toBe(text);
     }
   });
+});
 
-  test("redactKeysInEvent() leaves JSON what it was but for the keys", () => {
-    const json = JSON.stringify({ [key]: [`"${key}"`, { url: `a\\${key}\n` }], n: 1 });
-    expect(JSON.parse(redactKeysInEvent(json))).toEqual({
-      "[key]": ['"[key]"', { url: "a\\[key]\n" }],
-      n: 1,
+describe("renderWithoutKeys()", () => {
+  const rendered = (json: string) => renderWithoutKeys(JSON.parse(json));
+
+  test("renderWithoutKeys() leaves JSON what it was but for the keys in its texts and names", () => {
+    const value = { [key]: [`"${key}"`, { url: `a\\${key}\n` }, null, true], n: 1.5 };
+    expect(JSON.parse(renderWithoutKeys(value))).toEqual({
+      "[key]": ['"[key]"', { url: "a\\[key]\n" }, null, true],
+      n: 1.5,
     });
+  });
+
+  test.each(["\n", "\t", "\b", "\f", "\r", "\u0001", "\\", '"', "\u2028"])(
+    "renderWithoutKeys() takes nothing of %j before a key, which is written with an escape",
+    (before) => {
+      expect(JSON.parse(renderWithoutKeys({ a: `${before}${key}` }))).toEqual({ a: `${before}[key]` });
+      expect(JSON.parse(renderWithoutKeys({ [`${before}${key}`]: 1 }))).toEqual({ [`${before}[key]`]: 1 });
+      // Beside the b or f of its escape 55 digits would be 56, which are a checksum.
+      const run = `${digits}0123456`;
+      expect(JSON.parse(renderWithoutKeys([`${before}${run}`]))).toEqual([`${before}[key]`]);
+    },
+  );
+
+  test("renderWithoutKeys() leaves a run that only an escape makes as long as a key", () => {
+    const value = { a: `\f${digits.slice(1)}` };
+    expect(JSON.parse(renderWithoutKeys(value))).toEqual(value);
+  });
+
+  test("renderWithoutKeys() keeps the last of the properties whose names become equal", () => {
+    expect(rendered(`{"${key}":1,"b":2,"${key}0":3}`)).toBe('{"[key]":3,"b":2}');
+  });
+
+  test("renderWithoutKeys() keeps __proto__ as a property like others", () => {
+    const json = `{"__proto__":{"a":"${key}"},"b":{"__proto__":"${key}"}}`;
+    expect(rendered(json)).toBe('{"__proto__":{"a":"[key]"},"b":{"__proto__":"[key]"}}');
+  });
+
+  test("renderWithoutKeys() gives valid JSON without a key, whatever stands around the keys", () => {
+    const text = fc
+      .tuple(fc.string({ unit: "binary", maxLength: 5 }), fc.constantFrom("", key, digits), fc.string())
+      .map((parts) => parts.join(""));
+    const value = fc.dictionary(text, fc.oneof(text, fc.array(text), fc.dictionary(text, text)));
+    fc.assert(
+      fc.property(value, (given) => {
+        const json = renderWithoutKeys(given);
+        expect(() => JSON.parse(json)).not.toThrow();
+        expect(json).not.toContain(key);
+      }),
+    );
   });
 });
 
