@@ -48,7 +48,7 @@ export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
     if (isRefusal(fields)) return fields;
     const claim = readClaim(exchange.request, fields);
     if (isRefusal(claim)) return claim;
-    const receivedAtMs = clock.now().getTime();
+    const receivedAtMs = clock.nowMs();
     const month = monthOf(receivedAtMs);
     // With a claim it may be an event that was counted before: only the commit can tell.
     if (claim === null && fields.event_type === "inference" && isUsedUp(record, month)) return QUOTA_EXCEEDED;

@@ -40,7 +40,7 @@ export interface DownloadLinksOptions {
 const NAMES = ["key", "expires", "signer", "signature"] as const;
 
 export function createDownloadLinks({ publicUrl, signer, clock }: DownloadLinksOptions): DownloadLinks {
-  const nowSeconds = () => Math.floor(clock.now().getTime() / 1_000);
+  const nowSeconds = () => Math.floor(clock.nowMs() / 1_000);
   const fieldsOf = ({ sha256, name, version }: ListedFile, key: string, expires: string) => [
     sha256,
     name,

@@ -57,7 +57,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     async find(hashes) {
       const lookUp = cache.beginLookUp();
       try {
-        const found = await findKeysByHash(database, hashes, clock.now().getTime());
+        const found = await findKeysByHash(database, hashes, clock.nowMs());
         lookUp.fill(hashes, found);
         return found;
       } finally {
