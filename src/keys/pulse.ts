@@ -39,7 +39,7 @@ const TRUST_MS = 1_000;
 const DEADLINE_MS = 900;
 /** After so long without a pulse, rows of `usage_changes` may have been deleted unread. */
 const COUNTS_KEPT_MS = 45_000;
-/** More changes than this at once (an import, say), and the whole cache goes instead. */
+/** More changed rows than this at once (an import, say), and the whole cache goes instead. */
 const MAX_CHANGES = 2_000;
 /** As long as rows of `usage_changes` live. */
 const DOUBT_MS = 60_000;
@@ -48,6 +48,8 @@ interface Row {
   readonly snapshot: string;
   /** True where the server knows of fewer transactions than at the last pulse: it is another, or restored. */
   readonly wentBack: boolean | null;
+  /** True where more rows of a kind changed than are read at once. */
+  readonly isCut: boolean;
   readonly licenses: readonly string[];
   readonly counts: readonly (readonly [licenseUuid: string, monthIndex: number, used: number])[];
 }
@@ -78,14 +80,22 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
         // planner expects; and `offset 0` keeps it from joining the accounts that are not new.
         return sql`
         with now as (select pg_current_snapshot() as snapshot),
+        -- Counted before those of one license become one: what is cut off here is never read again.
+        by_key as (
+          select license_id from keys where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
+        ),
+        by_license as (
+          select id as license_id from licenses where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
+        ),
+        by_account as (
+          select l.id as license_id from accounts
+            cross join lateral (select id from licenses where account_id = accounts.id offset 0) l
+           where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
+        ),
         changed as (
-          (select license_id from keys where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1})
-          union
-          (select id from licenses where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1})
-          union
-          (select l.id from accounts
-             cross join lateral (select id from licenses where account_id = accounts.id offset 0) l
-            where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1})
+          select license_id from by_key
+          union select license_id from by_license
+          union select license_id from by_account
         ),
         counted as (
           select license_id, extract(year from month) * 12 + extract(month from month) - 1 as month_index,
@@ -95,6 +105,8 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
            group by 1, 2
         )
         select snapshot::text, pg_snapshot_xmax(${last}::pg_snapshot) > pg_snapshot_xmax(snapshot) as "wentBack",
+               greatest((select count(*) from by_key), (select count(*) from by_license),
+                        (select count(*) from by_account)) > ${MAX_CHANGES} as "isCut",
                (select coalesce(json_agg(license_id), '[]') from changed) as licenses,
                (select coalesce(json_agg(json_build_array(license_id, month_index, used)), '[]')
                   from counted) as counts
@@ -106,7 +118,7 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
     // Whatever was committed since the last snapshot is in this answer, however long ago that was, but for
     // counts, whose rows live for a minute.
     const isLate = beganMs - freshSinceMs > COUNTS_KEPT_MS;
-    if (row.wentBack || isLate || row.licenses.length > MAX_CHANGES) cache.forgetAll();
+    if (row.wentBack || isLate || row.isCut) cache.forgetAll();
     else for (const license of row.licenses) cache.forgetLicense(license);
     for (const [license, monthIndex, used] of row.counts) cache.noteUsage(license, { monthIndex, used });
     lastSnapshot = row.snapshot;

@@ -1,8 +1,13 @@
 /** How a service with a warm cache learns of changes that it did not make. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
 import { openSession, type Sql } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
-import { hashApiKey, type IssuedKey } from "../../src/keys/mod.ts";
+import { findKeysByHash } from "../../src/keys/find_keys.ts";
+import { createKeyCache } from "../../src/keys/key_cache.ts";
+import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
+import { createPulse } from "../../src/keys/pulse.ts";
+import { silentLog } from "../../src/log.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 const WITHIN_MS = 1_000;
@@ -141,6 +146,39 @@ describe("createPulse()", () => {
     );
     await service.service.directory.beat();
     expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeUndefined();
+  });
+
+  test("createPulse() misses no revoke behind more changed keys than it reads, of however few licenses", async () => {
+    const { database } = service;
+    const cache = createKeyCache({ clock: systemClock });
+    // Beats by this test alone, so that all that follows falls between two of them.
+    const pulse = createPulse({
+      database,
+      cache,
+      clock: systemClock,
+      log: silentLog,
+      processUuid: newUuid(),
+    });
+    const [key, many] = [await service.issue(), await service.issue()];
+    const hash = hashApiKey(key.apiKey);
+    await pulse.beat();
+    const lookUp = cache.beginLookUp();
+    lookUp.fill([hash], await findKeysByHash(database, [hash], systemClock.now().getTime()));
+    lookUp.end();
+    await pulse.beat();
+    expect(cache.get(hash)).toBeDefined();
+
+    await database.query(
+      (sql) => sql`
+        insert into keys (id, license_id, hash, hint, mode, created_at)
+        select gen_random_uuid(), ${many.licenseUuid}::uuid, sha256(('few' || number)::bytea), '', 'live', now()
+          from generate_series(1, 2001) as number`,
+    );
+    const actor = { door: "command", name: "test" } as const;
+    await revokeKey(database, { hash }, { actor, now: systemClock.now() });
+    await pulse.beat();
+
+    expect(cache.get(hash)).toBeUndefined();
   });
 
   test("createPulse() reads the counts of others within a second, and keeps the key", async () => {
