@@ -4,6 +4,7 @@ import { type Month, monthOf, toTimestamp } from "../calendar.ts";
 import { parseId } from "../ids.ts";
 import { findKey, resumeKey, rotateKey, suspendKey } from "../keys/mod.ts";
 import { changeLicense, type LicenseChange, type Tier } from "../licensing/mod.ts";
+import { noSuchKey } from "../no_such_key.ts";
 import { findUsageByDay } from "../usage/mod.ts";
 import {
   expiryOption,
@@ -18,7 +19,7 @@ import {
   withPlace,
 } from "./options.ts";
 import { printFields, printJson, printTable } from "./print.ts";
-import { CommandRefused, noSuchKey, orRefuse, readSettings, withDatabase } from "./run.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface Options extends PlaceOptions {

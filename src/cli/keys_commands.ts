@@ -15,6 +15,7 @@ import {
   revokeKey,
 } from "../keys/mod.ts";
 import { oneYearAfter, type Tier } from "../licensing/mod.ts";
+import { noSuchKey } from "../no_such_key.ts";
 import { importedUsagePart } from "../usage/mod.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 import { readImportFile } from "./import_file.ts";
@@ -31,7 +32,7 @@ import {
 } from "./options.ts";
 import { counted, printFields, printJson, printTable } from "./print.ts";
 import { showProgress } from "./progress.ts";
-import { CommandRefused, noSuchKey, orRefuse, readSettings, withDatabase } from "./run.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** Adds the group and returns it, for `key_life_commands.ts` to add to. */

@@ -14,7 +14,6 @@ import {
   migrations,
   openDatabase,
 } from "../database/mod.ts";
-import { toId } from "../ids.ts";
 import { openInstallation } from "../installation.ts";
 import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
@@ -29,11 +28,6 @@ export class CommandRefused extends Error {}
 export function orRefuse<Result>(result: Result | Refusal): Result {
   if (isRefusal(result)) throw new CommandRefused(result.sentence);
   return result;
-}
-
-/** Says that no key has this id. */
-export function noSuchKey(uuid: string): string {
-  return `there is no key ${toId("key", uuid)}; see \`claviger keys list\``;
 }
 
 export function readSettings(surroundings: Surroundings, place: PlaceOptions, flags: Flags = {}): Config {

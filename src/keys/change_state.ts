@@ -1,7 +1,8 @@
 import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
+import { REVOKED } from "../no_such_key.ts";
 import type { Refusal } from "../refusal.ts";
-import { REVOKED, refuseChange } from "./_refuse_change.ts";
+import { refuseKeyChange } from "./_refuse_key_change.ts";
 
 interface Change {
   readonly actor: Actor;
@@ -21,7 +22,7 @@ export async function suspendKey(
       to: "suspended",
       action: "key.suspend",
     })) ??
-    (await refuseChange(database, uuid, {
+    (await refuseKeyChange(database, uuid, {
       what: "suspend key",
       now: change.now,
       reasonOf: ({ state }) => {
@@ -45,7 +46,7 @@ export async function resumeKey(
       to: "active",
       action: "key.resume",
     })) ??
-    (await refuseChange(database, uuid, {
+    (await refuseKeyChange(database, uuid, {
       what: "resume key",
       now: change.now,
       reasonOf: ({ state }) => {

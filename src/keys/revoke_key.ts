@@ -2,7 +2,7 @@ import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { refuseChange } from "./_refuse_change.ts";
+import { refuseKeyChange } from "./_refuse_key_change.ts";
 
 export interface RevokedKey {
   /** `key_…`. */
@@ -43,7 +43,7 @@ export async function revokeKey(
   if (row === undefined) {
     // Whoever names the key itself, as clients do, learns no more than that; an id is the operator's.
     if (uuid === null) return refuse("KEY_NOT_FOUND", "API key not found or already revoked");
-    return await refuseChange(database, uuid, {
+    return await refuseKeyChange(database, uuid, {
       what: "revoke key",
       now,
       reasonOf: ({ state }) => (state === "revoked" ? "it is revoked already" : undefined),

@@ -3,8 +3,9 @@ import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
+import { REVOKED } from "../no_such_key.ts";
 import type { Refusal } from "../refusal.ts";
-import { REVOKED, refuseChange } from "./_refuse_change.ts";
+import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type KeyMode } from "./api_key.ts";
 
 export interface RotatedKey {
@@ -65,7 +66,7 @@ export async function rotateKey(
       select works_until as "oldWorksUntil" from changed`,
   );
   if (row === undefined) {
-    return await refuseChange(database, old.uuid, {
+    return await refuseKeyChange(database, old.uuid, {
       what: "rotate key",
       now,
       reasonOf: ({ state, replacedBy, expiresAt }) => {

@@ -1,6 +1,6 @@
 import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { toId } from "../ids.ts";
+import { noSuchKey, REVOKED } from "../no_such_key.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Tier } from "./tiers.ts";
 
@@ -58,7 +58,7 @@ export async function changeLicense(
       logged as (${auditPart(sql, { action: change.action, actor, at: now, from: sql`changed` })})
       select tier, monthly_limit as "monthlyLimit", expires_at as "expiresAt" from changed`,
   );
-  return changed ?? (await refuseChange(database, keyUuid, WHAT[change.action]));
+  return changed ?? (await refuseLicenseChange(database, keyUuid, WHAT[change.action]));
 }
 
 const WHAT = {
@@ -68,13 +68,10 @@ const WHAT = {
 } as const satisfies Record<LicenseChange["action"], string>;
 
 /** Names the reason after the attempt: the statement of the change alone decides. */
-async function refuseChange(database: Database, keyUuid: string, what: string): Promise<Refusal> {
+async function refuseLicenseChange(database: Database, keyUuid: string, what: string): Promise<Refusal> {
   const [key] = await database.query(
     (sql) => sql`select state from keys where id = ${keyUuid}::uuid and state = 'revoked'`,
   );
-  const why =
-    key === undefined
-      ? `there is no key ${toId("key", keyUuid)}; see \`claviger keys list\``
-      : "it is revoked, and that is for good; issue a new key instead";
+  const why = key === undefined ? noSuchKey(keyUuid) : REVOKED;
   return refuse("KEY_NOT_FOUND", `Cannot ${what}: ${why}`);
 }

@@ -1,5 +1,5 @@
 import type { Database } from "../database/mod.ts";
-import { toId } from "../ids.ts";
+import { noSuchKey } from "../no_such_key.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
 
@@ -9,7 +9,7 @@ import { findKey, type KeySummary } from "./list_keys.ts";
  *
  * `reasonOf` tells what is in the way in a key that exists, undefined where nothing is.
  */
-export async function refuseChange(
+export async function refuseKeyChange(
   database: Database,
   uuid: string,
   {
@@ -24,9 +24,6 @@ export async function refuseChange(
 ): Promise<Refusal> {
   const cannot = (why: string) => refuse("KEY_NOT_FOUND", `Cannot ${what}: ${why}`);
   const key = await findKey(database, { uuid }, { now });
-  if (key === undefined) return cannot(`there is no key ${toId("key", uuid)}; see \`claviger keys list\``);
+  if (key === undefined) return cannot(noSuchKey(uuid));
   return cannot(reasonOf(key) ?? "somebody changed it at the same moment; try again");
 }
-
-/** What is in the way of every change of a revoked key. */
-export const REVOKED = "it is revoked, and that is for good; issue a new key instead";
