@@ -181,13 +181,10 @@ async function store(dataDir: string, source: string, options: StoreOptions): Pr
 
 function parseModel(options: AddOptions, config: Config, source: object): NewModel {
   const { sizeMb = 0, metadata, owner } = options;
+  const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ...source };
   // Who it is is looked up later; that there is one decides which tiers it may ask for.
-  const ownerUuid = owner === undefined ? undefined : SOMEBODY;
-  const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ownerUuid, ...source };
-  return orRefuse(parseNewModel(fields, config.brand));
+  return orRefuse(parseNewModel(fields, config.brand, { hasOwner: owner !== undefined }));
 }
-
-const SOMEBODY = "00000000-0000-0000-0000-000000000000";
 
 async function withOwner(database: Database, model: NewModel, { owner }: AddOptions): Promise<NewModel> {
   if (owner === undefined) return model;

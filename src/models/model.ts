@@ -108,8 +108,15 @@ function schemaFor(brand: Brand) {
   });
 }
 
-/** Checks a model against the rules of its fields; refuses with the first that is broken. */
-export function parseNewModel(fields: unknown, brand: Brand): NewModel | Refusal {
+/**
+ * Checks a model against the rules of its fields; refuses with the first that is broken. `hasOwner` is for
+ * those who know that an account owns it before they know which: they add `ownerUuid` to what is returned.
+ */
+export function parseNewModel(
+  fields: unknown,
+  brand: Brand,
+  { hasOwner = false }: { readonly hasOwner?: boolean } = {},
+): NewModel | Refusal {
   const parsed = v.safeParse(schemaFor(brand), fields);
   if (!parsed.success) {
     const [issue] = parsed.issues;
@@ -119,7 +126,8 @@ export function parseNewModel(fields: unknown, brand: Brand): NewModel | Refusal
   if ((model.downloadUrl === null) !== (model.hostedBytes !== undefined)) {
     return refuse("INVALID_REQUEST", "Cannot add model: it must have either a file or an address");
   }
-  if (model.ownerUuid !== undefined && !includesTier(model.requiresLicense, "commercial")) {
+  const isCustom = hasOwner || model.ownerUuid !== undefined;
+  if (isCustom && !includesTier(model.requiresLicense, "commercial")) {
     return refuse(
       "INVALID_REQUEST",
       "Cannot add model: a custom model requires commercial or enterprise; give --requires-license commercial",

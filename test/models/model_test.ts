@@ -76,6 +76,14 @@ describe("parseNewModel()", () => {
     });
   }
 
+  test("parseNewModel() asks as much of a model whose owner is not looked up yet", () => {
+    const parse = (requiresLicense: string) =>
+      parseNewModel(newModel({ requiresLicense }), BRAND, { hasOwner: true });
+    expect(sentenceOf(parse("research"))).toMatch(/a custom model requires commercial/);
+    expect(parse("commercial")).toMatchObject({ requiresLicense: "commercial" });
+    expect(parse("commercial")).not.toHaveProperty("ownerUuid");
+  });
+
   test("parseNewModel() goes by the brand's types", () => {
     const brand = createBrand("acme");
     expect(parseNewModel(newModel({ type: "AcmeLDA" }), brand)).toMatchObject({ type: "AcmeLDA" });
