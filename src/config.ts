@@ -12,7 +12,7 @@ import type { LimitedEndpoint } from "./endpoints.ts";
 import { parseTrustedProxies, type TrustedProxies } from "./limits/mod.ts";
 import type { LogFormat, LogRequests } from "./log.ts";
 import { type Refusal, refuse } from "./refusal.ts";
-import { demand, isSetting, SettingError, settingOf, wrong } from "./setting_error.ts";
+import { demand, SettingError, settingOf, wrong } from "./setting_error.ts";
 import {
   type Get,
   type ListenAddress,
@@ -25,6 +25,7 @@ import {
   readPublicUrl,
   wholeNumber,
 } from "./setting_values.ts";
+import { isSetting } from "./settings.ts";
 import { readBounded, readSettingsFile } from "./settings_file.ts";
 import type { TlsFiles } from "./tls.ts";
 

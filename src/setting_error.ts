@@ -1,5 +1,5 @@
 /** What is wrong with a setting, in the words of the table of settings. */
-import { SETTINGS, type Setting } from "./settings.ts";
+import { findSetting, SETTINGS, type Setting } from "./settings.ts";
 
 /** Thrown inside while settings are read; callers of `readConfig` get a refusal. */
 export class SettingError extends Error {
@@ -12,18 +12,14 @@ export class SettingError extends Error {
   }
 }
 
-export function isSetting(name: string): boolean {
-  return SETTINGS.some((setting) => setting.name === name);
-}
-
 /** Says that a name is none, with all that are. */
 export function unknown(name: string): string {
   return `${name} is not a setting: allowed are ${SETTINGS.map((setting) => setting.name).join(", ")}`;
 }
 
-/** The row of the table; throws for a name that is no setting. */
+/** The row of the table; says that a name is no setting by throwing. */
 export function settingOf(name: string): Setting {
-  const setting = SETTINGS.find((candidate) => candidate.name === name);
+  const setting = findSetting(name);
   if (setting !== undefined) return setting;
   throw new SettingError(unknown(name), name);
 }

@@ -195,3 +195,12 @@ export const SETTINGS: readonly Setting[] = [
     meaning: "the host's interface; of an enterprise server https://HOST/api/v3",
   },
 ];
+
+/** The row of the table; undefined for a name that is no setting. */
+export function findSetting(name: string): Setting | undefined {
+  return SETTINGS.find((setting) => setting.name === name);
+}
+
+export function isSetting(name: string): boolean {
+  return findSetting(name) !== undefined;
+}

@@ -1,6 +1,7 @@
 /** The settings file, and other small files that settings name. */
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { isSetting, SettingError, unknown } from "./setting_error.ts";
+import { SettingError, unknown } from "./setting_error.ts";
+import { isSetting } from "./settings.ts";
 
 export interface SettingsFileSource {
   /** `/etc/claviger/claviger.env`, where it exists, by default. */
