@@ -24,7 +24,7 @@ export interface TlsIdentity extends TlsPair {
 }
 
 /** So long before its end, people are told that a certificate must be renewed. */
-export const RENEWAL_DAYS = 14;
+const RENEWAL_DAYS = 14;
 const DAY_MS = 86_400_000;
 
 /** Reads both files; refuses what is unreadable, no PEM, or does not belong together. */

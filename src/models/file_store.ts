@@ -46,7 +46,7 @@ export function pathOfFile(folder: string, sha256: string): string {
   return join(folder, sha256.slice(0, 2), sha256);
 }
 
-export function isSha256(text: string): boolean {
+function isSha256(text: string): boolean {
   return /^[0-9a-f]{64}$/.test(text);
 }
 
@@ -175,7 +175,7 @@ export async function listStored(folder: string): Promise<string[]> {
 }
 
 /** Removes what copies that were cut off have left. */
-export async function sweepUnfinished(folder: string, now: Date): Promise<void> {
+async function sweepUnfinished(folder: string, now: Date): Promise<void> {
   for (const name of await readdir(folder)) {
     if (!UNFINISHED.test(name)) continue;
     const path = join(folder, name);

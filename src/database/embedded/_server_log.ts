@@ -62,7 +62,7 @@ export interface ServerLine {
 }
 
 /** Undefined for a blank line or one that goes on with another. */
-export function parseServerLine(line: string): ServerLine | undefined {
+function parseServerLine(line: string): ServerLine | undefined {
   if (/^\s*$/.test(line) || line.startsWith("\t")) return undefined;
   const [, process = "", text = line] = /^([a-z][a-z ]*)\|(.*)$/.exec(line) ?? [];
   return { process, severity: /^([A-Z]+): /.exec(text)?.[1] ?? "", text: text.replace(/:\s+/, ": ") };
