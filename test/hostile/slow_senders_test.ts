@@ -11,8 +11,16 @@ const BYTE_EVERY_MS = 25;
 const PARTS = 25;
 const OTHERS = 8;
 const REQUESTS = 150;
-/** Many times what the slowest of the others takes on a busy machine, and far below what waiting for one costs. */
-const HARMED_MS = 1_000;
+/** Spreads what others ask over the time in which slow heads arrive and then slow bodies: some 100 bytes of each. */
+const PAUSE_MS = 16;
+/**
+ * The p99 of others beside slow senders against theirs without: what these cost is a share of the processor, so
+ * it is a multiple, and the floor is what a pause of a busy machine costs by itself.
+ */
+const UNHARMED_FACTOR = 5;
+const UNHARMED_FLOOR_MS = 50;
+/** What else the machine does may come upon one measurement and not the other: then both are taken again. */
+const ROUNDS = 3;
 
 let service: TestService;
 let apiKey: string;
@@ -20,10 +28,12 @@ let apiKey: string;
 beforeAll(async () => {
   service = await startTestService({ config: { logRequests: "off" } });
   ({ apiKey } = await service.issue());
+  // What is slow once only.
+  await measureOthers();
 });
 afterAll(() => service.close());
 
-/** A few clients that validate as fast as they are answered; gives what each request took, sorted. */
+/** A few clients that validate again and again for some seconds; gives what each request took, sorted. */
 async function measureOthers(): Promise<number[]> {
   const took: number[] = [];
   const client = async () => {
@@ -32,6 +42,7 @@ async function measureOthers(): Promise<number[]> {
       const { status } = await service.post("/v1/auth/validate", { api_key: apiKey });
       took.push(performance.now() - beganMs);
       expect(status).toBe(200);
+      await Bun.sleep(PAUSE_MS);
     }
   };
   await Promise.all(Array.from({ length: OTHERS }, client));
@@ -40,8 +51,10 @@ async function measureOthers(): Promise<number[]> {
 
 const p99 = (sorted: readonly number[]) => sorted[Math.floor(sorted.length * 0.99)] ?? Number.NaN;
 
+type ToRequest = (index: number) => string;
+
 /** Connections of which each sends one more byte of its request every few milliseconds. */
-async function startSlowSenders(toRequest: (index: number) => string) {
+async function startSlowSenders(toRequest: ToRequest) {
   const { hostname, port } = new URL(service.url);
   const received: string[] = Array.from({ length: SENDERS }, () => "");
   const ended: boolean[] = Array.from({ length: SENDERS }, () => false);
@@ -86,18 +99,37 @@ async function startSlowSenders(toRequest: (index: number) => string) {
   };
 }
 
+/**
+ * Starts slow senders and measures that others are as fast beside them as without them, several times before it
+ * believes that they are not. The senders of the last time still send.
+ */
+async function startUnharmful(toRequest: ToRequest) {
+  for (let round = 1; ; round++) {
+    const without = p99(await measureOthers());
+    const allowed = UNHARMED_FACTOR * without + UNHARMED_FLOOR_MS;
+    const senders = await startSlowSenders(toRequest);
+    try {
+      const beside = p99(await measureOthers());
+      expect(senders.bytesSent).toBeGreaterThan(SENDERS);
+      console.log(
+        `p99 of others: ${without.toFixed(1)} ms without, ${beside.toFixed(1)} ms beside ${SENDERS}`,
+      );
+      if (round === ROUNDS) expect(beside).toBeLessThanOrEqual(allowed);
+      if (beside <= allowed) return senders;
+    } catch (error) {
+      senders.stop();
+      throw error;
+    }
+    senders.stop();
+  }
+}
+
 test(`The p99 of others is unharmed by ${SENDERS} clients that send byte by byte, and these get their answers`, async () => {
   const body = JSON.stringify({ api_key: apiKey });
   const whole = `POST /v1/auth/refresh HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   const chunked = `POST /v1/auth/refresh HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
-  await measureOthers();
-  const without = p99(await measureOthers());
-  const senders = await startSlowSenders((index) => (index % 2 === 0 ? whole : chunked));
+  const senders = await startUnharmful((index) => (index % 2 === 0 ? whole : chunked));
   try {
-    const beside = p99(await measureOthers());
-    expect(senders.bytesSent).toBeGreaterThan(SENDERS);
-    console.log(`p99 of others: ${without.toFixed(1)} ms without, ${beside.toFixed(1)} ms beside ${SENDERS}`);
-    expect(beside).toBeLessThan(HARMED_MS);
     // Then: they too are answered, when they have said what they want.
     const deadlineMs = performance.now() + 30_000;
     while (senders.received.some((text) => text === "") && performance.now() < deadlineMs)
@@ -110,14 +142,9 @@ test(`The p99 of others is unharmed by ${SENDERS} clients that send byte by byte
 
 test(`${SENDERS} connections that stop within a request keep nobody from being answered, and hanging up is no failure`, async () => {
   const head = "POST /v1/auth/refresh HTTP/1.1\r\nHost: h\r\nContent-Length: 500\r\n\r\n{";
-  const senders = await startSlowSenders((index) => head.slice(0, 20 + (index % 60)));
   const before = service.logLines.length;
-  try {
-    await Bun.sleep(10 * BYTE_EVERY_MS);
-    expect(p99(await measureOthers())).toBeLessThan(HARMED_MS);
-  } finally {
-    senders.stop();
-  }
+  const senders = await startUnharmful((index) => head.slice(0, 20 + (index % 60)));
+  senders.stop();
   expect((await service.get("/api/health")).status).toBe(200);
   const lines = service.logLines.slice(before).map((line) => JSON.parse(line));
   expect(lines.filter(({ level }) => level !== "info")).toEqual([]);
