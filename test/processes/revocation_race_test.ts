@@ -1,4 +1,9 @@
-/** Promise 2: revoked means refused, from the answer on; in other processes within a second. */
+/**
+ * Promise 2: revoked means refused, from the answer on; in other processes within a second. Two services on one
+ * database stand for two processes here, both in the test's own: between them is nothing but the database, and
+ * one clock tells to the millisecond what was asked after an answer, thousands of times. `changes_test.ts` does
+ * it with processes of their own.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
