@@ -217,7 +217,6 @@ async function startOn(
 
   const stopInOrder = async (deadlineMs: number, graceMs: number): Promise<void> => {
     isStopping = true;
-    listener.drain?.();
     const endMs = clock.monotonicMs() + deadlineMs;
     await Promise.race([sleep(graceMs), hurried.promise]);
     const spanMs = Math.max(0, deadlineMs - graceMs);

@@ -161,5 +161,6 @@ function finish(
   exchange.durationMs = clock.monotonicMs() - exchange.beganMs;
   place.metrics.count(outcome, exchange.durationMs);
   accessLog(exchange, outcome, place);
+  // Asked when the answer is made, not when the request came: one that waited must say it as well.
   return toResponse(exchange, outcome, { atMs: clock.nowMs(), isLast: isStopping() });
 }

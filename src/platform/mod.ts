@@ -41,9 +41,10 @@ export interface Listener {
    * Absent without TLS, and where the runtime cannot do it: then a restart is needed.
    */
   renewTls?(pair: TlsPair): Promise<void>;
-  /** The answer to every request from now on closes its connection. Absent where only `stop` does that. */
-  drain?(): void;
-  /** Stops accepting, lets the requests in flight finish, and cuts them off at the deadline. */
+  /**
+   * Stops accepting, lets the requests in flight finish, and cuts them off at the deadline. It adds nothing to
+   * answers: whoever makes them says `Connection: close` from the moment that a stop is decided.
+   */
   stop(deadlineMs: number): Promise<void>;
 }
 

@@ -31,19 +31,19 @@ export function listen(options: ListenOptions): Promise<Listener> {
 }
 
 function start(options: ListenOptions): Listener {
-  const traffic: Traffic = { closing: false, garbage: createGarbage() };
+  const garbage = createGarbage();
   // Held for a moment without sharing: fails where anybody has it.
-  const probe = options.tls && serve(options, traffic, { tls: undefined, port: options.port });
+  const probe = options.tls && serve(options, garbage, { tls: undefined, port: options.port });
   const port = probe?.port ?? options.port;
   void probe?.stop(true);
-  let current = serve(options, traffic, { tls: options.tls, port });
+  let current = serve(options, garbage, { tls: options.tls, port });
   const retired = new Set<BunServer>();
   let renewing: Promise<void> = Promise.resolve();
 
   async function renew(tls: TlsPair): Promise<void> {
     const first = current;
     const firstSockets = listeningSockets(first.port ?? 0);
-    current = serve(options, traffic, { tls, port: first.port ?? 0 });
+    current = serve(options, garbage, { tls, port: first.port ?? 0 });
     const [socket] = firstSockets;
     if (socket !== undefined) steerToSecond(socket);
     retired.add(first);
@@ -62,11 +62,7 @@ function start(options: ListenOptions): Listener {
         return renewing;
       },
     }),
-    drain() {
-      traffic.closing = true;
-    },
     async stop(deadlineMs) {
-      traffic.closing = true;
       const until = performance.now() + deadlineMs;
       const left = () => Math.max(0, until - performance.now());
       if (deadlineMs > LAST_HANDSHAKES_MS && refuseNewConnections(listeningSockets(current.port ?? 0))) {
@@ -77,23 +73,13 @@ function start(options: ListenOptions): Listener {
   };
 }
 
-interface Traffic {
-  /** Whether each answer closes its connection. */
-  closing: boolean;
-  readonly garbage: Garbage;
-}
-
 interface Binding {
   readonly tls: TlsPair | undefined;
   readonly port: number;
 }
 
-function serve(options: ListenOptions, traffic: Traffic, { tls, port }: Binding): BunServer {
+function serve(options: ListenOptions, garbage: Garbage, { tls, port }: Binding): BunServer {
   const { answer, idleTimeoutSeconds } = options;
-  const close = (response: Response) => {
-    response.headers.set("Connection", "close");
-    return response;
-  };
   return Bun.serve({
     hostname: options.host,
     port,
@@ -104,10 +90,8 @@ function serve(options: ListenOptions, traffic: Traffic, { tls, port }: Binding)
     maxRequestBodySize: options.maxBodyBytes,
     idleTimeout: idleTimeoutSeconds,
     fetch(request, server) {
-      traffic.garbage.countRequest();
-      const response = answer(request, new BunPeer(server, request));
-      if (!traffic.closing) return response;
-      return response instanceof Promise ? response.then(close) : close(response);
+      garbage.countRequest();
+      return answer(request, new BunPeer(server, request));
     },
     // Also where a file that Bun reads by itself cannot be opened.
     error: lastResort,

@@ -31,7 +31,6 @@ export function listen(options: ListenOptions): Promise<Listener> {
   );
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     connections.begin(incoming.socket, outgoing);
-    if (connections.isDraining) outgoing.shouldKeepAlive = false;
     incoming.headers.host = "localhost";
     incoming.url = normalise(incoming.url ?? "/");
     void handle(incoming, outgoing).catch(() => outgoing.destroy());
@@ -60,7 +59,6 @@ export function listen(options: ListenOptions): Promise<Listener> {
         host,
         port: typeof bound === "object" && bound !== null ? bound.port : port,
         ...(secure && { renewTls: async (pair: TlsPair) => secure.setSecureContext(toPem(pair)) }),
-        drain: () => connections.drain(),
         stop: (deadlineMs) => stop(server, connections, deadlineMs),
       });
     });
@@ -123,8 +121,6 @@ class NodePeer implements Peer {
 class Connections {
   readonly #open = new Map<Socket, number>();
   #isStopping = false;
-  /** Whether every answer closes its connection. */
-  isDraining = false;
 
   add(socket: Socket): void {
     this.#open.set(socket, 0);
@@ -139,10 +135,6 @@ class Connections {
       // Not destroyed: the end of the answer may still be on its way out.
       if (this.#isStopping && left === 0) socket.destroySoon();
     });
-  }
-
-  drain(): void {
-    this.isDraining = true;
   }
 
   /** Closes those that wait for a request now, and the others after what they have in hand. */
