@@ -31,3 +31,23 @@ export interface Claim {
   /** SHA-256 of the event's fields: the same claim with another event is refused. */
   readonly eventHash: string;
 }
+
+/** What an event that waits takes up, and since when: from then on it is answered within 2 s. */
+export interface Arrival {
+  readonly bytes: number;
+  /** By the monotonic clock. */
+  readonly atMs: number;
+}
+
+export type EventOutcome =
+  /**
+   * Committed, now or, where its claim was known, before: as `eventUuid`. `used` is the month's use with
+   * it, null where it used no quota now.
+   */
+  | { readonly kind: "committed"; readonly eventUuid: string; readonly used: number | null }
+  /** Neither stored nor counted: its claim stands for an event with other fields. */
+  | { readonly kind: "claim_mismatch" }
+  /** Neither stored nor counted: the month's allowance was used up. */
+  | { readonly kind: "quota_exceeded"; readonly used: number }
+  /** Neither stored nor counted: the database cannot hold this value. */
+  | { readonly kind: "not_storable" };

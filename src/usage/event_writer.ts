@@ -2,7 +2,7 @@
  * The group commit: events that arrive together are committed together.
  *
  * A lone event waits for nothing. While one commit runs the next batch gathers, so batches grow with the
- * load; two commits in flight were best. The queue is bounded in events and bytes, and by age: an event
+ * load; two commits in flight were best. Events that wait are bounded in number and bytes, and by age: one
  * that has waited too long to be answered in time is turned away before it is sent, so its fate is known.
  */
 import type { Clock } from "../clock.ts";
@@ -10,21 +10,9 @@ import { constraintOf, type Database, DatabaseUnavailable, isDataError } from ".
 import { Histogram, type HistogramCounts } from "../histogram.ts";
 import type { Log } from "../log.ts";
 import { redactKeys } from "../secrets/mod.ts";
+import { createClaims } from "./_claims.ts";
 import { type CommittedBatch, commitEvents, type Grant } from "./commit_events.ts";
-import type { Claim, UsageEvent } from "./event.ts";
-
-export type EventOutcome =
-  /**
-   * Committed, now or, where its claim was known, before: as `eventUuid`. `used` is the month's use with
-   * it, null where it used no quota now.
-   */
-  | { readonly kind: "committed"; readonly eventUuid: string; readonly used: number | null }
-  /** Neither stored nor counted: its claim stands for an event with other fields. */
-  | { readonly kind: "claim_mismatch" }
-  /** Neither stored nor counted: the month's allowance was used up. */
-  | { readonly kind: "quota_exceeded"; readonly used: number }
-  /** Neither stored nor counted: the database cannot hold this value. */
-  | { readonly kind: "not_storable" };
+import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
 
 /** How events are gathered. Fixed in the product; a benchmark compares it with one statement an event. */
 export interface EventGathering {
@@ -54,6 +42,7 @@ export interface EventWriter {
   /** Commits what is queued, up to the deadline; what arrives later is turned away. */
   stop(deadlineMs: number): Promise<void>;
   stats(): {
+    /** Events that wait for a commit, or for another event with their claim. */
     readonly queued: number;
     readonly queuedBytes: number;
     readonly commits: number;
@@ -64,8 +53,8 @@ export interface EventWriter {
   };
 }
 
-const MAX_QUEUED = 20_000;
-const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
+const MAX_WAITING = 20_000;
+const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 const MAX_EVENTS_PER_COMMIT = 1_000;
 /** A statement that is larger could miss its deadline for its size alone. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
@@ -79,8 +68,7 @@ const DAY_MS = 86_400_000;
 
 interface Item {
   readonly event: UsageEvent;
-  readonly bytes: number;
-  readonly queuedMs: number;
+  readonly arrival: Arrival;
   readonly resolve: (outcome: EventOutcome) => void;
   readonly reject: (reason: unknown) => void;
 }
@@ -88,9 +76,10 @@ interface Item {
 export function createEventWriter(options: EventWriterOptions): EventWriter {
   const { clock, maxEventsPerCommit = MAX_EVENTS_PER_COMMIT, commitsInFlight = COMMITS_IN_FLIGHT } = options;
   let queue: Item[] = [];
-  /** The claims of events that are not decided yet. */
-  const claims = new Map<string, { readonly eventHash: string; readonly outcome: Promise<EventOutcome> }>();
-  let queuedBytes = 0;
+  const claims = createClaims({ enqueue, leave });
+  /** Those of the queue and those that wait for another with their claim. */
+  let waiting = 0;
+  let waitingBytes = 0;
   let inFlight = 0;
   const batches = new Histogram(BATCH_BOUNDS);
   let commits = 0;
@@ -98,10 +87,16 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
   let turnedAway = 0;
   let scheduled = false;
   let stopping = false;
+  let stopped = false;
 
-  function turnAway(item: Item, why: string) {
+  function turnedAwayFor(why: string): DatabaseUnavailable {
     turnedAway++;
-    item.reject(new DatabaseUnavailable(why));
+    return new DatabaseUnavailable(why);
+  }
+
+  function leave({ bytes }: Arrival) {
+    waiting--;
+    waitingBytes -= bytes;
   }
 
   /** Takes the oldest events of one day, as many as one statement should carry. */
@@ -110,14 +105,14 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     let size = 0;
     let bytes = 0;
     for (const item of queue) {
-      bytes += item.bytes;
+      bytes += item.arrival.bytes;
       const isFull = size === maxEventsPerCommit || (size > 0 && bytes > MAX_BATCH_BYTES);
       if (isFull || Math.floor(item.event.receivedAtMs / DAY_MS) !== day) break;
       size++;
     }
     const batch = queue.slice(0, size);
     queue = queue.slice(size);
-    for (const item of batch) queuedBytes -= item.bytes;
+    for (const { arrival } of batch) leave(arrival);
     return batch;
   }
 
@@ -127,8 +122,8 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     const inTime: Item[] = [];
     let deadlineMs = BUDGET_MS;
     for (const item of batch) {
-      const leftMs = BUDGET_MS - (nowMs - item.queuedMs);
-      if (leftMs < LEAST_COMMIT_MS) turnAway(item, "waited too long to be committed");
+      const leftMs = BUDGET_MS - (nowMs - item.arrival.atMs);
+      if (leftMs < LEAST_COMMIT_MS) item.reject(turnedAwayFor("waited too long to be committed"));
       else {
         inTime.push(item);
         deadlineMs = Math.min(deadlineMs, leftMs);
@@ -225,16 +220,13 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     while (queue.length > 0 && inFlight < commitsInFlight) void run();
   }
 
-  function enqueue(event: UsageEvent): Promise<EventOutcome> {
-    const bytes = 300 + (event.metadata?.length ?? 0) + (event.errorMessage?.length ?? 0);
+  function enqueue(event: UsageEvent, arrival: Arrival): Promise<EventOutcome> {
     return new Promise((resolve, reject) => {
-      const item = { event, bytes, queuedMs: clock.monotonicMs(), resolve, reject };
-      if (stopping) return turnAway(item, "stopping");
-      if (queue.length >= MAX_QUEUED || queuedBytes + bytes > MAX_QUEUED_BYTES) {
-        return turnAway(item, "event queue full");
+      if (stopped) {
+        leave(arrival);
+        return reject(turnedAwayFor("stopping"));
       }
-      queue.push(item);
-      queuedBytes += bytes;
+      queue.push({ event, arrival, resolve, reject });
       if (scheduled || inFlight >= commitsInFlight) return;
       scheduled = true;
       // The requests that this turn of the loop has read already join the same commit.
@@ -245,40 +237,34 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     });
   }
 
-  /** Of several events with one claim that are here together, the first decides for all. */
-  async function enqueueClaimed(event: UsageEvent, claim: Claim): Promise<EventOutcome> {
-    const name = `${event.keyUuid}${claim.hash}`;
-    for (;;) {
-      const first = claims.get(name);
-      if (first === undefined) break;
-      const isSame = first.eventHash === claim.eventHash;
-      const outcome = await first.outcome.catch((error) => {
-        if (isSame) throw error;
-      });
-      if (isSame && outcome !== undefined) return outcome;
-    }
-    const outcome = enqueue(event);
-    claims.set(name, { eventHash: claim.eventHash, outcome });
-    try {
-      return await outcome;
-    } finally {
-      claims.delete(name);
-    }
-  }
-
   return {
-    write: (event) => (event.claim === null ? enqueue(event) : enqueueClaimed(event, event.claim)),
+    write(event) {
+      const bytes = 300 + (event.metadata?.length ?? 0) + (event.errorMessage?.length ?? 0);
+      if (stopping) return Promise.reject(turnedAwayFor("stopping"));
+      if (waiting >= MAX_WAITING || waitingBytes + bytes > MAX_WAITING_BYTES) {
+        return Promise.reject(turnedAwayFor("event queue full"));
+      }
+      waiting++;
+      waitingBytes += bytes;
+      const arrival = { bytes, atMs: clock.monotonicMs() };
+      const { claim } = event;
+      return claim === null ? enqueue(event, arrival) : claims.write(event, { claim, arrival });
+    },
     async stop(deadlineMs) {
       stopping = true;
       const until = clock.monotonicMs() + deadlineMs;
-      while ((queue.length > 0 || inFlight > 0 || scheduled) && clock.monotonicMs() < until) {
+      while ((waiting > 0 || inFlight > 0 || scheduled) && clock.monotonicMs() < until) {
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
-      for (const item of queue.splice(0)) turnAway(item, "stopping");
+      stopped = true;
+      for (const { arrival, reject } of queue.splice(0)) {
+        leave(arrival);
+        reject(turnedAwayFor("stopping"));
+      }
     },
     stats: () => ({
-      queued: queue.length,
-      queuedBytes,
+      queued: waiting,
+      queuedBytes: waitingBytes,
       commits,
       committed,
       turnedAway,

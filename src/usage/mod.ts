@@ -6,6 +6,7 @@ export { type CommittedBatch, commitEvents, type Grant, type KnownEvent } from "
 export {
   type Claim,
   EVENT_TYPES,
+  type EventOutcome,
   type EventType,
   INFERENCE_TYPES,
   type InferenceType,
@@ -14,7 +15,6 @@ export {
 export {
   createEventWriter,
   type EventGathering,
-  type EventOutcome,
   type EventWriter,
 } from "./event_writer.ts";
 export { importedUsagePart } from "./imported_usage.ts";

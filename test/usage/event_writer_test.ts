@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
 import { DatabaseUnavailable, openDatabase } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
@@ -13,6 +14,7 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { readSums, usageEvent } from "../support/events.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { issue } from "../support/issue.ts";
+import { until } from "../support/until.ts";
 
 let server: TestDatabase;
 
@@ -136,6 +138,83 @@ describe("createEventWriter()", () => {
     await proxy.close();
   });
 
+  test("write() gives up on all events of one claim within the 2 s of one, whatever their fields", async () => {
+    const proxy = await startFaultyProxy(server.address);
+    const { writer, licenseUuid, unknown } = await start({ through: proxy.address });
+    await writer.write(usageEvent({ licenseUuid }));
+    proxy.set("stalled");
+    const began = performance.now();
+    const failures = await Promise.all(
+      sameClaim(licenseUuid, [{}, {}, {}, {}]).map((event) => failureOf(writer.write(event))),
+    );
+    expect(performance.now() - began).toBeLessThan(2_400);
+    for (const failure of failures) expect(failure).toBeInstanceOf(DatabaseUnavailable);
+    // The others were never sent.
+    expect(unknown).toEqual([licenseUuid]);
+    expect(writer.stats()).toMatchObject({ queued: 0, queuedBytes: 0 });
+    await proxy.close();
+  });
+
+  test("write() counts the wait for another event with the same claim as a wait", async () => {
+    const proxy = await startFaultyProxy(server.address);
+    const { writer, licenseUuid, clock } = await start({ through: proxy.address, monthlyLimit: 1 });
+    await writer.write(usageEvent({ licenseUuid }));
+    proxy.set("stalled");
+    const events = sameClaim(licenseUuid, [{}, { type: "error" }]);
+    const outcomes = Promise.allSettled(events.map((event) => writer.write(event)));
+    await until(() => writer.stats().queued === 1);
+    clock.advance(1_400);
+    proxy.set("none");
+    // It leaves no claim behind, so that the second would be stored if there were time.
+    expect(await outcomes).toMatchObject([
+      { status: "fulfilled", value: { kind: "quota_exceeded" } },
+      { status: "rejected", reason: expect.any(DatabaseUnavailable) },
+    ]);
+    expect(writer.stats()).toMatchObject({ queued: 0, queuedBytes: 0, turnedAway: 1 });
+    await proxy.close();
+  });
+
+  test("write() tells other events of a claim that it was used, with no statement of their own", async () => {
+    const { writer, licenseUuid } = await start();
+    const events = sameClaim(licenseUuid, Array(5).fill({}));
+    const outcomes = await Promise.all(events.map((event) => writer.write(event)));
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["committed", ...Array(4).fill("claim_mismatch")]);
+    expect(writer.stats()).toMatchObject({ commits: 1, queued: 0, queuedBytes: 0 });
+  });
+
+  test("write() stores the first event of a claim that the database and the quota let pass", async () => {
+    const { writer, licenseUuid } = await start({ monthlyLimit: 0 });
+    const bad = { type: "error", durationMs: -1 } as const;
+    const events = sameClaim(licenseUuid, [{}, bad, { type: "error" }, {}, {}, {}]);
+    const outcomes = await Promise.all(events.map((event) => writer.write(event)));
+    const kinds = ["quota_exceeded", "not_storable", "committed", ...Array(3).fill("claim_mismatch")];
+    expect(outcomes.map(({ kind }) => kind)).toEqual(kinds);
+    expect(writer.stats()).toMatchObject({ queued: 0, queuedBytes: 0 });
+  });
+
+  test("write() is turned away when 20,000 events wait for one claim, or 64 MiB of them", async () => {
+    for (const [count, taken, fields] of [
+      [20_050, 20_000, {}],
+      [70, 64, { errorMessage: "x".repeat(1024 * 1024 - 300) }],
+    ] as const) {
+      const { writer, licenseUuid } = await start();
+      const events = sameClaim(licenseUuid, Array(count).fill(fields));
+      const outcomes = Promise.allSettled(events.map((event) => writer.write(event)));
+      expect(writer.stats()).toMatchObject({ queued: taken, turnedAway: count - taken });
+      const turnedAway = (await outcomes).flatMap(({ status }, i) => (status === "rejected" ? [i] : []));
+      expect(turnedAway).toEqual(Array.from({ length: count - taken }, (_, i) => taken + i));
+      expect(writer.stats()).toMatchObject({ queued: 0, queuedBytes: 0 });
+    }
+  });
+
+  test("stop() waits for those that wait for their claim", async () => {
+    const { writer, licenseUuid } = await start({ monthlyLimit: 0 });
+    const events = sameClaim(licenseUuid, [{}, { type: "error" }]);
+    const outcomes = Promise.all(events.map((event) => writer.write(event)));
+    await writer.stop(5_000);
+    expect((await outcomes).map(({ kind }) => kind)).toEqual(["quota_exceeded", "committed"]);
+  });
+
   test("stop() commits what is queued and turns away what arrives later", async () => {
     const { writer, licenseUuid } = await start();
     const queued = Promise.all(
@@ -173,6 +252,16 @@ async function start({ monthlyLimit, through = server.address, ...gathering }: O
   const { licenseUuid } = await issue(server.database, { tier: "enterprise", ...limit });
   return { writer, licenseUuid, clock, charged, unknown };
 }
+
+/** Events of one key with one claim, each with other fields. */
+function sameClaim(licenseUuid: string, events: readonly Partial<UsageEvent>[]): UsageEvent[] {
+  const [keyUuid, claim] = [newUuid(), sha256(newUuid())];
+  return events.map((fields, i) => {
+    return usageEvent({ licenseUuid, keyUuid, ...fields, claim: { hash: claim, eventHash: sha256(`${i}`) } });
+  });
+}
+
+const sha256 = (text: string) => hash("sha256", text, "hex");
 
 function usedOf(outcomes: readonly EventOutcome[]): (number | null)[] {
   return outcomes.flatMap((outcome) => (outcome.kind === "committed" ? [outcome.used] : []));
