@@ -1,6 +1,6 @@
 /** A disk of its own for a data folder, small enough to be filled: a tmpfs, which only root may mount. */
 import { spawnSync } from "node:child_process";
-import { chmodSync, closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 export interface SmallDisk {
@@ -17,8 +17,7 @@ const SIZE_MB = 320;
 /** Why none can be mounted here; undefined where one can. */
 export function whyNoSmallDisk(folder: string): string | undefined {
   if (process.getuid?.() !== 0) return "only root may mount a small disk";
-  const trial = join(folder, "trial-mount");
-  mkdirSync(trial);
+  const trial = mkdtempSync(join(folder, "trial-mount-"));
   const mounted = mount(trial);
   if (mounted === undefined) spawnSync("umount", [trial]);
   rmSync(trial, { recursive: true });
