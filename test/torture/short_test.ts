@@ -2,7 +2,8 @@
  * The short form of `make torture`: one fault of each kind, under load, against the executable where a current
  * one is built, else the program on Bun. The bounds are those of the promises themselves, 5 s for an answer and
  * 2 s for a recovery; only how long this process was kept waiting itself is added, and how long a database or
- * a service takes to start is not bounded, since the machine's load decides it.
+ * a service takes to start is not bounded, since the machine's load decides it. `TORTURE_SEED` sets the seed, to
+ * repeat what a run printed.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
@@ -16,6 +17,7 @@ import { findProgram } from "./service_process.ts";
 import { whyNoSmallDisk } from "./small_disk.ts";
 
 const LIMIT_MS = 240_000;
+const seed = Number(process.env.TORTURE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const whyNoDisk = whyNoSmallDisk(testFolder());
 if (whyNoDisk !== undefined) console.error(`No disk is filled: ${whyNoDisk}`);
 
@@ -31,11 +33,12 @@ for (const stage of ["external", "embedded", "small_disk"] as const) {
   test.skipIf(stage === "small_disk" && whyNoDisk !== undefined)(
     `Under load every promise holds through each fault (${stage})`,
     async () => {
+      console.log(`Torture (${stage}): TORTURE_SEED=${seed}`);
       const results: RoundResult[] = [];
       await runParts(
         SHORT_PLAN.filter((part) => part.stage === stage),
         {
-          ...{ folder, program: findProgram(), random: createRandom(Date.now()) },
+          ...{ folder, program: findProgram(), random: createRandom(seed) },
           onRound: (_fault, result) => result && results.push(result),
         },
       );
