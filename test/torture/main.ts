@@ -119,7 +119,7 @@ function note(fault: Fault, result: RoundResult | undefined): void {
       `${fault.stage}: ${fault.kind}${fault.detail === undefined ? "" : ` at ${fault.detail}`}`,
       `healthy ${Math.round(result.healthyMs)} ms, serving ${Math.round(result.servingMs)} ms`,
       `slowest answer ${Math.round(figures.slowestAnswerMs)} ms, ${figures.acknowledged} events`,
-      `${resources?.descriptors} fds, ${Math.round(resources?.residentMb ?? 0)} MB`,
+      `${resources?.descriptors} fds, ${Math.round(resources?.residentMb ?? 0)} MB, ${Math.round(resources?.grownMb ?? 0)} MB grown`,
     ].join("  |  "),
   );
 }
