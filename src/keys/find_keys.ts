@@ -46,14 +46,26 @@ export async function findKeysByHash(
   return new Map(rows.map((row) => [row.hash, toRecord(row, month.index)]));
 }
 
+/** The one string for all rows that say the same: the driver makes one for each. */
+function intern<Text extends string>(text: Text): Text {
+  const known = words.get(text);
+  if (known !== undefined) return known as Text;
+  words.set(text, text);
+  return text;
+}
+
+/** Modes, states and tiers, of which there are nine. */
+const words = new Map<string, string>();
+
 function toRecord(row: Row, monthIndex: number): KeyRecord {
   return {
     // First what every request reads, so that it lies together.
-    state: row.state,
+    state: intern(row.state),
     expiresAtMs: row.expiresAt.getTime(),
     usage: { monthIndex, used: row.used },
     window: undefined,
     movedAtMs: 0,
+    cachedBy: "",
     isUseNoted: false,
     validated: undefined,
     refreshed: undefined,
@@ -65,8 +77,8 @@ function toRecord(row: Row, monthIndex: number): KeyRecord {
     email: row.email,
     name: row.name,
     organization: row.organization,
-    mode: row.mode,
-    tier: row.tier,
+    mode: intern(row.mode),
+    tier: intern(row.tier),
     monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
   };
 }

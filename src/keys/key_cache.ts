@@ -14,7 +14,7 @@ import { isNewer, type KeyRecord, noteUsage, type UsageCount } from "./key_recor
 
 export interface KeyCacheOptions {
   readonly clock: Clock;
-  /** Keys kept at most; 50,000 by default, some 40 MB. */
+  /** Keys kept at most; 50,000 by default: some 72 MB as they are found, to which answers and windows come. */
   readonly maxKeys?: number;
 }
 
@@ -54,6 +54,9 @@ const MAX_UNKNOWN = 10_000;
 
 const EVEN_STALE = { allowStale: true };
 
+/** The keys of a license: most have one, and need no set for it. */
+type OneOrMore = KeyRecord | Set<KeyRecord>;
+
 interface OpenLookUp {
   readonly beganMs: number;
   everything: boolean;
@@ -63,7 +66,7 @@ interface OpenLookUp {
 
 export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): KeyCache {
   const perf = { now: () => clock.monotonicMs() };
-  const byLicense = new Map<string, Map<string, KeyRecord>>();
+  const byLicense = new Map<string, OneOrMore>();
   const open = new Set<OpenLookUp>();
   let hits = 0;
   let misses = 0;
@@ -72,20 +75,29 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
     max: maxKeys,
     ttl: MAX_AGE_MS,
     perf,
-    disposeAfter(record, hash) {
+    disposeAfter(record) {
       const keys = byLicense.get(record.licenseUuid);
-      if (keys?.get(hash) === record && keys.delete(hash) && keys.size === 0)
-        byLicense.delete(record.licenseUuid);
+      if (keys === record) byLicense.delete(record.licenseUuid);
+      if (keys instanceof Set && keys.delete(record) && keys.size === 0) byLicense.delete(record.licenseUuid);
     },
   });
   const unknown = new LRUCache<string, true>({ max: MAX_UNKNOWN, ttl: UNKNOWN_AGE_MS, perf });
 
   function keep(hash: string, record: KeyRecord) {
     known.set(hash, record);
+    record.cachedBy = hash;
     record.movedAtMs = clock.monotonicMs();
     const keys = byLicense.get(record.licenseUuid);
-    if (keys === undefined) byLicense.set(record.licenseUuid, new Map([[hash, record]]));
-    else keys.set(hash, record);
+    if (keys === undefined) byLicense.set(record.licenseUuid, record);
+    else if (keys instanceof Set) keys.add(record);
+    else if (keys !== record) byLicense.set(record.licenseUuid, new Set([keys, record]));
+  }
+
+  /** A list of its own, which lasts while they are forgotten. */
+  function keysOf(licenseUuid: string): readonly KeyRecord[] {
+    const keys = byLicense.get(licenseUuid);
+    if (keys === undefined) return [];
+    return keys instanceof Set ? [...keys] : [keys];
   }
 
   const isFresh = (record: KeyRecord) => clock.monotonicMs() - record.movedAtMs < UNMOVED_MS;
@@ -129,7 +141,7 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
     },
     forgetLicense(licenseUuid) {
       for (const lookUp of open) lookUp.changed.add(licenseUuid);
-      for (const hash of [...(byLicense.get(licenseUuid)?.keys() ?? [])]) known.delete(hash);
+      for (const { cachedBy } of keysOf(licenseUuid)) known.delete(cachedBy);
     },
     forgetAll() {
       for (const lookUp of open) lookUp.everything = true;
@@ -142,8 +154,7 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
         const noted = counts.get(licenseUuid);
         if (noted === undefined || isNewer(count, noted)) counts.set(licenseUuid, count);
       }
-      const keys = byLicense.get(licenseUuid);
-      if (keys !== undefined) for (const record of keys.values()) noteUsage(record, count);
+      for (const record of keysOf(licenseUuid)) noteUsage(record, count);
     },
     stats: () => ({ keys: known.size, licenses: byLicense.size, unknownKeys: unknown.size, hits, misses }),
   };

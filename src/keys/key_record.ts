@@ -32,6 +32,8 @@ export interface KeyRecord extends Sender {
   readonly expiresAtMs: number;
   /** The newest count known here; see {@linkcode usedIn}. */
   usage: UsageCount;
+  /** The hash by which the cache keeps it; empty before it does. */
+  cachedBy: string;
   /** When the cache put it at the end of its list, by the monotonic clock; see `key_cache.ts`. */
   movedAtMs: number;
   /** Whether its use waits to be written down; see `last_use.ts`. */

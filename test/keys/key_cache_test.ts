@@ -151,7 +151,7 @@ describe("createKeyCache()", () => {
           const record = cache.get(hash);
           if (record == null) break;
           const { uuid, movedAtMs } = record;
-          expect(record).toEqual({ ...model.read(hash)!, uuid, movedAtMs });
+          expect(record).toEqual({ ...model.read(hash)!, uuid, movedAtMs, cachedBy: hash });
         }
       }
       if (open.length > 5) close(0);

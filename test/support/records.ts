@@ -21,6 +21,7 @@ export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
     usage: { monthIndex: 0, used: 0 },
     window: undefined,
     movedAtMs: 0,
+    cachedBy: "",
     isUseNoted: false,
     validated: undefined,
     refreshed: undefined,
