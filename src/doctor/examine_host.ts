@@ -106,8 +106,8 @@ function examineClock({ clock }: HostPatient): Finding {
 
 function examineTls({ config, clock, serving }: HostPatient): Finding {
   const { trustedProxies } = config;
-  const { host } = serving ?? config;
-  const tls = config.tls ?? serving?.tls;
+  // A service that runs without a certificate has none, whatever the settings of its next start say.
+  const { host, tls } = serving ?? config;
   if (tls === undefined) {
     const isOpen = !LOOPBACK.test(host) && trustedProxies.length === 0;
     return isOpen
