@@ -4,10 +4,15 @@
  *
  * A service that was killed leaves its note behind. So it names the process with the time of its start, which
  * no other process of that number has; a note of one that has ended counts as none.
+ *
+ * The data folder is the service's, and `doctor` is run by root: a service that was broken into may write what
+ * it likes here. So a note speaks for a process of the user alone to whom it belongs, and leads root to no
+ * folder of credentials but one that systemd made.
  */
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
+import { readRegularFile } from "./read_regular_file.ts";
 import type { TlsFiles } from "./tls.ts";
 
 export interface ServingAt {
@@ -23,6 +28,10 @@ interface Note extends ServingAt {
   readonly pid: number;
   readonly startedAt: string;
 }
+
+const NOTE_LIMIT_BYTES = 16 * 1024;
+/** Where systemd puts them, and root alone may put anything. */
+const CREDENTIALS_FOLDER = "/run/credentials/";
 
 const note = v.object({
   host: v.string(),
@@ -60,16 +69,42 @@ export function leaveServingNote(dataDir: string, at: ServingAt): ServingNote {
 /** Where the service of a data folder listens; undefined where none runs that left a note. */
 export function findServing(dataDir: string): ServingAt | undefined {
   const left = readNote(pathIn(dataDir));
-  return left !== undefined && startOf(left.pid) === left.startedAt ? left : undefined;
+  if (left === undefined) return undefined;
+  const { pid, startedAt, uid, credentials, ...at } = left;
+  if (startOf(pid) !== startedAt || userOf(pid) !== uid) return undefined;
+  return { ...at, credentials: credentials && believedFolder(credentials, uid) };
 }
 
 function pathIn(dataDir: string): string {
   return join(dataDir, "serving");
 }
 
-function readNote(path: string): Note | undefined {
+function readNote(path: string): (Note & { readonly uid: number }) | undefined {
   try {
-    return v.parse(note, JSON.parse(readFileSync(path, "utf8")));
+    const { text, uid } = readRegularFile(path, NOTE_LIMIT_BYTES);
+    return { ...v.parse(note, JSON.parse(text)), uid };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The folder, where this process may look into it on the word of that user; undefined otherwise. */
+function believedFolder(folder: string, uid: number): string | undefined {
+  // Root, and whoever runs this, could look there without a note.
+  if (uid === 0 || uid === process.geteuid?.()) return folder;
+  try {
+    const path = realpathSync(folder);
+    return path.startsWith(CREDENTIALS_FOLDER) ? path : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The user as whom a process runs; undefined for one that is not there. Source: proc(5). */
+function userOf(pid: number): number | undefined {
+  try {
+    const [, uid] = /^Uid:\t\d+\t(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+    return uid === undefined ? undefined : Number(uid);
   } catch {
     return undefined;
   }

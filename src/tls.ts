@@ -3,9 +3,9 @@
  * cannot work is refused with a reason before a client meets it.
  */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { toTimestamp } from "./calendar.ts";
 import type { TlsPair } from "./platform/mod.ts";
+import { readRegularFile } from "./read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 
 /** Where the two are; absolute paths. */
@@ -26,6 +26,8 @@ export interface TlsIdentity extends TlsPair {
 /** So long before its end, people are told that a certificate must be renewed. */
 const RENEWAL_DAYS = 14;
 const DAY_MS = 86_400_000;
+/** Hundreds of certificates. */
+const FILE_LIMIT_BYTES = 1024 * 1024;
 
 /** Reads both files; refuses what is unreadable, no PEM, or does not belong together. */
 export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | Refusal {
@@ -82,7 +84,7 @@ function parseKey(text: string): KeyObject | string {
 
 function readText(path: string, what: string): string | Refusal {
   try {
-    return readFileSync(path, "utf8");
+    return readRegularFile(path, FILE_LIMIT_BYTES).text;
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
     return refused(`the ${what} ${path}: ${REASONS[code] ?? code}`);
@@ -93,6 +95,9 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
   EISDIR: "it is a folder",
+  ENOTREG: "it is no regular file",
+  ENXIO: "it is no regular file",
+  EFBIG: `it has more than ${FILE_LIMIT_BYTES} bytes`,
   EACCES: "this user may not read it; hand it over as a credential (see `claviger systemd --help`)",
 };
 

@@ -1,6 +1,16 @@
 /** What operators look with: `config check`, `health` and `doctor`, beside a service and without one. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase } from "../support/database.ts";
@@ -175,13 +185,19 @@ describe("claviger doctor", () => {
       { pid, startedAt },
       "nothing",
     ];
-    for (const old of [...stale.map((old) => JSON.stringify(old)), "{", ""]) {
-      writeFileSync(path, old);
+    const expectNone = async () =>
       expect((await doctor({ CLAVIGER_PORT: "1" })).of("service")).toMatchObject({
         state: "warn",
         message: "none answers at http://127.0.0.1:1: nothing listens there",
       });
+    for (const old of [...stale.map((old) => JSON.stringify(old)), "{", "", note + " ".repeat(20_000)]) {
+      writeFileSync(path, old);
+      await expectNone();
     }
+    rmSync(path);
+    expect(Bun.spawnSync(["mkfifo", path]).exitCode).toBe(0);
+    await expectNone();
+    rmSync(path);
     writeFileSync(path, note);
     expect((await doctor({ CLAVIGER_PORT: "1" })).of("service")).toMatchObject({ state: "ok" });
   });
@@ -219,6 +235,49 @@ describe("claviger doctor", () => {
       unit.remove();
     }
   });
+
+  test.skipIf(process.getuid?.() !== 0)(
+    "looks nowhere as root on the word of the service's user",
+    async () => {
+      const unit = createCommandLine();
+      const credentials = join(unit.folder, "credentials");
+      mkdirSync(credentials);
+      writeFileSync(join(credentials, "claviger-secret"), SECRET);
+      const running = await unit.serve([], { env: { CREDENTIALS_DIRECTORY: credentials } });
+      const path = join(unit.dataDir, "serving");
+      const note = JSON.parse(readFileSync(path, "utf8"));
+      const examined = async () => {
+        const { findings } = JSON.parse((await unit.here(["doctor", "--json"])).out) as { findings: Found[] };
+        return (name: string) => findings.find((finding) => finding.name === name);
+      };
+      try {
+        expect((await examined())("secret")).toMatchObject({ state: "ok" });
+        // PostgreSQL runs as another user: what that one could leave in the place of the service's own note.
+        const [postmaster = ""] = readFileSync(join(unit.dataDir, "postgres/postmaster.pid"), "utf8").split(
+          "\n",
+        );
+        const { uid, gid } = statSync(`/proc/${postmaster}`);
+        expect(uid).not.toBe(0);
+        chownSync(path, uid, gid);
+        expect((await examined())("service")?.message).not.toBe(`healthy at ${running.url}`);
+
+        const [, startedAt] =
+          /^.*\) (?:\S+ ){19}(\S+)/s.exec(readFileSync(`/proc/${postmaster}/stat`, "utf8")) ?? [];
+        const forged = { ...note, pid: Number(postmaster), startedAt };
+        const detour = `/run/credentials/../..${credentials}`;
+        for (const folder of [credentials, detour, "/run/credentials"]) {
+          writeFileSync(path, JSON.stringify({ ...forged, credentials: folder }));
+          const of = await examined();
+          expect(of("service")).toMatchObject({ state: "ok", message: `healthy at ${running.url}` });
+          expect(of("secret")).toMatchObject({ state: "fail" });
+        }
+      } finally {
+        writeFileSync(path, JSON.stringify(note));
+        await running.stop();
+        unit.remove();
+      }
+    },
+  );
 
   test("finds the service of an external database by its data folder, where there is one", async () => {
     const target = await createTestDatabase({ empty: true });
@@ -296,6 +355,13 @@ describe("claviger doctor", () => {
     ] as const) {
       const { certFile, keyFile } = makeCertificate(idle.folder, `days${days}`, days);
       expect((await tlsOf(certFile, keyFile))?.state).toBe(state);
+      // Not read, or this would wait for whoever writes into it.
+      const pipe = join(idle.folder, `pipe${days}`);
+      expect(Bun.spawnSync(["mkfifo", pipe]).exitCode).toBe(0);
+      expect(await tlsOf(certFile, pipe)).toMatchObject({
+        state: "fail",
+        message: `Cannot use TLS: the key ${pipe}: it is no regular file`,
+      });
     }
     idle.remove();
   });
