@@ -1,5 +1,5 @@
 /** What can be said without a database: folder, disk, clock, certificate, and whether a service answers. */
-import { existsSync, lstatSync, readFileSync, realpathSync, statfsSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, readFileSync, realpathSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { askHealth } from "../ask_health.ts";
 import { toTimestamp } from "../calendar.ts";
@@ -140,24 +140,44 @@ function examineApp({ config: { gitHubApp } }: HostPatient): Finding {
 }
 
 async function examineService({ config, serving }: HostPatient): Promise<Finding> {
+  if (serving === undefined && config.databaseUrl === undefined) return await examineAbsence(config);
   // The service's own word first: `serve --port` is no setting that anybody else could read.
   const at = serving ?? config;
   const url = new URL(toUrl(at));
   if (at.port === 0) return ok("service", "its port is the system's choice, so nobody can be asked");
   const answer = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
-  if (answer.isHealthy) return ok("service", `healthy at ${url.origin}`);
+  if (answer.isHealthy) {
+    // Without a data folder a service leaves no word of itself: the address is all that there is to go by.
+    const doubt = serving === undefined ? ", by the settings alone: it may be another installation's" : "";
+    return ok("service", `healthy at ${url.origin}${doubt}`);
+  }
   if (answer.httpStatus === undefined) {
-    return warn(
-      "service",
-      `none answers at ${url.origin}: ${answer.error}`,
-      "`systemctl start claviger` or `claviger serve`",
-    );
+    return warn("service", `none answers at ${url.origin}: ${answer.error}`, START);
   }
   return fail(
     "service",
     `at ${url.origin}: ${answer.error}`,
     "see the service's log: `journalctl -u claviger`",
   );
+}
+
+const START = "`systemctl start claviger` or `claviger serve`";
+
+/**
+ * A service leaves its word in the data folder: without one none runs from it, whoever answers at the address
+ * of the settings.
+ */
+async function examineAbsence(config: Config): Promise<Finding> {
+  const { dataDir } = config;
+  // Where this user may not look, nothing is known: what is thrown says so.
+  if (existsSync(dataDir)) accessSync(dataDir, constants.R_OK | constants.X_OK);
+  const none = `none runs from ${dataDir}`;
+  if (config.port === 0) return warn("service", none, START);
+  const url = new URL(toUrl(config));
+  const { httpStatus, database } = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
+  if (httpStatus === undefined) return warn("service", none, START);
+  const other = database === undefined ? "what answers is no Claviger" : "another installation's answers";
+  return warn("service", `${none}; at ${url.origin} ${other}`, `${START}, with another --port`);
 }
 
 /** Where a service that listens there is asked from this machine. */

@@ -174,7 +174,28 @@ describe("claviger doctor", () => {
     });
   });
 
-  test("goes by the settings where what a service left of itself is of one that has ended", async () => {
+  test("takes no other installation's service for its own", async () => {
+    const alone = createCommandLine();
+    const serviceOf = async (env: Record<string, string>) => {
+      const { findings } = JSON.parse((await alone.here(["doctor", "--json"], { env })).out);
+      return (findings as Found[]).find(({ name }) => name === "service");
+    };
+    const none = `none runs from ${alone.dataDir}`;
+    expect(await serviceOf(port())).toMatchObject({
+      state: "warn",
+      message: `${none}; at ${service.url} another installation's answers`,
+      remedy: expect.stringContaining("--port"),
+    });
+    expect(await serviceOf({ CLAVIGER_PORT: "1" })).toMatchObject({ state: "warn", message: none });
+    expect(await serviceOf({ CLAVIGER_PORT: "0" })).toMatchObject({ state: "warn", message: none });
+    const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
+    const message = `${none}; at http://127.0.0.1:${other.port} what answers is no Claviger`;
+    expect(await serviceOf({ CLAVIGER_PORT: `${other.port}` })).toMatchObject({ state: "warn", message });
+    await other.stop(true);
+    alone.remove();
+  });
+
+  test("counts what a service left of itself and has ended as none", async () => {
     const path = join(line.dataDir, "serving");
     const note = readFileSync(path, "utf8");
     const { pid, startedAt, ...at } = JSON.parse(note);
@@ -188,7 +209,7 @@ describe("claviger doctor", () => {
     const expectNone = async () =>
       expect((await doctor({ CLAVIGER_PORT: "1" })).of("service")).toMatchObject({
         state: "warn",
-        message: "none answers at http://127.0.0.1:1: nothing listens there",
+        message: `none runs from ${line.dataDir}`,
       });
     for (const old of [...stale.map((old) => JSON.stringify(old)), "{", "", note + " ".repeat(20_000)]) {
       writeFileSync(path, old);
@@ -283,13 +304,19 @@ describe("claviger doctor", () => {
     const target = await createTestDatabase({ empty: true });
     const proxy = await startFaultyProxy(target.address);
     const outside = createCommandLine();
-    const env = { DATABASE_URL: "url" in proxy.address ? proxy.address.url : "", CLAVIGER_SECRET: SECRET };
+    const DATABASE_URL = "url" in proxy.address ? proxy.address.url : "";
+    const env = { DATABASE_URL, CLAVIGER_SECRET: SECRET };
     const serviceOf = async () => {
       const { findings } = JSON.parse((await outside.here(["doctor", "--json"], { env })).out);
       return (findings as Found[]).find(({ name }) => name === "service")?.message;
     };
     const noFolder = await outside.serve([], { env: { ...env, CLAVIGER_HOST: "127.0.0.2" } });
     expect(await serviceOf()).not.toContain(noFolder.url);
+    const { hostname, port } = new URL(noFolder.url);
+    Object.assign(env, { CLAVIGER_HOST: hostname, CLAVIGER_PORT: port });
+    expect(await serviceOf()).toBe(
+      `healthy at ${noFolder.url}, by the settings alone: it may be another installation's`,
+    );
     expect(existsSync(outside.dataDir)).toBe(false);
     await noFolder.stop();
 
@@ -398,7 +425,7 @@ describe("claviger doctor", () => {
       const of = (name: string) => findings.find((finding) => finding.name === name);
       expect(of("service")).toMatchObject({
         state: "warn",
-        message: expect.stringContaining("none answers"),
+        message: `none runs from ${alone.dataDir}`,
       });
       expect(of("durability")).toMatchObject({
         state: "fail",
