@@ -1,5 +1,13 @@
 /** What can be said without a database: folder, disk, clock, certificate, and whether a service answers. */
-import { accessSync, constants, existsSync, lstatSync, readFileSync, realpathSync, statfsSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  lstatSync,
+  readFileSync,
+  realpathSync,
+  statfsSync,
+} from "node:fs";
 import { join } from "node:path";
 import { askHealth } from "../ask_health.ts";
 import { toTimestamp } from "../calendar.ts";
