@@ -90,11 +90,11 @@ export interface InstallationSecrets {
 /**
  * Reads the root secret: the one that is configured, else the data folder's, which `create` generates
  * where there is none. An external database needs a configured one: there is no folder that is sure to
- * come along with it.
+ * come along with it. For a database that is sealed already no other secret will do, so none is made.
  */
 export function openSecrets(
   config: Config,
-  options: { readonly create: boolean },
+  options: { readonly create: boolean; readonly isSealed?: boolean },
 ): InstallationSecrets | Refusal {
   if (config.secret !== undefined) return parse(config.secret.text, config.secret.source);
   if (config.databaseUrl !== undefined) {
@@ -109,6 +109,13 @@ export function openSecrets(
   const kept = readSecretFile(path);
   if (isRefusal(kept)) return kept;
   if (kept !== undefined) return parse(kept, path);
+  if (options.isSealed) {
+    return refuse(
+      "INVALID_REQUEST",
+      `Cannot open what the database was sealed with: there is no file secret in ${config.dataDir}, and no ` +
+        "secret was given; put the one of the first start back, or name it by CLAVIGER_SECRET_FILE",
+    );
+  }
   if (!options.create) {
     return refuse(
       "INVALID_REQUEST",

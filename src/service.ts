@@ -15,6 +15,7 @@ import {
   createGitHubAppSource,
   createTokenSource,
   type GitHubApp,
+  isSealed,
   openGitHubApp,
   proveSecret,
 } from "./installer/mod.ts";
@@ -137,7 +138,7 @@ async function startOn(
 
   const database = openDatabase(installation.address, { clock, log });
   opened.push({ close: () => database.close() });
-  const secret = openSecrets(config, { create: true });
+  const secret = openSecrets(config, { create: true, isSealed: await isSealed(database) });
   if (isRefusal(secret)) return secret;
   const wrongSecret = await proveSecret(database, secret.secrets, clock.now());
   if (wrongSecret !== undefined) {

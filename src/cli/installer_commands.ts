@@ -4,6 +4,7 @@ import { toTimestamp } from "../calendar.ts";
 import { openSecrets } from "../installation.ts";
 import {
   clearInstallerToken,
+  isSealed,
   parseInstallerToken,
   proveSecret,
   setInstallerToken,
@@ -46,7 +47,8 @@ async function setToken(surroundings: Surroundings, options: SetTokenOptions): P
   if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
   const token = orRefuse(parseInstallerToken(input));
   await withDatabase(surroundings, config, async ({ database, actor, now }) => {
-    const { secrets } = orRefuse(openSecrets(config, { create: false }));
+    const sealed = { isSealed: await isSealed(database) };
+    const { secrets } = orRefuse(openSecrets(config, { create: false, ...sealed }));
     const wrongSecret = await proveSecret(database, secrets, now);
     if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
     const expiresAt = options.expiresAt ?? null;

@@ -121,11 +121,18 @@ async function examineSchema({ address, clock }: DatabasePatient): Promise<Findi
 }
 
 async function examineSecret({ database, config }: DatabasePatient): Promise<Finding> {
-  const opened = openSecrets(config, { create: false });
-  if (isRefusal(opened)) return fail("secret", opened.sentence, "give the secret of the first start");
   const [row] = await database.query<{ sealed: string }>((sql) => sql`select sealed from secret_canary`);
   if (row === undefined) return warn("secret", "nothing was sealed with it yet", "start the service once");
   return opensCanary(opened.secrets, row.sealed)
+  const isSealed = row !== undefined;
+  const opened = openSecrets(config, { create: false, isSealed });
+  if (isRefusal(opened)) {
+    const isKept = isSealed && config.secret === undefined && config.databaseUrl === undefined;
+    const remedy = isKept
+      ? "put it back, or name it by CLAVIGER_SECRET_FILE"
+      : "give the secret of the first start";
+    return fail("secret", opened.sentence, remedy);
+  }
     ? ok("secret", "the one that this database was sealed with")
     : fail(
         "secret",

@@ -1,6 +1,12 @@
 import type { Database } from "../database/mod.ts";
 import { opensCanary, type Secrets, sealCanary } from "../secrets/mod.ts";
 
+/** Tells whether the database was sealed with a secret already: only that one will do for it. */
+export async function isSealed(database: Database): Promise<boolean> {
+  const rows = await database.query((sql) => sql`select from secret_canary`);
+  return rows.length > 0;
+}
+
 /**
  * Proves that the root secret is the one this database was sealed with: a database without a canary gets
  * one, another's must open. Returns the sentence to refuse with, undefined when all is well.

@@ -5,7 +5,7 @@
  */
 
 export type { GitHubApp } from "./_app_token_request.ts";
-export { proveSecret } from "./canary.ts";
+export { isSealed, proveSecret } from "./canary.ts";
 export {
   createGitHubAppSource,
   type GitHubAppSettings,

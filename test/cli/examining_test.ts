@@ -436,3 +436,16 @@ describe("claviger doctor", () => {
     }
   });
 });
+  test("never advises to make another secret for a database that is sealed", async () => {
+    const path = join(line.dataDir, "secret");
+    renameSync(path, `${path}.away`);
+    const secret = (await doctor()).of("secret");
+    renameSync(`${path}.away`, path);
+    expect(secret).toEqual({
+      name: "secret",
+      state: "fail",
+      message: expect.stringContaining(`there is no file secret in ${line.dataDir}`),
+      remedy: "put it back, or name it by CLAVIGER_SECRET_FILE",
+    });
+  });
+

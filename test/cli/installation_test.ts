@@ -99,8 +99,16 @@ describe("claviger serve in a data folder", () => {
     expect(refusalOf(await line.here(["serve", "--port", "0"]))).toStartWith("Cannot use this secret");
     // Nor does a new one take the place of one that was lost.
     rmSync(path);
-    expect(refusalOf(await line.here(["serve", "--port", "0"]))).toStartWith("Cannot use this secret");
-    expect(existsSync(path)).toBe(false);
+    for (const args of [
+      ["serve", "--port", "0"],
+      ["installer", "set-token"],
+    ]) {
+      expect(refusalOf(await line.here(args, { input: "token" }))).toBe(
+        `Cannot open what the database was sealed with: there is no file secret in ${line.dataDir}, and no ` +
+          "secret was given; put the one of the first start back, or name it by CLAVIGER_SECRET_FILE",
+      );
+      expect(existsSync(path)).toBe(false);
+    }
     writeFileSync(path, "short\n");
     expect(refusalOf(await line.here(["serve", "--port", "0"]))).toBe(
       `Cannot use the secret of ${path}: it is neither hexadecimal nor valid base64; it must be 32 random ` +
