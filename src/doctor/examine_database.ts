@@ -11,9 +11,11 @@ import {
   migrations,
 } from "../database/mod.ts";
 import { openSecrets } from "../installation.ts";
+import { openGitHubApp } from "../installer/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { opensCanary } from "../secrets/mod.ts";
+import { MEND_APP } from "./examine_host.ts";
 import { type Check, examine, type Finding, fail, ok, warn } from "./finding.ts";
 
 export interface DatabasePatient {
@@ -143,7 +145,11 @@ async function examineSecret({ database, config }: DatabasePatient): Promise<Fin
 
 async function examineToken({ database, config, clock }: DatabasePatient): Promise<Finding> {
   const name = "installer token";
-  if (config.gitHubApp !== undefined) return ok(name, "minted by the GitHub App");
+  if (config.gitHubApp !== undefined) {
+    return isRefusal(openGitHubApp(config.gitHubApp))
+      ? fail(name, "the GitHub App that is to mint it cannot be used", MEND_APP)
+      : ok(name, "minted by the GitHub App");
+  }
   const remedy = "`claviger installer set-token < FILE`";
   const [row] = await database.query<{ expiresAt: Date | null }>(
     (sql) => sql`select expires_at as "expiresAt" from installer_token`,

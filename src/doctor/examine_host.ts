@@ -139,11 +139,15 @@ function examineTls({ config, clock, serving }: HostPatient): Finding {
   );
 }
 
+/** What to do about a GitHub App that cannot be used: it is its key. */
+export const MEND_APP =
+  "give its key to `claviger systemd --github-key`, or name the file by CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
+
 function examineApp({ config: { gitHubApp } }: HostPatient): Finding {
   if (gitHubApp === undefined) return ok("github app", "none: the repository token is one that is stored");
   const app = openGitHubApp(gitHubApp);
   return isRefusal(app)
-    ? fail("github app", app.sentence, "see CLAVIGER_GITHUB_PRIVATE_KEY_FILE")
+    ? fail("github app", app.sentence, MEND_APP)
     : ok("github app", `App ${gitHubApp.appId} mints tokens for ${gitHubApp.repository}`);
 }
 
