@@ -1,14 +1,15 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows what holds. */
 import type { Command } from "commander";
-import type { Config, ConfigSource } from "../config.ts";
+import { type Config, type ConfigSource, readConfig } from "../config.ts";
 import { openSecrets } from "../installation.ts";
 import { openGitHubApp } from "../installer/mod.ts";
-import { isRefusal } from "../refusal.ts";
+import { isRefusal, type Refusal } from "../refusal.ts";
 import { readTlsIdentity, tlsWarning } from "../tls.ts";
 import { explainConfig } from "./explain_config.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson, printTable } from "./print.ts";
-import { orRefuse, readSettings } from "./run.ts";
+import { CommandRefused, orRefuse } from "./run.ts";
+import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface CheckOptions extends PlaceOptions {
@@ -23,15 +24,19 @@ export function addConfigCommand(program: Command, surroundings: Surroundings): 
 }
 
 async function check(surroundings: Surroundings, options: CheckOptions): Promise<void> {
-  const source: ConfigSource = {
+  const source: ConfigSource = withServiceCredentials({
     ...surroundings,
     envFile: options.envFile,
     flags: { CLAVIGER_DATA_DIR: options.dataDir },
-  };
-  const config = readSettings(surroundings, options);
+  });
+  const config = readConfig(source);
+  // Shown although one is at fault: the others are what it is mended by.
   const settings = orRefuse(explainConfig(source));
-  const warnings = checkFiles(config, surroundings);
-  if (options.json) printJson(surroundings, { settings, warnings });
+  const { warnings, fault } = isRefusal(config)
+    ? { warnings: [], fault: config }
+    : checkFiles(config, surroundings);
+  const error = fault?.sentence ?? null;
+  if (options.json) printJson(surroundings, { settings, warnings, error });
   else {
     printTable(
       surroundings,
@@ -39,20 +44,25 @@ async function check(surroundings: Surroundings, options: CheckOptions): Promise
     );
     for (const warning of warnings) surroundings.err(`claviger: ${warning}\n`);
   }
+  if (error !== null) throw new CommandRefused(error);
 }
 
-/** Reads what the settings name; refuses what a service would refuse. Opens no database. */
-function checkFiles(config: Config, { clock }: Surroundings): string[] {
-  const warnings: string[] = [];
-  if (config.secret !== undefined) orRefuse(openSecrets(config, { create: false }));
-  else if (config.databaseUrl !== undefined) orRefuse(openSecrets(config, { create: false }));
-  if (config.gitHubApp !== undefined) {
-    const app = openGitHubApp(config.gitHubApp);
-    orRefuse(isRefusal(app) ? app : {});
+interface FilesChecked {
+  readonly warnings: readonly string[];
+  /** What a service would refuse first; undefined where it would refuse nothing. */
+  readonly fault?: Refusal;
+}
+
+/** Reads what the settings name. Opens no database. */
+function checkFiles(config: Config, { clock }: Surroundings): FilesChecked {
+  if (config.secret !== undefined || config.databaseUrl !== undefined) {
+    const secret = openSecrets(config, { create: false });
+    if (isRefusal(secret)) return { warnings: [], fault: secret };
   }
-  if (config.tls !== undefined) {
-    const warning = tlsWarning(orRefuse(readTlsIdentity(config.tls)), clock.now());
-    if (warning !== undefined) warnings.push(warning);
-  }
-  return warnings;
+  const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
+  if (isRefusal(app)) return { warnings: [], fault: app };
+  const identity = config.tls && readTlsIdentity(config.tls);
+  if (isRefusal(identity)) return { warnings: [], fault: identity };
+  const warning = identity && tlsWarning(identity, clock.now());
+  return { warnings: warning === undefined ? [] : [warning] };
 }

@@ -1,5 +1,5 @@
 /** The settings as they stand, for people: what holds, and who said so. */
-import { type Config, type ConfigSource, createLookup, readConfig } from "../config.ts";
+import { type Config, type ConfigSource, createLookup, type FoundSetting, readConfig } from "../config.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { SETTINGS } from "../settings.ts";
 
@@ -12,15 +12,24 @@ export interface EffectiveSetting {
   readonly source: string;
 }
 
-/** Every setting with its value and where that comes from. Throws nothing that `readConfig` does not refuse. */
+/**
+ * Every setting with its value and where that comes from, also where one of them is at fault. Refuses a settings
+ * file that cannot be read, of which there is nothing to show.
+ */
 export function explainConfig(source: ConfigSource): readonly EffectiveSetting[] | Refusal {
-  const config = readConfig(source);
-  if (isRefusal(config)) return config;
-  const find = createLookup(source);
+  const read = readConfig(source);
+  const config = isRefusal(read) ? undefined : read;
+  let find: (name: string) => FoundSetting;
+  try {
+    find = createLookup(source);
+  } catch (error) {
+    if (isRefusal(read)) return read;
+    throw error;
+  }
   return SETTINGS.map(({ name, default: standard }) => {
     const { value, source: from } = find(name);
     if (from !== "default") return { name, value: masked(name, value), source: from };
-    const found = foundElsewhere(name, config, source);
+    const found = config && foundElsewhere(name, config, source);
     return found ?? { name, value: standard, source: "default" };
   });
 }
@@ -51,8 +60,12 @@ const MASK = "********";
 
 function masked(name: string, value: string): string {
   if (name === "CLAVIGER_SECRET") return MASK;
+  if (!name.endsWith("_URL")) return value;
+  const url = URL.parse(value);
+  // One that is at fault may hold a password in any place.
+  if (url === null || (name !== "DATABASE_URL" && url.username + url.password + url.search !== ""))
+    return MASK;
   if (name !== "DATABASE_URL") return value;
-  const url = new URL(value);
   if (url.password !== "") url.password = MASK;
   // The driver takes these from the query too.
   for (const key of url.searchParams.keys()) if (/pass/i.test(key)) url.searchParams.set(key, MASK);

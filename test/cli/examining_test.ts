@@ -1,5 +1,6 @@
 /** What operators look with: `config check`, `health` and `doctor`, beside a service and without one. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { generateKeyPairSync } from "node:crypto";
 import {
   chmodSync,
   chownSync,
@@ -26,6 +27,13 @@ import {
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const line = createCommandLine();
 let service: RunningService;
+
+interface Found {
+  readonly name: string;
+  readonly state: string;
+  readonly message: string;
+  readonly remedy?: string;
+}
 
 beforeAll(async () => {
   service = await line.serve();
@@ -75,7 +83,73 @@ describe("claviger config check", () => {
     const ended = await line.run(["config", "check", "--env-file", "/dev/null"], {
       env: env as RunOptions["env"] & {},
     });
-    expect(refusalOf(ended)).toStartWith(sentence);
+    expect(ended.status).toBe(1);
+    expect(ended.err).toStartWith(`claviger: ${sentence}`);
+    expect(ended.err).toMatch(/^[^\n]+\n$/);
+    // What holds is shown nevertheless: the fault may lie in another setting than the one that is named.
+    expect(ended.out).toMatch(/^NAME +VALUE +SOURCE\n/);
+    for (const name of Object.keys(env))
+      expect(ended.out).toMatch(new RegExp(`\n${name} +\\S+ +environment\n`));
+  });
+
+  test("shows no password of an address that is at fault", async () => {
+    const env = {
+      DATABASE_URL: "postgres://me:hidden1@[/c",
+      CLAVIGER_GITHUB_URL: "https://me:hidden2@api.example.org",
+      CLAVIGER_PUBLIC_URL: "https://licenses.example.org/?token=hidden3",
+    };
+    const { status, out } = await line.run(["config", "check", "--env-file", "/dev/null", "--json"], { env });
+    expect(status).toBe(1);
+    expect(JSON.parse(out).error).toBeString();
+    expect(out).not.toContain("hidden");
+  });
+
+  test("says of a settings file that cannot be read only that", async () => {
+    const file = line.write("unknown.env", "CLAVIGER_NOTHING=1\n");
+    expect(refusalOf(await line.run(["config", "check", "--env-file", file]))).toStartWith(
+      "CLAVIGER_NOTHING is not a setting",
+    );
+  });
+
+  test("finds the credentials that the running service was handed", async () => {
+    const unit = createCommandLine();
+    const credentials = join(unit.folder, "credentials");
+    mkdirSync(credentials);
+    const { privateKey } = generateKeyPairSync("rsa", {
+      modulusLength: 2048,
+      publicKeyEncoding: { type: "spki", format: "pem" },
+      privateKeyEncoding: { type: "pkcs8", format: "pem" },
+    });
+    const key = join(credentials, "claviger-github-key");
+    writeFileSync(key, privateKey);
+    const app =
+      "CLAVIGER_GITHUB_APP_ID=1\nCLAVIGER_GITHUB_INSTALLATION_ID=2\nCLAVIGER_GITHUB_REPOSITORY=core\n";
+    // What the service reads as its settings file, a command reads too.
+    const file = unit.write("app.env", app);
+    const args = ["--data-dir", unit.dataDir, "--env-file", file];
+    const running = await unit.serve(["--env-file", file], { env: { CREDENTIALS_DIRECTORY: credentials } });
+    const examined = async () => await unit.run(["doctor", "--json", ...args]);
+    try {
+      const { status, out, err } = await unit.run(["config", "check", ...args]);
+      expect([status, err]).toEqual([0, ""]);
+      expect(out).toContain(`${key}  credential\n`);
+      expect((await examined()).out).toContain("minted by the GitHub App");
+    } finally {
+      await running.stop();
+    }
+    const alone = await unit.run(["config", "check", ...args]);
+    expect(alone.status).toBe(1);
+    expect(alone.err).toContain("CLAVIGER_GITHUB_PRIVATE_KEY_FILE is missing");
+    expect(alone.out).toMatch(/\nCLAVIGER_GITHUB_APP_ID +1 +/);
+
+    const { findings } = JSON.parse((await examined()).out) as { findings: Found[] };
+    for (const name of ["github app", "installer token"]) {
+      expect(findings.find((finding) => finding.name === name)).toMatchObject({
+        state: "fail",
+        remedy: expect.stringContaining("claviger systemd --github-key"),
+      });
+    }
+    unit.remove();
   });
 });
 
@@ -146,12 +220,6 @@ describe("claviger health", () => {
 });
 
 describe("claviger doctor", () => {
-  interface Found {
-    readonly name: string;
-    readonly state: string;
-    readonly message: string;
-    readonly remedy?: string;
-  }
   async function doctor(env: Record<string, string> = {}, args: readonly string[] = []) {
     const { status, out, err } = await line.here(["doctor", "--json", ...args], { env });
     const { ok, findings } = JSON.parse(out) as { ok: boolean; findings: Found[] };
