@@ -1,4 +1,5 @@
 /** The root secret on its way into a backup and out of it. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { ProvenBackup } from "../backup/mod.ts";
 import type { Config } from "../config.ts";
@@ -33,7 +34,7 @@ export function planSecret(
         `${path} secret prints it; put it into a file that CLAVIGER_SECRET_FILE names`;
       return { withoutSealed: false, advice: [advice] };
     }
-    if (rootOf(present).equals(own)) return NOTHING_TO_DO;
+    if (rootOf(present).equals(own)) return adviseGiven(config);
     throw new CommandRefused(
       `Cannot restore ${path}: it brings its own secret, and ${present.source} is another; take that ` +
         "away first",
@@ -46,7 +47,9 @@ export function planSecret(
     };
   }
   if (canary === undefined) return NOTHING_TO_DO;
-  if (present !== undefined && opensCanary(createSecrets(rootOf(present)), canary)) return NOTHING_TO_DO;
+  if (present !== undefined && opensCanary(createSecrets(rootOf(present)), canary)) {
+    return adviseGiven(config);
+  }
   const wrong = present === undefined ? "" : `, which that of ${present.source} is not`;
   const where =
     config.databaseUrl === undefined
@@ -57,6 +60,16 @@ export function planSecret(
       `installation that it was taken from${wrong}; ${where}, or leave out the installer token ` +
       "with --forget-sealed",
   );
+}
+
+/** A secret that was given to this command alone is not in the folder that the service will start on. */
+function adviseGiven({ secret, databaseUrl, dataDir }: Config): SecretPlan {
+  const path = join(dataDir, "secret");
+  if (secret === undefined || databaseUrl !== undefined || existsSync(path)) return NOTHING_TO_DO;
+  const advice =
+    `The secret is that of ${secret.source}, and none is in ${dataDir}: the service needs CLAVIGER_SECRET_FILE ` +
+    `too, or the file as ${path}`;
+  return { withoutSealed: false, advice: [advice] };
 }
 
 export interface FoundSecret {

@@ -142,8 +142,13 @@ describe("claviger restore", () => {
     expect(existsSync(restored.dataDir)).toBe(false);
 
     const right = { CLAVIGER_SECRET_FILE: secretOf(line) };
-    expect((await restored.here(["restore", file("plain")], { env: right })).status).toBe(0);
+    const ended = await restored.here(["restore", file("plain")], { env: right });
+    expect(ended).toMatchObject({ status: 0, err: "" });
     expect(existsSync(secretOf(restored))).toBe(false);
+    expect(ended.out).toEndWith(
+      `The secret is that of the file ${secretOf(line)}, and none is in ${restored.dataDir}: the service needs ` +
+        `CLAVIGER_SECRET_FILE too, or the file as ${secretOf(restored)}\n`,
+    );
   });
 
   test("--forget-sealed restores all but what the lost secret has sealed", async () => {
