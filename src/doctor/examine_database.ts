@@ -124,8 +124,6 @@ async function examineSchema({ address, clock }: DatabasePatient): Promise<Findi
 
 async function examineSecret({ database, config }: DatabasePatient): Promise<Finding> {
   const [row] = await database.query<{ sealed: string }>((sql) => sql`select sealed from secret_canary`);
-  if (row === undefined) return warn("secret", "nothing was sealed with it yet", "start the service once");
-  return opensCanary(opened.secrets, row.sealed)
   const isSealed = row !== undefined;
   const opened = openSecrets(config, { create: false, isSealed });
   if (isRefusal(opened)) {
@@ -135,6 +133,8 @@ async function examineSecret({ database, config }: DatabasePatient): Promise<Fin
       : "give the secret of the first start";
     return fail("secret", opened.sentence, remedy);
   }
+  if (row === undefined) return warn("secret", "nothing was sealed with it yet", "start the service once");
+  return opensCanary(opened.secrets, row.sealed)
     ? ok("secret", "the one that this database was sealed with")
     : fail(
         "secret",
@@ -184,7 +184,7 @@ async function examineModelFiles({ database, config }: DatabasePatient): Promise
 /** Without it, clients are given no address to download from: the hosted models are not on their list. */
 async function examinePublicUrl({ database, config: { publicUrl } }: DatabasePatient): Promise<Finding> {
   const name = "public address";
-  if (publicUrl !== undefined) return ok(name, publicUrl);
+  if (publicUrl !== undefined) return ok(name, `${publicUrl}, as it is set: not tried from here`);
   const [row] = await database.query<{ hosted: number }>(
     (sql) => sql`select count(*) as hosted from model_files`,
   );

@@ -412,7 +412,10 @@ describe("claviger doctor", () => {
       message: "none is set: clients get no address to download the hosted model files from (1 so far)",
       remedy: expect.stringContaining("CLAVIGER_PUBLIC_URL"),
     });
-    expect((await doctor(env)).of("public address")).toMatchObject({ state: "ok" });
+    expect((await doctor(env)).of("public address")).toMatchObject({
+      state: "ok",
+      message: "https://licenses.example.org, as it is set: not tried from here",
+    });
   });
 
   test("prints a line each, and how to mend what is not well", async () => {
@@ -476,6 +479,19 @@ describe("claviger doctor", () => {
     expect((await doctor(port())).of("installer token")).toMatchObject({ state: "warn" });
   });
 
+  test("never advises to make another secret for a database that is sealed", async () => {
+    const path = join(line.dataDir, "secret");
+    renameSync(path, `${path}.away`);
+    const secret = (await doctor()).of("secret");
+    renameSync(`${path}.away`, path);
+    expect(secret).toEqual({
+      name: "secret",
+      state: "fail",
+      message: expect.stringContaining(`there is no file secret in ${line.dataDir}`),
+      remedy: "put it back, or name it by CLAVIGER_SECRET_FILE",
+    });
+  });
+
   test("works without a service, and says that none runs", async () => {
     const alone = createCommandLine();
     try {
@@ -504,16 +520,3 @@ describe("claviger doctor", () => {
     }
   });
 });
-  test("never advises to make another secret for a database that is sealed", async () => {
-    const path = join(line.dataDir, "secret");
-    renameSync(path, `${path}.away`);
-    const secret = (await doctor()).of("secret");
-    renameSync(`${path}.away`, path);
-    expect(secret).toEqual({
-      name: "secret",
-      state: "fail",
-      message: expect.stringContaining(`there is no file secret in ${line.dataDir}`),
-      remedy: "put it back, or name it by CLAVIGER_SECRET_FILE",
-    });
-  });
-
