@@ -118,8 +118,22 @@ async function change(
       state: key.state,
       expires_at: toTimestamp(key.expiresAt),
     };
-    if (options.json) printJson(surroundings, shown);
-    else printFields(surroundings, { ...shown, monthly_limit: key.monthlyLimit ?? "unlimited" });
+    // Of a key that was rotated neither state nor end says what became of the license.
+    const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);
+    if (options.json) {
+      printJson(surroundings, {
+        ...shown,
+        license_expires_at: licenseExpiresAt,
+        replaced_by: key.replacedBy,
+      });
+      return;
+    }
+    printFields(surroundings, { ...shown, monthly_limit: key.monthlyLimit ?? "unlimited" });
+    if (key.replacedBy === null) return;
+    surroundings.err(
+      `This key was replaced by ${key.replacedBy}: the change is one of their license, which ends at ` +
+        `${licenseExpiresAt}, and this key keeps its own end\n`,
+    );
   });
 }
 

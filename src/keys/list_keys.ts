@@ -20,7 +20,9 @@ export interface KeySummary {
   readonly state: KeyState | "expired";
   readonly monthlyLimit: number | null;
   readonly used: number;
+  /** The earlier of the license's end and the key's own, which a rotated key has. */
   readonly expiresAt: Date;
+  readonly licenseExpiresAt: Date;
   readonly createdAt: Date;
   /** To the minute; null for a key that was never used. */
   readonly lastUsedAt: Date | null;
@@ -90,7 +92,8 @@ async function select(
                case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= ${now}::timestamptz
                  then 'expired' else k.state end as state,
                l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
-               least(l.expires_at, k.own_expires_at) as "expiresAt", k.created_at as "createdAt",
+               least(l.expires_at, k.own_expires_at) as "expiresAt", l.expires_at as "licenseExpiresAt",
+               k.created_at as "createdAt",
                k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid"
           from keys k
           join licenses l on l.id = k.license_id
@@ -98,7 +101,7 @@ async function select(
           left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
       )
       select uuid, hint, "accountUuid", "licenseUuid", email, name, organization, tier, mode, state,
-             "monthlyLimit", used, "expiresAt", "createdAt", "lastUsedAt", "replacedByUuid"
+             "monthlyLimit", used, "expiresAt", "licenseExpiresAt", "createdAt", "lastUsedAt", "replacedByUuid"
         from summary
        where (${uuid ?? null}::uuid is null or uuid = ${uuid ?? null}::uuid)
          and (${hash ?? null}::text is null or hash = ${hash ? `\\x${hash}` : null}::text::bytea)

@@ -119,6 +119,26 @@ describe("claviger keys renew", () => {
     await expectWithinASecond(key.api_key, { status: 200, expires_at: "2099-01-01T00:00:00Z" });
   });
 
+  test("says of a replaced key what became of the license, and which key has it now", async () => {
+    const old = await issue();
+    const { id } = await line.json(["keys", "rotate", old.id, "--overlap", "0d"]);
+    const renew = ["keys", "renew", old.id, "--expires-at", "2099-01-01"];
+    expect(await line.json(renew)).toMatchObject({
+      state: "expired",
+      license_expires_at: "2099-01-01T00:00:00Z",
+      replaced_by: id,
+    });
+    const { status, err } = await line.here(["keys", "limit", old.id, "9"]);
+    expect([status, err]).toEqual([
+      0,
+      `This key was replaced by ${id}: the change is one of their license, which ends at 2099-01-01T00:00:00Z, ` +
+        "and this key keeps its own end\n",
+    ]);
+    expect(await line.json(["keys", "show", id])).toMatchObject({ expires_at: "2099-01-01T00:00:00Z" });
+    const next = await line.here(["keys", "limit", id, "9"]);
+    expect([next.status, next.err]).toEqual([0, ""]);
+  });
+
   test("refuses an expiry in the past and a revoked key", async () => {
     const key = await issue();
     const past = ["keys", "renew", key.id, "--expires-at", "2020-01-01"];
