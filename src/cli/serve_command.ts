@@ -59,8 +59,10 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
       out(`Claviger serves at ${address}\nIts data is in ${service.place}\n`);
       if (service.metrics) out(`Its metrics are at ${toAddress(service.metrics)}/metrics\n`);
       // Only now, when nothing can keep the service from starting: its keys are shown this once.
-      if (options.demo) await showDemo(surroundings, config, { opened: await opened.promise, address });
-      await sayFirstStep(surroundings, service, { config, envFile: options.envFile });
+      const issue = toIssueCommand(surroundings, { config, envFile: options.envFile });
+      if (options.demo)
+        await showDemo(surroundings, config, { opened: await opened.promise, address, issue });
+      await sayFirstStep(surroundings, service, issue);
       await runUntilStopped(surroundings, service, { config, log, signals });
     } catch (error) {
       await service.stop(STOP_DEADLINE_MS);
@@ -93,29 +95,39 @@ function toAddress({ host, port }: { readonly host: string; readonly port: numbe
 async function showDemo(
   { out, userName, clock }: Surroundings,
   config: Config,
-  { opened, address }: { readonly opened: OpenInstallation; readonly address: string },
+  {
+    opened,
+    address,
+    issue,
+  }: { readonly opened: OpenInstallation; readonly address: string; readonly issue: string },
 ): Promise<void> {
   const demo = await addDemo(opened, { brand: config.brand, userName, now: clock.now() });
   out(
     demo === undefined
-      ? "There are keys already, so no demo was added\n"
+      ? `There are keys already, so no demo was added: a demo wants an empty ${
+          config.databaseUrl === undefined ? "--data-dir" : "database"
+        }; another key is issued by\n  ${issue}\n`
       : renderDemo(demo, { address, config }),
   );
 }
 
 /** While there are no keys, nobody can use the service: the operator is told how to issue the first. */
-async function sayFirstStep(
-  { out, programName }: Surroundings,
-  service: Service,
-  { config, envFile }: { readonly config: Config; readonly envFile: string | undefined },
-): Promise<void> {
+async function sayFirstStep({ out }: Surroundings, service: Service, issue: string): Promise<void> {
   if ((await countKeys(service.database)) > 0) return;
+  out(`There are no keys yet; the first is issued by\n  ${issue}\n`);
+}
+
+function toIssueCommand(
+  { programName }: Surroundings,
+  { config, envFile }: { readonly config: Config; readonly envFile: string | undefined },
+): string {
   const place = [
     ...(config.databaseUrl === undefined ? ["--data-dir", config.dataDir] : []),
     ...(envFile === undefined ? [] : ["--env-file", envFile]),
   ];
-  const command = [programName, "keys issue --email you@example.org --tier research", ...place.map(forShell)];
-  out(`There are no keys yet; the first is issued by\n  ${command.join(" ")}\n`);
+  return [programName, "keys issue --email you@example.org --tier research", ...place.map(forShell)].join(
+    " ",
+  );
 }
 
 function forShell(word: string): string {

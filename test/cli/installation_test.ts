@@ -58,7 +58,11 @@ describe("claviger serve in a data folder", () => {
 
   test("--demo adds nothing to a database with keys", async () => {
     const service = await line.serve(["--demo"]);
-    expect(service.out).toContain("There are keys already, so no demo was added\n");
+    expect(service.out).toContain(
+      "There are keys already, so no demo was added: a demo wants an empty --data-dir; another key is issued by\n" +
+        "  ./claviger keys issue --email you@example.org --tier research --data-dir ",
+    );
+    expect(service.out.match(/keys issue/g)).toHaveLength(1);
     await service.stop();
   });
 
