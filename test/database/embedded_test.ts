@@ -13,6 +13,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { layoutOf } from "../../src/database/embedded/_layout.ts";
+import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import type { Log } from "../../src/log.ts";
 import { testFolder } from "../support/postgres.ts";
 import {
@@ -370,4 +372,14 @@ describe.if(asRoot)("openEmbedded() as root", () => {
       rmSync(folder, { recursive: true, force: true });
     }
   });
+});
+
+test("toRefusal() tells a user who may not make the folder which option names another", () => {
+  const error = Object.assign(new Error("EACCES: permission denied, mkdir '/var/lib/claviger'"), {
+    code: "EACCES",
+  });
+  expect(toRefusal(error, layoutOf("/var/lib/claviger")).sentence).toBe(
+    "Cannot open the data folder /var/lib/claviger: EACCES: permission denied, mkdir '/var/lib/claviger'; run as " +
+      "root, or choose another folder, such as --data-dir ./claviger-data",
+  );
 });

@@ -33,11 +33,13 @@ export function held({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
   );
 }
 
+const OTHER_FOLDER = "run as root, or choose another folder, such as --data-dir ./claviger-data";
+
 /** A folder that this user may not use is to be expected; anything else goes on its way. */
 export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
   const fix: Readonly<Record<string, string>> = {
-    EACCES: "run as root, or choose another folder",
-    EPERM: "run as root, or choose another folder",
+    EACCES: OTHER_FOLDER,
+    EPERM: OTHER_FOLDER,
     EROFS: "its file system cannot be written to; choose another folder",
     ENOTDIR: "a part of that path is a file; choose another folder",
     ENOSPC: "free some space on its disk",
