@@ -2,6 +2,8 @@
 import type { Replica } from "./installation.ts";
 
 export interface Load {
+  /** How many requests were answered with success up to now. */
+  succeeded(): number;
   /** Ends it: how many requests were answered with success, and the statuses of what else was answered. */
   stop(): Promise<{ readonly succeeded: number; readonly others: readonly number[] }>;
 }
@@ -28,6 +30,7 @@ export function startLoad(replica: Replica, keys: readonly string[]): Load {
     }
   });
   return {
+    succeeded: () => succeeded,
     async stop() {
       isOver = true;
       await Promise.all(clients);
