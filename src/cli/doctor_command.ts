@@ -8,6 +8,7 @@ import { findServing } from "../serving_note.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson } from "./print.ts";
 import { CommandRefused, withInstallation } from "./run.ts";
+import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface DoctorOptions extends PlaceOptions {
@@ -31,18 +32,13 @@ async function doctor(surroundings: Surroundings, options: DoctorOptions): Promi
 }
 
 async function examine(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): Promise<Finding[]> {
-  const { clock, env } = surroundings;
+  const { clock } = surroundings;
   const source = { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
-  let config = readConfig(source);
-  const serving = isRefusal(config) ? undefined : findServing(config.dataDir);
-  // What the service was handed as credentials counts here too, though systemd gave it to the service alone.
-  if (serving?.credentials !== undefined && env.CREDENTIALS_DIRECTORY === undefined) {
-    config = readConfig({ ...source, env: { ...env, CREDENTIALS_DIRECTORY: serving.credentials } });
-  }
+  const config = readConfig(withServiceCredentials(source));
   if (isRefusal(config)) {
     return [fail("configuration", config.sentence, "`claviger config check` once it is mended")];
   }
-  const host = await examineHost({ config, clock, serving });
+  const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
   const findings = [ok("configuration", "every setting can be used"), ...host];
   try {
     await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {

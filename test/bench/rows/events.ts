@@ -192,5 +192,5 @@ async function demandCounts({ stage }: Bench, dataDir: string, acknowledged: num
 
 function meanBatch(counters: ReadonlyMap<string, number>): number {
   const name = "claviger_event_batch_size";
-  return (counters.get(`${name}_sum`) ?? Number.NaN) / (counters.get(`${name}_count`) ?? Number.NaN);
+  return (counters.get(`${name}_sum{}`) ?? Number.NaN) / (counters.get(`${name}_count{}`) ?? Number.NaN);
 }
