@@ -12,7 +12,7 @@ import {
 import { BRAND } from "../support/issue.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type RawAnswer, sendRaw } from "../support/raw_http.ts";
-import { ODD_METADATA } from "./odd_values.ts";
+import { ODD_METADATA, OTHER_METHODS } from "./odd_values.ts";
 
 let service: HostingService;
 
@@ -287,17 +287,7 @@ describe("In an address,", () => {
     const { apiKey } = await service.issue();
     const body = JSON.stringify({ api_key: apiKey });
     const headers = "X-HTTP-Method-Override: POST\r\nX-Original-URL: /v1/auth/revoke\r\n";
-    for (const method of [
-      "GET",
-      "HEAD",
-      "PUT",
-      "PATCH",
-      "DELETE",
-      "OPTIONS",
-      "TRACE",
-      "CONNECT",
-      "PROPFIND",
-    ]) {
+    for (const method of OTHER_METHODS.filter((method) => method !== "POST")) {
       const { status, headers: answered } = await send({ method, target: "/v1/auth/revoke", body, headers });
       expect([method, status, answered.get("allow")]).toEqual([method, 405, "POST"]);
     }
