@@ -1,10 +1,10 @@
 /**
  * The log: one line an event, to standard error, as text for people or as JSON for machines.
  *
- * Where there is one for each request, a write for each line would cost more than the request. So of the lines
- * of information that come in one turn of the event loop the first is written at once, and the others together
- * at its end. A warning or an error is written at once, with what waits before it, and so is what waits when
- * the process exits. A process that is killed loses lines of its last turn at most.
+ * Where many are written, a write for each would cost more than the request that it tells of. So a line of
+ * information is written at once where none was for a twentieth of a second, and those after it together at the
+ * end of that time. A warning or an error is written at once, with what waits before it, and so is what waits
+ * when the process exits. A process that is killed loses a twentieth of a second of lines at most.
  *
  * Fields are plain values. Nobody hands a key, a token or a secret to it: callers name things by their
  * identifiers. What strangers wrote cannot forge a line, or move the cursor of whoever reads it.
@@ -38,60 +38,62 @@ export interface LogOptions {
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => process.stderr.write(line));
   const render = options.format === "json" ? renderJsonLine : renderTextLine;
-  const timeOf = createTimeOf();
   const at =
-    (level: LogLevel, pass: (line: string) => void) =>
+    (level: LogLevel, pass: (line: Line) => void) =>
     (message: string, fields: LogFields = {}) =>
-      pass(render({ time: timeOf(options.clock.nowMs()), level, message, fields }));
-  if (!options.gathers)
-    return { info: at("info", write), warn: at("warn", write), error: at("error", write) };
-  const { gather, writeNow } = createGathering(write);
+      pass({ atMs: options.clock.nowMs(), level, message, fields });
+  if (!options.gathers) {
+    const writeLine = (line: Line) => write(render(line));
+    return { info: at("info", writeLine), warn: at("warn", writeLine), error: at("error", writeLine) };
+  }
+  const { gather, writeNow } = createGathering((lines) => write(lines.map(render).join("")));
   return { info: at("info", gather), warn: at("warn", writeNow), error: at("error", writeNow) };
 }
 
-/** More than a turn brings, as a rule. */
-const MAX_GATHERED_CHARACTERS = 64 * 1024;
+const GATHERED_MS = 50;
+const MAX_GATHERED = 500;
 
-function createGathering(write: (lines: string) => void) {
-  let lines = "";
+/** Lines are rendered when they are written: one after the other they cost a fraction of what each does alone. */
+function createGathering(write: (lines: readonly Line[]) => void) {
+  let lines: Line[] = [];
   let isGathering = false;
   const flush = () => {
     const gathered = lines;
-    lines = "";
-    if (gathered !== "") write(gathered);
+    lines = [];
+    if (gathered.length > 0) write(gathered);
   };
-  const endTurn = () => {
+  const end = () => {
     isGathering = false;
     flush();
   };
   process.on("exit", flush);
   return {
-    gather(line: string) {
-      lines += line;
-      if (isGathering && lines.length < MAX_GATHERED_CHARACTERS) return;
-      if (!isGathering) setImmediate(endTurn);
+    gather(line: Line) {
+      lines.push(line);
+      if (isGathering && lines.length < MAX_GATHERED) return;
+      // Nobody waits for it: what is left is written when the process exits.
+      if (!isGathering) setTimeout(end, GATHERED_MS).unref();
       isGathering = true;
       flush();
     },
-    writeNow(line: string) {
-      lines += line;
+    writeNow(line: Line) {
+      lines.push(line);
       flush();
     },
   };
 }
 
-/** Instants as ISO 8601 with milliseconds; many lines have the same one. */
-function createTimeOf(): (atMs: number) => string {
-  let latestMs = Number.NaN;
-  let latest = "";
-  return (atMs) => {
-    if (atMs !== latestMs) {
-      latest = new Date(atMs).toISOString();
-      latestMs = atMs;
-    }
-    return latest;
-  };
+/** An instant as ISO 8601 with milliseconds; many lines have the same one. */
+function renderTime(atMs: number): string {
+  if (atMs !== latestMs) {
+    latestTime = new Date(atMs).toISOString();
+    latestMs = atMs;
+  }
+  return latestTime;
 }
+
+let latestMs = Number.NaN;
+let latestTime = "";
 
 /** A log that keeps silent: for one-shot commands and tests. */
 export const silentLog: Log = { info() {}, warn() {}, error() {} };
@@ -105,21 +107,22 @@ export function escapeControls(text: string): string {
 }
 
 interface Line {
-  readonly time: string;
+  readonly atMs: number;
   readonly level: LogLevel;
   readonly message: string;
   readonly fields: LogFields;
 }
 
 /** A field cannot take the place of the line's own members. */
-function renderJsonLine({ fields, ...own }: Line): string {
+function renderJsonLine({ atMs, level, message, fields }: Line): string {
+  const own = { time: renderTime(atMs), level, message };
   return `${escapeControls(JSON.stringify({ ...own, ...fields, ...own }))}\n`;
 }
 
 const PADDED: Readonly<Record<LogLevel, string>> = { info: "info ", warn: "warn ", error: "error" };
 
-function renderTextLine({ time, level, message, fields }: Line): string {
-  let line = `${time} ${PADDED[level]} ${escapeControls(message)}`;
+function renderTextLine({ atMs, level, message, fields }: Line): string {
+  let line = `${renderTime(atMs)} ${PADDED[level]} ${escapeControls(message)}`;
   for (const name in fields) {
     const value = fields[name];
     if (value !== undefined) line += ` ${name}=${typeof value === "string" ? quoted(value) : value}`;
