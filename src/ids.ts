@@ -20,6 +20,8 @@ let atMs = 0;
 let next = FIRST;
 /** 12 hexadecimal digits. */
 let time = "";
+/** `req_` and the time: what most identifiers begin with. */
+let requestTime = "";
 /** 16 hexadecimal digits. */
 let random = "";
 
@@ -34,9 +36,14 @@ function advance(): string {
     // The variant that all UUIDs of the RFC have.
     bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x80;
     random = bytes.toString("hex");
+    requestTime = `req_${time}`;
   } else next++;
-  return next.toString(16);
+  counts[next - FIRST] ??= next.toString(16);
+  return counts[next - FIRST] as string;
 }
+
+/** What was counted before, as text: few milliseconds have many. */
+const counts: string[] = [];
 
 /** Makes a new UUIDv7 in its canonical form; identifiers made later sort later. */
 export function newUuid(): string {
@@ -47,7 +54,7 @@ export function newUuid(): string {
 /** Makes a new identifier of that kind, for what is never stored. */
 export function newId(kind: IdKind): string {
   const count = advance();
-  return `${kind}_${time}${count}${random}`;
+  return kind === "req" ? requestTime + count + random : `${kind}_${time}${count}${random}`;
 }
 
 /** Renders a UUID from the database as the identifier of that kind. */

@@ -3,6 +3,7 @@
  * successes by the setting, one in a hundred by default. Never a key: the key's identifier stands for it,
  * and query strings are blanked.
  */
+import { toId } from "../ids.ts";
 import type { Log, LogRequests } from "../log.ts";
 import { isRefusal } from "../refusal.ts";
 import { redactQuery } from "../secrets/mod.ts";
@@ -43,7 +44,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
   let successes = 0;
 
   return (exchange, outcome, { endpoint, path, isChange }) => {
-    const { durationMs } = exchange;
+    const { durationMs, record } = exchange;
     const isSuccess = !isRefusal(outcome);
     if (isSuccess && !isChange && durationMs < slowMs) {
       // The first of them is, so that a log shows that there are any.
@@ -62,7 +63,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
       status,
       code: isSuccess ? undefined : toWireCode(outcome.code),
       ms: Math.round(durationMs * 10) / 10,
-      key: exchange.record?.id,
+      key: record && toId("key", record.uuid),
       address: addressOf(exchange),
     });
   };

@@ -7,15 +7,15 @@ import { andThen } from "./eventually.ts";
 import { type Outcome, reply } from "./exchange.ts";
 import { optionalText, parseFields } from "./fields.ts";
 import type { Handler, Parts } from "./handler.ts";
-import { renderLicense } from "./license_answer.ts";
+import { renderRefresh, renderValidation } from "./license_answer.ts";
 
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up");
 
 export function validate({ authenticator, clock }: Parts): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
-    const { text, isUsedUp } = renderLicense(record, monthOf(clock.nowMs()), { withAccount: true });
-    return isUsedUp ? QUOTA_EXCEEDED : { status: 200, body: text };
+    const body = renderValidation(record, monthOf(clock.nowMs()));
+    return record.isUsedUp ? QUOTA_EXCEEDED : { status: 200, body };
   };
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "validate", body), answer);
 }
@@ -24,8 +24,7 @@ export function validate({ authenticator, clock }: Parts): Handler {
 export function refresh({ authenticator, clock }: Parts): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
-    const { text } = renderLicense(record, monthOf(clock.nowMs()), { withAccount: false });
-    return { status: 200, body: text };
+    return { status: 200, body: renderRefresh(record, monthOf(clock.nowMs())) };
   };
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "refresh", body), answer);
 }

@@ -75,6 +75,8 @@ interface Sought {
 interface Counted extends Omit<Sought, "hash"> {
   readonly record: KeyRecord | null;
   readonly isTrusted: boolean;
+  /** By the monotonic clock. */
+  readonly nowMs: number;
 }
 
 const INVALID_KEY = refuse("INVALID_KEY", "The API key is invalid or inactive");
@@ -108,7 +110,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 
   function findAddress({ request, peer }: Exchange): string {
     const forwardedFor = trustedProxies.length === 0 ? null : request.headers.get("x-forwarded-for");
-    const address = peer.address();
+    const address = peer.address(request);
     if (forwardedFor !== null) return toClientGroup({ peer: address, forwardedFor, trustedProxies });
     const known = groups.get(address);
     if (known !== undefined) return known;
@@ -132,10 +134,9 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   /** Counts the request in the window that its key, or the lack of one, has chosen. */
   function count(
     exchange: Exchange,
-    { endpoint, once, record, isTrusted }: Counted,
+    { endpoint, once, record, isTrusted, nowMs }: Counted,
   ): KeyRecord | null | Refusal {
     const { byKey, byAddress } = limiter.windows[endpoint];
-    const nowMs = clock.monotonicMs();
     if (record === null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
       exchange.verdict = byAddress.take(addressOf(exchange), nowMs);
@@ -157,13 +158,16 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     exchange: Exchange,
     { hash, endpoint, once }: Sought,
   ): Eventually<KeyRecord | null | Refusal> {
-    const cached = hash === null ? null : directory.get(hash);
-    const isTrusted = directory.isTrusted();
+    const nowMs = clock.monotonicMs();
+    const cached = hash === null ? null : directory.get(hash, nowMs);
+    const isTrusted = directory.isTrusted(nowMs);
     if (hash === null || cached !== undefined || !isTrusted) {
-      return count(exchange, { endpoint, once, record: cached ?? null, isTrusted });
+      return count(exchange, { endpoint, once, record: cached ?? null, isTrusted, nowMs });
     }
     const lookUp = directory.lookUp(hash, addressOf(exchange));
-    return lookUp.then((record) => count(exchange, { endpoint, once, record, isTrusted }));
+    return lookUp.then((record) =>
+      count(exchange, { endpoint, once, record, isTrusted, nowMs: clock.monotonicMs() }),
+    );
   }
 
   function judge(record: KeyRecord | null | Refusal): KeyRecord | Refusal {

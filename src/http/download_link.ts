@@ -7,7 +7,7 @@
  * holds for these bytes alone. Whether the key still may is asked when the link is used.
  */
 import type { Clock } from "../clock.ts";
-import { parseId } from "../ids.ts";
+import { parseId, toId } from "../ids.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import type { ListedFile } from "../models/mod.ts";
 import type { Signer } from "../secrets/mod.ts";
@@ -50,8 +50,9 @@ export function createDownloadLinks({ publicUrl, signer, clock }: DownloadLinksO
     signer.id,
   ];
   return {
-    linkTo(file, { id }) {
+    linkTo(file, { uuid }) {
       if (publicUrl === undefined) return "";
+      const id = toId("key", uuid);
       const expires = String(nowSeconds() + LINK_SECONDS);
       const signature = signer.sign(fieldsOf(file, id, expires));
       const path = `${encodeURIComponent(file.name)}/${encodeURIComponent(file.version)}`;

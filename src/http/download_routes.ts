@@ -80,7 +80,7 @@ export function download(parts: Parts): Handler {
     const begun = inFlight.begin(record.uuid, {
       nowMs: clock.monotonicMs(),
       // The other end is known for as long as the answer is on its way.
-      isOver: () => exchange.peer.address() === "",
+      isOver: () => exchange.peer.address(exchange.request) === "",
     });
     if (begun === "begun") {
       return { ...head, body: { sizeBytes: part.end - part.first, content: parts.fileBody(part) } };

@@ -7,10 +7,12 @@
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { KeyRecord } from "../keys/mod.ts";
-import { toResetAt, type Verdict } from "../limits/mod.ts";
+import type { Verdict } from "../limits/mod.ts";
 import type { Peer } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
+import { headersFor } from "./answer_headers.ts";
 import { renderError, statusOf } from "./error_response.ts";
+import type { Eventually } from "./eventually.ts";
 
 /** A part of a file on its way out. */
 export interface FileBytes {
@@ -54,6 +56,8 @@ export class Exchange {
   allow: string | undefined;
   /** What only a 416 says: how long the file is. */
   contentRange: string | undefined;
+  /** What it came to, or will; undefined where no route was found. */
+  answer: Eventually<Response> | undefined;
 
   constructor(request: Request, peer: Peer, clock: Clock) {
     this.request = request;
@@ -73,56 +77,52 @@ export interface ResponseOptions {
 }
 
 /** Makes the response of an exchange. */
-export function toResponse(exchange: Exchange, outcome: Outcome, options: ResponseOptions): Response {
-  const headers = toHeaders(exchange, options.atMs);
-  if (options.isLast) headers.Connection = "close";
+export function toResponse(
+  exchange: Exchange,
+  outcome: Outcome,
+  { atMs, isLast }: ResponseOptions,
+): Response {
+  const common = headersFor({ id: exchange.id, verdict: exchange.verdict, atMs });
+  const { method } = exchange.request;
   if (!isRefusal(outcome)) {
-    if (outcome.headers !== undefined) Object.assign(headers, outcome.headers);
-    return respond(exchange, outcome.body, { status: outcome.status, headers });
+    const { status, body } = outcome;
+    if (
+      typeof body === "string" &&
+      outcome.headers === undefined &&
+      !isLast &&
+      method !== "HEAD" &&
+      status !== 304
+    ) {
+      return new Response(body, { status, headers: common });
+    }
+    const headers = new Headers(common);
+    for (const name in outcome.headers) headers.set(name, outcome.headers[name] ?? "");
+    if (isLast) headers.set("Connection", "close");
+    return respond(exchange, body, { status, headers });
   }
+  const headers = new Headers(common);
   // After CONNECT with an address Bun 1.4.5 hears nothing more of a connection: its client would wait for ever.
-  if (exchange.request.method === "CONNECT") headers.Connection = "close";
+  if (isLast || method === "CONNECT") headers.set("Connection", "close");
   switch (outcome.code) {
     case "RATE_LIMIT_EXCEEDED":
-      headers["Retry-After"] = String(exchange.verdict?.retryAfterSeconds ?? 1);
+      headers.set("Retry-After", String(exchange.verdict?.retryAfterSeconds ?? 1));
       break;
     case "SERVICE_UNAVAILABLE":
-      headers["Retry-After"] = UNAVAILABLE_RETRY_SECONDS;
+      headers.set("Retry-After", UNAVAILABLE_RETRY_SECONDS);
       break;
     case "METHOD_NOT_ALLOWED":
-      headers.Allow = exchange.allow ?? "";
+      headers.set("Allow", exchange.allow ?? "");
       break;
     case "RANGE_NOT_SATISFIABLE":
-      headers["Content-Range"] = exchange.contentRange ?? "";
+      headers.set("Content-Range", exchange.contentRange ?? "");
       break;
   }
   return respond(exchange, renderError(outcome), { status: statusOf(outcome.code), headers });
 }
 
-/** Those that every answer has, each kind in one piece: an object that grows costs more than one that is made. */
-function toHeaders({ id, verdict }: Exchange, atMs: number): Record<string, string> {
-  if (verdict === undefined || verdict.limit === 0) {
-    return {
-      "Content-Type": "application/json",
-      "Cache-Control": "no-store",
-      "X-Content-Type-Options": "nosniff",
-      "X-Request-Id": id,
-    };
-  }
-  return {
-    "Content-Type": "application/json",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Request-Id": id,
-    "X-RateLimit-Limit": String(verdict.limit),
-    "X-RateLimit-Remaining": String(verdict.remaining),
-    "X-RateLimit-Reset": String(toResetAt(verdict, atMs)),
-  };
-}
-
 interface Head {
   readonly status: number;
-  readonly headers: Record<string, string>;
+  readonly headers: Headers;
 }
 
 function respond({ request }: Exchange, body: string | FileBytes, { status, headers }: Head): Response {
@@ -130,7 +130,7 @@ function respond({ request }: Exchange, body: string | FileBytes, { status, head
   const isFile = typeof body !== "string";
   if (request.method !== "HEAD" && !isFile) return new Response(body, { status, headers });
   // The length that GET would have: left to itself, the runtime says 0, and Node none for a file.
-  headers["Content-Length"] = String(isFile ? body.sizeBytes : Buffer.byteLength(body));
+  headers.set("Content-Length", String(isFile ? body.sizeBytes : Buffer.byteLength(body)));
   if (request.method === "HEAD" || !isFile) return new Response(null, { status, headers });
   return new Response(body.content, { status, headers });
 }

@@ -1,8 +1,6 @@
 import { monthOf } from "../calendar.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
-import { toId } from "../ids.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
-import type { KeyMode } from "./api_key.ts";
 import type { KeyRecord, KeyState } from "./key_record.ts";
 
 interface Row {
@@ -13,7 +11,6 @@ interface Row {
   readonly email: string;
   readonly name: string;
   readonly organization: string;
-  readonly mode: KeyMode;
   readonly state: KeyState;
   readonly tier: Tier;
   readonly monthlyLimit: number | null;
@@ -34,7 +31,7 @@ export async function findKeysByHash(
   const rows = await database.query<Row>(
     (sql) => sql`
       select encode(k.hash, 'hex') as hash, k.id as uuid, k.license_id as "licenseUuid",
-             a.id as "accountUuid", a.email, a.name, a.organization, k.mode, k.state, l.tier,
+             a.id as "accountUuid", a.email, a.name, a.organization, k.state, l.tier,
              l.monthly_limit as "monthlyLimit", least(l.expires_at, k.own_expires_at) as "expiresAt",
              coalesce(u.used, 0) as used
         from keys k
@@ -54,7 +51,7 @@ function intern<Text extends string>(text: Text): Text {
   return text;
 }
 
-/** Modes, states and tiers, of which there are nine. */
+/** States and tiers, of which there are seven. */
 const words = new Map<string, string>();
 
 function toRecord(row: Row, monthIndex: number): KeyRecord {
@@ -67,17 +64,15 @@ function toRecord(row: Row, monthIndex: number): KeyRecord {
     movedAtMs: 0,
     cachedBy: "",
     isUseNoted: false,
-    validated: undefined,
-    refreshed: undefined,
-    id: toId("key", row.uuid),
+    answer: "",
+    answeredUsage: undefined,
+    answeredMonth: undefined,
+    quotaAt: 0,
+    isUsedUp: false,
     uuid: row.uuid,
     licenseUuid: row.licenseUuid,
     accountUuid: row.accountUuid,
-    userId: toId("usr", row.accountUuid),
-    email: row.email,
-    name: row.name,
-    organization: row.organization,
-    mode: intern(row.mode),
+    account: { email: row.email, name: row.name, organization: row.organization },
     tier: intern(row.tier),
     monthlyLimit: row.monthlyLimit ?? monthlyLimitOf(row.tier),
   };

@@ -28,7 +28,7 @@ export interface LookUp {
 
 export interface KeyCache {
   /** The key's record, null where it is known that there is none, undefined where it must be looked up. */
-  get(hash: string): KeyRecord | null | undefined;
+  get(hash: string, nowMs?: number): KeyRecord | null | undefined;
   beginLookUp(): LookUp;
   /** Forgets all keys of a license, and whatever a look-up under way will find of it. */
   forgetLicense(licenseUuid: string): void;
@@ -100,19 +100,17 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
     return keys instanceof Set ? [...keys] : [keys];
   }
 
-  const isFresh = (record: KeyRecord) => clock.monotonicMs() - record.movedAtMs < UNMOVED_MS;
-
   /** Moves a key to the end of the list; false where it is too old. */
-  function move(hash: string, record: KeyRecord): boolean {
-    if (known.get(hash) === undefined) return false;
-    record.movedAtMs = clock.monotonicMs();
+  function move(record: KeyRecord, nowMs: number): boolean {
+    if (known.get(record.cachedBy) === undefined) return false;
+    record.movedAtMs = nowMs;
     return true;
   }
 
   return {
-    get(hash) {
+    get(hash, nowMs = clock.monotonicMs()) {
       const record = known.peek(hash, EVEN_STALE);
-      if (record !== undefined && (isFresh(record) || move(hash, record))) {
+      if (record !== undefined && (nowMs - record.movedAtMs < UNMOVED_MS || move(record, nowMs))) {
         hits++;
         return record;
       }

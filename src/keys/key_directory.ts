@@ -25,10 +25,13 @@ export interface KeyDirectory {
   start(): Promise<void>;
   /** Stops the pulse and writes down which keys were used last. */
   stop(): Promise<void>;
-  /** True while the pulse is felt: answers may be given, and the database counts as connected. */
-  isTrusted(): boolean;
+  /**
+   * True while the pulse is felt: answers may be given, and the database counts as connected. Now, or at that
+   * time by the monotonic clock.
+   */
+  isTrusted(nowMs?: number): boolean;
   /** The record at hand; null where it is known that there is none; undefined where nobody knows. */
-  get(hash: string): KeyRecord | null | undefined;
+  get(hash: string, nowMs?: number): KeyRecord | null | undefined;
   /** The hash of the key with that UUID, null where there is none; throws `DatabaseUnavailable`. */
   hashOf(keyUuid: string): Promise<string | null>;
   /** Looks a key up for a caller at that address; throws `DatabaseUnavailable`. */

@@ -1,5 +1,6 @@
 /**
- * A key with all that an answer needs to know of it, its license and its account.
+ * A key with all that an answer needs to know of it, its license and its account, and nothing else: there are
+ * many of them, and what they take up is waited for.
  *
  * What a request changes or reads lies on the record itself, also where somebody else makes it: its window,
  * whether its use is noted, and its answers as they were rendered last. With many thousand keys in turn, each
@@ -8,22 +9,13 @@
 import type { Month } from "../calendar.ts";
 import type { Tier } from "../licensing/mod.ts";
 import type { Sender } from "../limits/mod.ts";
-import type { KeyMode } from "./api_key.ts";
 
 export type KeyState = "active" | "suspended" | "revoked";
 
 export interface KeyRecord extends Sender {
-  /** `key_…`, for people and logs. */
-  readonly id: string;
   readonly uuid: string;
   readonly licenseUuid: string;
   readonly accountUuid: string;
-  /** `usr_…`. */
-  readonly userId: string;
-  readonly email: string;
-  readonly name: string;
-  readonly organization: string;
-  readonly mode: KeyMode;
   readonly state: KeyState;
   readonly tier: Tier;
   /** Inferences a month in force; null is unlimited. */
@@ -38,20 +30,23 @@ export interface KeyRecord extends Sender {
   movedAtMs: number;
   /** Whether its use waits to be written down; see `last_use.ts`. */
   isUseNoted: boolean;
-  /** The answers of validate and refresh; see `http/license_answer.ts`. */
-  validated: RenderedLicense | undefined;
-  refreshed: RenderedLicense | undefined;
+  /** What the answer of validate shows of the account: given up when it holds it. */
+  account: AccountNames | undefined;
+  /** The answer of validate as it was rendered last, empty before; see `http/license_answer.ts`. */
+  answer: string;
+  /** What it was made from: a count is replaced when it changes, and so is the month. */
+  answeredUsage: UsageCount | undefined;
+  answeredMonth: Month | undefined;
+  /** Where the quota begins in it. */
+  quotaAt: number;
+  /** Whether it says that nothing is left of the month's allowance. */
+  isUsedUp: boolean;
 }
 
-/** A license and quota object as JSON text, with what it was made from. */
-export interface RenderedLicense {
-  readonly text: string;
-  /** Where the quota begins. */
-  readonly quotaAt: number;
-  /** A count is replaced when it changes, and so is the month. */
-  readonly usage: UsageCount;
-  readonly month: Month;
-  readonly isUsedUp: boolean;
+export interface AccountNames {
+  readonly email: string;
+  readonly name: string;
+  readonly organization: string;
 }
 
 /** How much of a month is used. */

@@ -17,7 +17,6 @@ export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
 export {
   type KeyRecord,
   type KeyState,
-  type RenderedLicense,
   type UsageCount,
   usedIn,
 } from "./key_record.ts";

@@ -26,7 +26,7 @@ export interface Pulse {
   start(): Promise<void>;
   stop(): void;
   /** True while what is cached may be trusted, and the database counts as connected. */
-  isFresh(): boolean;
+  isFresh(nowMs?: number): boolean;
   /** Feels the pulse now instead of at the next quarter of a second. */
   beat(): Promise<void>;
   /** Reads this process's own counts too, for a minute: after a commit of which nobody knows its end. */
@@ -66,7 +66,7 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
   let outages = 0;
   let connected = true;
 
-  const isFresh = () => clock.monotonicMs() - freshSinceMs < TRUST_MS;
+  const isFresh = (nowMs = clock.monotonicMs()) => nowMs - freshSinceMs < TRUST_MS;
 
   async function feel(): Promise<void> {
     const beganMs = clock.monotonicMs();

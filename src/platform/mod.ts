@@ -3,15 +3,16 @@
  * the program keeps to web-standard and `node:` modules.
  */
 
-/** Answers one request; `peerAddress` is read only when somebody asks for it. */
+/** Answers one request. */
 export type Answer = (request: Request, peer: Peer) => Response | Promise<Response>;
 
+/** Asked only where somebody wants to know: to find an address out costs more than most requests do. */
 export interface Peer {
   /**
-   * The address of the socket's other end, as text; empty when it is not known any more: once the answer is
-   * out or its reader is gone.
+   * The address of the other end of the socket that the request came by, as text; empty when it is not known
+   * any more: once the answer is out or its reader is gone.
    */
-  address(): string;
+  address(request: Request): string;
 }
 
 export interface ListenOptions {

@@ -1,7 +1,7 @@
 /** What is kept of an answer must never outlive what it says. */
 import { expect, test } from "bun:test";
 import { monthOf, toMonth } from "../../src/calendar.ts";
-import { renderLicense } from "../../src/http/license_answer.ts";
+import { renderRefresh, renderValidation } from "../../src/http/license_answer.ts";
 import { type KeyRecord, noteUsage } from "../../src/keys/key_record.ts";
 import { keyRecord } from "../support/records.ts";
 
@@ -15,32 +15,43 @@ const recordOf = (used: number) =>
     usage: { monthIndex: month.index, used },
   });
 
-const quotaOf = (record: KeyRecord, at = month, withAccount = true) =>
-  JSON.parse(renderLicense(record, at, { withAccount }).text).quota;
+for (const [what, render] of [
+  ["renderValidation()", renderValidation],
+  ["renderRefresh()", renderRefresh],
+] as const) {
+  const quotaOf = (record: KeyRecord, at = month) => JSON.parse(render(record, at)).quota;
 
-for (const withAccount of [true, false]) {
-  const title = withAccount ? "with the account" : "without it";
-
-  test(`renderLicense() shows each new count, ${title}`, () => {
+  test(`${what} shows each new count`, () => {
     const record = recordOf(3);
-    expect(quotaOf(record, month, withAccount)).toMatchObject({ used: 3, remaining: 7 });
+    expect(quotaOf(record)).toMatchObject({ used: 3, remaining: 7 });
     noteUsage(record, { monthIndex: month.index, used: 4 });
-    expect(quotaOf(record, month, withAccount)).toMatchObject({ used: 4, remaining: 6 });
+    expect(quotaOf(record)).toMatchObject({ used: 4, remaining: 6 });
   });
 
-  test(`renderLicense() begins anew with the month, ${title}`, () => {
+  test(`${what} begins anew with the month`, () => {
     const record = recordOf(3);
-    expect(quotaOf(record, month, withAccount)).toMatchObject({ used: 3, resets_at: "2026-12-01T00:00:00Z" });
-    expect(quotaOf(record, next, withAccount)).toMatchObject({ used: 0, resets_at: "2027-01-01T00:00:00Z" });
+    expect(quotaOf(record)).toMatchObject({ used: 3, resets_at: "2026-12-01T00:00:00Z" });
+    expect(quotaOf(record, next)).toMatchObject({ used: 0, resets_at: "2027-01-01T00:00:00Z" });
   });
 
-  test(`renderLicense() says the rest as it did before, ${title}`, () => {
+  test(`${what} says the rest as it did before`, () => {
     const record = recordOf(3);
-    renderLicense(record, month, { withAccount });
-    renderLicense(record, next, { withAccount });
-    const again = renderLicense(record, month, { withAccount }).text;
-    expect(again).toBe(renderLicense(recordOf(3), month, { withAccount }).text);
+    render(record, month);
+    render(record, next);
+    const again = render(record, month);
+    expect(again).toBe(render(recordOf(3), month));
     expect(JSON.parse(again)).toMatchObject({ valid: true, expires_at: "2027-11-20T10:00:00Z" });
-    expect("email" in JSON.parse(again)).toBe(withAccount);
+    expect("email" in JSON.parse(again)).toBe(render === renderValidation);
   });
 }
+
+test("renderValidation() notes whether the month's allowance is used up", () => {
+  const record = recordOf(9);
+  renderValidation(record, month);
+  expect(record.isUsedUp).toBe(false);
+  noteUsage(record, { monthIndex: month.index, used: 10 });
+  renderValidation(record, month);
+  expect(record.isUsedUp).toBe(true);
+  renderValidation(record, next);
+  expect(record.isUsedUp).toBe(false);
+});

@@ -63,3 +63,28 @@ test("A request's own X-Request-Id is not taken over", async () => {
   const { headers } = await service.get("/api/health", { "X-Request-Id": "req_mine" });
   expect(headers.get("x-request-id")).not.toBe("req_mine");
 });
+
+test("Answers that are made at the same time carry each their own headers", async () => {
+  const limits = {
+    validate: 0,
+    refresh: 0,
+    revoke: 0,
+    repo_token: 0,
+    models: 0,
+    analytics: 1_000,
+    downloads: 0,
+  };
+  const limited = await startTestService({ config: { limits } });
+  try {
+    const { apiKey } = await limited.issue({ tier: "enterprise" });
+    // Events that wait for one commit are answered one right after the other.
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, () => call(limited, ENDPOINTS.analyticsLog, apiKey)),
+    );
+    for (const name of ["x-request-id", "x-ratelimit-remaining"]) {
+      expect(new Set(answers.map(({ headers }) => headers.get(name))).size).toBe(200);
+    }
+  } finally {
+    await limited.close();
+  }
+});

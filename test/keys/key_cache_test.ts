@@ -186,7 +186,7 @@ class NaiveKeys {
   read(hash: string) {
     const licenseUuid = hash.split(",")[0] ?? "";
     const { name, used } = this.#of(licenseUuid);
-    return keyRecord({ licenseUuid, name, usage: { monthIndex: 0, used } });
+    return keyRecord({ licenseUuid, accountUuid: name, usage: { monthIndex: 0, used } });
   }
 }
 

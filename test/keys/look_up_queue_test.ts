@@ -10,7 +10,7 @@ describe("createLookUpQueue()", () => {
     const { queue, batches } = start();
     const records = await Promise.all(["a", "b", "a"].map((hash) => queue.lookUp(hash, "::1")));
     expect(batches).toEqual([["a", "b"]]);
-    expect(records.map((record) => record?.name)).toEqual(["a", "b", "a"]);
+    expect(records.map((record) => record?.accountUuid)).toEqual(["a", "b", "a"]);
   });
 
   test("lookUp() resolves to null for a key that was not found", async () => {
@@ -23,7 +23,7 @@ describe("createLookUpQueue()", () => {
     failNext();
     const together = await Promise.allSettled(["a", "b"].map((hash) => queue.lookUp(hash, "::1")));
     expect(together.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-    expect(await queue.lookUp("a", "::1")).toMatchObject({ name: "a" });
+    expect(await queue.lookUp("a", "::1")).toMatchObject({ accountUuid: "a" });
   });
 
   test("lookUp() of one address waits for no more than a batch of another's flood", async () => {
@@ -35,7 +35,7 @@ describe("createLookUpQueue()", () => {
     await waiters(3);
     expect(batches[2]).toContain("customer");
     release();
-    expect(await customer).toMatchObject({ name: "customer" });
+    expect(await customer).toMatchObject({ accountUuid: "customer" });
     while (queue.stats().waiting > 0) {
       release();
       await Bun.sleep(1);
@@ -66,7 +66,7 @@ describe("createLookUpQueue()", () => {
     const { queue, release } = start();
     const first = Array.from({ length: 2_000 }, (_, i) => queue.lookUp(`a ${i}`, "198.51.100.1"));
     expect(await failureOf(queue.lookUp("one more", "198.51.100.1"))).toBeInstanceOf(DatabaseUnavailable);
-    expect(await queue.lookUp("customer", "192.0.2.1")).toMatchObject({ name: "customer" });
+    expect(await queue.lookUp("customer", "192.0.2.1")).toMatchObject({ accountUuid: "customer" });
     release();
     await Promise.all(first);
     expect(queue.stats()).toMatchObject({ waiting: 0, turnedAway: 1 });
@@ -113,7 +113,7 @@ function start({ held = false } = {}) {
         throw new Error("made to fail");
       }
       const known = hashes.filter((hash) => hash !== "unknown");
-      return new Map<string, KeyRecord>(known.map((hash) => [hash, keyRecord({ name: hash })]));
+      return new Map<string, KeyRecord>(known.map((hash) => [hash, keyRecord({ accountUuid: hash })]));
     },
   });
   return {

@@ -30,7 +30,7 @@ function makeFolder(): string {
 
 describe("listen()", () => {
   test("answers on a port of the system's choice, and knows the peer", async () => {
-    const listener = await listen((_request, peer) => new Response(peer.address()));
+    const listener = await listen((request, peer) => new Response(peer.address(request)));
     expect(listener.port).toBeGreaterThan(0);
     expect(await (await fetch(urlOf(listener))).text()).toBe("127.0.0.1");
   });

@@ -14,7 +14,7 @@ const say = (value: unknown) => process.stdout.write(`${JSON.stringify(value)}\n
 async function answer(request: Request, peer: Peer): Promise<Response> {
   switch (new URL(request.url).pathname) {
     case "/peer":
-      return new Response(peer.address());
+      return new Response(peer.address(request));
     case "/file": {
       const path = process.argv[4] ?? "";
       const range = request.headers.get("range") ?? `0-${statSync(path).size - 1}`;

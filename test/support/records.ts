@@ -5,15 +5,10 @@ import type { KeyRecord } from "../../src/keys/mod.ts";
 /** Makes a record of an active research key; every field can be given. */
 export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
   return {
-    id: "key_0",
     uuid: newUuid(),
     licenseUuid: "license",
     accountUuid: "account",
-    userId: "usr_0",
-    email: "ada@example.org",
-    name: "Ada",
-    organization: "",
-    mode: "live",
+    account: { email: "ada@example.org", name: "Ada", organization: "" },
     state: "active",
     tier: "research",
     monthlyLimit: 50_000,
@@ -23,8 +18,11 @@ export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
     movedAtMs: 0,
     cachedBy: "",
     isUseNoted: false,
-    validated: undefined,
-    refreshed: undefined,
+    answer: "",
+    answeredUsage: undefined,
+    answeredMonth: undefined,
+    quotaAt: 0,
+    isUsedUp: false,
     ...fields,
   };
 }

@@ -80,7 +80,7 @@ interface Binding {
 
 function serve(options: ListenOptions, garbage: Garbage, { tls, port }: Binding): BunServer {
   const { answer, idleTimeoutSeconds } = options;
-  return Bun.serve({
+  const server: BunServer = Bun.serve({
     hostname: options.host,
     port,
     development: false,
@@ -89,28 +89,15 @@ function serve(options: ListenOptions, garbage: Garbage, { tls, port }: Binding)
     ...(tls && { tls: { cert: tls.certificate, key: tls.privateKey } }),
     maxRequestBodySize: options.maxBodyBytes,
     idleTimeout: idleTimeoutSeconds,
-    fetch(request, server) {
+    fetch(request) {
       garbage.countRequest();
-      return answer(request, new BunPeer(server, request));
+      return answer(request, peer);
     },
     // Also where a file that Bun reads by itself cannot be opened.
     error: lastResort,
   });
-}
-
-/** A class, since one is made for every request: asking the system for the address costs 7 µs. */
-class BunPeer implements Peer {
-  readonly #server: BunServer;
-  readonly #request: Request;
-
-  constructor(server: BunServer, request: Request) {
-    this.#server = server;
-    this.#request = request;
-  }
-
-  address(): string {
-    return this.#server.requestIP(this.#request)?.address ?? "";
-  }
+  const peer: Peer = { address: (request) => server.requestIP(request)?.address ?? "" };
+  return server;
 }
 
 async function stopServer(server: BunServer, deadlineMs: number): Promise<void> {
