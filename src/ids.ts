@@ -3,8 +3,8 @@
  * hexadecimal digits, `usr_019a…`. In the database the same identifier is a plain `uuid`.
  *
  * One is made for every request, so what identifiers of one millisecond have in common is made once for
- * them all: the time, and 62 random bits that tell this process's from those of others. The 12 bits between
- * count, as RFC 9562 describes in 6.2 (method 1). When they are used up, or the wall clock steps back, the
+ * them all: the time, and 62 random bits that tell this process's from those of others. The last 12 bits
+ * count, as RFC 9562 describes in 6.2 (method 2). When they are used up, or the wall clock steps back, the
  * next ones go on ahead of the clock. An identifier is a name and no secret: whoever has seen one can guess
  * the next.
  */
@@ -12,49 +12,49 @@ import { randomBytes } from "node:crypto";
 
 export type IdKind = "usr" | "lic" | "key" | "evt" | "req" | "mdl";
 
-/** The version in front of the 12 bits that count. */
-const FIRST = 0x7000;
-const LAST = 0x7fff;
+/** How many the last 12 bits can count. */
+const COUNTS = 0x1000;
 
 let atMs = 0;
-let next = FIRST;
-/** 12 hexadecimal digits. */
-let time = "";
-/** `req_` and the time: what most identifiers begin with. */
-let requestTime = "";
-/** 16 hexadecimal digits. */
-let random = "";
+let next = 0;
+/** What those of this millisecond begin with: as a UUID, and as the identifier of a request. */
+let uuidHead = "";
+let requestHead = "";
+/** Numbers as three hexadecimal digits, made when they are first counted to: few milliseconds have many. */
+const digits: string[] = [];
 
-/** Moves on to the next identifier, and to the next millisecond when it is time. */
+/** Moves on to the next identifier, and to the next millisecond when it is time; returns the last digits. */
 function advance(): string {
   const nowMs = Date.now();
-  if (nowMs > atMs || next === LAST) {
-    atMs = nowMs > atMs ? nowMs : atMs + 1;
-    next = FIRST;
-    time = atMs.toString(16).padStart(12, "0");
-    const bytes = randomBytes(8);
-    // The variant that all UUIDs of the RFC have.
-    bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x80;
-    random = bytes.toString("hex");
-    requestTime = `req_${time}`;
-  } else next++;
-  counts[next - FIRST] ??= next.toString(16);
-  return counts[next - FIRST] as string;
+  if (nowMs > atMs || next === COUNTS) begin(nowMs > atMs ? nowMs : atMs + 1);
+  const count = next++;
+  digits[count] ??= count.toString(16).padStart(3, "0");
+  return digits[count] as string;
 }
 
-/** What was counted before, as text: few milliseconds have many. */
-const counts: string[] = [];
+function begin(ms: number) {
+  atMs = ms;
+  next = 0;
+  const time = ms.toString(16).padStart(12, "0");
+  const bytes = randomBytes(9);
+  // The variant that all UUIDs of the RFC have.
+  bytes[2] = ((bytes[2] ?? 0) & 0x3f) | 0x80;
+  const random = bytes.toString("hex");
+  const [a, b, c] = [random.slice(0, 3), random.slice(4, 8), random.slice(8, 17)];
+  uuidHead = `${time.slice(0, 8)}-${time.slice(8)}-7${a}-${b}-${c}`;
+  requestHead = `req_${uuidHead.replaceAll("-", "")}`;
+}
 
 /** Makes a new UUIDv7 in its canonical form; identifiers made later sort later. */
 export function newUuid(): string {
   const count = advance();
-  return `${time.slice(0, 8)}-${time.slice(8)}-${count}-${random.slice(0, 4)}-${random.slice(4)}`;
+  return uuidHead + count;
 }
 
-/** Makes a new identifier of that kind, for what is never stored. */
-export function newId(kind: IdKind): string {
+/** Makes a new identifier of a request, which is never stored. */
+export function newRequestId(): string {
   const count = advance();
-  return kind === "req" ? requestTime + count + random : `${kind}_${time}${count}${random}`;
+  return requestHead + count;
 }
 
 /** Renders a UUID from the database as the identifier of that kind. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { newId, newUuid, parseId, toId } from "../src/ids.ts";
+import { newRequestId, newUuid, parseId, toId } from "../src/ids.ts";
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -39,8 +39,8 @@ test("newUuid() tells when it was made", () => {
   expect(Number.parseInt(time ?? "", 16)).toBeLessThan(beforeMs + 1_000);
 });
 
-test("newId() is newUuid() as an identifier", () => {
-  const [before, id, after] = [newUuid(), newId("req"), newUuid()];
+test("newRequestId() is newUuid() as an identifier", () => {
+  const [before, id, after] = [newUuid(), newRequestId(), newUuid()];
   const uuid = parseId("req", id) ?? "";
   expect(uuid).toMatch(UUID_V7);
   expect([before, uuid, after].toSorted()).toEqual([before, uuid, after]);

@@ -5,7 +5,7 @@
  * headers that every answer carries, and is the only one that makes a `Response`.
  */
 import type { Clock } from "../clock.ts";
-import { newId } from "../ids.ts";
+import { newRequestId } from "../ids.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import type { Verdict } from "../limits/mod.ts";
 import type { Peer } from "../platform/mod.ts";
@@ -42,7 +42,7 @@ export function reply(value: unknown, status: Reply["status"] = 200): Reply {
 export class Exchange {
   readonly request: Request;
   readonly peer: Peer;
-  readonly id = newId("req");
+  readonly id = newRequestId();
   readonly beganMs: number;
   /** How long it took to come to an outcome. */
   durationMs = 0;

@@ -18,21 +18,31 @@ const NOT_JSON = refuse("INVALID_REQUEST", "The body is not valid JSON");
 const NO_OBJECT = refuse("INVALID_REQUEST", "The body must be a JSON object");
 
 /**
- * Reads the body as text. Refuses an encoded body and one over the limit, in this order. Bytes that are not
+ * Reads the body of a request as a JSON object, or finds why it is none, and goes on with that. Refuses an
+ * encoded body and one over the limit, in this order. An empty body is an empty object. Bytes that are not
  * UTF-8 become U+FFFD, which no text allows.
  */
-export function readText(request: Request): Promise<string | Refusal> | Refusal {
+export function readJsonObject<Next>(
+  request: Request,
+  next: (body: JsonObject | Refusal) => Eventually<Next>,
+): Eventually<Next> {
   const { headers } = request;
   const encoding = headers.get("content-encoding");
-  if (encoding !== null && encoding !== "" && encoding.toLowerCase() !== "identity") return ENCODED;
+  if (encoding !== null && encoding !== "" && encoding.toLowerCase() !== "identity") return next(ENCODED);
   // Only a length that is there and is one number can be relied on: the same header twice reads "5, 5".
   const declaredBytes = Number(headers.get("content-length") ?? Number.NaN);
-  if (declaredBytes > BODY_LIMIT_BYTES) return TOO_LARGE;
-  return declaredBytes <= BODY_LIMIT_BYTES ? request.text() : readChunks(request);
+  if (declaredBytes > BODY_LIMIT_BYTES) return next(TOO_LARGE);
+  if (declaredBytes === 0) return next(NO_BODY);
+  const value = declaredBytes <= BODY_LIMIT_BYTES ? request.json() : readChunks(request);
+  return value.then(
+    (value) => next(toJsonObject(value)),
+    (error) => next(error instanceof SyntaxError ? NOT_JSON : INCOMPLETE),
+  );
 }
 
-async function readChunks({ body }: Request): Promise<string | Refusal> {
-  if (body === null) return "";
+/** Throws a `SyntaxError` for what is not JSON. */
+async function readChunks({ body }: Request): Promise<unknown> {
+  if (body === null) return NO_BODY;
   const decoder = new TextDecoder();
   let text = "";
   let bytes = 0;
@@ -41,32 +51,13 @@ async function readChunks({ body }: Request): Promise<string | Refusal> {
     if (bytes > BODY_LIMIT_BYTES) return TOO_LARGE;
     text += decoder.decode(chunk, { stream: true });
   }
-  return text + decoder.decode();
+  text += decoder.decode();
+  return text === "" ? NO_BODY : JSON.parse(text);
 }
 
-/** The JSON object that a text is; an empty text is an empty one. */
-function parseJsonObject(text: string): JsonObject | Refusal {
-  if (text === "") return NO_BODY;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return NOT_JSON;
-  }
+function toJsonObject(value: unknown): JsonObject | Refusal {
+  if (isRefusal(value)) return value;
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? (value as JsonObject)
     : NO_OBJECT;
-}
-
-/** Reads the body of a request as a JSON object, or finds why it is none, and goes on with that. */
-export function readJsonObject<Next>(
-  request: Request,
-  next: (body: JsonObject | Refusal) => Eventually<Next>,
-): Eventually<Next> {
-  const text = readText(request);
-  if (isRefusal(text)) return next(text);
-  return text.then(
-    (whole) => next(isRefusal(whole) ? whole : parseJsonObject(whole)),
-    () => next(INCOMPLETE),
-  );
 }

@@ -9,7 +9,7 @@
  */
 
 /** A request leaves some 5 KB behind, so that about 10 MB gather; whatever leaves more is up to JavaScriptCore. */
-const REQUESTS_BETWEEN = 2_000;
+const REQUESTS_BETWEEN = 4_000;
 
 export interface Garbage {
   /** To be told of every request. */
