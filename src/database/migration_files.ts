@@ -6,6 +6,7 @@ import installer from "../../sql/0004_installer.sql" with { type: "text" };
 import audit from "../../sql/0005_audit.sql" with { type: "text" };
 import modelFiles from "../../sql/0006_model_files.sql" with { type: "text" };
 import claims from "../../sql/0007_claims.sql" with { type: "text" };
+import cheaperCommits from "../../sql/0008_cheaper_commits.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -21,4 +22,5 @@ export const migrations: readonly Migration[] = [
   { number: 5, name: "0005_audit", text: audit },
   { number: 6, name: "0006_model_files", text: modelFiles },
   { number: 7, name: "0007_claims", text: claims },
+  { number: 8, name: "0008_cheaper_commits", text: cheaperCommits },
 ];

@@ -64,27 +64,25 @@ export async function commitEvents(
     (sql) => sql`
       with ${hasClaims ? claimedParts(sql, events) : unclaimedParts(sql, events)},
       capped as (
-        select license_id, least(units, ${effectiveLimit(sql)}) as units
-          from wanted join licenses l on l.id = license_id
+        select license_id, least(units, limited_to) as units, limited_to
+          from (
+            select license_id, units, ${effectiveLimit(sql)} as limited_to
+              from wanted join licenses l on l.id = license_id
+          ) as asked
       ),
       granted as (
-        insert into usage as u (license_id, month, used, granted, by_day)
+        insert into usage as u (license_id, month, used, granted, by_day, limited_to)
         select license_id, ${month}::date, units, units,
                (select array_fill(0::bigint, array[${day - 1}::integer])) || units
-                 || (select array_fill(0::bigint, array[${31 - day}::integer]))
+                 || (select array_fill(0::bigint, array[${31 - day}::integer])),
+               limited_to
           from capped
          order by license_id
         on conflict (license_id, month) do update
-          set (granted, used, by_day[${day}::integer]) = (
-            select fair, u.used + fair, u.by_day[${day}::integer] + fair
-              from (
-                select least(
-                         excluded.granted,
-                         greatest(coalesce(${effectiveLimit(sql)}, 9007199254740991) - u.used, 0)
-                       ) as fair
-                  from licenses l where l.id = u.license_id
-              ) as share
-          )
+          set granted = ${fairShare(sql)},
+              used = u.used + ${fairShare(sql)},
+              by_day[${day}::integer] = u.by_day[${day}::integer] + ${fairShare(sql)},
+              limited_to = excluded.limited_to
         returning license_id, granted, used
       ),
       tally as (
@@ -131,28 +129,41 @@ interface Row {
 
 const NOTHING: Row = { licenses: null, granted: null, used: null, known: null };
 
-/** One value of each event as the text of an array. */
+/**
+ * What a license is given of the units it wants, where its row is there: as SQL for the upsert's update branch.
+ * The limit is the one that `capped` has read, since to look the license up again cost a tenth of the statement.
+ */
+function fairShare(sql: Sql): Fragment {
+  const left = `coalesce(excluded.limited_to, ${Number.MAX_SAFE_INTEGER}) - u.used`;
+  return sql.unsafe(`least(excluded.granted, greatest(${left}, 0))`);
+}
+
+/**
+ * One value of each event as the text of an array. A column of nulls is an empty array: `unnest` fills up what is
+ * shorter than the others, and reads nothing for it.
+ */
 function column<Item>(
   items: readonly Item[],
   value: (item: Item) => string | number | boolean | null,
 ): string {
-  return toTextArray(items.map(value));
+  const values = items.map(value);
+  return values.some((one) => one !== null) ? toTextArray(values) : "{}";
 }
 
 /** The arrays that the part `event` is made of, in the order of {@linkcode EVENT_COLUMNS}. */
 function eventArrays(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
-          ${column(events, (event) => event.uuid)}::text[]::uuid[],
-          ${column(events, (event) => event.receivedAtMs)}::text[]::double precision[],
-          ${column(events, (event) => event.keyUuid)}::text[]::uuid[],
-          ${column(events, (event) => event.licenseUuid)}::text[]::uuid[],
+          ${column(events, (event) => event.uuid)}::uuid[],
+          ${column(events, (event) => event.receivedAtMs)}::double precision[],
+          ${column(events, (event) => event.keyUuid)}::uuid[],
+          ${column(events, (event) => event.licenseUuid)}::uuid[],
           ${column(events, (event) => event.type)}::text[],
           ${column(events, (event) => event.modelName)}::text[],
           ${column(events, (event) => event.inferenceType)}::text[],
-          ${column(events, (event) => event.durationMs)}::text[]::double precision[],
-          ${column(events, (event) => event.success)}::text[]::boolean[],
+          ${column(events, (event) => event.durationMs)}::double precision[],
+          ${column(events, (event) => event.success)}::boolean[],
           ${column(events, (event) => event.errorMessage)}::text[],
-          ${column(events, (event) => event.metadata)}::text[]::jsonb[]`;
+          ${column(events, (event) => event.metadata)}::jsonb[]`;
 }
 
 const EVENT_COLUMNS =
@@ -174,13 +185,13 @@ function unclaimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
       event as (
         select * from unnest(${eventArrays(sql, events)},
-          ${toTextArray(ranks)}::text[]::bigint[]
+          ${toTextArray(ranks)}::bigint[]
         ) as event (${sql.unsafe(EVENT_COLUMNS)}, rank)
       ),
       wanted as (
         select * from unnest(
-          ${toTextArray([...units.keys()])}::text[]::uuid[],
-          ${toTextArray([...units.values()])}::text[]::bigint[]
+          ${toTextArray([...units.keys()])}::uuid[],
+          ${toTextArray([...units.values()])}::bigint[]
         ) as wanted (license_id, units)
       )`;
 }

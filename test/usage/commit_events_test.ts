@@ -53,6 +53,28 @@ describe("commitEvents()", () => {
     });
   });
 
+  test("commitEvents() stores nothing for what an event does not have, beside events that have it or not", async () => {
+    const licenseUuid = await license();
+    const absent = {
+      modelName: null,
+      inferenceType: null,
+      durationMs: null,
+      errorMessage: null,
+      metadata: null,
+    };
+    const bare = many(2, { licenseUuid, ...absent });
+    const full = usageEvent({ licenseUuid, modelName: "a model", errorMessage: "why", metadata: "{}" });
+    await commit(bare);
+    await commit([usageEvent({ ...full, ...absent, uuid: newUuid() }), full]);
+    const rows = await server.database.query<{ id: string; said: number }>(
+      (sql) => sql`
+        select id, num_nonnulls(model_name, inference_type, duration_ms, error_message, metadata) as said
+          from events where license_id = ${licenseUuid}::uuid order by id`,
+    );
+    expect(rows.filter(({ id }) => id !== full.uuid).map(({ said }) => said)).toEqual([0, 0, 0]);
+    expect(rows.filter(({ id }) => id === full.uuid).map(({ said }) => said)).toEqual([5]);
+  });
+
   test("commitEvents() grants no more than is left, the month's first batch included", async () => {
     const licenseUuid = await license(5);
     const events = many(8, { licenseUuid });
