@@ -2,8 +2,10 @@
  * The group commit: events that arrive together are committed together.
  *
  * A lone event waits for nothing. While one commit runs the next batch gathers, so batches grow with the
- * load; two commits in flight were best. Events that wait are bounded in number and bytes, and by age: one
- * that has waited too long to be answered in time is turned away before it is sent, so its fate is known.
+ * load. A second commit runs beside the first only when it is full, or when the first takes long: most of the
+ * time of many small ones would go into what each costs, whatever it carries. Events that wait are bounded in
+ * number and bytes, and by age: one that has waited too long to be answered in time is turned away before it
+ * is sent, so its fate is known.
  */
 import type { Clock } from "../clock.ts";
 import { constraintOf, type Database, DatabaseUnavailable, isDataError } from "../database/mod.ts";
@@ -18,7 +20,7 @@ import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
 export interface EventGathering {
   /** The most that one statement carries; 1,000 by default. */
   readonly maxEventsPerCommit?: number;
-  /** How many statements run side by side; 2 by default. */
+  /** How many statements run side by side at most; 2 by default. */
   readonly commitsInFlight?: number;
 }
 
@@ -56,6 +58,10 @@ export interface EventWriter {
 const MAX_WAITING = 20_000;
 const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 const MAX_EVENTS_PER_COMMIT = 1_000;
+/** So many are worth a commit of their own at once: beyond, an event costs the database hardly less. */
+const FULL_COMMIT = 100;
+/** A commit that takes longer is not waited for: it may stand behind a lock. */
+const LONG_COMMIT_MS = 25;
 /** A statement that is larger could miss its deadline for its size alone. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 const COMMITS_IN_FLIGHT = 2;
@@ -81,6 +87,9 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
   let waiting = 0;
   let waitingBytes = 0;
   let inFlight = 0;
+  /** Of those in flight, how many take long. */
+  let slow = 0;
+  const fullCommit = Math.min(FULL_COMMIT, maxEventsPerCommit);
   const batches = new Histogram(BATCH_BOUNDS);
   let commits = 0;
   let committed = 0;
@@ -99,14 +108,18 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     waitingBytes -= bytes;
   }
 
-  /** Takes the oldest events of one day, as many as one statement should carry. */
+  /**
+   * Takes the oldest events of one day, as many as one statement should carry: no more than make it full, so
+   * that answering them and the next commit go on side by side, or half of what waits where that is more.
+   */
   function takeBatch(): Item[] {
     const day = Math.floor((queue[0]?.event.receivedAtMs ?? 0) / DAY_MS);
+    const most = Math.min(Math.max(fullCommit, Math.ceil(queue.length / 2)), maxEventsPerCommit);
     let size = 0;
     let bytes = 0;
     for (const item of queue) {
       bytes += item.arrival.bytes;
-      const isFull = size === maxEventsPerCommit || (size > 0 && bytes > MAX_BATCH_BYTES);
+      const isFull = size === most || (size > 0 && bytes > MAX_BATCH_BYTES);
       if (isFull || Math.floor(item.event.receivedAtMs / DAY_MS) !== day) break;
       size++;
     }
@@ -206,18 +219,30 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
   async function run() {
     inFlight++;
     let isHeld = true;
+    let isSlow = false;
+    const timer = setTimeout(() => {
+      isSlow = true;
+      slow++;
+      pump();
+    }, LONG_COMMIT_MS);
     const release = () => {
       if (!isHeld) return;
       isHeld = false;
+      clearTimeout(timer);
       inFlight--;
+      if (isSlow) slow--;
       pump();
     };
     await commit(takeBatch(), release);
     release();
   }
 
+  function mayCommit(): boolean {
+    return inFlight < commitsInFlight && (inFlight === slow || queue.length >= fullCommit);
+  }
+
   function pump() {
-    while (queue.length > 0 && inFlight < commitsInFlight) void run();
+    while (queue.length > 0 && mayCommit()) void run();
   }
 
   function enqueue(event: UsageEvent, arrival: Arrival): Promise<EventOutcome> {
@@ -227,7 +252,9 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
         return reject(turnedAwayFor("stopping"));
       }
       queue.push({ event, arrival, resolve, reject });
-      if (scheduled || inFlight >= commitsInFlight) return;
+      if (!mayCommit()) return;
+      if (queue.length >= fullCommit) return pump();
+      if (scheduled) return;
       scheduled = true;
       // The requests that this turn of the loop has read already join the same commit.
       setImmediate(() => {

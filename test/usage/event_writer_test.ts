@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
-import { DatabaseUnavailable, openDatabase } from "../../src/database/mod.ts";
+import { DatabaseUnavailable, openDatabase, openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
 import {
@@ -34,6 +34,33 @@ describe("createEventWriter()", () => {
     );
     expect(charged).toEqual([100]);
     expect(writer.stats()).toMatchObject({ commits: 1, committed: 100, queued: 0 });
+  });
+
+  test("write() begins a commit as soon as it is full, and two of them side by side", async () => {
+    const { writer, licenseUuid, charged } = await start();
+    const writing = Array.from({ length: 250 }, () => writer.write(usageEvent({ licenseUuid })));
+    expect(writer.stats().queued).toBe(50);
+    await Promise.all(writing);
+    expect(charged).toEqual([100, 100, 50]);
+  });
+
+  test("write() gathers while a commit is under way, but does not wait for one that takes long", async () => {
+    const { writer, licenseUuid } = await start();
+    await writer.write(usageEvent({ licenseUuid }));
+    const { licenseUuid: other } = await issue(server.database, { tier: "enterprise" });
+    const session = openSession(server.address, { statementTimeoutMs: 5_000 });
+    let stuck: Promise<EventOutcome> | undefined;
+    await session.transaction(async (sql) => {
+      await sql`select from usage where license_id = ${licenseUuid}::uuid for update`;
+      stuck = writer.write(usageEvent({ licenseUuid }));
+      await until(() => writer.stats().queued === 0);
+      const free = writer.write(usageEvent({ licenseUuid: other }));
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(writer.stats().queued).toBe(1);
+      expect(await free).toMatchObject({ kind: "committed", used: 1 });
+    });
+    expect(await stuck).toMatchObject({ kind: "committed", used: 2 });
+    await session.close();
   });
 
   test("write() tells the events beyond the quota, in the order of their arrival", async () => {
@@ -95,12 +122,13 @@ describe("createEventWriter()", () => {
 
   test("write() is turned away when 20,000 events wait, and the others are committed", async () => {
     const { writer, licenseUuid } = await start();
-    const writing = Array.from({ length: 20_050 }, () => writer.write(usageEvent({ licenseUuid })));
+    // The first 200 are on their way before the others come.
+    const writing = Array.from({ length: 20_250 }, () => writer.write(usageEvent({ licenseUuid })));
     const outcomes = await Promise.allSettled(writing);
     const turnedAway = outcomes.flatMap(({ status }, i) => (status === "rejected" ? [i] : []));
-    expect(turnedAway).toEqual(Array.from({ length: 50 }, (_, i) => 20_000 + i));
+    expect(turnedAway).toEqual(Array.from({ length: 50 }, (_, i) => 20_200 + i));
     expect(writer.stats().turnedAway).toBe(50);
-    expect((await readSums(server.database, licenseUuid)).stored).toBe(20_000);
+    expect((await readSums(server.database, licenseUuid)).stored).toBe(20_200);
   });
 
   test("write() is turned away when 64 MiB wait, and puts no more than 2 MiB into a statement", async () => {
