@@ -4,16 +4,24 @@
  */
 import { hash } from "node:crypto";
 import * as v from "valibot";
-import { monthOf } from "../calendar.ts";
+import { type Month, monthOf } from "../calendar.ts";
 import { newUuid, toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { redactKeysInEvent, renderWithoutKeys } from "../secrets/mod.ts";
-import { type Claim, EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "../usage/mod.ts";
-import { reply } from "./exchange.ts";
+import {
+  type Claim,
+  EVENT_TYPES,
+  type EventOutcome,
+  INFERENCE_TYPES,
+  type UsageEvent,
+} from "../usage/mod.ts";
+import type { Eventually } from "./eventually.ts";
+import type { Exchange, Outcome } from "./exchange.ts";
 import { optionalMetadata, optionalText, parseFields } from "./fields.ts";
 import type { Handler, Parts } from "./handler.ts";
 import { isUsedUp, remainingOf } from "./license_answer.ts";
+import type { JsonObject } from "./read_body.ts";
 
 /** What an event has beside its key. */
 export const eventFields = v.object({
@@ -39,8 +47,7 @@ const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up: t
 const NOT_STORABLE = refuse("INVALID_REQUEST", "The event holds a value that cannot be stored");
 
 export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
-  return async (exchange, body) => {
-    const record = await authenticator.authenticate(exchange, "analytics", body);
+  const log = (record: KeyRecord | Refusal, exchange: Exchange, body: JsonObject): Eventually<Outcome> => {
     if (isRefusal(record)) return record;
     const { event_type: type } = body;
     if (type === undefined || type === null || type === "") return MISSING_EVENT_TYPE;
@@ -52,22 +59,33 @@ export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
     const month = monthOf(receivedAtMs);
     // With a claim it may be an event that was counted before: only the commit can tell.
     if (claim === null && fields.event_type === "inference" && isUsedUp(record, month)) return QUOTA_EXCEEDED;
-    const event = { ...toEvent(fields, record, receivedAtMs), claim };
-    const outcome = await events.write(event);
-    switch (outcome.kind) {
-      case "quota_exceeded":
-        return QUOTA_EXCEEDED;
-      case "not_storable":
-        return NOT_STORABLE;
-      case "claim_mismatch":
-        return CLAIM_MISMATCH;
-      case "committed": {
-        const used = outcome.used ?? usedIn(record, month.index);
-        const quota = { used, remaining: remainingOf(record, used) };
-        return reply({ logged: true, event_id: toId("evt", outcome.eventUuid), quota }, 202);
-      }
-    }
+    const event = toEvent(fields, record, { receivedAtMs, claim });
+    return events.write(event).then((outcome) => toOutcome(outcome, record, month));
   };
+  return (exchange, body) => {
+    const record = authenticator.authenticate(exchange, "analytics", body);
+    return record instanceof Promise
+      ? record.then((found) => log(found, exchange, body))
+      : log(record, exchange, body);
+  };
+}
+
+function toOutcome(outcome: EventOutcome, record: KeyRecord, month: Month): Outcome {
+  switch (outcome.kind) {
+    case "quota_exceeded":
+      return QUOTA_EXCEEDED;
+    case "not_storable":
+      return NOT_STORABLE;
+    case "claim_mismatch":
+      return CLAIM_MISMATCH;
+    case "committed": {
+      const used = outcome.used ?? usedIn(record, month.index);
+      const quota = `{"used":${used},"remaining":${remainingOf(record, used)}}`;
+      // Put together by hand: there is nothing in it that JSON would escape.
+      const body = `{"logged":true,"event_id":"${toId("evt", outcome.eventUuid)}","quota":${quota}}`;
+      return { status: 202, body };
+    }
+  }
 }
 
 const CLAIM_MISMATCH = refuse(
@@ -88,8 +106,8 @@ function readClaim(request: Request, fields: v.InferOutput<typeof eventFields>):
 function toEvent(
   fields: v.InferOutput<typeof eventFields>,
   record: KeyRecord,
-  receivedAtMs: number,
-): Omit<UsageEvent, "claim"> {
+  { receivedAtMs, claim }: Pick<UsageEvent, "receivedAtMs" | "claim">,
+): UsageEvent {
   return {
     uuid: newUuid(),
     receivedAtMs,
@@ -102,6 +120,7 @@ function toEvent(
     success: fields.success ?? fields.event_type !== "error",
     errorMessage: redacted(fields.error_message),
     metadata: fields.metadata == null ? null : renderWithoutKeys(fields.metadata),
+    claim,
   };
 }
 

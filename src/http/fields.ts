@@ -9,7 +9,8 @@ export function optionalText(name: string, maxCharacters: number) {
     v.pipe(
       v.string(`${name} must be a string`),
       v.check(
-        (text) => [...text].length <= maxCharacters,
+        // Of no text there are more characters than code units, which are not counted one by one.
+        (text) => text.length <= maxCharacters || [...text].length <= maxCharacters,
         `${name} must have at most ${maxCharacters} characters`,
       ),
       v.check(isStorableText, `${name} must not hold NUL, unpaired surrogates or U+FFFD`),

@@ -150,18 +150,23 @@ function column<Item>(
   return values.some((one) => one !== null) ? toTextArray(values) : "{}";
 }
 
+/** The same of values that are always there and need no quotes in an array: identifiers, numbers and words. */
+function plainColumn<Item>(items: readonly Item[], value: (item: Item) => string | number | boolean): string {
+  return `{${items.map(value).join(",")}}`;
+}
+
 /** The arrays that the part `event` is made of, in the order of {@linkcode EVENT_COLUMNS}. */
 function eventArrays(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
-          ${column(events, (event) => event.uuid)}::uuid[],
-          ${column(events, (event) => event.receivedAtMs)}::double precision[],
-          ${column(events, (event) => event.keyUuid)}::uuid[],
-          ${column(events, (event) => event.licenseUuid)}::uuid[],
-          ${column(events, (event) => event.type)}::text[],
+          ${plainColumn(events, (event) => event.uuid)}::uuid[],
+          ${plainColumn(events, (event) => event.receivedAtMs)}::double precision[],
+          ${plainColumn(events, (event) => event.keyUuid)}::uuid[],
+          ${plainColumn(events, (event) => event.licenseUuid)}::uuid[],
+          ${plainColumn(events, (event) => event.type)}::text[],
           ${column(events, (event) => event.modelName)}::text[],
           ${column(events, (event) => event.inferenceType)}::text[],
           ${column(events, (event) => event.durationMs)}::double precision[],
-          ${column(events, (event) => event.success)}::boolean[],
+          ${plainColumn(events, (event) => event.success)}::boolean[],
           ${column(events, (event) => event.errorMessage)}::text[],
           ${column(events, (event) => event.metadata)}::jsonb[]`;
 }
@@ -185,13 +190,13 @@ function unclaimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
       event as (
         select * from unnest(${eventArrays(sql, events)},
-          ${toTextArray(ranks)}::bigint[]
+          ${plainColumn(ranks, (rank) => rank)}::bigint[]
         ) as event (${sql.unsafe(EVENT_COLUMNS)}, rank)
       ),
       wanted as (
         select * from unnest(
-          ${toTextArray([...units.keys()])}::uuid[],
-          ${toTextArray([...units.values()])}::bigint[]
+          ${plainColumn([...units.keys()], (uuid) => uuid)}::uuid[],
+          ${plainColumn([...units.values()], (count) => count)}::bigint[]
         ) as wanted (license_id, units)
       )`;
 }
