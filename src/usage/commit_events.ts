@@ -155,20 +155,24 @@ function plainColumn<Item>(items: readonly Item[], value: (item: Item) => string
   return `{${items.map(value).join(",")}}`;
 }
 
-/** The arrays that the part `event` is made of, in the order of {@linkcode EVENT_COLUMNS}. */
+/**
+ * The arrays that the part `event` is made of, in the order of {@linkcode EVENT_COLUMNS}. Each is a query of its
+ * own, so that the planner does not see how long they are: it would plan anew each time, and take as long for
+ * that as for the rest, because a plan for one event looks cheaper than one for any number.
+ */
 function eventArrays(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
-          ${plainColumn(events, (event) => event.uuid)}::uuid[],
-          ${plainColumn(events, (event) => event.receivedAtMs)}::double precision[],
-          ${plainColumn(events, (event) => event.keyUuid)}::uuid[],
-          ${plainColumn(events, (event) => event.licenseUuid)}::uuid[],
-          ${plainColumn(events, (event) => event.type)}::text[],
-          ${column(events, (event) => event.modelName)}::text[],
-          ${column(events, (event) => event.inferenceType)}::text[],
-          ${column(events, (event) => event.durationMs)}::double precision[],
-          ${plainColumn(events, (event) => event.success)}::boolean[],
-          ${column(events, (event) => event.errorMessage)}::text[],
-          ${column(events, (event) => event.metadata)}::jsonb[]`;
+          (select ${plainColumn(events, (event) => event.uuid)}::uuid[]),
+          (select ${plainColumn(events, (event) => event.receivedAtMs)}::double precision[]),
+          (select ${plainColumn(events, (event) => event.keyUuid)}::uuid[]),
+          (select ${plainColumn(events, (event) => event.licenseUuid)}::uuid[]),
+          (select ${plainColumn(events, (event) => event.type)}::text[]),
+          (select ${column(events, (event) => event.modelName)}::text[]),
+          (select ${column(events, (event) => event.inferenceType)}::text[]),
+          (select ${column(events, (event) => event.durationMs)}::double precision[]),
+          (select ${plainColumn(events, (event) => event.success)}::boolean[]),
+          (select ${column(events, (event) => event.errorMessage)}::text[]),
+          (select ${column(events, (event) => event.metadata)}::jsonb[])`;
 }
 
 const EVENT_COLUMNS =
@@ -190,13 +194,13 @@ function unclaimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
       event as (
         select * from unnest(${eventArrays(sql, events)},
-          ${plainColumn(ranks, (rank) => rank)}::bigint[]
+          (select ${plainColumn(ranks, (rank) => rank)}::bigint[])
         ) as event (${sql.unsafe(EVENT_COLUMNS)}, rank)
       ),
       wanted as (
         select * from unnest(
-          ${plainColumn([...units.keys()], (uuid) => uuid)}::uuid[],
-          ${plainColumn([...units.values()], (count) => count)}::bigint[]
+          (select ${plainColumn([...units.keys()], (uuid) => uuid)}::uuid[]),
+          (select ${plainColumn([...units.values()], (count) => count)}::bigint[])
         ) as wanted (license_id, units)
       )`;
 }
@@ -221,8 +225,8 @@ function claimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
       event as (
         select * from unnest(${eventArrays(sql, events)},
-          ${column(events, ({ claim }) => claim?.hash ?? null)}::text[],
-          ${column(events, ({ claim }) => claim?.eventHash ?? null)}::text[]
+          (select ${column(events, ({ claim }) => claim?.hash ?? null)}::text[]),
+          (select ${column(events, ({ claim }) => claim?.eventHash ?? null)}::text[])
         ) with ordinality as event (${sql.unsafe(EVENT_COLUMNS)}, claim, event_hash, position)
       ),
       known as (
