@@ -131,7 +131,7 @@ const NOTHING: Row = { licenses: null, granted: null, used: null, known: null };
 
 /**
  * What a license is given of the units it wants, where its row is there: as SQL for the upsert's update branch.
- * The limit is the one that `capped` has read, since to look the license up again cost a tenth of the statement.
+ * The limit is the one that `capped` has read, since to look the license up again cost 1 µs each.
  */
 function fairShare(sql: Sql): Fragment {
   const left = `coalesce(excluded.limited_to, ${Number.MAX_SAFE_INTEGER}) - u.used`;
