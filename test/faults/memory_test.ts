@@ -14,7 +14,7 @@ import { createInstallation, type Installation, type Replica } from "../processe
 
 const KEYS = 1_000;
 const CONNECTIONS = 32;
-/** Of each kind, in each half. */
+/** Of each kind, each time. */
 const REQUESTS: Readonly<Partial<Record<RequestKind, number>>> = {
   validate: 30_000,
   refresh: 10_000,
@@ -46,10 +46,11 @@ test(
   "After very many requests a process holds what it held after many",
   async () => {
     const many = await mostResidentDuring(sendAll);
-    const veryMany = await mostResidentDuring(sendAll);
+    const veryMany = [await mostResidentDuring(sendAll), await mostResidentDuring(sendAll)];
 
-    expect(veryMany - many).toBeLessThan(MOST_GROWTH);
-    expect(veryMany).toBeLessThan(MOST_RESIDENT);
+    // Garbage comes and goes by some 10 MB; what is left behind is there in both.
+    expect(Math.min(...veryMany) - many).toBeLessThan(MOST_GROWTH);
+    expect(Math.max(...veryMany)).toBeLessThan(MOST_RESIDENT);
   },
   LIMIT_MS,
 );
