@@ -56,6 +56,19 @@ describe("createPartitions()", () => {
     expect(await store("2199-06-15")).toBe("events_elsewhen");
   });
 
+  test("start() leaves the index of a month's first events to vacuum, like that of all others", async () => {
+    await startAt("2026-11-20T12:00:00Z");
+    await commit("2026-11-20T12:00:00Z");
+    const [row] = await server.database.query<{ made: number }>(
+      (sql) => sql`
+        select sum(brin_summarize_range(indexrelid, 0))::integer as made
+          from pg_index
+          join pg_class on pg_class.oid = indexrelid
+         where indrelid = 'events_2026_11'::regclass and relam = (select oid from pg_am where amname = 'brin')`,
+    );
+    expect(row?.made).toBe(1);
+  });
+
   test("start() by several processes, and again later, is harmless", async () => {
     const at = "2026-11-20T12:00:00Z";
     expect((await Promise.all([startAt(at), startAt(at), startAt(at)])).flat()).toEqual([]);
