@@ -2,9 +2,9 @@
  * The log: one line an event, to standard error, as text for people or as JSON for machines.
  *
  * Where many are written, a write for each would cost more than the request that it tells of. So a line of
- * information is written at once where none was for a twentieth of a second, and those after it together at the
- * end of that time. A warning or an error is written at once, with what waits before it, and so is what waits
- * when the process exits. A process that is killed loses a twentieth of a second of lines at most.
+ * information is written at once and begins a twentieth of a second, at the end of which those that come within
+ * it are written together. A warning or an error is written at once, with what waits before it, and so is what
+ * waits when the process exits. A process that is killed loses what it has gathered.
  *
  * Fields are plain values. Nobody hands a key, a token or a secret to it: callers name things by their
  * identifiers. What strangers wrote cannot forge a line, or move the cursor of whoever reads it.
@@ -51,6 +51,7 @@ export function createLog(options: LogOptions): Log {
 }
 
 const GATHERED_MS = 50;
+/** Lines are bounded as well: the longest hold an address of some 5 KB. */
 const MAX_GATHERED = 500;
 
 /** Lines are rendered when they are written: one after the other they cost a fraction of what each does alone. */

@@ -47,7 +47,7 @@ const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up: t
 const NOT_STORABLE = refuse("INVALID_REQUEST", "The event holds a value that cannot be stored");
 
 export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
-  const log = (record: KeyRecord | Refusal, exchange: Exchange, body: JsonObject): Eventually<Outcome> => {
+  const write = (record: KeyRecord | Refusal, exchange: Exchange, body: JsonObject): Eventually<Outcome> => {
     if (isRefusal(record)) return record;
     const { event_type: type } = body;
     if (type === undefined || type === null || type === "") return MISSING_EVENT_TYPE;
@@ -60,17 +60,17 @@ export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
     // With a claim it may be an event that was counted before: only the commit can tell.
     if (claim === null && fields.event_type === "inference" && isUsedUp(record, month)) return QUOTA_EXCEEDED;
     const event = toEvent(fields, record, { receivedAtMs, claim });
-    return events.write(event).then((outcome) => toOutcome(outcome, record, month));
+    return events.write(event).then((outcome) => toAnswer(outcome, record, month));
   };
   return (exchange, body) => {
     const record = authenticator.authenticate(exchange, "analytics", body);
     return record instanceof Promise
-      ? record.then((found) => log(found, exchange, body))
-      : log(record, exchange, body);
+      ? record.then((found) => write(found, exchange, body))
+      : write(record, exchange, body);
   };
 }
 
-function toOutcome(outcome: EventOutcome, record: KeyRecord, month: Month): Outcome {
+function toAnswer(outcome: EventOutcome, record: KeyRecord, month: Month): Outcome {
   switch (outcome.kind) {
     case "quota_exceeded":
       return QUOTA_EXCEEDED;

@@ -100,10 +100,7 @@ export function createApp(options: AppOptions): Answer {
     });
   }
   const nowhere = { endpoint: OTHER, metrics: options.requestMetrics.endpoint(OTHER) };
-  // Where concluding itself failed: what is sent then is JSON as well.
-  app.onError((error, { env: exchange }) =>
-    toResponse(exchange, toFailure(error), { atMs: clock.nowMs(), isLast: isStopping() }),
-  );
+  app.onError((error, { env: exchange }) => lastResort(error, exchange, tools));
   app.notFound(({ env: exchange }) => finish(nowhere, exchange, { outcome: NOT_FOUND, tools }));
   return (request, peer) => {
     const exchange = new Exchange(request, peer, clock);
@@ -162,7 +159,7 @@ function answer(
   }
   if (!(outcome instanceof Promise)) return conclude(route, exchange, { outcome, tools });
   return outcome.then(
-    (outcome) => conclude(route, exchange, { outcome, tools }),
+    (waited) => conclude(route, exchange, { outcome: waited, tools }),
     (error) => conclude(route, exchange, { outcome: toOutcome(error, exchange, tools), tools }),
   );
 }
@@ -182,10 +179,19 @@ interface Concluded {
 }
 
 function conclude(route: ServedRoute, exchange: Exchange, concluded: Concluded): Response {
-  if (route.limit !== undefined && exchange.verdict === undefined) {
-    concluded.tools.authenticator.countAgainstAddress(exchange, route.limit);
+  try {
+    if (route.limit !== undefined && exchange.verdict === undefined) {
+      concluded.tools.authenticator.countAgainstAddress(exchange, route.limit);
+    }
+    return finish(route, exchange, concluded);
+  } catch (error) {
+    return lastResort(error, exchange, concluded.tools);
   }
-  return finish(route, exchange, concluded);
+}
+
+/** Where concluding itself failed: what is sent then is JSON as well. */
+function lastResort(error: unknown, exchange: Exchange, { clock, isStopping }: Tools): Response {
+  return toResponse(exchange, toFailure(error), { atMs: clock.nowMs(), isLast: isStopping() });
 }
 
 function finish(place: Place, exchange: Exchange, { outcome, tools }: Concluded): Response {

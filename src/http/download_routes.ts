@@ -77,10 +77,11 @@ export function download(parts: Parts): Handler {
       return outcome;
     }
     const { part, ...head } = outcome;
+    const { peer, request } = exchange;
     const begun = inFlight.begin(record.uuid, {
       nowMs: clock.monotonicMs(),
       // The other end is known for as long as the answer is on its way.
-      isOver: () => exchange.peer.address(exchange.request) === "",
+      isOver: () => peer.address(request) === "",
     });
     if (begun === "begun") {
       return { ...head, body: { sizeBytes: part.end - part.first, content: parts.fileBody(part) } };

@@ -6,11 +6,10 @@
 
 export type Eventually<Value> = Value | Promise<Value>;
 
-/** Goes on with the value: now if it is there, otherwise when it comes, or with what it failed for. */
+/** Goes on with the value: now if it is there, otherwise when it comes. */
 export function andThen<Value, Next>(
   value: Eventually<Value>,
   next: (value: Value) => Next,
-  failed?: (error: unknown) => Next,
 ): Eventually<Next> {
-  return value instanceof Promise ? value.then(next, failed) : next(value);
+  return value instanceof Promise ? value.then(next) : next(value);
 }

@@ -2,7 +2,7 @@
  * One request and what has been found out about it, on its way to one answer.
  *
  * Handlers return a {@linkcode Reply} or a refusal; this file turns either into the response, with the
- * headers that every answer carries, and is the only one that makes a `Response`.
+ * headers that every answer carries, and is the only one that makes what is sent.
  */
 import type { Clock } from "../clock.ts";
 import { newRequestId } from "../ids.ts";
@@ -56,7 +56,7 @@ export class Exchange {
   allow: string | undefined;
   /** What only a 416 says: how long the file is. */
   contentRange: string | undefined;
-  /** What it came to, or will; undefined where no route was found. */
+  /** What it came to, or will; undefined where no route was found, or it threw. */
   answer: Eventually<Response> | undefined;
 
   constructor(request: Request, peer: Peer, clock: Clock) {

@@ -9,7 +9,7 @@ export function optionalText(name: string, maxCharacters: number) {
     v.pipe(
       v.string(`${name} must be a string`),
       v.check(
-        // Of no text there are more characters than code units, which are not counted one by one.
+        // A text has no more characters than code units: only where those are too many are they counted.
         (text) => text.length <= maxCharacters || [...text].length <= maxCharacters,
         `${name} must have at most ${maxCharacters} characters`,
       ),

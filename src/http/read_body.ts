@@ -33,8 +33,8 @@ export function readJsonObject<Next>(
   const declaredBytes = Number(headers.get("content-length") ?? Number.NaN);
   if (declaredBytes > BODY_LIMIT_BYTES) return next(TOO_LARGE);
   if (declaredBytes === 0) return next(NO_BODY);
-  const value = declaredBytes <= BODY_LIMIT_BYTES ? request.json() : readChunks(request);
-  return value.then(
+  const reading = declaredBytes <= BODY_LIMIT_BYTES ? request.json() : readChunks(request);
+  return reading.then(
     (value) => next(toJsonObject(value)),
     (error) => next(error instanceof SyntaxError ? NOT_JSON : INCOMPLETE),
   );

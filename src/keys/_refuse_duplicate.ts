@@ -39,7 +39,7 @@ async function findKnown(session: Session, lines: readonly LineOfImport[]): Prom
     const hashes = lines.slice(from, from + CHUNK_SIZE).map(({ key }) => `\\x${key.hash}`);
     const rows = await session.sql<{ hash: string; uuid: string }[]>`
       select encode(hash, 'hex') as hash, id as uuid from keys
-       where hash = any(${toTextArray(hashes)}::text[]::bytea[])`;
+       where hash = any(${toTextArray(hashes)}::bytea[])`;
     for (const { hash, uuid } of rows) known.set(hash, uuid);
   }
   return known;

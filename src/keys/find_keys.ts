@@ -38,7 +38,7 @@ export async function findKeysByHash(
         join licenses l on l.id = k.license_id
         join accounts a on a.id = l.account_id
         left join usage u on u.license_id = l.id and u.month = ${month.firstDay}::date
-       where k.hash = any(${toTextArray(hashes.map((hash) => `\\x${hash}`))}::text[]::bytea[])`,
+       where k.hash = any(${toTextArray(hashes.map((hash) => `\\x${hash}`))}::bytea[])`,
   );
   return new Map(rows.map((row) => [row.hash, toRecord(row, month.index)]));
 }

@@ -3,7 +3,7 @@
  * many of them, and what they take up is waited for.
  *
  * What a request changes or reads lies on the record itself, also where somebody else makes it: its window,
- * whether its use is noted, and its answers as they were rendered last. With many thousand keys in turn, each
+ * whether its use is noted, and its answer as it was rendered last. With many thousand keys in turn, each
  * table of such things beside it would cost more in waits for memory than the rest of the answer.
  */
 import type { Month } from "../calendar.ts";

@@ -54,7 +54,7 @@ export function createLastUse({
     await database.query(
       (sql) => sql`
         with used as (
-          select id from keys where id = any(${toTextArray(uuids)}::text[]::uuid[]) order by id for update
+          select id from keys where id = any(${toTextArray(uuids)}::uuid[]) order by id for update
         )
         update keys k set last_used_at = greatest(k.last_used_at, ${clock.now()}::timestamptz)
           from used where k.id = used.id`,

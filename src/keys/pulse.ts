@@ -36,7 +36,11 @@ export interface Pulse {
 
 const INTERVAL_MS = 250;
 const TRUST_MS = 1_000;
-const DEADLINE_MS = 900;
+/**
+ * What is answered later than half of the trust cannot keep it up anyway. A connection that a restart has left
+ * deaf is found out and replaced while the pulse before it is still trusted.
+ */
+const DEADLINE_MS = 500;
 /** After so long without a pulse, rows of `usage_changes` may have been deleted unread. */
 const COUNTS_KEPT_MS = 45_000;
 /** More changed rows than this at once (an import, say), and the whole cache goes instead. */

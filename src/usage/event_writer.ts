@@ -22,6 +22,8 @@ export interface EventGathering {
   readonly maxEventsPerCommit?: number;
   /** How many statements run side by side at most; 2 by default. */
   readonly commitsInFlight?: number;
+  /** From when on a commit is not waited for, since it may stand behind a lock; 25 by default. */
+  readonly longCommitMs?: number;
 }
 
 export interface EventWriterOptions extends EventGathering {
@@ -60,7 +62,6 @@ const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 const MAX_EVENTS_PER_COMMIT = 1_000;
 /** So many are worth a commit of their own at once: beyond, an event costs the database hardly less. */
 const FULL_COMMIT = 100;
-/** A commit that takes longer is not waited for: it may stand behind a lock. */
 const LONG_COMMIT_MS = 25;
 /** A statement that is larger could miss its deadline for its size alone. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
@@ -80,7 +81,12 @@ interface Item {
 }
 
 export function createEventWriter(options: EventWriterOptions): EventWriter {
-  const { clock, maxEventsPerCommit = MAX_EVENTS_PER_COMMIT, commitsInFlight = COMMITS_IN_FLIGHT } = options;
+  const {
+    clock,
+    maxEventsPerCommit = MAX_EVENTS_PER_COMMIT,
+    commitsInFlight = COMMITS_IN_FLIGHT,
+    longCommitMs = LONG_COMMIT_MS,
+  } = options;
   let queue: Item[] = [];
   const claims = createClaims({ enqueue, leave });
   /** Those of the queue and those that wait for another with their claim. */
@@ -224,7 +230,7 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
       isSlow = true;
       slow++;
       pump();
-    }, LONG_COMMIT_MS);
+    }, longCommitMs);
     const release = () => {
       if (!isHeld) return;
       isHeld = false;

@@ -65,8 +65,8 @@ describe("toTextArray()", () => {
     const numbers = toTextArray([0, -1.5, 1e-7, 9007199254740991, null]);
     const [row] = await server.database.query<{ numbers: number[]; truths: boolean[] }>(
       (sql) => sql`
-        select to_json(${numbers}::text[]::double precision[]) as numbers,
-               to_json(${toTextArray([true, false, null])}::text[]::boolean[]) as truths`,
+        select to_json(${numbers}::double precision[]) as numbers,
+               to_json(${toTextArray([true, false, null])}::boolean[]) as truths`,
     );
     expect(row).toEqual({
       numbers: [0, -1.5, 1e-7, 9007199254740991, null] as number[],

@@ -58,7 +58,7 @@ async function auditIdentifiers(database: Database, ledger: Ledger, all: boolean
   const rows = await database.query<{ id: string; times: number }>(
     (sql) => sql`
       select id::text, count(*)::integer as times from events
-       where id = any(${toTextArray(uuids)}::text[]::uuid[]) group by id`,
+       where id = any(${toTextArray(uuids)}::uuid[]) group by id`,
   );
   const times = new Map(rows.map((row) => [row.id, row.times]));
   const lost = uuids.filter((uuid) => !times.has(uuid));
