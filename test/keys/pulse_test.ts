@@ -1,13 +1,14 @@
 /** How a service with a warm cache learns of changes that it did not make. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { openSession, type Sql } from "../../src/database/mod.ts";
+import { openDatabase, openSession, type Sql } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { findKeysByHash } from "../../src/keys/find_keys.ts";
 import { createKeyCache } from "../../src/keys/key_cache.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { createPulse } from "../../src/keys/pulse.ts";
 import { silentLog } from "../../src/log.ts";
+import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 const WITHIN_MS = 1_000;
@@ -179,6 +180,36 @@ describe("createPulse()", () => {
     await pulse.beat();
 
     expect(cache.get(hash)).toBeUndefined();
+  });
+
+  test("createPulse() stays trusted when one of its questions is never answered", async () => {
+    const proxy = await startFaultyProxy(service.address);
+    const database = openDatabase(proxy.address, { clock: systemClock, log: silentLog });
+    const cache = createKeyCache({ clock: systemClock });
+    const pulse = createPulse({
+      database,
+      cache,
+      clock: systemClock,
+      log: silentLog,
+      processUuid: newUuid(),
+    });
+    await pulse.start();
+    try {
+      // Longer than from one to the next: one of them is asked meanwhile.
+      proxy.set("half_open");
+      await Bun.sleep(300);
+      proxy.set("none");
+      const untilMs = performance.now() + 1_500;
+      while (performance.now() < untilMs) {
+        expect(pulse.isFresh()).toBe(true);
+        await Bun.sleep(10);
+      }
+      expect(pulse.stats()).toMatchObject({ failures: 1 });
+    } finally {
+      pulse.stop();
+      await database.close();
+      await proxy.close();
+    }
   });
 
   test("createPulse() reads the counts of others within a second, and keeps the key", async () => {
