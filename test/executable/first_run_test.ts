@@ -99,6 +99,8 @@ describe.skipIf(!isBuilt)("the executable", () => {
     await fetch(`http://${service.address}/v1/models/list?api_key=${issued.api_key}`);
     await ask("/v1/auth/validate", { api_key: `${issued.api_key}0` });
     await fetch(`http://${service.address}/v1/${issued.api_key}`);
+    // The last of their lines: those before it are written with it.
+    await waitFor("their lines", () => service.err().includes("endpoint=other") || undefined);
     expect(service.err()).toContain("/v1/models/list?api_key=[hidden]");
     const seen = service.err() + listArguments();
     expect([...keys].filter((key) => seen.includes(key))).toEqual([]);
