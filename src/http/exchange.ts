@@ -93,7 +93,7 @@ export function toResponse(
       method !== "HEAD" &&
       status !== 304
     ) {
-      return new Response(body, { status, headers: common });
+      return new Response(body, { status, headers: toBeKept(common) });
     }
     const headers = new Headers(common);
     for (const name in outcome.headers) headers.set(name, outcome.headers[name] ?? "");
@@ -119,6 +119,17 @@ export function toResponse(
   }
   return respond(exchange, renderError(outcome), { status: statusOf(outcome.code), headers });
 }
+
+/**
+ * The headers as a `Response` may have them. The standard's takes a copy by itself; that which the adapter puts in
+ * its place on Node, when it begins to listen, keeps what it is given.
+ */
+function toBeKept(common: Headers): Headers {
+  keepsHeaders ??= new Response(null, { headers: common }).headers === common;
+  return keepsHeaders ? new Headers(common) : common;
+}
+
+let keepsHeaders: boolean | undefined;
 
 interface Head {
   readonly status: number;

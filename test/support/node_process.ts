@@ -4,7 +4,7 @@
  * interface on it, by `TEST_PLATFORM=node`.
  *
  * The file is run as it was built. `moved_clock.ts`, loaded before it, lets a test move its time, and its
- * log goes to a file, where a line stands before the answer that it tells of goes out.
+ * log goes to a file, where a line stands a twentieth of a second later.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
@@ -44,6 +44,8 @@ export const BUNDLE = join(root, "dist/claviger.mjs");
 const START_DEADLINE_MS = 10_000;
 /** Two pulses are 500 ms: after so long one has begun and ended, however busy the machine is. */
 const PULSE_MS = 650;
+/** A line is written within half of it, as a rule. */
+const GATHERED_MS = 100;
 
 export async function startNodeProcess(options: NodeProcessOptions): Promise<NodeProcess> {
   if (!existsSync(BUNDLE)) throw new Error(`There is no ${BUNDLE}: build it by make node`);
@@ -115,8 +117,9 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
         await remove();
       },
     },
-    /** An array that a test may also empty: what was written since is added at every look. */
+    /** An array that a test may also empty: what was written since is added at every look, which waits for it. */
     get logLines() {
+      Bun.sleepSync(GATHERED_MS);
       const text = readFileSync(logPath, "utf8");
       const end = text.lastIndexOf("\n") + 1;
       for (const line of text.slice(read, end).split("\n")) if (line !== "") lines.push(line);

@@ -25,8 +25,6 @@ export function listen(options: ListenOptions): Promise<Listener> {
       options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
     // By the adapter's own, of which this takes the place, what is no request is refused as well.
     {
-      // The adapter's own `Response` keeps the headers that it is given, where the standard's takes a copy.
-      overrideGlobalObjects: false,
       errorHandler: (error) =>
         error instanceof RequestError ? new Response(null, { status: 400 }) : lastResort(),
     },
