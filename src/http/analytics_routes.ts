@@ -16,7 +16,7 @@ import {
   INFERENCE_TYPES,
   type UsageEvent,
 } from "../usage/mod.ts";
-import type { Eventually } from "./eventually.ts";
+import { andThen, type Eventually } from "./eventually.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import { optionalMetadata, optionalText, parseFields } from "./fields.ts";
 import type { Handler, Parts } from "./handler.ts";
@@ -62,12 +62,10 @@ export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
     const event = toEvent(fields, record, { receivedAtMs, claim });
     return events.write(event).then((outcome) => toAnswer(outcome, record, month));
   };
-  return (exchange, body) => {
-    const record = authenticator.authenticate(exchange, "analytics", body);
-    return record instanceof Promise
-      ? record.then((found) => write(found, exchange, body))
-      : write(record, exchange, body);
-  };
+  return (exchange, body) =>
+    andThen(authenticator.authenticate(exchange, "analytics", body), (record) =>
+      write(record, exchange, body),
+    );
 }
 
 function toAnswer(outcome: EventOutcome, record: KeyRecord, month: Month): Outcome {

@@ -9,7 +9,7 @@ export type Eventually<Value> = Value | Promise<Value>;
 /** Goes on with the value: now if it is there, otherwise when it comes. */
 export function andThen<Value, Next>(
   value: Eventually<Value>,
-  next: (value: Value) => Next,
+  next: (value: Value) => Eventually<Next>,
 ): Eventually<Next> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

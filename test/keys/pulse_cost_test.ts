@@ -2,11 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
-import { newUuid } from "../../src/ids.ts";
-import { createKeyCache } from "../../src/keys/key_cache.ts";
-import { createPulse } from "../../src/keys/pulse.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createLonePulse } from "../support/lone_pulse.ts";
 
 const KEYS = 20_000;
 /** Beyond the five after which PostgreSQL may keep a plan for every value. */
@@ -42,14 +40,7 @@ afterAll(async () => {
 
 describe("createPulse()", () => {
   test("createPulse() reads no table as a whole, before anybody has counted its rows too", async () => {
-    const cache = createKeyCache({ clock: systemClock });
-    const pulse = createPulse({
-      database,
-      cache,
-      clock: systemClock,
-      log: silentLog,
-      processUuid: newUuid(),
-    });
+    const { pulse } = createLonePulse(database);
     await pulse.beat();
     const before = await rowsRead();
 

@@ -4,11 +4,10 @@ import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession, type Sql } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { findKeysByHash } from "../../src/keys/find_keys.ts";
-import { createKeyCache } from "../../src/keys/key_cache.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
-import { createPulse } from "../../src/keys/pulse.ts";
 import { silentLog } from "../../src/log.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
+import { createLonePulse } from "../support/lone_pulse.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 const WITHIN_MS = 1_000;
@@ -151,15 +150,8 @@ describe("createPulse()", () => {
 
   test("createPulse() misses no revoke behind more changed keys than it reads, of however few licenses", async () => {
     const { database } = service;
-    const cache = createKeyCache({ clock: systemClock });
     // Beats by this test alone, so that all that follows falls between two of them.
-    const pulse = createPulse({
-      database,
-      cache,
-      clock: systemClock,
-      log: silentLog,
-      processUuid: newUuid(),
-    });
+    const { cache, pulse } = createLonePulse(database);
     const [key, many] = [await service.issue(), await service.issue()];
     const hash = hashApiKey(key.apiKey);
     await pulse.beat();
@@ -185,14 +177,7 @@ describe("createPulse()", () => {
   test("createPulse() stays trusted when one of its questions is never answered", async () => {
     const proxy = await startFaultyProxy(service.address);
     const database = openDatabase(proxy.address, { clock: systemClock, log: silentLog });
-    const cache = createKeyCache({ clock: systemClock });
-    const pulse = createPulse({
-      database,
-      cache,
-      clock: systemClock,
-      log: silentLog,
-      processUuid: newUuid(),
-    });
+    const { pulse } = createLonePulse(database);
     await pulse.start();
     try {
       // Longer than from one to the next: one of them is asked meanwhile.
