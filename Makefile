@@ -87,7 +87,7 @@ torture-input: $(INSTALLED) ## Send a million generated requests and judge every
 clean: ## Remove what was built or fetched: dist, node_modules and .cache (not claviger-data).
 	rm -rf dist node_modules .cache
 
-$(INSTALLED): package.json bun.lock | $(BUN_FILE)
+$(INSTALLED): package.json bun.lock $(wildcard src/database/*.patch) | $(BUN_FILE)
 	$(BUN) install --frozen-lockfile
 	@touch $@
 

@@ -118,7 +118,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
         running.then(
           (rows) => {
             settle();
-            resolve(withoutHoles(rows) as never);
+            resolve(rows as never);
           },
           (error) => {
             settle();
@@ -140,12 +140,4 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
       await Promise.all([pool, ...retired.keys()].map((one) => one.destroy()));
     },
   };
-}
-
-/**
- * The driver (postgres 3.4.9) counts the rows of an answer that was cut off as if they belonged to the next
- * answer on the connection made in its place, and leaves holes for them: a first row that is undefined.
- */
-function withoutHoles<Row>(rows: readonly Row[]): readonly Row[] {
-  return rows.length === 0 || 0 in rows ? rows : rows.filter(() => true);
 }
