@@ -3,44 +3,19 @@
  * `Idempotency-Key` an event can be sent again: within 24 hours it is stored and counted once.
  */
 import { hash } from "node:crypto";
-import * as v from "valibot";
 import { type Month, monthOf } from "../calendar.ts";
 import { newUuid, toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { redactKeysInEvent, renderWithoutKeys } from "../secrets/mod.ts";
-import {
-  type Claim,
-  EVENT_TYPES,
-  type EventOutcome,
-  INFERENCE_TYPES,
-  type UsageEvent,
-} from "../usage/mod.ts";
+import type { Claim, EventOutcome, UsageEvent } from "../usage/mod.ts";
+import { type EventFields, eventFields, isPlainEvent } from "./event_fields.ts";
 import { andThen, type Eventually } from "./eventually.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
-import { optionalMetadata, optionalText, parseFields } from "./fields.ts";
+import { parseFields } from "./fields.ts";
 import type { Handler, Parts } from "./handler.ts";
 import { isUsedUp, remainingOf } from "./license_answer.ts";
 import type { JsonObject } from "./read_body.ts";
-
-/** What an event has beside its key. */
-export const eventFields = v.object({
-  event_type: v.picklist(EVENT_TYPES, `event_type must be one of ${EVENT_TYPES.join(", ")}`),
-  model_name: optionalText("model_name", 200),
-  inference_type: v.nullish(
-    v.picklist(INFERENCE_TYPES, `inference_type must be one of ${INFERENCE_TYPES.join(", ")}`),
-  ),
-  duration_ms: v.nullish(
-    v.pipe(
-      v.number("duration_ms must be a number"),
-      v.finite("duration_ms must be finite"),
-      v.minValue(0, "duration_ms must not be negative"),
-    ),
-  ),
-  success: v.nullish(v.boolean("success must be true or false")),
-  error_message: optionalText("error_message", 2_000),
-  metadata: optionalMetadata("metadata"),
-});
 
 const MISSING_EVENT_TYPE = refuse("MISSING_EVENT_TYPE", "event_type is required");
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up: the event was not counted");
@@ -51,9 +26,11 @@ export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
     if (isRefusal(record)) return record;
     const { event_type: type } = body;
     if (type === undefined || type === null || type === "") return MISSING_EVENT_TYPE;
-    const fields = parseFields(eventFields, body);
+    const claimed = exchange.request.headers.get("idempotency-key");
+    // What a claim stands for is told by the fields in the schema's order, without others beside them.
+    const fields = claimed === null && isPlainEvent(body) ? body : parseFields(eventFields, body);
     if (isRefusal(fields)) return fields;
-    const claim = readClaim(exchange.request, fields);
+    const claim = claimed === null ? null : toClaim(claimed, fields);
     if (isRefusal(claim)) return claim;
     const receivedAtMs = clock.nowMs();
     const month = monthOf(receivedAtMs);
@@ -92,17 +69,15 @@ const CLAIM_MISMATCH = refuse(
 );
 const BAD_CLAIM = refuse("INVALID_REQUEST", "Idempotency-Key must be 1 to 255 printable ASCII characters");
 
-/** The claim of the `Idempotency-Key` header; null without one. */
-function readClaim(request: Request, fields: v.InferOutput<typeof eventFields>): Claim | null | Refusal {
-  const value = request.headers.get("idempotency-key");
-  if (value === null) return null;
+/** The claim that an `Idempotency-Key` makes for an event. */
+function toClaim(value: string, fields: EventFields): Claim | Refusal {
   if (!/^[\x20-\x7e]{1,255}$/.test(value)) return BAD_CLAIM;
   return { hash: hash("sha256", value, "hex"), eventHash: hash("sha256", JSON.stringify(fields), "hex") };
 }
 
 /** The event as it is kept: without the keys that a client's texts may hold, such as an address in an error. */
 function toEvent(
-  fields: v.InferOutput<typeof eventFields>,
+  fields: EventFields,
   record: KeyRecord,
   { receivedAtMs, claim }: Pick<UsageEvent, "receivedAtMs" | "claim">,
 ): UsageEvent {

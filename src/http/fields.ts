@@ -9,14 +9,24 @@ export function optionalText(name: string, maxCharacters: number) {
     v.pipe(
       v.string(`${name} must be a string`),
       v.check(
-        // A text has no more characters than code units: only where those are too many are they counted.
-        (text) => text.length <= maxCharacters || [...text].length <= maxCharacters,
+        (text) => hasAtMost(text, maxCharacters),
         `${name} must have at most ${maxCharacters} characters`,
       ),
       v.check(isStorableText, `${name} must not hold NUL, unpaired surrogates or U+FFFD`),
       inJsonSchema({ maxLength: maxCharacters }),
     ),
   );
+}
+
+/** The same as a look that makes nothing: whether {@linkcode optionalText} would take the value. */
+export function isOptionalText(value: unknown, maxCharacters: number): boolean {
+  if (value === undefined || value === null) return true;
+  return typeof value === "string" && hasAtMost(value, maxCharacters) && isStorableText(value);
+}
+
+/** A text has no more characters than code units: only where those are too many are they counted. */
+function hasAtMost(text: string, maxCharacters: number): boolean {
+  return text.length <= maxCharacters || [...text].length <= maxCharacters;
 }
 
 /** Says in JSON Schema what a check of our own says in code, for the OpenAPI document. */

@@ -8,9 +8,9 @@ import type { Brand } from "../brand.ts";
 import { type IdKind, toId } from "../ids.ts";
 import { keyPattern } from "../keys/mod.ts";
 import { featuresOf, TIERS } from "../licensing/mod.ts";
-import { eventFields } from "./analytics_routes.ts";
 import { revocation } from "./auth_routes.ts";
 import { CODES, toWireCode } from "./error_response.ts";
+import { eventFields } from "./event_fields.ts";
 import { API_VERSION } from "./health_routes.ts";
 
 /** The names of the schemas. */
