@@ -30,7 +30,7 @@ import { health } from "./health_routes.ts";
 import { repoToken } from "./installer_routes.ts";
 import { modelsList } from "./models_routes.ts";
 import { openApiDocument } from "./openapi_routes.ts";
-import { type JsonObject, NO_BODY, readJsonObject } from "./read_body.ts";
+import { type JsonObject, NO_BODY, readJson, toBodyRefusal, toJsonObject } from "./read_body.ts";
 import type { EndpointMetrics } from "./request_metrics.ts";
 import { pathOf } from "./target.ts";
 
@@ -136,32 +136,31 @@ function serve(route: ServedRoute, exchange: Exchange, tools: Tools): Eventually
     return finish(route, exchange, { outcome, tools });
   }
 
-  if (method !== "POST") return answer(route, exchange, { handler, body: NO_BODY, tools });
-  return readJsonObject(exchange.request, (body) => answer(route, exchange, { handler, body, tools }));
+  return answer(route, exchange, { handler, tools });
 }
 
-interface Readied {
-  readonly handler: Handler;
-  readonly body: JsonObject | Refusal;
-  readonly tools: Tools;
-}
-
-function answer(
+/** One function that waits where it must: a chain of promises that end in each other costs more. */
+async function answer(
   route: ServedRoute,
   exchange: Exchange,
-  { handler, body, tools }: Readied,
-): Eventually<Response> {
-  let outcome: Eventually<Outcome>;
+  { handler, tools }: { readonly handler: Handler; readonly tools: Tools },
+): Promise<Response> {
+  const { request } = exchange;
+  let body: JsonObject | Refusal;
   try {
-    outcome = isRefusal(body) ? body : handler(exchange, body);
+    const reading = request.method === "POST" ? readJson(request) : NO_BODY;
+    body = toJsonObject(reading instanceof Promise ? await reading : reading);
+  } catch (error) {
+    body = toBodyRefusal(error);
+  }
+  let outcome: Outcome;
+  try {
+    const finding = isRefusal(body) ? body : handler(exchange, body);
+    outcome = finding instanceof Promise ? await finding : finding;
   } catch (error) {
     outcome = toOutcome(error, exchange, tools);
   }
-  if (!(outcome instanceof Promise)) return conclude(route, exchange, { outcome, tools });
-  return outcome.then(
-    (waited) => conclude(route, exchange, { outcome: waited, tools }),
-    (error) => conclude(route, exchange, { outcome: toOutcome(error, exchange, tools), tools }),
-  );
+  return conclude(route, exchange, { outcome, tools });
 }
 
 /** What nobody expected, as it is answered. */

@@ -18,26 +18,19 @@ const NOT_JSON = refuse("INVALID_REQUEST", "The body is not valid JSON");
 const NO_OBJECT = refuse("INVALID_REQUEST", "The body must be a JSON object");
 
 /**
- * Reads the body of a request as a JSON object, or finds why it is none, and goes on with that. Refuses an
- * encoded body and one over the limit, in this order. An empty body is an empty object. Bytes that are not
- * UTF-8 become U+FFFD, which no text allows.
+ * Begins to read the body of a request: what comes of it is for {@linkcode toJsonObject}, and what it fails with
+ * for {@linkcode toBodyRefusal}. Refuses an encoded body and one over the limit, in this order. An empty body is
+ * an empty object. Bytes that are not UTF-8 become U+FFFD, which no text allows.
  */
-export function readJsonObject<Next>(
-  request: Request,
-  next: (body: JsonObject | Refusal) => Eventually<Next>,
-): Eventually<Next> {
+export function readJson(request: Request): Eventually<unknown> {
   const { headers } = request;
   const encoding = headers.get("content-encoding");
-  if (encoding !== null && encoding !== "" && encoding.toLowerCase() !== "identity") return next(ENCODED);
+  if (encoding !== null && encoding !== "" && encoding.toLowerCase() !== "identity") return ENCODED;
   // Only a length that is there and is one number can be relied on: the same header twice reads "5, 5".
   const declaredBytes = Number(headers.get("content-length") ?? Number.NaN);
-  if (declaredBytes > BODY_LIMIT_BYTES) return next(TOO_LARGE);
-  if (declaredBytes === 0) return next(NO_BODY);
-  const reading = declaredBytes <= BODY_LIMIT_BYTES ? request.json() : readChunks(request);
-  return reading.then(
-    (value) => next(toJsonObject(value)),
-    (error) => next(error instanceof SyntaxError ? NOT_JSON : INCOMPLETE),
-  );
+  if (declaredBytes > BODY_LIMIT_BYTES) return TOO_LARGE;
+  if (declaredBytes === 0) return NO_BODY;
+  return declaredBytes <= BODY_LIMIT_BYTES ? request.json() : readChunks(request);
 }
 
 /** Throws a `SyntaxError` for what is not JSON. */
@@ -55,7 +48,13 @@ async function readChunks({ body }: Request): Promise<unknown> {
   return text === "" ? NO_BODY : JSON.parse(text);
 }
 
-function toJsonObject(value: unknown): JsonObject | Refusal {
+/** Why a body could not be read. */
+export function toBodyRefusal(error: unknown): Refusal {
+  return error instanceof SyntaxError ? NOT_JSON : INCOMPLETE;
+}
+
+/** The object that was read, or why it is none. */
+export function toJsonObject(value: unknown): JsonObject | Refusal {
   if (isRefusal(value)) return value;
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? (value as JsonObject)
