@@ -1,4 +1,7 @@
-/** How long and how much is measured. */
+/**
+ * How long and how much is measured. Many short rounds: a shared machine changes its speed from one second to the
+ * next, and forms are compared within a round.
+ */
 
 export interface Scale {
   /** Of each form, taken in turn with the others. */
@@ -15,9 +18,9 @@ export interface Scale {
 }
 
 export const FULL: Scale = {
-  rounds: 5,
-  roundMs: 2_500,
-  warmUpMs: 300,
+  rounds: 15,
+  roundMs: 800,
+  warmUpMs: 200,
   firstWarmUpMs: 4_000,
   manyKeys: 1_000_000,
   manyRequests: 1_000_000,
