@@ -78,7 +78,7 @@ bench: dist/claviger ## Measure every speed that is promised (ARGS="--only valid
 bench-start: dist/claviger ## Measure how long the executable takes from start to first answer.
 	@$(BUN) test/bench/bench.ts --only start $(ARGS)
 
-torture: dist/claviger ## Hold every promise through hundreds of faults under load, in some 12 minutes (ARGS="--seed 1").
+torture: dist/claviger ## Hold every promise through hundreds of faults under load, in some 19 minutes (ARGS="--seed 1").
 	$(BUN) test/torture/main.ts $(ARGS)
 
 torture-input: $(INSTALLED) ## Send a million generated requests and judge every answer (ARGS="--requests N --seed S").
