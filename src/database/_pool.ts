@@ -49,7 +49,7 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
     for (const old of sockets) if (old.destroyed) sockets.delete(old);
     sockets.add(socket);
     const failure = await failureOf(socket);
-    // The driver listens to the socket from the moment that it gets it.
+    // Told a turn later: the driver listens only once it has the socket.
     if (failure !== undefined) {
       setImmediate(() => socket.emit("error", failure) && socket.emit("close", true));
     }
@@ -104,7 +104,7 @@ function toDriverOptions(address: DatabaseAddress, options: PoolOptions): Driver
       ? {}
       : { path: address.socketPath, user: address.user, database: address.database, ssl: false }),
     max: options.maxConnections,
-    // One statement a connection: behind a slow one, the others would wait without need.
+    // One statement behind another at most: behind a slow one, more would wait without need.
     max_pipeline: 1,
     connect_timeout: 3,
     idle_timeout: 0,

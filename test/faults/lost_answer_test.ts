@@ -33,7 +33,7 @@ function urlOf(address: DatabaseAddress): URL {
   return new URL("url" in address ? address.url : `postgres://${address.user}@127.0.0.1/${address.database}`);
 }
 
-/** Not by `rejects`, in which the runner waits without going on with all that a refused connection has left to do. */
+/** Not by `rejects`: while that waits, the runner holds up what a refused connection has left to do. */
 const failureOf = (query: Promise<unknown>) =>
   query.then(
     () => undefined,
@@ -64,15 +64,25 @@ test("Database.query() is answered at once by a server that refused connections 
   expect(database.stats()).toMatchObject({ deadlinesMissed: 0, poolsReplaced: 0 });
 });
 
+/** Asks until there is an answer with rows; throws after 5 s. */
+async function untilRows(ask: () => Promise<readonly unknown[]>): Promise<void> {
+  const untilMs = performance.now() + 5_000;
+  while ((await ask()).length === 0) {
+    if (performance.now() > untilMs) throw new Error("It did not come to that");
+    await Bun.sleep(5);
+  }
+}
+
 /** Ends the one connection of `database` as soon as it waits for something of the kind. */
-async function endWhileWaiting(kind: "Timeout" | "Lock"): Promise<void> {
-  const end = () =>
-    testDatabase.database.query<{ ended: boolean }>(
+function endWhileWaiting(kind: "Timeout" | "Lock"): Promise<void> {
+  return untilRows(() =>
+    testDatabase.database.query(
       (sql) => sql`
-        select pg_terminate_backend(pid) as ended from pg_stat_activity
-         where datname = current_database() and pid <> pg_backend_pid() and wait_event_type = ${kind}`,
-    );
-  while ((await end()).length === 0) await Bun.sleep(5);
+        select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and query not like '%do $$%' and pid <> pg_backend_pid()
+           and wait_event_type = ${kind}`,
+    ),
+  );
 }
 
 test("Database.query() is answered on the connection after one that the server ended", async () => {
@@ -88,13 +98,33 @@ test("Database.query() is answered on the connection after one that ended while 
   const locked = testDatabase.database.query(
     (sql) => sql`do ${sql.unsafe("$$ begin lock table events; perform pg_sleep(1); end $$")}`,
   );
-  await Bun.sleep(100);
-  const [read] = await Promise.allSettled([
-    database.query((sql) => sql`select from events where key_id = ${null}::uuid`),
-    endWhileWaiting("Lock"),
-  ]);
-  expect(read.status).toBe("rejected");
+  const readAndEnd = async () => {
+    await untilRows(() =>
+      testDatabase.database.query(
+        (sql) => sql`
+          select from pg_locks
+           where relation = 'events'::regclass and mode = 'AccessExclusiveLock' and granted`,
+      ),
+    );
+    return await Promise.allSettled([
+      database.query((sql) => sql`select from events where key_id = ${null}::uuid`),
+      endWhileWaiting("Lock"),
+    ]);
+  };
+  const [[read]] = await Promise.all([readAndEnd(), locked]);
+  expect(read?.status).toBe("rejected");
   expect(await count(1)).toEqual([{ n: 1 }]);
   expect(database.stats()).toMatchObject({ deadlinesMissed: 0, poolsReplaced: 0 });
-  await locked;
+});
+
+test("Database.query() lets nothing wait that was asked while a connection was being reset", async () => {
+  await count(1);
+  proxy.arm({ message: "client B", action: "reset" });
+  const again = await count(1).catch(() => {
+    proxy.release();
+    return failureOf(count(1));
+  });
+  expect(again).not.toBe("The database does not answer: deadline");
+  expect(await count(1)).toEqual([{ n: 1 }]);
+  expect(database.stats()).toMatchObject({ deadlinesMissed: 0, poolsReplaced: 0 });
 });

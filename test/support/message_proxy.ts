@@ -7,6 +7,8 @@ import { connect, createServer, type Socket } from "node:net";
 export type Action =
   /** The connection is cut instead of the message. */
   | "cut"
+  /** The same for its client with a reset, which is an error to it. */
+  | "reset"
   /** The message, and what follows it in its direction, waits longer than every deadline. */
   | "delay"
   /** Its receiver gets the end of the stream instead; what the other side sends still arrives. */
@@ -14,6 +16,7 @@ export type Action =
   /** Every connection is cut, and from then on new ones are accepted and closed at once. */
   | "accept_close";
 
+/** Those that connections meet under torture. */
 export const ACTIONS: readonly Action[] = ["cut", "delay", "half_close", "accept_close"];
 
 /** Who sends a message, and its type: PostgreSQL's letter, or `startup`. */
@@ -143,6 +146,10 @@ export async function startMessageProxy(target: Target, atPort = 0): Promise<Mes
   function spring(link: Link, flow: Flow, { action, bytes }: { action: Action; bytes: Buffer }): void {
     switch (action) {
       case "cut":
+        drop(link);
+        return;
+      case "reset":
+        link.client.resetAndDestroy();
         drop(link);
         return;
       case "accept_close":
