@@ -18,7 +18,7 @@ export function optionalText(name: string, maxCharacters: number) {
   );
 }
 
-/** The same as a look that makes nothing: whether {@linkcode optionalText} would take the value. */
+/** Whether {@linkcode optionalText} would take the value, without the objects that a schema makes. */
 export function isOptionalText(value: unknown, maxCharacters: number): boolean {
   if (value === undefined || value === null) return true;
   return typeof value === "string" && hasAtMost(value, maxCharacters) && isStorableText(value);

@@ -16,7 +16,7 @@ import { keyCount } from "./rows/key_count.ts";
 import { memory } from "./rows/memory.ts";
 import { start } from "./rows/start.ts";
 import { validate } from "./rows/validate.ts";
-import { FULL, QUICK } from "./scale.ts";
+import { FULL, QUICK, type Scale } from "./scale.ts";
 import { createStage } from "./stage.ts";
 import { namesOfShort, renderComparison, renderTable } from "./table.ts";
 
@@ -25,7 +25,7 @@ const GROUPS: readonly RowGroup[] = [start, validate, keyCount, events, endpoint
 const USAGE = `Usage: make bench [ARGS="[--quick] [--only ROW]... [--json FILE] [--compare FILE]"]
 
   --only ROW      measure one row or one group of rows; may be repeated
-  --quick         shorter rounds and a quarter of the keys: for orientation, not for publication
+  --quick         a third of the rounds and a quarter of the keys: for orientation, not for publication
   --json FILE     write the results to a file, too
   --compare FILE  say how the ratios changed since such a file was written
 
@@ -36,7 +36,8 @@ Rows: ${GROUPS.map((group) => `${group.name} (${group.rows.join("; ")})`).join("
 interface Run {
   readonly machine: Machine;
   readonly cores: string;
-  readonly quick: boolean;
+  /** Missing in files of before it was kept. */
+  readonly scale?: Scale;
   /** Rounds that count although something else used the cores. */
   readonly disturbed: number;
   readonly rows: readonly Result[];
@@ -54,6 +55,7 @@ async function main(): Promise<number> {
   const before = options.compare === undefined ? undefined : readRun(options.compare);
   const machine = describeMachine(new Date());
   const cores = chooseCores();
+  const scale = options.quick ? QUICK : FULL;
   const kind = options.quick ? "QUICK: for orientation, not for publication\n" : "";
   console.log(`${kind}${renderMachine(machine)}\n${cores.description}\n`);
 
@@ -70,7 +72,7 @@ async function main(): Promise<number> {
   const bench: Bench = {
     stage,
     cores,
-    scale: options.quick ? QUICK : FULL,
+    scale,
     say,
     noteDisturbed: () => disturbed++,
   };
@@ -92,11 +94,12 @@ async function main(): Promise<number> {
   const wanted = rows.filter(({ name }) => options.names.has(name));
   console.log(`\n${renderTable(wanted)}`);
   if (before !== undefined && options.compare !== undefined) {
-    const scales = before.quick === options.quick ? "" : " (of another length: quick and full differ)";
+    const isAlike = before.scale?.rounds === scale.rounds && before.scale.roundMs === scale.roundMs;
+    const scales = isAlike ? "" : " (of other rounds: what is noise differs)";
     console.log(renderComparison(compareRuns(before.rows, wanted), `${options.compare}${scales}`));
   }
   if (options.json !== undefined) {
-    const run: Run = { machine, cores: cores.description, quick: options.quick, disturbed, rows: wanted };
+    const run: Run = { machine, cores: cores.description, scale, disturbed, rows: wanted };
     writeFileSync(options.json, `${JSON.stringify(run, undefined, 2)}\n`);
   }
   if (disturbed > 0) {

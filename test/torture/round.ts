@@ -38,7 +38,7 @@ export class PromiseBroken extends Error {
 
 /** Promise 6: healthy within this of the database's return. */
 const RECOVERY_MS = 2_000;
-/** A pulse from before the fault makes the service healthy for so long. */
+/** For so long a pulse from before the fault keeps the service healthy; see `keys/pulse.ts`. */
 const TRUST_MS = 1_000;
 /**
  * A statement that was given to a connection that turns out to be lost is missed at its deadline, of 2 s at
