@@ -7,6 +7,7 @@ import audit from "../../sql/0005_audit.sql" with { type: "text" };
 import modelFiles from "../../sql/0006_model_files.sql" with { type: "text" };
 import claims from "../../sql/0007_claims.sql" with { type: "text" };
 import cheaperCommits from "../../sql/0008_cheaper_commits.sql" with { type: "text" };
+import eventIndex from "../../sql/0009_event_index.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -23,4 +24,5 @@ export const migrations: readonly Migration[] = [
   { number: 6, name: "0006_model_files", text: modelFiles },
   { number: 7, name: "0007_claims", text: claims },
   { number: 8, name: "0008_cheaper_commits", text: cheaperCommits },
+  { number: 9, name: "0009_event_index", text: eventIndex },
 ];
