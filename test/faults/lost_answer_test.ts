@@ -5,6 +5,7 @@ import { type Database, type DatabaseAddress, openDatabase } from "../../src/dat
 import { silentLog } from "../../src/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type MessageProxy, startMessageProxy, type Target } from "../support/message_proxy.ts";
+import { until } from "../support/until.ts";
 
 let testDatabase: TestDatabase;
 let proxy: MessageProxy;
@@ -64,25 +65,17 @@ test("Database.query() is answered at once by a server that refused connections 
   expect(database.stats()).toMatchObject({ deadlinesMissed: 0, poolsReplaced: 0 });
 });
 
-/** Asks until there is an answer with rows; throws after 5 s. */
-async function untilRows(ask: () => Promise<readonly unknown[]>): Promise<void> {
-  const untilMs = performance.now() + 5_000;
-  while ((await ask()).length === 0) {
-    if (performance.now() > untilMs) throw new Error("It did not come to that");
-    await Bun.sleep(5);
-  }
-}
-
 /** Ends the one connection of `database` as soon as it waits for something of the kind. */
 function endWhileWaiting(kind: "Timeout" | "Lock"): Promise<void> {
-  return untilRows(() =>
-    testDatabase.database.query(
+  return until(async () => {
+    const ended = await testDatabase.database.query(
       (sql) => sql`
         select pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and query not like '%do $$%' and pid <> pg_backend_pid()
            and wait_event_type = ${kind}`,
-    ),
-  );
+    );
+    return ended.length > 0;
+  });
 }
 
 test("Database.query() is answered on the connection after one that the server ended", async () => {
@@ -99,13 +92,14 @@ test("Database.query() is answered on the connection after one that ended while 
     (sql) => sql`do ${sql.unsafe("$$ begin lock table events; perform pg_sleep(1); end $$")}`,
   );
   const readAndEnd = async () => {
-    await untilRows(() =>
-      testDatabase.database.query(
+    await until(async () => {
+      const held = await testDatabase.database.query(
         (sql) => sql`
           select from pg_locks
            where relation = 'events'::regclass and mode = 'AccessExclusiveLock' and granted`,
-      ),
-    );
+      );
+      return held.length > 0;
+    });
     return await Promise.allSettled([
       database.query((sql) => sql`select from events where key_id = ${null}::uuid`),
       endWhileWaiting("Lock"),

@@ -35,7 +35,7 @@ export class FaultMissed extends Error {
 /** Longer than every deadline of the service, and than the 5 s in which it answers. */
 const FREEZE_MS = 5_500;
 /** From the moment when the pulse is held back: a cached key is trusted for so long. */
-const TRUST_MS = 1_000;
+export const TRUST_MS = 1_000;
 const STALL_MS = 2_200;
 /** Longer than a stop under systemd may take. */
 const STOP_LIMIT_MS = 10_000;

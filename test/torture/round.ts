@@ -2,7 +2,7 @@
  * One round: load, a fault, and then everything that was promised about it, looked at one after the other.
  */
 import { auditDatabase, type Used } from "./audit.ts";
-import type { Fault } from "./faults.ts";
+import { type Fault, TRUST_MS } from "./faults.ts";
 import type { Outcome, Request } from "./http_client.ts";
 import type { Figures, Violation } from "./ledger.ts";
 import { listPostmasters, type Resources, resourcesOf } from "./processes.ts";
@@ -38,8 +38,6 @@ export class PromiseBroken extends Error {
 
 /** Promise 6: healthy within this of the database's return. */
 const RECOVERY_MS = 2_000;
-/** For so long a pulse from before the fault keeps the service healthy; see `keys/pulse.ts`. */
-const TRUST_MS = 1_000;
 /**
  * A statement that was given to a connection that turns out to be lost is missed at its deadline, of 2 s at
  * most: then the service is healthy, and one request of each client is still answered 503.
