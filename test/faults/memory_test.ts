@@ -22,10 +22,12 @@ const REQUESTS: Readonly<Partial<Record<RequestKind, number>>> = {
   claimed_event: 10_000,
 };
 const MEGABYTE = 1e6;
-/** 60,000 requests that left 200 bytes each behind would pass it. */
-const MOST_GROWTH = 12 * MEGABYTE;
-/** Left to itself the runtime lets some 60 MB of garbage gather. */
-const MOST_RESIDENT = 140 * MEGABYTE;
+/** What stays resident comes and goes by some 15 MB, and so the least of several times is compared. */
+const TIMES = 3;
+/** 180,000 requests that left 120 bytes each behind would pass it. */
+const MOST_GROWTH = 20 * MEGABYTE;
+/** What the benchmark allows as well. Left to itself the runtime lets some 60 MB of garbage gather. */
+const MOST_RESIDENT = 150 * MEGABYTE;
 const LIMIT_MS = 120_000;
 
 let installation: Installation;
@@ -45,11 +47,10 @@ afterAll(() => installation.close());
 test(
   "After very many requests a process holds what it held after many",
   async () => {
-    const many = await mostResidentDuring(sendAll);
-    const veryMany = [await mostResidentDuring(sendAll), await mostResidentDuring(sendAll)];
+    const many = await mostResidentEachTime();
+    const veryMany = await mostResidentEachTime();
 
-    // Garbage comes and goes by some 10 MB; what is left behind is there in both.
-    expect(Math.min(...veryMany) - many).toBeLessThan(MOST_GROWTH);
+    expect(Math.min(...veryMany) - Math.min(...many)).toBeLessThan(MOST_GROWTH);
     expect(Math.max(...veryMany)).toBeLessThan(MOST_RESIDENT);
   },
   LIMIT_MS,
@@ -64,6 +65,12 @@ async function sendAll(): Promise<void> {
       ...{ order: { kind: "in turn" }, span: { kind: "count", requests } },
     });
   }
+}
+
+async function mostResidentEachTime(): Promise<number[]> {
+  const most: number[] = [];
+  while (most.length < TIMES) most.push(await mostResidentDuring(sendAll));
+  return most;
 }
 
 async function mostResidentDuring(work: () => Promise<void>): Promise<number> {
