@@ -196,6 +196,7 @@ async function startOn(
     files: createFileDirectory({ database, clock }),
     modelsFolder: modelsFolderOf(config.dataDir),
     fileBody: platform.fileBody,
+    sha256: platform.sha256,
     linkSigner: secret.secrets.signer("download-link"),
   });
   let listener: Listener;

@@ -1,7 +1,7 @@
 /** Validate, refresh and revoke. */
 import * as v from "valibot";
 import { monthOf } from "../calendar.ts";
-import { type KeyRecord, revokeKey } from "../keys/mod.ts";
+import { type KeyRecord, renderKeyHash, revokeKey } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { andThen } from "./eventually.ts";
 import { type Outcome, reply } from "./exchange.ts";
@@ -49,7 +49,7 @@ export function revoke({ authenticator, database, directory, clock }: Parts): Ha
     } as const;
     let revoked: Awaited<ReturnType<typeof revokeKey>>;
     try {
-      revoked = await revokeKey(database, { hash: found.hash }, { actor, now: clock.now() });
+      revoked = await revokeKey(database, { hash: renderKeyHash(found.hash) }, { actor, now: clock.now() });
     } finally {
       // From here on it is refused: before the answer goes out, nothing cached knows it as active any more.
       directory.forgetLicense(licenseUuid);

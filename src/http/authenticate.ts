@@ -12,8 +12,9 @@ import { LRUCache } from "lru-cache";
 import type { Brand } from "../brand.ts";
 import type { Clock } from "../clock.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
-import { hashApiKey, type KeyDirectory, type KeyRecord, keyPattern } from "../keys/mod.ts";
+import { createKeyHasher, type KeyDirectory, type KeyHash, type KeyRecord, keyPattern } from "../keys/mod.ts";
 import { type Limiter, type TrustedProxies, toClientGroup } from "../limits/mod.ts";
+import type { Platform } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { andThen, type Eventually } from "./eventually.ts";
 import type { Exchange } from "./exchange.ts";
@@ -26,10 +27,11 @@ export interface AuthenticatorOptions {
   readonly brand: Brand;
   readonly trustedProxies: TrustedProxies;
   readonly clock: Clock;
+  readonly sha256: Platform["sha256"];
 }
 
 export interface Found {
-  readonly hash: string;
+  readonly hash: KeyHash;
   /** Null for a key that was never issued. */
   readonly record: KeyRecord | null;
 }
@@ -66,7 +68,7 @@ export interface Authenticator {
 
 /** What is looked for and counted; `hash` is null for a link that is no good. */
 interface Sought {
-  readonly hash: string | null;
+  readonly hash: KeyHash | null;
   readonly endpoint: LimitedEndpoint;
   readonly once?: CountOnce | undefined;
 }
@@ -95,6 +97,7 @@ const MAX_GROUPS = 10_000;
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { directory, limiter, trustedProxies, clock } = options;
   const pattern = keyPattern(options.brand);
+  const hashKey = createKeyHasher(options.sha256);
   const { name } = options.brand;
   const invalidFormat = refuse(
     "INVALID_FORMAT",
@@ -124,11 +127,11 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   /** The hash of the key that the request carries. */
-  function readHash(exchange: Exchange, body: JsonObject): string | Refusal {
+  function readHash(exchange: Exchange, body: JsonObject): KeyHash | Refusal {
     const key = readKey(exchange.request, body);
     if (key === undefined) return MISSING_KEY;
     if (isRefusal(key)) return key;
-    return typeof key === "string" && pattern.test(key) ? hashApiKey(key) : invalidFormat;
+    return typeof key === "string" && pattern.test(key) ? hashKey(key) : invalidFormat;
   }
 
   /** Counts the request in the window that its key, or the lack of one, has chosen. */
@@ -153,21 +156,28 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return isTrusted ? record : UNAVAILABLE;
   }
 
-  /** Looks a key up and counts the request: at once where the key is at hand. */
-  function find(
-    exchange: Exchange,
-    { hash, endpoint, once }: Sought,
-  ): Eventually<KeyRecord | null | Refusal> {
+  /**
+   * Looks a key up and counts the request: at once where the key is at hand. There is no function within it: for
+   * what one remembers of its surroundings room is made at every call, whether it comes to be made or not.
+   */
+  function find(exchange: Exchange, sought: Sought): Eventually<KeyRecord | null | Refusal> {
+    const { hash, endpoint, once } = sought;
     const nowMs = clock.monotonicMs();
     const cached = hash === null ? null : directory.get(hash, nowMs);
     const isTrusted = directory.isTrusted(nowMs);
     if (hash === null || cached !== undefined || !isTrusted) {
       return count(exchange, { endpoint, once, record: cached ?? null, isTrusted, nowMs });
     }
-    const lookUp = directory.lookUp(hash, addressOf(exchange));
-    return lookUp.then((record) =>
-      count(exchange, { endpoint, once, record, isTrusted, nowMs: clock.monotonicMs() }),
-    );
+    return lookUp(exchange, hash, sought);
+  }
+
+  async function lookUp(
+    exchange: Exchange,
+    hash: KeyHash,
+    { endpoint, once }: Sought,
+  ): Promise<KeyRecord | null | Refusal> {
+    const record = await directory.lookUp(hash, addressOf(exchange));
+    return count(exchange, { endpoint, once, record, isTrusted: true, nowMs: clock.monotonicMs() });
   }
 
   function judge(record: KeyRecord | null | Refusal): KeyRecord | Refusal {

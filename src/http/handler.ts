@@ -41,6 +41,7 @@ export interface AppOptions {
   readonly downloadsAtOnce: number;
   /** The body of a part of a file. */
   readonly fileBody: Platform["fileBody"];
+  readonly sha256: Platform["sha256"];
   readonly linkSigner: Signer;
   /** True from the moment the service was told to stop. */
   readonly isStopping: () => boolean;

@@ -1,6 +1,7 @@
 import { monthOf } from "../calendar.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import { parseKeyHash } from "./key_hash.ts";
 import type { KeyRecord, KeyState } from "./key_record.ts";
 
 interface Row {
@@ -55,20 +56,26 @@ function intern<Text extends string>(text: Text): Text {
 const words = new Map<string, string>();
 
 function toRecord(row: Row, monthIndex: number): KeyRecord {
+  const { hash0, hash1, hash2, hash3, hash4, hash5 } = parseKeyHash(row.hash);
   return {
     // First what every request reads, so that it lies together.
+    hash1,
+    hash2,
+    hash3,
+    hash4,
+    hash5,
     state: intern(row.state),
     expiresAtMs: row.expiresAt.getTime(),
     usage: { monthIndex, used: row.used },
     window: undefined,
     movedAtMs: 0,
-    cachedBy: "",
     isUseNoted: false,
     answer: "",
     answeredUsage: undefined,
     answeredMonth: undefined,
-    quotaAt: 0,
     isUsedUp: false,
+    hash0,
+    quotaAt: 0,
     uuid: row.uuid,
     licenseUuid: row.licenseUuid,
     accountUuid: row.accountUuid,

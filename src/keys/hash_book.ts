@@ -6,22 +6,23 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Database } from "../database/mod.ts";
+import { type KeyHash, parseKeyHash } from "./key_hash.ts";
 
 export interface HashBook {
-  /** 64 hexadecimal digits; null where there is no such key. Throws `DatabaseUnavailable`. */
-  hashOf(keyUuid: string): Promise<string | null>;
+  /** Null where there is no such key. Throws `DatabaseUnavailable`. */
+  hashOf(keyUuid: string): Promise<KeyHash | null>;
 }
 
 const MAX_KEYS = 50_000;
 
 export function createHashBook(database: Database): HashBook {
-  const known = new LRUCache<string, Promise<string | null>>({ max: MAX_KEYS });
+  const known = new LRUCache<string, Promise<KeyHash | null>>({ max: MAX_KEYS });
 
-  async function find(keyUuid: string): Promise<string | null> {
+  async function find(keyUuid: string): Promise<KeyHash | null> {
     const [row] = await database.query<{ hash: string }>(
       (sql) => sql`select encode(hash, 'hex') as hash from keys where id = ${keyUuid}::uuid`,
     );
-    return row?.hash ?? null;
+    return row === undefined ? null : parseKeyHash(row.hash);
   }
 
   return {

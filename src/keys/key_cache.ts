@@ -10,6 +10,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
+import { hasSameRest, type KeyHash, renderKeyHash } from "./key_hash.ts";
 import { isNewer, type KeyRecord, noteUsage, type UsageCount } from "./key_record.ts";
 
 export interface KeyCacheOptions {
@@ -28,7 +29,7 @@ export interface LookUp {
 
 export interface KeyCache {
   /** The key's record, null where it is known that there is none, undefined where it must be looked up. */
-  get(hash: string, nowMs?: number): KeyRecord | null | undefined;
+  get(hash: KeyHash, nowMs?: number): KeyRecord | null | undefined;
   beginLookUp(): LookUp;
   /** Forgets all keys of a license, and whatever a look-up under way will find of it. */
   forgetLicense(licenseUuid: string): void;
@@ -71,7 +72,7 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
   let hits = 0;
   let misses = 0;
 
-  const known = new LRUCache<string, KeyRecord>({
+  const known = new LRUCache<number, KeyRecord>({
     max: maxKeys,
     ttl: MAX_AGE_MS,
     perf,
@@ -83,9 +84,8 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
   });
   const unknown = new LRUCache<string, true>({ max: MAX_UNKNOWN, ttl: UNKNOWN_AGE_MS, perf });
 
-  function keep(hash: string, record: KeyRecord) {
-    known.set(hash, record);
-    record.cachedBy = hash;
+  function keep(record: KeyRecord) {
+    known.set(record.hash0, record);
     record.movedAtMs = clock.monotonicMs();
     const keys = byLicense.get(record.licenseUuid);
     if (keys === undefined) byLicense.set(record.licenseUuid, record);
@@ -102,20 +102,24 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
 
   /** Moves a key to the end of the list; false where it is too old. */
   function move(record: KeyRecord, nowMs: number): boolean {
-    if (known.get(record.cachedBy) === undefined) return false;
+    if (known.get(record.hash0) === undefined) return false;
     record.movedAtMs = nowMs;
     return true;
   }
 
   return {
     get(hash, nowMs = clock.monotonicMs()) {
-      const record = known.peek(hash, EVEN_STALE);
-      if (record !== undefined && (nowMs - record.movedAtMs < UNMOVED_MS || move(record, nowMs))) {
+      const record = known.peek(hash.hash0, EVEN_STALE);
+      if (
+        record !== undefined &&
+        hasSameRest(record, hash) &&
+        (nowMs - record.movedAtMs < UNMOVED_MS || move(record, nowMs))
+      ) {
         hits++;
         return record;
       }
       misses++;
-      return unknown.has(hash) ? null : undefined;
+      return unknown.has(renderKeyHash(hash)) ? null : undefined;
     },
     beginLookUp() {
       const beganMs = clock.monotonicMs();
@@ -131,7 +135,7 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
             }
             const count = lookUp.counts.get(record.licenseUuid);
             if (count !== undefined) noteUsage(record, count);
-            if (!lookUp.everything && !lookUp.changed.has(record.licenseUuid)) keep(hash, record);
+            if (!lookUp.everything && !lookUp.changed.has(record.licenseUuid)) keep(record);
           }
         },
         end: () => void open.delete(lookUp),
@@ -139,7 +143,7 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
     },
     forgetLicense(licenseUuid) {
       for (const lookUp of open) lookUp.changed.add(licenseUuid);
-      for (const { cachedBy } of keysOf(licenseUuid)) known.delete(cachedBy);
+      for (const { hash0 } of keysOf(licenseUuid)) known.delete(hash0);
     },
     forgetAll() {
       for (const lookUp of open) lookUp.everything = true;

@@ -5,6 +5,7 @@ import type { Log } from "../log.ts";
 import { findKeysByHash } from "./find_keys.ts";
 import { createHashBook } from "./hash_book.ts";
 import { createKeyCache, type KeyCache } from "./key_cache.ts";
+import { type KeyHash, renderKeyHash } from "./key_hash.ts";
 import type { KeyRecord, UsageCount } from "./key_record.ts";
 import { createLastUse } from "./last_use.ts";
 import { createLookUpQueue, type LookUpQueue } from "./look_up_queue.ts";
@@ -31,11 +32,11 @@ export interface KeyDirectory {
    */
   isTrusted(nowMs?: number): boolean;
   /** The record at hand; null where it is known that there is none; undefined where nobody knows. */
-  get(hash: string, nowMs?: number): KeyRecord | null | undefined;
+  get(hash: KeyHash, nowMs?: number): KeyRecord | null | undefined;
   /** The hash of the key with that UUID, null where there is none; throws `DatabaseUnavailable`. */
-  hashOf(keyUuid: string): Promise<string | null>;
+  hashOf(keyUuid: string): Promise<KeyHash | null>;
   /** Looks a key up for a caller at that address; throws `DatabaseUnavailable`. */
-  lookUp(hash: string, address: string): Promise<KeyRecord | null>;
+  lookUp(hash: KeyHash, address: string): Promise<KeyRecord | null>;
   /** Forgets what is cached of a license: to be called before a change to it is acknowledged. */
   forgetLicense(licenseUuid: string): void;
   /**
@@ -85,7 +86,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     beat: pulse.beat,
     get: cache.get,
     hashOf: hashes.hashOf,
-    lookUp: queue.lookUp,
+    lookUp: (hash, address) => queue.lookUp(renderKeyHash(hash), address),
     forgetLicense: cache.forgetLicense,
     doubtLicense(licenseUuid) {
       cache.forgetLicense(licenseUuid);

@@ -9,10 +9,11 @@
 import type { Month } from "../calendar.ts";
 import type { Tier } from "../licensing/mod.ts";
 import type { Sender } from "../limits/mod.ts";
+import type { KeyHash } from "./key_hash.ts";
 
 export type KeyState = "active" | "suspended" | "revoked";
 
-export interface KeyRecord extends Sender {
+export interface KeyRecord extends KeyHash, Sender {
   readonly uuid: string;
   readonly licenseUuid: string;
   readonly accountUuid: string;
@@ -24,8 +25,6 @@ export interface KeyRecord extends Sender {
   readonly expiresAtMs: number;
   /** The newest count known here; see {@linkcode usedIn}. */
   usage: UsageCount;
-  /** The hash by which the cache keeps it; empty before it does. */
-  cachedBy: string;
   /** When the cache put it at the end of its list, by the monotonic clock; see `key_cache.ts`. */
   movedAtMs: number;
   /** Whether its use waits to be written down; see `last_use.ts`. */

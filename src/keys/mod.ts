@@ -14,6 +14,7 @@ export {
 } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
+export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export {
   type KeyRecord,
   type KeyState,

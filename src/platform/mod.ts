@@ -79,6 +79,8 @@ export interface Platform {
    * nobody reads on. The file must be there, and must not change.
    */
   fileBody(part: FilePart): Blob | ReadableStream<Uint8Array>;
+  /** Writes the SHA-256 of a text in UTF-8 into 32 bytes; where the runtime can, nothing is made on the way. */
+  sha256(text: string, into: Uint8Array): void;
   /** Rejects with `Cannot listen on HOST:PORT: …` where the address cannot be had. */
   listen(options: ListenOptions): Promise<Listener>;
   /**

@@ -1,50 +1,66 @@
 import { describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
 import { createKeyCache, type KeyCache, type LookUp } from "../../src/keys/key_cache.ts";
+import { parseKeyHash } from "../../src/keys/key_hash.ts";
+import type { KeyRecord } from "../../src/keys/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { keyRecord } from "../support/records.ts";
 
 const clock = createTestClock();
 
-function fillNow(cache: KeyCache, hash: string, record = keyRecord()): void {
+function hashOf(name: string): string {
+  return hash("sha256", name, "hex");
+}
+
+function get(cache: KeyCache, digits: string): KeyRecord | null | undefined {
+  return cache.get(parseKeyHash(digits));
+}
+
+const A = hashOf("a");
+const B = hashOf("b");
+const C = hashOf("c");
+
+function keyOf(digits: string, fields: Partial<KeyRecord> = {}): [digits: string, record: KeyRecord] {
+  return [digits, keyRecord({ ...parseKeyHash(digits), ...fields })];
+}
+
+function fillNow(cache: KeyCache, key: [digits: string, record: KeyRecord]): void {
   const lookUp = cache.beginLookUp();
-  lookUp.fill([hash], new Map([[hash, record]]));
+  lookUp.fill([key[0]], new Map([key]));
   lookUp.end();
 }
 
 describe("createKeyCache()", () => {
   test("fill() keeps what was found, and that the rest is unknown", () => {
     const cache = createKeyCache({ clock });
-    const record = keyRecord();
+    const [, record] = keyOf(A);
     const lookUp = cache.beginLookUp();
-    lookUp.fill(["a", "b"], new Map([["a", record]]));
+    lookUp.fill([A, B], new Map([[A, record]]));
     lookUp.end();
-    expect(cache.get("a")).toBe(record);
-    expect(cache.get("b")).toBeNull();
-    expect(cache.get("c")).toBeUndefined();
+    expect(get(cache, A)).toBe(record);
+    expect(get(cache, B)).toBeNull();
+    expect(get(cache, C)).toBeUndefined();
   });
 
   test("fill() keeps nothing of a license that changed while the look-up ran", () => {
     const cache = createKeyCache({ clock });
     const lookUp = cache.beginLookUp();
     cache.forgetLicense("changed");
-    const found = new Map([
-      ["a", keyRecord({ licenseUuid: "changed" })],
-      ["b", keyRecord({ licenseUuid: "other" })],
-    ]);
-    lookUp.fill(["a", "b"], found);
+    const found = new Map([keyOf(A, { licenseUuid: "changed" }), keyOf(B, { licenseUuid: "other" })]);
+    lookUp.fill([A, B], found);
     lookUp.end();
-    expect(cache.get("a")).toBeUndefined();
-    expect(cache.get("b")).toBeDefined();
+    expect(get(cache, A)).toBeUndefined();
+    expect(get(cache, B)).toBeDefined();
   });
 
   test("fill() keeps nothing at all when everything was forgotten while the look-up ran", () => {
     const cache = createKeyCache({ clock });
     const lookUp = cache.beginLookUp();
     cache.forgetAll();
-    lookUp.fill(["a", "b"], new Map([["a", keyRecord()]]));
+    lookUp.fill([A, B], new Map([keyOf(A)]));
     lookUp.end();
-    expect(cache.get("a")).toBeUndefined();
-    expect(cache.get("b")).toBeUndefined();
+    expect(get(cache, A)).toBeUndefined();
+    expect(get(cache, B)).toBeUndefined();
   });
 
   test("fill() takes in the newest count that was noted while the look-up ran, in whatever order", () => {
@@ -52,19 +68,19 @@ describe("createKeyCache()", () => {
     const lookUp = cache.beginLookUp();
     for (const used of [8, 10, 9]) cache.noteUsage("license", { monthIndex: 5, used });
     cache.noteUsage("license", { monthIndex: 4, used: 99 });
-    lookUp.fill(["a"], new Map([["a", keyRecord({ usage: { monthIndex: 5, used: 7 } })]]));
+    lookUp.fill([A], new Map([keyOf(A, { usage: { monthIndex: 5, used: 7 } })]));
     lookUp.end();
-    expect(cache.get("a")?.usage).toEqual({ monthIndex: 5, used: 10 });
+    expect(get(cache, A)?.usage).toEqual({ monthIndex: 5, used: 10 });
   });
 
   test("noteUsage() reaches every key of the license, and never goes back", () => {
     const cache = createKeyCache({ clock });
-    fillNow(cache, "a");
-    fillNow(cache, "b");
+    fillNow(cache, keyOf(A));
+    fillNow(cache, keyOf(B));
     cache.noteUsage("license", { monthIndex: 5, used: 3 });
     cache.noteUsage("license", { monthIndex: 5, used: 2 });
     cache.noteUsage("license", { monthIndex: 4, used: 9 });
-    for (const hash of ["a", "b"]) expect(cache.get(hash)?.usage).toEqual({ monthIndex: 5, used: 3 });
+    for (const known of [A, B]) expect(get(cache, known)?.usage).toEqual({ monthIndex: 5, used: 3 });
   });
 
   test("get() gives up an unknown key within a second of when its look-up began", async () => {
@@ -72,46 +88,72 @@ describe("createKeyCache()", () => {
     const cache = createKeyCache({ clock: moved });
     const lookUp = cache.beginLookUp();
     moved.advance(600);
-    lookUp.fill(["a"], new Map());
+    lookUp.fill([A], new Map());
     lookUp.end();
-    expect(cache.get("a")).toBeNull();
+    expect(get(cache, A)).toBeNull();
     moved.advance(400);
     // The cache reads its clock once a millisecond.
     await Bun.sleep(5);
-    expect(cache.get("a")).toBeUndefined();
+    expect(get(cache, A)).toBeUndefined();
   });
 
   test("get() gives up a key within ten minutes, however often it is asked for", async () => {
     const moved = createTestClock();
     const cache = createKeyCache({ clock: moved });
-    fillNow(cache, "a");
+    fillNow(cache, keyOf(A));
     for (let seconds = 5; seconds < 590; seconds += 5) {
       moved.advance(5_000);
-      expect(cache.get("a")).toBeDefined();
+      expect(get(cache, A)).toBeDefined();
     }
     moved.advance(15_000);
     // The cache reads its clock once a millisecond.
     await Bun.sleep(5);
-    expect(cache.get("a")).toBeUndefined();
+    expect(get(cache, A)).toBeUndefined();
   });
 
   test("get() keeps the key that was used last where there is no room for all", () => {
     const moved = createTestClock();
     const cache = createKeyCache({ clock: moved, maxKeys: 2 });
-    fillNow(cache, "a");
-    fillNow(cache, "b");
+    fillNow(cache, keyOf(A));
+    fillNow(cache, keyOf(B));
     moved.advance(11_000);
-    cache.get("a");
-    fillNow(cache, "c");
-    expect([cache.get("a") !== undefined, cache.get("b") !== undefined]).toEqual([true, false]);
+    get(cache, A);
+    fillNow(cache, keyOf(C));
+    expect([get(cache, A) !== undefined, get(cache, B) !== undefined]).toEqual([true, false]);
+  });
+
+  test("get() knows no key whose hash differs in a single digit", () => {
+    const cache = createKeyCache({ clock });
+    fillNow(cache, keyOf(A));
+    for (let at = 0; at < A.length; at++) {
+      for (const digit of "0123456789abcdef".replace(A[at] ?? "", "")) {
+        expect(get(cache, A.slice(0, at) + digit + A.slice(at + 1))).toBeUndefined();
+      }
+    }
+    expect(get(cache, A)).toBeDefined();
+  });
+
+  test("get() answers with the key that was kept last of two whose hashes begin alike", () => {
+    const cache = createKeyCache({ clock });
+    const twin = A.slice(0, 12) + B.slice(12);
+    const [, second] = keyOf(twin, { licenseUuid: "second" });
+    fillNow(cache, keyOf(A, { licenseUuid: "first" }));
+    fillNow(cache, [twin, second]);
+    expect([get(cache, A), get(cache, twin)]).toEqual([undefined, second]);
+
+    cache.forgetLicense("first");
+    expect(get(cache, twin)).toBe(second);
+    cache.forgetLicense("second");
+    expect(get(cache, twin)).toBeUndefined();
+    expect(cache.stats()).toMatchObject({ keys: 0, licenses: 0 });
   });
 
   test("createKeyCache() keeps no more keys than it may, known and unknown ones", () => {
     const cache = createKeyCache({ clock, maxKeys: 10 });
-    for (let i = 0; i < 30; i++) fillNow(cache, `known ${i}`, keyRecord({ licenseUuid: `license ${i}` }));
+    for (let i = 0; i < 30; i++) fillNow(cache, keyOf(hashOf(`known ${i}`), { licenseUuid: `license ${i}` }));
     const lookUp = cache.beginLookUp();
     lookUp.fill(
-      Array.from({ length: 30_000 }, (_, i) => `unknown ${i}`),
+      Array.from({ length: 30_000 }, (_, i) => hashOf(`unknown ${i}`)),
       new Map(),
     );
     lookUp.end();
@@ -122,18 +164,19 @@ describe("createKeyCache()", () => {
     const random = createRandom(20261120);
     const cache = createKeyCache({ clock, maxKeys: 25 });
     const model = new NaiveKeys();
-    const open: { lookUp: LookUp; hash: string; found: ReturnType<NaiveKeys["read"]> }[] = [];
+    const open: { lookUp: LookUp; key: string; found: ReturnType<NaiveKeys["read"]> }[] = [];
     const close = (index: number) => {
       const [one] = open.splice(index, 1);
-      one?.lookUp.fill([one.hash], new Map(one.found ? [[one.hash, one.found]] : []));
-      one?.lookUp.end();
+      if (one === undefined) return;
+      one.lookUp.fill([hashOf(one.key)], new Map([keyOf(hashOf(one.key), one.found)]));
+      one.lookUp.end();
     };
     for (let step = 0; step < 100_000; step++) {
       const license = `license ${random(20)}`;
-      const hash = `${license}, key ${random(3)}`;
+      const key = `${license}, key ${random(3)}`;
       switch (random(6)) {
         case 0:
-          open.push({ lookUp: cache.beginLookUp(), hash, found: model.read(hash) });
+          open.push({ lookUp: cache.beginLookUp(), key, found: model.read(key) });
           break;
         case 1:
           close(random(open.length));
@@ -148,10 +191,9 @@ describe("createKeyCache()", () => {
           cache.noteUsage(license, { monthIndex: 0, used: model.use(license, random(5)) });
           break;
         default: {
-          const record = cache.get(hash);
+          const record = get(cache, hashOf(key));
           if (record == null) break;
-          const { uuid, movedAtMs } = record;
-          expect(record).toEqual({ ...model.read(hash)!, uuid, movedAtMs, cachedBy: hash });
+          expect(record).toMatchObject(model.read(key));
         }
       }
       if (open.length > 5) close(0);
@@ -183,10 +225,10 @@ class NaiveKeys {
     return this.#of(license).used;
   }
 
-  read(hash: string) {
-    const licenseUuid = hash.split(",")[0] ?? "";
+  read(key: string) {
+    const licenseUuid = key.split(",")[0] ?? "";
     const { name, used } = this.#of(licenseUuid);
-    return keyRecord({ licenseUuid, accountUuid: name, usage: { monthIndex: 0, used } });
+    return { licenseUuid, accountUuid: name, usage: { monthIndex: 0, used } };
   }
 }
 

@@ -4,6 +4,7 @@ import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession, type Sql } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { findKeysByHash } from "../../src/keys/find_keys.ts";
+import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
@@ -24,7 +25,7 @@ const validate = (key: IssuedKey) => service.post("/v1/auth/validate", { api_key
 async function issueWarm(): Promise<IssuedKey> {
   const key = await service.issue({ monthlyLimit: 100 });
   expect((await validate(key)).status).toBe(200);
-  expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeDefined();
+  expect(service.service.directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeDefined();
   return key;
 }
 
@@ -120,7 +121,7 @@ describe("createPulse()", () => {
       await service.service.directory.beat();
       await validate(key);
       await service.service.directory.beat();
-      expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeDefined();
+      expect(service.service.directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeDefined();
     });
     await other.close();
   });
@@ -138,14 +139,14 @@ describe("createPulse()", () => {
           from account, generate_series(1, 2001)`,
     );
     await service.service.directory.beat();
-    expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeUndefined();
+    expect(service.service.directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeUndefined();
     expect((await validate(key)).status).toBe(200);
     // And an account with that many licenses is no harder.
     await service.database.query(
       (sql) => sql`update accounts set name = 'More' where email = 'many@example.org'`,
     );
     await service.service.directory.beat();
-    expect(service.service.directory.get(hashApiKey(key.apiKey))).toBeUndefined();
+    expect(service.service.directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeUndefined();
   });
 
   test("createPulse() misses no revoke behind more changed keys than it reads, of however few licenses", async () => {
@@ -159,7 +160,7 @@ describe("createPulse()", () => {
     lookUp.fill([hash], await findKeysByHash(database, [hash], systemClock.now().getTime()));
     lookUp.end();
     await pulse.beat();
-    expect(cache.get(hash)).toBeDefined();
+    expect(cache.get(parseKeyHash(hash))).toBeDefined();
 
     await database.query(
       (sql) => sql`
@@ -171,7 +172,7 @@ describe("createPulse()", () => {
     await revokeKey(database, { hash }, { actor, now: systemClock.now() });
     await pulse.beat();
 
-    expect(cache.get(hash)).toBeUndefined();
+    expect(cache.get(parseKeyHash(hash))).toBeUndefined();
   });
 
   test("createPulse() stays trusted when one of its questions is never answered", async () => {
@@ -237,7 +238,7 @@ describe("createPulse()", () => {
       (sql) => sql`update keys set hash = sha256('elsewhere') where license_id = ${key.licenseUuid}::uuid`,
     );
     expect((await validate(key)).status).toBe(401);
-    expect(directory.get(hashApiKey(key.apiKey))).toBeNull();
+    expect(directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeNull();
     await service.database.query(
       (sql) => sql`
         update keys set hash = ${`\\x${hashApiKey(key.apiKey)}`}::text::bytea

@@ -1,10 +1,12 @@
 /** Key records for tests of what keeps or hands them on, without a database. */
 import { newUuid } from "../../src/ids.ts";
+import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import type { KeyRecord } from "../../src/keys/mod.ts";
 
 /** Makes a record of an active research key; every field can be given. */
 export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
   return {
+    ...parseKeyHash("0".repeat(64)),
     uuid: newUuid(),
     licenseUuid: "license",
     accountUuid: "account",
@@ -16,7 +18,6 @@ export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
     usage: { monthIndex: 0, used: 0 },
     window: undefined,
     movedAtMs: 0,
-    cachedBy: "",
     isUseNoted: false,
     answer: "",
     answeredUsage: undefined,

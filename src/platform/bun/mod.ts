@@ -9,6 +9,7 @@ import { findPostgresArchive } from "./_postgres_archive.ts";
 export const bunPlatform: Platform = {
   name: "bun",
   fileBody,
+  sha256: (text, into) => void Bun.SHA256.hash(text, into),
   listen,
   tryLock,
   sendDatagram,

@@ -1,0 +1,71 @@
+/**
+ * A key's hash as numbers, by which the cache finds the key.
+ *
+ * Among many thousand keys nothing of one is near, and to find it by text is three waits for memory more than by
+ * a number: for the string, for its characters, and for what the table keeps of it. So a key is looked for by
+ * the first of the numbers, and the others, which lie on its record, say whether it is the one that was meant.
+ */
+import type { Platform } from "../platform/mod.ts";
+
+/** The 32 bytes of a SHA-256: six in each number, two in the last. */
+export interface KeyHash {
+  readonly hash0: number;
+  readonly hash1: number;
+  readonly hash2: number;
+  readonly hash3: number;
+  readonly hash4: number;
+  readonly hash5: number;
+}
+
+/** Makes the function that hashes the keys that requests carry: its numbers are all that a call leaves behind. */
+export function createKeyHasher(sha256: Platform["sha256"]): (apiKey: string) => KeyHash {
+  const bytes = new Uint8Array(32);
+  return (apiKey) => {
+    sha256(apiKey, bytes);
+    return fromBytes(bytes);
+  };
+}
+
+/** Reads 64 hexadecimal digits. */
+export function parseKeyHash(digits: string): KeyHash {
+  return fromBytes(Buffer.from(digits, "hex"));
+}
+
+/** The 64 hexadecimal digits of a hash. */
+export function renderKeyHash({ hash0, hash1, hash2, hash3, hash4, hash5 }: KeyHash): string {
+  const head = [hash0, hash1, hash2, hash3, hash4].map((number) => number.toString(16).padStart(12, "0"));
+  return head.join("") + hash5.toString(16).padStart(4, "0");
+}
+
+/** Whether two hashes are the same from the second number on. */
+export function hasSameRest(a: KeyHash, b: KeyHash): boolean {
+  return (
+    a.hash1 === b.hash1 &&
+    a.hash2 === b.hash2 &&
+    a.hash3 === b.hash3 &&
+    a.hash4 === b.hash4 &&
+    a.hash5 === b.hash5
+  );
+}
+
+function fromBytes(bytes: Uint8Array): KeyHash {
+  return {
+    hash0: readSix(bytes, 0),
+    hash1: readSix(bytes, 6),
+    hash2: readSix(bytes, 12),
+    hash3: readSix(bytes, 18),
+    hash4: readSix(bytes, 24),
+    hash5: readByte(bytes, 30) * 0x100 + readByte(bytes, 31),
+  };
+}
+
+/** Six bytes as a whole number, which is exact up to 53 bits. */
+function readSix(bytes: Uint8Array, at: number): number {
+  const high = (readByte(bytes, at) << 16) | (readByte(bytes, at + 1) << 8) | readByte(bytes, at + 2);
+  const low = (readByte(bytes, at + 3) << 16) | (readByte(bytes, at + 4) << 8) | readByte(bytes, at + 5);
+  return high * 0x1000000 + low;
+}
+
+function readByte(bytes: Uint8Array, at: number): number {
+  return bytes[at] as number;
+}

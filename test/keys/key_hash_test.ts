@@ -1,0 +1,45 @@
+import { describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
+import { createKeyHasher, hasSameRest, parseKeyHash, renderKeyHash } from "../../src/keys/key_hash.ts";
+import { hashApiKey } from "../../src/keys/mod.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { nodePlatform } from "../../src/platform/node/mod.ts";
+
+const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
+
+describe.each([bunPlatform, nodePlatform])("createKeyHasher() on $name", ({ sha256 }) => {
+  test("createKeyHasher() makes the hash that a key is stored by", () => {
+    expect(renderKeyHash(createKeyHasher(sha256)(KEY))).toBe(hashApiKey(KEY));
+  });
+
+  test("createKeyHasher() makes hashes that stay what they are while others are made", () => {
+    const hashKey = createKeyHasher(sha256);
+    const first = hashKey(KEY);
+    hashKey("another");
+    expect(renderKeyHash(first)).toBe(hashApiKey(KEY));
+  });
+});
+
+describe("renderKeyHash()", () => {
+  test("renderKeyHash() gives back every hash that was parsed", () => {
+    const hashes = Array.from({ length: 10_000 }, (_, i) => hash("sha256", String(i), "hex"));
+    expect(hashes.map((digits) => renderKeyHash(parseKeyHash(digits)))).toEqual(hashes);
+  });
+
+  test.each(["0", "f", "01", "80"])("renderKeyHash() keeps every digit of %s over and over", (digits) => {
+    const all = digits.repeat(64 / digits.length);
+    expect(renderKeyHash(parseKeyHash(all))).toBe(all);
+  });
+});
+
+describe("hasSameRest()", () => {
+  test("hasSameRest() looks at all bytes but the first six", () => {
+    const bytes = Buffer.from(hash("sha256", KEY, "buffer"));
+    for (let at = 0; at < bytes.length; at++) {
+      const other = Buffer.from(bytes);
+      other[at] = (other[at] ?? 0) ^ 1;
+      const isSame = hasSameRest(parseKeyHash(bytes.toString("hex")), parseKeyHash(other.toString("hex")));
+      expect(isSame).toBe(at < 6);
+    }
+  });
+});
