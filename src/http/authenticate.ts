@@ -157,8 +157,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   /**
-   * Looks a key up and counts the request: at once where the key is at hand. There is no function within it: for
-   * what one remembers of its surroundings room is made at every call, whether it comes to be made or not.
+   * Looks a key up and counts the request: at once where the key is at hand. Holds no closure: room for the
+   * variables that one captures would be made at every call, also where it is never reached.
    */
   function find(exchange: Exchange, sought: Sought): Eventually<KeyRecord | null | Refusal> {
     const { hash, endpoint, once } = sought;
@@ -177,6 +177,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     { endpoint, once }: Sought,
   ): Promise<KeyRecord | null | Refusal> {
     const record = await directory.lookUp(hash, addressOf(exchange));
+    // Trusted: `find` has asked, and the database itself has just answered.
     return count(exchange, { endpoint, once, record, isTrusted: true, nowMs: clock.monotonicMs() });
   }
 

@@ -15,7 +15,7 @@ import { isNewer, type KeyRecord, noteUsage, type UsageCount } from "./key_recor
 
 export interface KeyCacheOptions {
   readonly clock: Clock;
-  /** Keys kept at most; 50,000 by default: some 72 MB as they are found, to which answers and windows come. */
+  /** Keys kept at most; 50,000 by default: some 70 MB as they are found, to which answers and windows come. */
   readonly maxKeys?: number;
 }
 
@@ -72,6 +72,10 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
   let hits = 0;
   let misses = 0;
 
+  /**
+   * Two keys whose hashes begin with the same six bytes take each other's place here: that costs a look-up, and
+   * never gives a wrong answer.
+   */
   const known = new LRUCache<number, KeyRecord>({
     max: maxKeys,
     ttl: MAX_AGE_MS,

@@ -1,13 +1,13 @@
 /**
  * A key's hash as numbers, by which the cache finds the key.
  *
- * Among many thousand keys nothing of one is near, and to find it by text is three waits for memory more than by
- * a number: for the string, for its characters, and for what the table keeps of it. So a key is looked for by
- * the first of the numbers, and the others, which lie on its record, say whether it is the one that was meant.
+ * With many thousand keys in turn, nothing of a key is in the processor's caches. To compare text, Bun waits for
+ * memory several times: for the string, then for its characters; a number lies in the table itself. So the first
+ * number finds a key, and the others, on its record, say whether it is the one that was meant.
  */
 import type { Platform } from "../platform/mod.ts";
 
-/** The 32 bytes of a SHA-256: six in each number, two in the last. */
+/** The 32 bytes of a SHA-256 as big-endian numbers: six in each, two in the last. */
 export interface KeyHash {
   readonly hash0: number;
   readonly hash1: number;
@@ -17,18 +17,21 @@ export interface KeyHash {
   readonly hash5: number;
 }
 
-/** Makes the function that hashes the keys that requests carry: its numbers are all that a call leaves behind. */
+/**
+ * Makes the function that hashes the keys of requests: as `hashApiKey` does, without the text in between. One
+ * buffer serves all calls, since none waits.
+ */
 export function createKeyHasher(sha256: Platform["sha256"]): (apiKey: string) => KeyHash {
   const bytes = new Uint8Array(32);
   return (apiKey) => {
     sha256(apiKey, bytes);
-    return fromBytes(bytes);
+    return toKeyHash(bytes);
   };
 }
 
 /** Reads 64 hexadecimal digits. */
 export function parseKeyHash(digits: string): KeyHash {
-  return fromBytes(Buffer.from(digits, "hex"));
+  return toKeyHash(Buffer.from(digits, "hex"));
 }
 
 /** The 64 hexadecimal digits of a hash. */
@@ -37,7 +40,7 @@ export function renderKeyHash({ hash0, hash1, hash2, hash3, hash4, hash5 }: KeyH
   return head.join("") + hash5.toString(16).padStart(4, "0");
 }
 
-/** Whether two hashes are the same from the second number on. */
+/** Whether two hashes are the same from the second number on: the first is what the cache found the key by. */
 export function hasSameRest(a: KeyHash, b: KeyHash): boolean {
   return (
     a.hash1 === b.hash1 &&
@@ -48,7 +51,7 @@ export function hasSameRest(a: KeyHash, b: KeyHash): boolean {
   );
 }
 
-function fromBytes(bytes: Uint8Array): KeyHash {
+function toKeyHash(bytes: Uint8Array): KeyHash {
   return {
     hash0: readSix(bytes, 0),
     hash1: readSix(bytes, 6),

@@ -22,9 +22,9 @@ const REQUESTS: Readonly<Partial<Record<RequestKind, number>>> = {
   claimed_event: 10_000,
 };
 const MEGABYTE = 1e6;
-/** What stays resident comes and goes by some 15 MB, and so the least of several times is compared. */
+/** What stays resident comes and goes by some 15 MB, and so growth is that of the least of several times. */
 const TIMES = 3;
-/** 180,000 requests that left 120 bytes each behind would pass it. */
+/** 180,000 requests that left 120 bytes each behind would exceed it. */
 const MOST_GROWTH = 20 * MEGABYTE;
 /** What the benchmark allows as well. Left to itself the runtime lets some 60 MB of garbage gather. */
 const MOST_RESIDENT = 150 * MEGABYTE;

@@ -133,6 +133,14 @@ describe("createKeyCache()", () => {
     expect(get(cache, A)).toBeDefined();
   });
 
+  test("get() takes no key for an unknown one whose hash begins alike", () => {
+    const cache = createKeyCache({ clock });
+    const lookUp = cache.beginLookUp();
+    lookUp.fill([B], new Map());
+    lookUp.end();
+    expect([get(cache, B), get(cache, B.slice(0, 12) + A.slice(12))]).toEqual([null, undefined]);
+  });
+
   test("get() answers with the key that was kept last of two whose hashes begin alike", () => {
     const cache = createKeyCache({ clock });
     const twin = A.slice(0, 12) + B.slice(12);
@@ -193,7 +201,7 @@ describe("createKeyCache()", () => {
         default: {
           const record = get(cache, hashOf(key));
           if (record == null) break;
-          expect(record).toMatchObject(model.read(key));
+          expect(record).toMatchObject({ ...parseKeyHash(hashOf(key)), ...model.read(key) });
         }
       }
       if (open.length > 5) close(0);

@@ -7,9 +7,9 @@ import { nodePlatform } from "../../src/platform/node/mod.ts";
 
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 
-describe.each([bunPlatform, nodePlatform])("createKeyHasher() on $name", ({ sha256 }) => {
-  test("createKeyHasher() makes the hash that a key is stored by", () => {
-    expect(renderKeyHash(createKeyHasher(sha256)(KEY))).toBe(hashApiKey(KEY));
+describe.each([bunPlatform, nodePlatform])("createKeyHasher() by the platform of $name", ({ sha256 }) => {
+  test.each([KEY, "", "é中😀"])("createKeyHasher() makes the hash by which %j is stored", (key) => {
+    expect(renderKeyHash(createKeyHasher(sha256)(key))).toBe(hashApiKey(key));
   });
 
   test("createKeyHasher() makes hashes that stay what they are while others are made", () => {

@@ -20,12 +20,13 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
+const hashOf = (key: IssuedKey) => parseKeyHash(hashApiKey(key.apiKey));
 const validate = (key: IssuedKey) => service.post("/v1/auth/validate", { api_key: key.apiKey });
 
 async function issueWarm(): Promise<IssuedKey> {
   const key = await service.issue({ monthlyLimit: 100 });
   expect((await validate(key)).status).toBe(200);
-  expect(service.service.directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeDefined();
+  expect(service.service.directory.get(hashOf(key))).toBeDefined();
   return key;
 }
 
@@ -121,7 +122,7 @@ describe("createPulse()", () => {
       await service.service.directory.beat();
       await validate(key);
       await service.service.directory.beat();
-      expect(service.service.directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeDefined();
+      expect(service.service.directory.get(hashOf(key))).toBeDefined();
     });
     await other.close();
   });
@@ -139,14 +140,14 @@ describe("createPulse()", () => {
           from account, generate_series(1, 2001)`,
     );
     await service.service.directory.beat();
-    expect(service.service.directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeUndefined();
+    expect(service.service.directory.get(hashOf(key))).toBeUndefined();
     expect((await validate(key)).status).toBe(200);
     // And an account with that many licenses is no harder.
     await service.database.query(
       (sql) => sql`update accounts set name = 'More' where email = 'many@example.org'`,
     );
     await service.service.directory.beat();
-    expect(service.service.directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeUndefined();
+    expect(service.service.directory.get(hashOf(key))).toBeUndefined();
   });
 
   test("createPulse() misses no revoke behind more changed keys than it reads, of however few licenses", async () => {
@@ -238,7 +239,7 @@ describe("createPulse()", () => {
       (sql) => sql`update keys set hash = sha256('elsewhere') where license_id = ${key.licenseUuid}::uuid`,
     );
     expect((await validate(key)).status).toBe(401);
-    expect(directory.get(parseKeyHash(hashApiKey(key.apiKey)))).toBeNull();
+    expect(directory.get(hashOf(key))).toBeNull();
     await service.database.query(
       (sql) => sql`
         update keys set hash = ${`\\x${hashApiKey(key.apiKey)}`}::text::bytea

@@ -3,7 +3,7 @@ import { newUuid } from "../../src/ids.ts";
 import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import type { KeyRecord } from "../../src/keys/mod.ts";
 
-/** Makes a record of an active research key; every field can be given. */
+/** Makes a record of an active research key; every field can be given, its hash where a cache is to keep it. */
 export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
   return {
     ...parseKeyHash("0".repeat(64)),
