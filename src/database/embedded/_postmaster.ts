@@ -60,6 +60,8 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
   const giveUp = async (why: string): Promise<never> => {
     // Immediate shutdown: nothing was served yet. Its children end with it.
     child.kill("SIGQUIT");
+    await Promise.race([ended, sleep(2000)]);
+    child.kill("SIGKILL");
     await ended;
     throw new Error(`Cannot start PostgreSQL in ${cluster}: ${why}`);
   };
@@ -67,12 +69,13 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
   const startedAt = clock.monotonicMs();
   let nextWordAt = startedAt + 5000;
   while (ending === undefined) {
+    // First: whoever stops may have looked before the process had a name or a folder to be known by.
+    if (options.isStopping()) return giveUp("it is being stopped");
     const file = readPostmasterFile(cluster);
     if (file !== undefined && file.pid === child.pid && file.status === "ready") {
       output.forget();
       return { pid: file.pid, ended };
     }
-    if (options.isStopping()) return giveUp("it is being stopped");
     const now = clock.monotonicMs();
     if (now - startedAt > options.startMs) {
       const seconds = Math.round(options.startMs / 1000);

@@ -32,14 +32,14 @@ export async function stopLeftovers(options: StopLeftoversOptions): Promise<numb
     signal(cluster, [postmaster], "SIGINT");
     await waitUntilGone(cluster, found, clock, options.graceMs);
   }
+  let left = listClusterProcesses(cluster);
   // More than once: a process that was forking when it was killed leaves a child behind.
   for (const name of ["SIGQUIT", "SIGKILL", "SIGKILL", "SIGKILL"] as const) {
-    const left = listClusterProcesses(cluster);
     if (left.length === 0) break;
     signal(cluster, left, name);
     await waitUntilGone(cluster, left, clock, 2000);
+    left = listClusterProcesses(cluster);
   }
-  const left = listClusterProcesses(cluster);
   if (left.length > 0) {
     throw new Error(`Cannot stop PostgreSQL in ${cluster}: process ${left.join(", ")} does not end`);
   }

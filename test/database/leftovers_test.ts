@@ -1,0 +1,40 @@
+import { describe, expect, test } from "bun:test";
+import { type ChildProcess, spawn } from "node:child_process";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { stopLeftovers } from "../../src/database/embedded/mod.ts";
+import { testFolder } from "../support/postgres.ts";
+import { isRunning } from "./embedded_test_kit.ts";
+
+describe("stopLeftovers()", () => {
+  test("takes no process that comes while it looks for one that does not end", async () => {
+    const folder = mkdtempSync(join(testFolder(), "leftovers-"));
+    const cluster = join(folder, "cluster");
+    mkdirSync(cluster);
+    const program = join(folder, "postgres-that-comes");
+    copyFileSync("/bin/sh", program);
+    const sign = join(folder, "sign");
+    // Waits for the sign, counts for a while, and comes: in every round a little later.
+    const script = `echo; until [ -e ${sign} ]; do :; done
+      i=0; until [ "$i" -eq "$1" ]; do i=$((i+1)); done; cd ${cluster}; read word`;
+    const children: ChildProcess[] = [];
+    try {
+      for (let round = 0; round < 100; round += 1) {
+        const child = spawn(program, ["-c", script, "sh", String(round * 20)], { cwd: "/" });
+        children.push(child);
+        await new Promise((resolve) => child.stdout.once("data", resolve));
+        writeFileSync(sign, "");
+        while (isRunning(child.pid ?? 0)) {
+          await stopLeftovers({ cluster, clock: systemClock, graceMs: 0 });
+          await Bun.sleep(1);
+        }
+        rmSync(sign);
+      }
+    } finally {
+      for (const child of children) child.kill("SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    }
+    expect(children).toHaveLength(100);
+  });
+});
