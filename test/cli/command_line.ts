@@ -83,10 +83,13 @@ export function createCommandLine(): CommandLine {
       const ended = runCommandLine(["serve", "--port", "0", ...place, ...args], {
         ...surroundings,
         untilSignal: () => terminate.promise,
-        out(text) {
-          surroundings.out(text);
-          // What it still has to say follows within a moment.
-          if (seen.out.includes("Its data is in")) setTimeout(ready.resolve, 150);
+        env: {
+          ...surroundings.env,
+          // Looked at, after all else was said, to tell the service manager that the service is ready.
+          get NOTIFY_SOCKET() {
+            if (seen.out.includes("Its data is in")) ready.resolve();
+            return surroundings.env.NOTIFY_SOCKET;
+          },
         },
       });
       await Promise.race([ready.promise, ended]);
