@@ -98,9 +98,11 @@ function outputOf(walked: readonly Walked[], part: string): string {
   return walked.find(({ script }) => script.includes(part))?.output ?? "";
 }
 
-/** The mask, and the face that systemd shows where the terminal has none in colour. */
+/** The mask, the day of the week, and the face that systemd shows where the terminal has none in colour. */
 function maskWalk(output: string): string {
-  return mask(output).replaceAll(/(🙂|:-\))/gu, "FACE");
+  return mask(output)
+    .replaceAll(/\b[1-7]\.tar\.zst/g, "DAY.tar.zst")
+    .replaceAll(/(🙂|:-\))/gu, "FACE");
 }
 
 function sha256Of(path: string): string {
