@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import {
   chmodSync,
   existsSync,
@@ -307,6 +307,25 @@ describe("openEmbedded() explains", () => {
     );
     expect(message).toContain("shared_buffers");
   });
+
+  test("a start that takes too long, and ends it though it heeds nothing", async () => {
+    const folder = makeFolder();
+    await (await start(folder)).stop(3000);
+    // PostgreSQL reads it before anything else, and waits for somebody to write to it.
+    const settings = join(folder, "postgres/postgresql.auto.conf");
+    rmSync(settings);
+    execFileSync("mkfifo", [settings]);
+    const message = open(folder, { startMs: 2000 }).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+    await eventually(() => findPostgres(folder) !== undefined);
+    const pid = findPostgres(folder) ?? 0;
+    process.kill(pid, "SIGSTOP");
+    expect(await message).toContain("not ready after 2 s");
+    expect(isRunning(pid)).toBe(false);
+    expect(readFileSync(join(folder, "lock"), "utf8")).toBe("");
+  }, 15_000);
 });
 
 describe.if(asRoot)("openEmbedded() as root", () => {
@@ -383,3 +402,17 @@ test("toRefusal() tells a user who may not make the folder which option names an
       "root, or choose another folder, such as --data-dir ./claviger-data",
   );
 });
+
+/** The postmaster of a data folder that has not gone to its cluster yet, by its command. */
+function findPostgres(dataDir: string): number | undefined {
+  const argument = `\0${join(dataDir, "postgres")}\0`;
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const pid = pids.find((name) => {
+    try {
+      return readFileSync(`/proc/${name}/cmdline`, "latin1").includes(argument);
+    } catch {
+      return false;
+    }
+  });
+  return pid === undefined ? undefined : Number(pid);
+}
