@@ -44,7 +44,7 @@ export function mask(output: string): string {
       .replaceAll(/(?:\/[\w.-]+)+\/(claviger-data|rehearsal)\b/g, "FOLDER/$1")
       .replaceAll(/\b\d+ [GM]B free\b/g, "SPACE free")
       // In a backup a row more or less, and as many bytes as the compressor makes of it.
-      .replaceAll(/\b\d+ rows of \d+ tables\b/g, "ROWS of TABLES")
+      .replaceAll(/\b[\d,]+ rows of \d+ tables\b/g, "ROWS of TABLES")
       .replaceAll(/\((?:[\d.]+ [kMG]?B, )?[\d.]+ s\)/g, "(TIME)")
       .replaceAll(/127\.0\.0\.1:\d+/g, "ADDRESS")
       .replaceAll(/\bcommand:\S+/g, "command:USER")

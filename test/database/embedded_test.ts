@@ -319,8 +319,12 @@ describe("openEmbedded() explains", () => {
       () => "",
       (error: Error) => error.message,
     );
-    await eventually(() => findPostgres(folder) !== undefined);
-    const pid = findPostgres(folder) ?? 0;
+    let pid: number | undefined;
+    await eventually(() => {
+      pid = findPostgres(folder);
+      return pid !== undefined;
+    });
+    if (pid === undefined) throw new Error("PostgreSQL was not started");
     process.kill(pid, "SIGSTOP");
     expect(await message).toContain("not ready after 2 s");
     expect(isRunning(pid)).toBe(false);

@@ -54,7 +54,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
   });
 
   test("renews an expired key", async () => {
-    const key = await installed.issue("--expires-at", new Date(Date.now() + 2_000).toISOString());
+    const key = await installed.issue("--expires-at", new Date(Date.now() + 5_000).toISOString());
     expect((await installed.validate(key)).status).toBe(200);
     while ((await installed.validate(key)).status === 200) await Bun.sleep(20);
     expect((await installed.validate(key)).body.code).toBe("KEY_EXPIRED");

@@ -222,7 +222,18 @@ describe("GET /v1/models/download by a link", () => {
       await expectFile(link);
       const actor = { door: "command", name: "test" } as const;
       await revokeKey(service.database, { uuid: uuidOf(doomed) }, { actor, now: service.clock.now() });
-      await Bun.sleep(1_000);
+      const revokedMs = performance.now();
+      const watched = [second, service].map(async (each) => {
+        for (let servedMs = revokedMs; ; ) {
+          const beganMs = performance.now();
+          const answer = await fetch(each.url + path);
+          await answer.bytes();
+          if (!answer.ok || beganMs - revokedMs > 5_000) return servedMs;
+          servedMs = beganMs;
+        }
+      });
+      const lastMs = Math.max(...(await Promise.all(watched)));
+      expect(lastMs - revokedMs).toBeLessThan(1_000);
       expectRefusal(await second.get(path), 401, "INVALID_KEY");
       expectRefusal(await service.get(path), 401, "INVALID_KEY");
     } finally {

@@ -92,4 +92,4 @@ test(`POST /v1/auth/revoke holds from its answer on, elsewhere within a second: 
   await watching;
   expect(successes).toBeGreaterThan(KEYS / 2);
   expect(latestElsewhereMs).toBeLessThan(ELSEWHERE_MS);
-}, 30_000);
+}, 90_000);

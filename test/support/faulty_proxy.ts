@@ -18,7 +18,8 @@ export interface FaultyProxy {
   /** Where the database is, seen through the proxy. */
   readonly address: DatabaseAddress;
   set(fault: Fault): void;
-  stats(): { readonly accepted: number; readonly open: number };
+  /** `lost` counts the pieces of a half-open connection that went nowhere. */
+  stats(): { readonly accepted: number; readonly open: number; readonly lost: number };
   close(): Promise<void>;
 }
 
@@ -30,6 +31,7 @@ export async function startFaultyProxy(target: DatabaseAddress): Promise<FaultyP
   const links = new Set<{ readonly client: Socket; readonly server: Socket }>();
   let fault: Fault = "none";
   let accepted = 0;
+  let lost = 0;
 
   const listener = createServer((client) => {
     accepted++;
@@ -42,8 +44,12 @@ export async function startFaultyProxy(target: DatabaseAddress): Promise<FaultyP
     const link = { client, server };
     links.add(link);
     server.on("error", () => client.destroy());
-    client.on("data", (bytes) => fault !== "half_open" && server.write(bytes));
-    server.on("data", (bytes) => fault !== "half_open" && client.write(bytes));
+    const passTo = (other: Socket) => (bytes: Buffer) => {
+      if (fault === "half_open") lost++;
+      else other.write(bytes);
+    };
+    client.on("data", passTo(server));
+    server.on("data", passTo(client));
     client.on("close", () => {
       links.delete(link);
       server.destroy();
@@ -65,7 +71,7 @@ export async function startFaultyProxy(target: DatabaseAddress): Promise<FaultyP
         else resume(link);
       }
     },
-    stats: () => ({ accepted, open: links.size }),
+    stats: () => ({ accepted, open: links.size, lost }),
     async close() {
       for (const { client } of links) client.destroy();
       await new Promise((resolve) => listener.close(resolve));

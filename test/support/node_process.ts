@@ -45,7 +45,7 @@ const START_DEADLINE_MS = 10_000;
 /** Two pulses are 500 ms: after so long one has begun and ended, however busy the machine is. */
 const PULSE_MS = 650;
 /** A line is written within half of it, as a rule. */
-const GATHERED_MS = 100;
+const GATHERED_MS = 200;
 
 export async function startNodeProcess(options: NodeProcessOptions): Promise<NodeProcess> {
   if (!existsSync(BUNDLE)) throw new Error(`There is no ${BUNDLE}: build it by make node`);
