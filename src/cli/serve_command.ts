@@ -1,6 +1,7 @@
 /** `claviger serve`: starts the service, says where it is, and stops it in order at a signal. */
 import type { Command } from "commander";
 import type { Config } from "../config.ts";
+import { DatabaseUnavailable } from "../database/mod.ts";
 import { countKeys } from "../keys/mod.ts";
 import { createLog, type Log } from "../log.ts";
 import { type OpenInstallation, type Service, startService } from "../service.ts";
@@ -113,7 +114,12 @@ async function showDemo(
 
 /** While there are no keys, nobody can use the service: the operator is told how to issue the first. */
 async function sayFirstStep({ out }: Surroundings, service: Service, issue: string): Promise<void> {
-  if ((await countKeys(service.database)) > 0) return;
+  const keys = await countKeys(service.database).catch((error: unknown) => {
+    // It has just gone: no reason not to serve, since the service waits for it to come back.
+    if (error instanceof DatabaseUnavailable) return undefined;
+    throw error;
+  });
+  if (keys !== 0) return;
   out(`There are no keys yet; the first is issued by\n  ${issue}\n`);
 }
 

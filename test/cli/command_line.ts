@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly isTerminal?: boolean;
   /** The signal that is sent while the command starts. */
   readonly signal?: string;
+  /** Called whenever the command has printed something. */
+  readonly onOut?: () => void;
 }
 
 export interface RunningService {
@@ -111,7 +113,7 @@ export function createCommandLine(): CommandLine {
 /** What a command meets, and what it writes. */
 export function surround(folder: string, options: RunOptions): { surroundings: Surroundings; seen: Seen } {
   const seen: Seen = { out: "", err: "" };
-  const { input = "", env = {}, isTerminal = false, signal } = options;
+  const { input = "", env = {}, isTerminal = false, signal, onOut } = options;
   const surroundings: Surroundings = {
     platform: bunPlatform,
     clock: systemClock,
@@ -123,6 +125,7 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     isTerminal,
     out(text) {
       seen.out += text;
+      onOut?.();
     },
     err(text) {
       seen.err += text;

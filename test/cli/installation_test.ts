@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { until } from "../support/until.ts";
 import { createCommandLine, refusalOf } from "./command_line.ts";
 
 const line = createCommandLine();
@@ -215,6 +216,14 @@ describe("claviger with an operator's own PostgreSQL", () => {
     const body = JSON.stringify({ api_key: JSON.parse(out).api_key });
     expect((await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body })).status).toBe(200);
     await service.stop();
+  });
+
+  test("goes on serving where the database goes at the moment of its start", async () => {
+    const env = { DATABASE_URL: url, CLAVIGER_SECRET: SECRET };
+    const service = await line.serve([], { env, onOut: () => proxy.set("closing") });
+    proxy.set("none");
+    await until(async () => (await fetch(`${service.url}/api/health`)).ok);
+    expect((await service.stop()).status).toBe(0);
   });
 
   test("hosts a model file there, in a data folder that nobody has needed before", async () => {
