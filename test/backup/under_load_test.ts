@@ -48,10 +48,14 @@ test("writeBackup() holds every event acknowledged before it, and sums that fit 
       if (status === 202) acknowledged.push(body.event_id);
     }
   });
-  await until(() => acknowledged.length > 100);
-  const before = [...acknowledged];
-  await backUp(service.address, join(folder.path, "backup"));
-  isOver = true;
+  let before: string[];
+  try {
+    await until(() => acknowledged.length > 100);
+    before = [...acknowledged];
+    await backUp(service.address, join(folder.path, "backup"));
+  } finally {
+    isOver = true;
+  }
   await Promise.all(clients);
 
   await restore(target.address, join(folder.path, "backup"));

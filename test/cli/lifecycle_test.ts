@@ -180,6 +180,8 @@ describe("SIGTERM under load", () => {
     const beganMs = performance.now();
     service.process.kill("SIGTERM");
     const later = await firstRefusal(`http://127.0.0.1:${service.port}/api/health`);
+    // Well within the grace, for the balancers' sake.
+    const toldMs = performance.now() - beganMs;
     const exit = await service.process.exited;
     const tookMs = performance.now() - beganMs;
     running = false;
@@ -187,6 +189,7 @@ describe("SIGTERM under load", () => {
 
     const { acknowledged, others, lost } = outcomes;
     expect(exit).toBe(0);
+    expect(toldMs).toBeLessThan(600);
     expect(tookMs).toBeWithin(1_000, 10_000);
     expect([later.status, ((await later.json()) as { error: string }).error]).toEqual([
       503,
@@ -198,7 +201,7 @@ describe("SIGTERM under load", () => {
     const stored = await storedEvents();
     expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
     expect(manager.received().join("\n")).toContain("STOPPING=1\nSTATUS=Stopping");
-  }, 15_000);
+  });
 
   test("a second one ends it at once", async () => {
     const service = await start();
@@ -277,7 +280,7 @@ describe("TLS", () => {
     expect((await show()).fingerprint).toBe(two.fingerprint);
     service.process.kill("SIGINT");
     expect(await service.process.exited).toBe(0);
-  }, 15_000);
+  });
 
   test("a pair that does not fit keeps the service from starting, with the reason", async () => {
     copy(makeCertificate(folder, "three"));

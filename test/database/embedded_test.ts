@@ -274,6 +274,17 @@ describe("openEmbedded() survives", () => {
     }
   });
 
+  test("being stopped while a start is under way that nobody else knows of yet", async () => {
+    const folder = makeFolder();
+    const server = await start(folder);
+    holdUpStarts(folder);
+    process.kill(server.check().pid ?? 0, "SIGKILL");
+    await eventually(() => server.check().state === "restarting");
+    const pid = await findStart(folder);
+    await server.stop(500);
+    expect(isRunning(pid)).toBe(false);
+  });
+
   test("a session that does not end: stops at the deadline all the same", async () => {
     const server = await start(makeFolder());
     const { pid = 0 } = server.check();
@@ -311,20 +322,12 @@ describe("openEmbedded() explains", () => {
   test("a start that takes too long, and ends it though it heeds nothing", async () => {
     const folder = makeFolder();
     await (await start(folder)).stop(3000);
-    // PostgreSQL reads it before anything else, and waits for somebody to write to it.
-    const settings = join(folder, "postgres/postgresql.auto.conf");
-    rmSync(settings);
-    execFileSync("mkfifo", [settings]);
+    holdUpStarts(folder);
     const message = open(folder, { startMs: 2000 }).then(
       () => "",
       (error: Error) => error.message,
     );
-    let pid: number | undefined;
-    await eventually(() => {
-      pid = findPostgres(folder);
-      return pid !== undefined;
-    });
-    if (pid === undefined) throw new Error("PostgreSQL was not started");
+    const pid = await findStart(folder);
     process.kill(pid, "SIGSTOP");
     expect(await message).toContain("not ready after 2 s");
     expect(isRunning(pid)).toBe(false);
@@ -407,16 +410,30 @@ test("toRefusal() tells a user who may not make the folder which option names an
   );
 });
 
-/** The postmaster of a data folder that has not gone to its cluster yet, by its command. */
-function findPostgres(dataDir: string): number | undefined {
+/** From now on PostgreSQL waits, before it goes to its cluster, for somebody to write its settings. */
+function holdUpStarts(dataDir: string): void {
+  const settings = join(dataDir, "postgres/postgresql.auto.conf");
+  rmSync(settings);
+  execFileSync("mkfifo", [settings]);
+}
+
+/** Waits for a start of that data folder's PostgreSQL, which its command alone tells. */
+async function findStart(dataDir: string): Promise<number> {
   const argument = `\0${join(dataDir, "postgres")}\0`;
-  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const pid = pids.find((name) => {
-    try {
-      return readFileSync(`/proc/${name}/cmdline`, "latin1").includes(argument);
-    } catch {
-      return false;
-    }
+  let found: number | undefined;
+  await eventually(() => {
+    const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+    found = pids.map(Number).find((pid) => isRunning(pid) && commandOf(pid).includes(argument));
+    return found !== undefined;
   });
-  return pid === undefined ? undefined : Number(pid);
+  if (found === undefined) throw new Error("PostgreSQL was not started");
+  return found;
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "latin1");
+  } catch {
+    return "";
+  }
 }

@@ -35,6 +35,6 @@ describe("stopLeftovers()", () => {
       for (const child of children) child.kill("SIGKILL");
       rmSync(folder, { recursive: true, force: true });
     }
-    expect(children).toHaveLength(100);
+    expect(children.filter(({ pid = 0 }) => isRunning(pid))).toEqual([]);
   });
 });

@@ -187,14 +187,20 @@ describe("createPulse()", () => {
       await until(() => proxy.stats().lost > 0);
       proxy.set("none");
       const untilMs = performance.now() + 1_500;
+      let looks = 0;
+      let stoodStillMs = Number.NEGATIVE_INFINITY;
       for (let lookedMs = performance.now(); lookedMs < untilMs; ) {
         await Bun.sleep(10);
         const nowMs = performance.now();
-        // A machine that stood still for so long has kept the pulse from its time as well.
-        if (nowMs - lookedMs < 100) expect(pulse.isFresh()).toBe(true);
+        // A machine that stood still kept the pulse from its time, which needs a moment to come back to it.
+        if (nowMs - lookedMs > 100) stoodStillMs = nowMs;
         lookedMs = nowMs;
+        if (nowMs - stoodStillMs < 500) continue;
+        looks++;
+        expect(pulse.isFresh()).toBe(true);
       }
-      expect(pulse.stats()).toMatchObject({ failures: 1 });
+      expect(looks).toBeGreaterThan(10);
+      expect(pulse.stats().failures).toBeGreaterThan(0);
     } finally {
       pulse.stop();
       await database.close();

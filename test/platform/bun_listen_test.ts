@@ -69,12 +69,15 @@ describe("listen() with TLS", () => {
       }
     };
     const clients = Array.from({ length: 24 }, client);
-    for (const pair of [pairs[1], pairs[0], pairs[1]]) {
-      const before = done;
-      await until(() => done > before + 100);
-      await listener.renewTls?.(pair);
+    try {
+      for (const pair of [pairs[1], pairs[0], pairs[1]]) {
+        const before = done;
+        await until(() => done > before + 100);
+        await listener.renewTls?.(pair);
+      }
+    } finally {
+      running = false;
     }
-    running = false;
     await Promise.all(clients);
     expect(failures).toEqual([]);
     expect([...seen].sort()).toEqual(pairs.map(({ fingerprint }) => fingerprint).sort());
@@ -140,9 +143,12 @@ describe("stop() under load", () => {
       };
       const before = totals.answered;
       const clients = Array.from({ length: 64 }, client);
-      await until(() => totals.answered > before + 200);
-      await listener.stop(3000);
-      running = false;
+      try {
+        await until(() => totals.answered > before + 200);
+        await listener.stop(3000);
+      } finally {
+        running = false;
+      }
       await Promise.all(clients);
     }
     expect(totals.lost).toBe(0);

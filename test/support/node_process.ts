@@ -44,7 +44,7 @@ export const BUNDLE = join(root, "dist/claviger.mjs");
 const START_DEADLINE_MS = 10_000;
 /** Two pulses are 500 ms: after so long one has begun and ended, however busy the machine is. */
 const PULSE_MS = 650;
-/** A line is written within half of it, as a rule. */
+/** A line is written after 50 ms at most, and a busy machine may take its time. */
 const GATHERED_MS = 200;
 
 export async function startNodeProcess(options: NodeProcessOptions): Promise<NodeProcess> {

@@ -146,7 +146,7 @@ describe("createPartitions() with events kept for 2 months", () => {
         slowestMs = Math.max(slowestMs, performance.now() - beganMs);
       }
       await tidied;
-      expect(slowestMs).toBeLessThan(950);
+      expect(slowestMs).toBeLessThan(700);
       expect(await tables()).toEqual(["events_2026_01", "events_2026_02", ...AHEAD]);
       expect(partitions.stats()).toMatchObject({ dropped: 0, failures: 1 });
       expect(lines.join("")).toContain("tried again within the hour");

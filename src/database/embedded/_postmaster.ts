@@ -58,9 +58,10 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
     });
   });
   const giveUp = async (why: string): Promise<never> => {
-    // Immediate shutdown: nothing was served yet. Its children end with it.
+    // Immediate shutdown: nothing was served yet. It is heeded once PostgreSQL has read its settings; the children
+    // of one that had to be killed are left to `stopLeftovers`.
     child.kill("SIGQUIT");
-    await Promise.race([ended, sleep(2000)]);
+    await Promise.race([ended, sleep(500)]);
     child.kill("SIGKILL");
     await ended;
     throw new Error(`Cannot start PostgreSQL in ${cluster}: ${why}`);

@@ -83,9 +83,12 @@ export async function supervise(options: SuperviseOptions): Promise<Supervisor> 
   return {
     async stop(deadlineMs) {
       stopping.abort();
-      await stopLeftovers({ cluster, clock, graceMs: deadlineMs });
-      // A start that was under way ends with its process.
-      await running;
+      try {
+        await stopLeftovers({ cluster, clock, graceMs: deadlineMs });
+      } finally {
+        // A start that is under way ends itself.
+        await running;
+      }
       state = { ...state, state: "stopped", pid: undefined };
     },
     check: () => state,
