@@ -16,6 +16,7 @@ import { join } from "node:path";
 import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import type { Log } from "../../src/log.ts";
+import { waitFor } from "../executable.ts";
 import { testFolder } from "../support/postgres.ts";
 import {
   cleanUp,
@@ -420,14 +421,10 @@ function holdUpStarts(dataDir: string): void {
 /** Waits for a start of that data folder's PostgreSQL, which its command alone tells. */
 async function findStart(dataDir: string): Promise<number> {
   const argument = `\0${join(dataDir, "postgres")}\0`;
-  let found: number | undefined;
-  await eventually(() => {
+  return await waitFor("a start of PostgreSQL", () => {
     const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-    found = pids.map(Number).find((pid) => isRunning(pid) && commandOf(pid).includes(argument));
-    return found !== undefined;
+    return pids.map(Number).find((pid) => isRunning(pid) && commandOf(pid).includes(argument));
   });
-  if (found === undefined) throw new Error("PostgreSQL was not started");
-  return found;
 }
 
 function commandOf(pid: number): string {

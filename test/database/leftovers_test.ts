@@ -18,23 +18,27 @@ describe("stopLeftovers()", () => {
     // Waits for the sign, counts for a while, and comes: in every round a little later.
     const script = `echo; until [ -e ${sign} ]; do :; done
       i=0; until [ "$i" -eq "$1" ]; do i=$((i+1)); done; cd ${cluster}; read word`;
-    const children: ChildProcess[] = [];
+    const ends = new Set<NodeJS.Signals | null>();
+    let child: ChildProcess | undefined;
     try {
       for (let round = 0; round < 100; round += 1) {
-        const child = spawn(program, ["-c", script, "sh", String(round * 20)], { cwd: "/" });
-        children.push(child);
-        await new Promise((resolve) => child.stdout.once("data", resolve));
+        const coming = spawn(program, ["-c", script, "sh", String(round * 20)], { cwd: "/" });
+        child = coming;
+        const ended = new Promise((resolve) => coming.once("exit", resolve));
+        await new Promise((resolve) => coming.stdout.once("data", resolve));
         writeFileSync(sign, "");
-        while (isRunning(child.pid ?? 0)) {
+        while (isRunning(coming.pid ?? 0)) {
           await stopLeftovers({ cluster, clock: systemClock, graceMs: 0 });
           await Bun.sleep(1);
         }
+        await ended;
+        ends.add(coming.signalCode);
         rmSync(sign);
       }
     } finally {
-      for (const child of children) child.kill("SIGKILL");
+      child?.kill("SIGKILL");
       rmSync(folder, { recursive: true, force: true });
     }
-    expect(children.filter(({ pid = 0 }) => isRunning(pid))).toEqual([]);
+    expect([...ends]).toEqual(["SIGQUIT"]);
   });
 });

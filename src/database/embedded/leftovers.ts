@@ -27,12 +27,13 @@ export async function stopLeftovers(options: StopLeftoversOptions): Promise<numb
   const found = listClusterProcesses(cluster);
   const postmaster = found.find((pid) => pid === readPostmasterFile(cluster)?.pid);
 
+  let left = found;
   // Fast shutdown: ends sessions, writes all to disk. Immediate: ends; the next start recovers.
   if (postmaster !== undefined) {
     signal(cluster, [postmaster], "SIGINT");
     await waitUntilGone(cluster, found, clock, options.graceMs);
+    left = listClusterProcesses(cluster);
   }
-  let left = listClusterProcesses(cluster);
   // More than once: a process that was forking when it was killed leaves a child behind.
   for (const name of ["SIGQUIT", "SIGKILL", "SIGKILL", "SIGKILL"] as const) {
     if (left.length === 0) break;
