@@ -17,17 +17,17 @@ endif
 # The tools of the packages ask for Node in their first line; --bun runs them without one.
 BIOME := $(BUN) --bun node_modules/.bin/biome
 TSC := $(BUN) --bun node_modules/.bin/tsc
-# A test ends by itself well before 30 s; on a busy machine, making a database alone may take Bun's own 5. Given
-# here, since what a preloaded file sets holds for the first test file only.
+# A test ends by itself well before 30 s; on a busy machine, making a database alone may take Bun's own 5 s. The
+# limit is given here, since a preloaded file can set it for the first test file only.
 TEST := $(BUN) test --timeout 30000
 INSTALLED := node_modules/.installed
 
-# The suite does not run what needs a compiled executable: that is `make test-executable`.
+# The suite leaves out what needs a compiled executable: that is `make test-executable`.
 EXECUTABLE_TESTS := test/executable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check check-style check-types check-imports format build release test-executable node test-node bench bench-start torture torture-input clean
+.PHONY: help run test prove check check-style check-types check-imports format build release test-executable node test-node bench bench-start torture torture-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -37,7 +37,10 @@ run: $(INSTALLED) ## Serve the demo: a PostgreSQL of its own, sample keys and mo
 	@$(BUN) src/main.ts serve --demo $(ARGS)
 
 test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
-	$(TEST) --path-ignore-patterns='$(EXECUTABLE_TESTS)/**' $(ARGS)
+	$(BUN) test/support/run_suite.ts $(ARGS)
+
+prove: $(INSTALLED) ## Run the slow proofs, test/**/*_proof.ts (ARGS="test/usage" for a part of them).
+	$(BUN) test/support/run_suite.ts --proofs $(ARGS)
 
 check: check-style check-types check-imports ## Check format, lint, types and the direction of imports.
 
@@ -70,7 +73,7 @@ dist/claviger.mjs: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/node_bundle.ts --outfile dist/claviger.mjs
 
 test-node: dist/claviger.mjs ## Test the HTTP interface on Node, bundled first if need be (ARGS="test/http/x_test.ts").
-	TEST_PLATFORM=node $(TEST) $(or $(ARGS),./test/http ./test/platform/node_test.ts)
+	TEST_PLATFORM=node $(BUN) test/support/run_suite.ts $(or $(ARGS),./test/http ./test/platform/node_test.ts)
 
 bench: dist/claviger ## Measure every speed that is promised (ARGS="--only validate --quick", "--json FILE", "--compare FILE").
 	@$(BUN) test/bench/bench.ts $(ARGS)

@@ -1,5 +1,5 @@
 /** What operators look with: `config check`, `health` and `doctor`, beside a service and without one. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import {
   chmodSync,
@@ -16,6 +16,7 @@ import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
+import { until } from "../support/until.ts";
 import {
   createCommandLine,
   type RunningService,
@@ -154,6 +155,9 @@ describe("claviger config check", () => {
 });
 
 describe("claviger health", () => {
+  // The commands of the tests before run in this process too, and may have held it for longer than a pulse is trusted.
+  beforeEach(() => until(async () => (await fetch(`${service.url}/api/health`)).ok));
+
   test("says that a service is healthy", async () => {
     const { status, out } = await line.run(["health", "--url", service.url]);
     expect([status, out]).toEqual([0, `Healthy: ${service.url}/api/health, database connected\n`]);

@@ -1,6 +1,8 @@
 /**
- * A database of its own for each test file: a copy of one that was migrated once in this run.
+ * A database of its own for each test file: a copy of a template that was migrated once on this server. The
+ * template's name holds the checksum of the migrations, so that a changed migration gets a new template.
  */
+import { createHash, randomBytes } from "node:crypto";
 import postgres from "postgres";
 import { systemClock } from "../../src/clock.ts";
 import {
@@ -21,14 +23,16 @@ export interface TestDatabase {
 }
 
 let template: Promise<string> | undefined;
-let copies = 0;
+
+/** Any fixed number: test processes that share a server take turns to make the template. */
+const TEMPLATE_LOCK = 1_853_002_771;
 
 /** Makes a copy of the migrated template, or an empty database. */
 export async function createTestDatabase(options: { readonly empty?: boolean } = {}): Promise<TestDatabase> {
   const server = await testServer();
   template ??= makeTemplate(server);
   const source = options.empty ? "template1" : await template;
-  const name = `claviger_test_${process.pid}_${++copies}`;
+  const name = `claviger_test_${randomBytes(8).toString("hex")}`;
   await asAdmin(server, `create database ${name} template ${source}`);
   const address = addressOf(server, name);
   const database = openDatabase(address, {
@@ -47,12 +51,22 @@ export async function createTestDatabase(options: { readonly empty?: boolean } =
   };
 }
 
+/** Gives the name of the migrated template, making it where the server has none yet. */
 async function makeTemplate(server: TestServer): Promise<string> {
-  const name = `claviger_template_${process.pid}`;
-  await asAdmin(server, `drop database if exists ${name} with (force)`);
-  await asAdmin(server, `create database ${name} template template1`);
-  const migrated = await migrate(addressOf(server, name), migrations);
-  if (isRefusal(migrated)) throw new Error(migrated.sentence);
+  const texts = migrations.map(({ text }) => text).join("\0");
+  const name = `claviger_template_${createHash("sha256").update(texts).digest("hex").slice(0, 16)}`;
+  await withAdmin(server, async (sql) => {
+    await sql`select pg_advisory_lock(${TEMPLATE_LOCK})`;
+    const found = await sql`select from pg_database where datname = ${name}`;
+    if (found.length > 0) return;
+    // Under another name until it is migrated: a run that ends half-way leaves no broken template.
+    const draft = `${name}_draft`;
+    await sql.unsafe(`drop database if exists ${draft} with (force)`);
+    await sql.unsafe(`create database ${draft} template template1`);
+    const migrated = await migrate(addressOf(server, draft), migrations);
+    if (isRefusal(migrated)) throw new Error(migrated.sentence);
+    await sql.unsafe(`alter database ${draft} rename to ${name}`);
+  });
   return name;
 }
 
@@ -64,13 +78,17 @@ function addressOf(server: TestServer, database: string): DatabaseAddress {
 }
 
 async function asAdmin(server: TestServer, statement: string): Promise<void> {
+  await withAdmin(server, (sql) => sql.unsafe(statement));
+}
+
+async function withAdmin(server: TestServer, work: (sql: postgres.Sql) => Promise<unknown>): Promise<void> {
   const options = { max: 1, fetch_types: false, onnotice() {} };
   const sql =
     "url" in server
       ? postgres(server.url, options)
       : postgres({ path: server.socketPath, user: server.user, database: server.database, ...options });
   try {
-    await sql.unsafe(statement);
+    await work(sql);
   } finally {
     await sql.end({ timeout: 1 });
   }

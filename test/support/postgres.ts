@@ -1,7 +1,9 @@
 /**
- * One PostgreSQL for the whole `bun test` process: that of `TEST_DATABASE_URL`, else an embedded one,
- * started on first use without fsync in a temporary folder. `preload.ts` stops it after the last test;
- * a signal does too.
+ * The PostgreSQL of the tests: the one that `TEST_DATABASE_URL` names, else an embedded one, started on first
+ * use without fsync in a temporary folder. `make test` starts one for all test files (`run_suite.ts`). A bare
+ * `bun test` starts its own, which `preload.ts` stops after the last test; a signal stops it too.
+ *
+ * `TEST_DATABASE_URL` may name a folder of sockets as libpq does: `postgres://USER@%2Fthe%2Ffolder/DATABASE`.
  *
  * Folders of runs that were killed are known by their lock being free, and are cleared away, server and
  * all, by the next run. Everything is below the system's temporary folder, since the checkout may be in
@@ -9,7 +11,7 @@
  */
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { silentLog } from "../../src/log.ts";
@@ -38,7 +40,7 @@ export async function stopTestServer(): Promise<void> {
 
 async function startServer(): Promise<TestServer> {
   const url = process.env.TEST_DATABASE_URL;
-  if (url !== undefined && url !== "") return { url };
+  if (url !== undefined && url !== "") return parseServer(url);
 
   const parent = testFolder();
   await removeAbandoned(parent);
@@ -51,7 +53,7 @@ async function startServer(): Promise<TestServer> {
     clock: systemClock,
     log: silentLog,
     fsync: false,
-    settings: { full_page_writes: "off", synchronous_commit: "off", max_connections: "100" },
+    settings: { full_page_writes: "off", synchronous_commit: "off", max_connections: "200" },
     binariesParent: parent,
   });
   if (isRefusal(server)) throw new Error(server.sentence);
@@ -65,6 +67,19 @@ async function startServer(): Promise<TestServer> {
     process.once(signal, () => void stopTestServer().finally(() => process.exit(1)));
   }
   return server.address;
+}
+
+/** The address of a server for the `TEST_DATABASE_URL` of another process, for as long as this process lives. */
+export function renderServer(server: TestServer): string {
+  if ("url" in server) return server.url;
+  const folder = dirname(server.socketPath).replace("/proc/self/", `/proc/${process.pid}/`);
+  return `postgres://${server.user}@${encodeURIComponent(folder)}/${server.database}`;
+}
+
+function parseServer(url: string): TestServer {
+  const [, user = "", folder, database = ""] = /^postgres:\/\/([^@]+)@(%2F[^/]+)\/(\w+)$/i.exec(url) ?? [];
+  if (folder === undefined) return { url };
+  return { socketPath: `${decodeURIComponent(folder)}/.s.PGSQL.5432`, user, database };
 }
 
 /** Where test runs keep PostgreSQL and their data: one folder for each user, made once. */

@@ -1,0 +1,34 @@
+/**
+ * Runs `bun test` on one PostgreSQL for all test files: `bun test/support/run_suite.ts [--proofs] [PATTERN…]`.
+ *
+ * With `--parallel`, Bun gives each test file a fresh set of modules, so every file would start, migrate and
+ * stop a PostgreSQL of its own. Here one is started before, and the files learn of it by `TEST_DATABASE_URL`.
+ * With `--proofs` the slow proofs run instead (`*_proof.ts`), one file after another: a proof measures time.
+ */
+import { join, relative } from "node:path";
+import { renderServer, stopTestServer, testServer } from "./postgres.ts";
+
+const SUITE_FLAGS = ["--timeout=30000", "--parallel=2", "--path-ignore-patterns=test/executable/**"];
+const PROOF_FLAGS = ["--timeout=900000"];
+/** Each proof file is named: Bun finds no other names than `*_test.ts` by itself. */
+const PROOFS = new Bun.Glob("test/**/*_proof.ts");
+
+const [first, ...rest] = process.argv.slice(2);
+const proves = first === "--proofs";
+const patterns = proves ? proofsNamedBy(rest) : process.argv.slice(2);
+const child = Bun.spawn([process.execPath, "test", ...(proves ? PROOF_FLAGS : SUITE_FLAGS), ...patterns], {
+  env: { ...process.env, TEST_DATABASE_URL: renderServer(await testServer()) },
+  stdio: ["inherit", "inherit", "inherit"],
+});
+const status = await child.exited;
+await stopTestServer();
+process.exit(status);
+
+/** The paths of the proofs whose path contains one of the patterns; of all proofs without a pattern. */
+function proofsNamedBy(patterns: readonly string[]): string[] {
+  const root = join(import.meta.dir, "../..");
+  const paths = [...PROOFS.scanSync(root)].sort().map((path) => `./${relative(".", join(root, path))}`);
+  const named = paths.filter((path) => patterns.length === 0 || patterns.some((text) => path.includes(text)));
+  if (named.length === 0) throw new Error(`No proof is named by ${patterns.join(" ")}`);
+  return named;
+}
