@@ -23,6 +23,9 @@ export type TestServer =
   | { readonly url: string }
   | { readonly socketPath: string; readonly user: string; readonly database: string };
 
+/** In so long a run has locked its folder. */
+const BEGINNING_MS = 60_000;
+
 let started: Promise<TestServer> | undefined;
 let stop: (() => Promise<void>) | undefined;
 
@@ -94,16 +97,13 @@ export function testFolder(): string {
 async function removeAbandoned(parent: string): Promise<void> {
   for (const name of readdirSync(parent).filter((entry) => entry.startsWith("run-"))) {
     const dataDir = join(parent, name);
-    // One without the file belongs to a run that begins just now.
-    if (!exists(join(dataDir, "lock"))) continue;
+    // A run that begins just now may not have its lock yet.
+    const made = lstatSync(dataDir, { throwIfNoEntry: false });
+    if (made === undefined || Date.now() - made.ctimeMs < BEGINNING_MS) continue;
     const lock = bunPlatform.tryLock(join(dataDir, "lock"));
     if (lock === undefined) continue;
     await stopLeftovers({ cluster: join(dataDir, "postgres"), clock: systemClock, graceMs: 0 });
     rmSync(dataDir, { recursive: true, force: true });
     lock.release();
   }
-}
-
-function exists(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
