@@ -104,7 +104,7 @@ export const SETTINGS: readonly Setting[] = [
     name: "CLAVIGER_LIMIT_DOWNLOADS",
     default: "60",
     allowed: "a whole number from 0 to 10000000",
-    meaning: "model files a minute, all ranges of one counting once; 0 is no limit",
+    meaning: "whole model files a minute, smaller ranges of one counting once; 0 is no limit",
   },
   {
     name: "CLAVIGER_DOWNLOADS_PER_KEY",

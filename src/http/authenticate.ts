@@ -36,7 +36,10 @@ export interface Found {
   readonly record: KeyRecord | null;
 }
 
-/** For requests of which a whole bundle counts as one: once the first was counted, it stands for the rest. */
+/**
+ * For requests of which a whole bundle counts as one: once the first was counted, it stands for the rest. Asked
+ * for keys that are active and not expired alone: whatever else is refused counts each time.
+ */
 export interface CountOnce {
   wasCounted(record: KeyRecord): boolean;
   /** Called when one of them was counted. */
@@ -60,6 +63,8 @@ export interface Authenticator {
     keyUuid: string | null,
     once: CountOnce,
   ): Promise<KeyRecord | Refusal>;
+  /** Counts a request for which an earlier one was to stand, where that does not cover it after all. */
+  countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Refusal | undefined;
   /** Counts a request against its address without refusing it for that. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** The group of client addresses that the request came from. */
@@ -145,12 +150,13 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       exchange.verdict = byAddress.take(addressOf(exchange), nowMs);
     } else {
       exchange.record = record;
-      if (once?.wasCounted(record)) {
+      const bundle = once !== undefined && findFlaw(record) === undefined ? once : undefined;
+      if (bundle?.wasCounted(record)) {
         exchange.verdict = byKey.peek(record, nowMs);
         return isTrusted ? record : UNAVAILABLE;
       }
       exchange.verdict = byKey.take(record, nowMs);
-      if (exchange.verdict.allowed) once?.note(record);
+      if (exchange.verdict.allowed) bundle?.note(record);
     }
     if (!exchange.verdict.allowed) return RATE_LIMITED;
     return isTrusted ? record : UNAVAILABLE;
@@ -181,13 +187,24 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return count(exchange, { endpoint, once, record, isTrusted: true, nowMs: clock.monotonicMs() });
   }
 
+  function findFlaw(record: KeyRecord): Refusal | undefined {
+    if (record.state !== "active") return INVALID_KEY;
+    return record.expiresAtMs <= clock.nowMs() ? KEY_EXPIRED : undefined;
+  }
+
   function judge(record: KeyRecord | null | Refusal): KeyRecord | Refusal {
     if (record === null) return INVALID_KEY;
     if (isRefusal(record)) return record;
-    if (record.state !== "active") return INVALID_KEY;
-    if (record.expiresAtMs <= clock.nowMs()) return KEY_EXPIRED;
+    const flaw = findFlaw(record);
+    if (flaw !== undefined) return flaw;
     directory.noteUse(record);
     return record;
+  }
+
+  function countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Refusal | undefined {
+    if (exchange.record === undefined) return undefined;
+    exchange.verdict = limiter.windows[endpoint].byKey.take(exchange.record, clock.monotonicMs());
+    return exchange.verdict.allowed ? undefined : RATE_LIMITED;
   }
 
   return {
@@ -207,6 +224,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       const hash = keyUuid === null ? null : await directory.hashOf(keyUuid);
       return judge(await find(exchange, { hash, endpoint, once }));
     },
+    countAfterAll,
     countAgainstAddress,
     addressOf,
   };

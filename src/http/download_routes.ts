@@ -2,9 +2,13 @@
  * The files of hosted models: by a signed link of the list, or with a key in `X-API-Key`.
  *
  * A name and a version lead to a file through the registry alone. The bytes under an address never change,
- * so the file's SHA-256 is its strong tag, and whoever was cut off goes on by `Range`. A file counts once
- * against the limit, however many ranges it is loaded in; how many answers are on their way at once is bounded
- * for each key and in all, since each holds a connection and an open file for as long as its reader likes.
+ * so the file's SHA-256 is its strong tag, and whoever was cut off goes on by `Range`.
+ *
+ * An answer that has all bytes of a file counts against the limit each time, also where it was asked for as
+ * the range from 0. Smaller ranges of a file count once in 15 minutes, and so does whatever else is no refusal:
+ * a client that was cut off, or that loads a file in pieces, pays for one download. Refusals count each time.
+ * How many answers are on their way at once is bounded for each key and in all, since each holds a connection
+ * and an open file for as long as its reader likes.
  */
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
@@ -31,6 +35,10 @@ const ALL_FULL = refuse(
   "SERVICE_UNAVAILABLE",
   "As many downloads are under way as the service may have at once: try again in a moment",
 );
+const KEY_CROWDS_OTHERS = refuse(
+  "RATE_LIMIT_EXCEEDED",
+  "The service is nearly full, and this key has 16 downloads or more under way: go on when one of them has ended",
+);
 /** Nobody knows when a download will end. */
 const FULL_RETRY_SECONDS = 1;
 
@@ -41,6 +49,10 @@ export function download(parts: Parts): Handler {
   const { authenticator, clock, files, links } = parts;
   const counted = new CountedOnce({ ageMs: LINK_SECONDS * 1_000, capacity: MAX_LINKS });
   const { downloadsPerKey, downloadsAtOnce } = parts;
+  const keyFull = refuse(
+    "RATE_LIMIT_EXCEEDED",
+    `This key has ${downloadsPerKey} downloads under way: go on when one of them has ended`,
+  );
   const inFlight = new InFlight({ perSender: downloadsPerKey, inAll: downloadsAtOnce });
 
   return async (exchange, body) => {
@@ -50,8 +62,14 @@ export function download(parts: Parts): Handler {
     const link = exchange.request.headers.get("x-api-key") ? undefined : readLink(query);
     // What the ranges of one file have in common, for one key.
     const bundleOf = ({ uuid }: KeyRecord) => `${uuid} ${name}/${version} ${link?.expires ?? ""}`;
+    // Whether an earlier request was counted in the place of this one.
+    let isCovered = false;
     const once: CountOnce = {
-      wasCounted: (record) => counted.has(bundleOf(record), clock.monotonicMs()),
+      wasCounted(record) {
+        isCovered = counted.has(bundleOf(record), clock.monotonicMs());
+        return isCovered;
+      },
+      // Before the file is found, so that its ranges which come together count once.
       note: (record) => counted.add(bundleOf(record), clock.monotonicMs()),
     };
 
@@ -67,33 +85,34 @@ export function download(parts: Parts): Handler {
     }
     if (isRefusal(record)) return record;
     file ??= await files.find(name, version);
-    if (file === null || !mayLoad(record, file)) {
-      // What was refused is no file: the next try counts again.
+    const outcome = await choose(exchange, { record, file }, parts);
+    if (isRefusal(outcome)) {
+      if (isCovered) return authenticator.countAfterAll(exchange, "downloads") ?? outcome;
       counted.forget(bundleOf(record));
-      return file === null ? NOT_FOUND : LICENSE_REQUIRED;
-    }
-    const outcome = await chooseBytes(exchange, file, parts);
-    if (isRefusal(outcome) || outcome.part === undefined || exchange.request.method === "HEAD") {
       return outcome;
     }
-    const { part, ...head } = outcome;
+    const { part, isWhole, ...head } = outcome;
     const { peer, request } = exchange;
+    if (part === undefined || request.method === "HEAD") return outcome;
+    let isRefused = false;
     const begun = inFlight.begin(record.uuid, {
       nowMs: clock.monotonicMs(),
       // The other end is known for as long as the answer is on its way.
-      isOver: () => peer.address(request) === "",
+      isOver: () => isRefused || peer.address(request) === "",
     });
     if (begun === "begun") {
-      return { ...head, body: { sizeBytes: part.end - part.first, content: parts.fileBody(part) } };
+      const refusal = isCovered && isWhole && authenticator.countAfterAll(exchange, "downloads");
+      if (!refusal) {
+        return { ...head, body: { sizeBytes: part.end - part.first, content: parts.fileBody(part) } };
+      }
+      isRefused = true;
+      return refusal;
     }
     if (begun === "all full") return ALL_FULL;
     if (exchange.verdict !== undefined) {
       exchange.verdict = { ...exchange.verdict, retryAfterSeconds: FULL_RETRY_SECONDS };
     }
-    return refuse(
-      "RATE_LIMIT_EXCEEDED",
-      `This key has ${downloadsPerKey} downloads under way: go on when one of them has ended`,
-    );
+    return begun === "sender full" ? keyFull : KEY_CROWDS_OTHERS;
   };
 }
 
@@ -114,9 +133,18 @@ function mayLoad({ tier, accountUuid }: KeyRecord, { requiresLicense, ownerUuid 
 /** An answer, and of a file the part that it has, which is not open yet. */
 interface Chosen extends Reply {
   readonly part?: FilePart;
+  /** Whether that is all of it. */
+  readonly isWhole?: boolean;
 }
 
-async function chooseBytes(exchange: Exchange, file: HostedFile, parts: Parts): Promise<Chosen | Refusal> {
+interface Wanted {
+  readonly record: KeyRecord;
+  readonly file: HostedFile | null;
+}
+
+async function choose(exchange: Exchange, { record, file }: Wanted, parts: Parts): Promise<Chosen | Refusal> {
+  if (file === null) return NOT_FOUND;
+  if (!mayLoad(record, file)) return LICENSE_REQUIRED;
   const { request } = exchange;
   const etag = `"${file.sha256}"`;
   const headers = { ETag: etag, "Accept-Ranges": "bytes" };
@@ -128,6 +156,7 @@ async function chooseBytes(exchange: Exchange, file: HostedFile, parts: Parts): 
   }
   const bytes = (first: number, end: number) => ({
     part: { path: stored.path, first, end },
+    isWhole: end - first === file.sizeBytes,
     body: { sizeBytes: end - first, content: null },
   });
   const whole: Chosen = {

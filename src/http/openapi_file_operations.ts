@@ -8,7 +8,10 @@ export function fileOperations(): Operation[] {
     path: `${DOWNLOAD_PATH}{name}/{version}`,
     description:
       "By the address that the list gives, as it stands, or with a key. The bytes under an address never " +
-      "change, and the tag is their SHA-256. All ranges of a file count once against the limit.",
+      "change, and the tag is their SHA-256. An answer with the whole file counts against the limit each time, " +
+      "also where it was asked for as `bytes=0-`. Once a file was counted, its smaller ranges and its head are " +
+      "free for 15 minutes. A refusal counts each time. By default one key may have 128 downloads under way, " +
+      "and 16 while three quarters of all places are taken.",
     limit: "downloads",
     isLink: true,
     codes: [...WITH_GOOD_KEY, "NOT_FOUND", "LICENSE_REQUIRED"],

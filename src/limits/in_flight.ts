@@ -5,6 +5,8 @@
  * few microseconds, which a hundred times for every refusal would be worth an attack. So a bound that was
  * found full is taken to be so for a moment.
  *
+ * When three quarters of all places are taken, a sender may have 16: a few senders must not take the rest.
+ *
  * Pure, as its neighbours: times are monotonic milliseconds that are passed in.
  */
 export interface InFlightOptions {
@@ -24,18 +26,26 @@ export interface Piece {
 const FULL_FOR_MS = 100;
 /** Without a bound in all, what has ended is cleared away at so many, and whenever there are twice as many. */
 const FIRST_SWEEP = 1_000;
+/** The share of all places from which on each sender may have so many. */
+const CROWDED_SHARE = 0.75;
+const CROWDED_PER_SENDER = 16;
+
+/** Which bound is reached, if any. */
+export type Begun = "begun" | "sender full" | "sender crowds others" | "all full";
 
 export class InFlight {
   readonly #perSender: number;
   readonly #inAll: number;
   readonly #senders = new Map<string, Sender>();
   #size = 0;
+  readonly #crowdedAt: number;
   #sweepAt: number;
-  #fullUntilMs = Number.NEGATIVE_INFINITY;
+  #sweptUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor({ perSender, inAll }: InFlightOptions) {
     this.#perSender = perSender;
     this.#inAll = inAll;
+    this.#crowdedAt = inAll === 0 ? Number.POSITIVE_INFINITY : inAll * CROWDED_SHARE;
     this.#sweepAt = inAll || FIRST_SWEEP;
   }
 
@@ -45,7 +55,7 @@ export class InFlight {
   }
 
   /** Lets one more begin, or says which bound is reached. */
-  begin(sender: string, { nowMs, isOver }: Piece): "begun" | "sender full" | "all full" {
+  begin(sender: string, { nowMs, isOver }: Piece): Begun {
     const own = this.#senders.get(sender) ?? { pieces: [], fullUntilMs: Number.NEGATIVE_INFINITY };
     if (this.#perSender > 0 && own.pieces.length >= this.#perSender) {
       if (nowMs < own.fullUntilMs) return "sender full";
@@ -55,19 +65,27 @@ export class InFlight {
         return "sender full";
       }
     }
+    if (own.pieces.length >= CROWDED_PER_SENDER && this.#size >= this.#crowdedAt) {
+      this.#sweepAll(nowMs);
+      if (own.pieces.length >= CROWDED_PER_SENDER && this.#size >= this.#crowdedAt)
+        return "sender crowds others";
+    }
     if (this.#size >= this.#sweepAt) {
-      if (nowMs < this.#fullUntilMs) return "all full";
-      for (const [other, pieces] of this.#senders) this.#sweep(other, pieces);
-      if (this.#inAll > 0 && this.#size >= this.#inAll) {
-        this.#fullUntilMs = nowMs + FULL_FOR_MS;
-        return "all full";
-      }
+      this.#sweepAll(nowMs);
+      if (this.#inAll > 0 && this.#size >= this.#inAll) return "all full";
       if (this.#inAll === 0) this.#sweepAt = Math.max(FIRST_SWEEP, 2 * this.#size);
     }
     own.pieces.push(isOver);
     this.#senders.set(sender, own);
     this.#size++;
     return "begun";
+  }
+
+  /** Without a bound in all, {@linkcode InFlight.begin} asks for it seldom enough. */
+  #sweepAll(nowMs: number): void {
+    if (this.#inAll > 0 && nowMs < this.#sweptUntilMs) return;
+    this.#sweptUntilMs = nowMs + FULL_FOR_MS;
+    for (const [sender, own] of this.#senders) this.#sweep(sender, own);
   }
 
   #sweep(sender: string, own: Sender): void {

@@ -24,8 +24,8 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 /** Begins to load the file and reads no further than its first bytes. */
-async function stall(key: IssuedKey): Promise<void> {
-  const { hostname, port } = new URL(service.url);
+async function stall(key: IssuedKey, at = service): Promise<void> {
+  const { hostname, port } = new URL(at.url);
   const socket = connect(Number(port), hostname);
   socket.write(`GET ${PATH} HTTP/1.1\r\nHost: h\r\nX-API-Key: ${key.apiKey}\r\n\r\n`);
   const first = await new Promise<Buffer>((resolve) => socket.once("data", resolve));
@@ -58,7 +58,7 @@ async function expectRoom(key: IssuedKey): Promise<void> {
   expect(status).toBe(206);
 }
 
-const refusalOf = (key: IssuedKey) => service.get(PATH, { "X-API-Key": key.apiKey });
+const refusalOf = (key: IssuedKey, at = service) => at.get(PATH, { "X-API-Key": key.apiKey });
 
 test("GET /v1/models/download gives one key so many at once, and room as soon as one has ended", async () => {
   const [key, other] = [await service.issue(), await service.issue()];
@@ -95,4 +95,22 @@ test("GET /v1/models/download gives all keys together so many at once", async ()
   expect(refused.headers.get("retry-after")).toBe("1");
   endAll();
   await expectRoom(keys[2]!);
+});
+
+test("GET /v1/models/download gives a key 16 at once where three quarters of all places are taken", async () => {
+  const crowded = await startHostingService({ config: { downloadsPerKey: 128, downloadsAtOnce: 48 } });
+  try {
+    await addHostedModel(crowded, { name: "large" }, { path: join(service.dataDir, "large") });
+    const [greedy, other] = [await crowded.issue(), await crowded.issue()];
+    for (let count = 0; count < 36; count++) await stall(greedy, crowded);
+    const refused = await refusalOf(greedy, crowded);
+    expectRefusal(refused, 429, "RATE_LIMIT_EXCEEDED");
+    expect(refused.headers.get("retry-after")).toBe("1");
+    expect(refused.body.error).toStartWith("The service is nearly full, and this key has 16 downloads");
+    for (let count = 0; count < 12; count++) await stall(other, crowded);
+    expectRefusal(await refusalOf(other, crowded), 503, "SERVICE_UNAVAILABLE");
+  } finally {
+    endAll();
+    await crowded.close();
+  }
 });

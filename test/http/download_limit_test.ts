@@ -1,5 +1,5 @@
-/** The limit on files: 60 a minute for each key, all ranges of one counting once. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+/** The limit on files: 60 a minute for each key; a whole file counts each time, all ranges of one once. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import {
@@ -9,7 +9,7 @@ import {
   startHostingService,
   testBytes,
 } from "../support/hosted.ts";
-import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
+import { bringInto, issueIn, UNKNOWN_KEY } from "../support/keys.ts";
 import { startTestService } from "../support/service.ts";
 
 const NO_LIMITS = { validate: 0, refresh: 0, revoke: 0, repo_token: 0, models: 0, analytics: 0 };
@@ -68,10 +68,93 @@ test("GET /v1/models/download counts all ranges of a link once, a hundred at the
   );
   expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(206));
   expect(answers.map(remaining)).toEqual(Array(100).fill(2));
-  // HEAD, the whole file and a range that is none are of the same link.
-  expect((await fetch(link, { method: "HEAD" })).headers.get("x-ratelimit-remaining")).toBe("2");
-  expect(remaining(await follow(link))).toBe(2);
-  expect(remaining(await follow(link, { Range: "bytes=500-" }))).toBe(2);
+  // HEAD and a file that the client has already send no bytes of it.
+  const head = await fetch(link, { method: "HEAD" });
+  expect(remaining(head)).toBe(2);
+  const known = await follow(link, { "If-None-Match": head.headers.get("etag") ?? "" });
+  expect([known.status, remaining(known)]).toEqual([304, 2]);
+});
+
+test("GET /v1/models/download counts each download of a whole file, however it was asked for", async () => {
+  const size = 100;
+  const asked: Record<string, string>[] = [
+    {},
+    { Range: "bytes=0-" },
+    { Range: `bytes=0-${size + 5}` },
+    { Range: `bytes=-${size}` },
+    { Range: "bytes=0-1,5-6" },
+    { Range: "bytes=5-", "If-Range": '"another"' },
+  ];
+  for (const headers of asked) {
+    const key = await service.issue();
+    const answers: Answered[] = [];
+    for (let times = 0; times < 4; times++) answers.push(await load("a", key, headers));
+    const status = headers.Range?.match(/^bytes=[\d-]+$/) && !headers["If-Range"] ? 206 : 200;
+    expect(answers.map((answer) => answer.status)).toEqual([status, status, status, 429]);
+    expect(answers.map(remaining)).toEqual([2, 1, 0, 0]);
+    expect(Number(answers[3]?.headers.get("retry-after"))).toBeGreaterThan(50);
+  }
+});
+
+test("GET /v1/models/download counts whole files that are loaded at the same time one by one", async () => {
+  const key = await service.issue();
+  const answers = await Promise.all(Array.from({ length: 20 }, () => load("a", key, { Range: "bytes=0-" })));
+  const served = answers.filter(({ status }) => status === 206);
+  expect(served).toHaveLength(3);
+  expect(answers.filter(({ status }) => status === 429)).toHaveLength(17);
+});
+
+test("GET /v1/models/download lets a client go on with a file that was cut off, without counting it again", async () => {
+  const key = await service.issue();
+  expect(remaining(await load("a", key))).toBe(2);
+  for (let from = 1; from < 100; from++) {
+    const answer = await load("a", key, { Range: `bytes=${from}-` });
+    expect([answer.status, remaining(answer)]).toEqual([206, 2]);
+  }
+});
+
+test("GET /v1/models/download counts a range that lies beyond the file's end each time", async () => {
+  const key = await service.issue();
+  const statuses: number[] = [];
+  expect((await load("a", key, { Range: "bytes=0-1" })).status).toBe(206);
+  for (let times = 0; times < 3; times++)
+    statuses.push((await load("a", key, { Range: "bytes=500-" })).status);
+  expect(statuses).toEqual([416, 416, 429]);
+  expect((await load("a", key, { Range: "bytes=0-1" })).status).toBe(206);
+});
+
+describe("GET /v1/models/download with a key that is refused", () => {
+  for (const state of ["suspended", "expired"] as const) {
+    const refused = [401, 401, 401, 429, 429];
+    const statusesOf = async (load: () => Promise<Answered>) => {
+      const statuses: number[] = [];
+      for (let times = 0; times < 5; times++) statuses.push((await load()).status);
+      return statuses;
+    };
+
+    test(`counts each try of a key that is ${state}`, async () => {
+      const key = await issueIn(service, state);
+      expect(await statusesOf(() => load("a", key))).toEqual(refused);
+      expect((await load("a", key, { Range: "bytes=1-2" })).status).toBe(429);
+    });
+
+    test(`counts each try of a link whose key is ${state} by now`, async () => {
+      const key = await service.issue();
+      const link = await linkTo(service, key.apiKey, "a");
+      // The file is one that was counted: its ranges would be free.
+      expect((await follow(link, { Range: "bytes=1-2" })).status).toBe(206);
+      await bringInto(service, key, state);
+      await service.advance(61_000);
+      expect(await statusesOf(() => follow(link, { Range: "bytes=1-2" }))).toEqual(refused);
+    });
+  }
+
+  test("counts tries that come at the same time", async () => {
+    const key = await issueIn(service, "expired");
+    const answers = await Promise.all(Array.from({ length: 50 }, () => load("a", key)));
+    expect(answers.filter(({ status }) => status === 401)).toHaveLength(3);
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(47);
+  });
 });
 
 test("GET /v1/models/download counts another link to the same file, and each file by itself", async () => {
@@ -114,6 +197,9 @@ test("GET /v1/models/download counts each try for what is not there or not allow
     const statuses: number[] = [];
     for (let times = 0; times < 4; times++) statuses.push((await load(name, key)).status);
     expect(statuses).toEqual([status, status, status, 429]);
+    const other = await service.issue();
+    const answers = await Promise.all(Array.from({ length: 20 }, () => load(name, other)));
+    expect(answers.filter((answer) => answer.status === status)).toHaveLength(3);
   }
 });
 

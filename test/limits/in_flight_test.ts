@@ -39,6 +39,45 @@ describe("InFlight", () => {
     expect(inFlight.size).toBe(3);
   });
 
+  test("begin() gives a sender no more than 16 once three quarters of all are taken", () => {
+    const inFlight = new InFlight({ perSender: 40, inAll: 100 });
+    const begin = (sender: string, isOver = underWay) => inFlight.begin(sender, { nowMs: 0, isOver });
+    for (let count = 0; count < 30; count++) begin("a");
+    for (let count = 0; count < 30; count++) begin("b");
+    for (let count = 0; count < 15; count++) expect(begin("c")).toBe("begun");
+    expect(begin("a")).toBe("sender crowds others");
+    expect(begin("c")).toBe("begun");
+    expect(begin("c")).toBe("sender crowds others");
+    for (let count = 0; count < 16; count++) expect(begin("d")).toBe("begun");
+    expect(begin("d")).toBe("sender crowds others");
+    for (let count = 0; count < 8; count++) expect(begin("e")).toBe("begun");
+    expect(begin("f")).toBe("all full");
+  });
+
+  test("begin() gives a sender more than 16 again when others have ended", () => {
+    const inFlight = new InFlight({ perSender: 0, inAll: 100 });
+    const first = piece();
+    for (let count = 0; count < 16; count++) inFlight.begin("a", { nowMs: 0, isOver: underWay });
+    for (let count = 0; count < 59; count++) inFlight.begin("b", { nowMs: 0, isOver: first.isOver });
+    const next = (nowMs: number) => inFlight.begin("a", { nowMs, isOver: underWay });
+    for (let nowMs = 0; nowMs < 200; nowMs++) expect(next(nowMs)).toBe("sender crowds others");
+    // Asked twice in 200 ms: whoever is refused costs next to nothing.
+    expect(first.state.asked).toBe(2 * 59);
+    first.state.isOver = true;
+    expect(next(300)).toBe("begun");
+    expect(inFlight.size).toBe(17);
+  });
+
+  test("begin() leaves a sender its own bound where that is lower, and where there is none in all", () => {
+    const few = new InFlight({ perSender: 3, inAll: 4 });
+    for (let count = 0; count < 3; count++) few.begin("a", { nowMs: 0, isOver: underWay });
+    expect(few.begin("a", { nowMs: 0, isOver: underWay })).toBe("sender full");
+    const open = new InFlight({ perSender: 0, inAll: 0 });
+    for (let count = 0; count < 5_000; count++) {
+      expect(open.begin("a", { nowMs: 0, isOver: underWay })).toBe("begun");
+    }
+  });
+
   test("begin() asks nobody while there is room, and those that are full once in a while", () => {
     const inFlight = new InFlight({ perSender: 1, inAll: 0 });
     const first = piece();

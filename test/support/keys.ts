@@ -16,6 +16,12 @@ export async function issueIn(
   options: IssueOptions = {},
 ): Promise<IssuedKey> {
   const key = await service.issue(options);
+  await bringInto(service, key, state);
+  return key;
+}
+
+/** Brings a key into a state, by what an operator does. */
+export async function bringInto(service: TestService, key: IssuedKey, state: State): Promise<void> {
   if (state === "expired") await expire(service, key);
   if (state === "suspended" || state === "revoked") {
     const actor = { door: "command", name: "test" } as const;
@@ -27,7 +33,6 @@ export async function issueIn(
         : await revokeKey(service.database, { uuid }, by);
     if (isRefusal(changed)) throw new Error(changed.sentence);
   }
-  return key;
 }
 
 /** Sets the expiry of a key's license a second back, which issuing refuses. */
