@@ -10,6 +10,7 @@
  * identifiers. What strangers wrote cannot forge a line, or move the cursor of whoever reads it.
  */
 import type { Clock } from "./clock.ts";
+import { escapeControls } from "./escape_controls.ts";
 
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 export type LogLevel = "info" | "warn" | "error";
@@ -99,14 +100,6 @@ let latestTime = "";
 /** A log that keeps silent: for one-shot commands and tests. */
 export const silentLog: Log = { info() {}, warn() {}, error() {} };
 
-/**
- * Writes control characters, and what else a terminal or a log reader may take for the end of a line, as
- * JSON would: `\n`, `\u001b`.
- */
-export function escapeControls(text: string): string {
-  return CONTROLS.test(text) ? text.replaceAll(EVERY_CONTROL, toEscape) : text;
-}
-
 interface Line {
   readonly atMs: number;
   readonly level: LogLevel;
@@ -133,14 +126,4 @@ function renderTextLine({ atMs, level, message, fields }: Line): string {
 
 function quoted(value: string): string {
   return /^[\w.:/@+-]+$/.test(value) ? value : escapeControls(JSON.stringify(value));
-}
-
-/** The C0 and C1 controls, DEL, the line and paragraph separators, and what turns the writing direction. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
-const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
-const EVERY_CONTROL = new RegExp(CONTROLS, "g");
-
-function toEscape(character: string): string {
-  const json = JSON.stringify(character).slice(1, -1);
-  return json !== character ? json : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

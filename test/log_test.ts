@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { createLog, escapeControls, type LogFormat, silentLog } from "../src/log.ts";
+import { createLog, type LogFormat, silentLog } from "../src/log.ts";
 import { createTestClock } from "./support/clock.ts";
 
 function collect(format: LogFormat) {
@@ -127,10 +127,6 @@ describe("createLog() that gathers", () => {
     expect(exitCode).toBe(3);
     expect(messagesOf(stderr.toString())).toEqual(["one", "two"]);
   });
-});
-
-test("escapeControls() leaves letters of every script alone", () => {
-  expect(escapeControls("Zoë 李 🔑 'ok'")).toBe("Zoë 李 🔑 'ok'");
 });
 
 test("silentLog says nothing", () => {

@@ -23,7 +23,7 @@ import {
 } from "./backup_report.ts";
 import { demandSecret, planSecret } from "./backup_secret.ts";
 import { type JsonOptions, withJson, withPlace } from "./options.ts";
-import { printJson } from "./print.ts";
+import { printJson, printLine } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -92,7 +92,7 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
       printJson(to, { file, bytes, sha256, seconds, ...describe({ head, sums }) });
     } else {
       const name = file === "-" ? "standard output" : file;
-      to.out(`Saved ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)\n`);
+      printLine(to, `Saved ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`);
     }
   });
 }
@@ -100,11 +100,11 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
 async function verify(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
   const proven = await prove(surroundings, file);
   if (options.json) printJson(surroundings, { file, whole: true, ...describe(proven) });
-  else surroundings.out(`${file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}\n`);
+  else printLine(surroundings, `${file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`);
 }
 
 async function restore(surroundings: Surroundings, file: string, options: RestoreFlags): Promise<void> {
-  const { clock, userName, out } = surroundings;
+  const { clock, userName } = surroundings;
   const config = readSettings(surroundings, options);
   const beganMs = clock.monotonicMs();
   const proven = await prove(surroundings, file);
@@ -149,9 +149,12 @@ async function restore(surroundings: Surroundings, file: string, options: Restor
       });
       return;
     }
-    out(`Restored ${renderContents(sums)} from ${file}, ${renderOrigin({ head })} (${seconds} s)\n`);
-    if (secret !== null) out(`The secret is in ${secret}\n`);
-    for (const line of advice) out(`${line}\n`);
+    printLine(
+      surroundings,
+      `Restored ${renderContents(sums)} from ${file}, ${renderOrigin({ head })} (${seconds} s)`,
+    );
+    if (secret !== null) printLine(surroundings, `The secret is in ${secret}`);
+    for (const line of advice) printLine(surroundings, line);
   });
 }
 

@@ -7,7 +7,7 @@ import { isRefusal, type Refusal } from "../refusal.ts";
 import { readTlsIdentity, tlsWarning } from "../tls.ts";
 import { explainConfig } from "./explain_config.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
-import { printJson, printTable } from "./print.ts";
+import { printJson, printNote, printTable } from "./print.ts";
 import { CommandRefused, orRefuse } from "./run.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -42,7 +42,7 @@ async function check(surroundings: Surroundings, options: CheckOptions): Promise
       surroundings,
       settings.map(({ name, value, source: from }) => ({ name, value, source: from })),
     );
-    for (const warning of warnings) surroundings.err(`claviger: ${warning}\n`);
+    for (const warning of warnings) printNote(surroundings, `claviger: ${warning}`);
   }
   if (error !== null) throw new CommandRefused(error);
 }

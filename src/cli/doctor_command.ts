@@ -6,7 +6,7 @@ import { examineDatabase, examineHost, type Finding, fail, ok } from "../doctor/
 import { isRefusal } from "../refusal.ts";
 import { findServing } from "../serving_note.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
-import { printJson } from "./print.ts";
+import { printJson, printLine } from "./print.ts";
 import { CommandRefused, withInstallation } from "./run.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -27,7 +27,7 @@ async function doctor(surroundings: Surroundings, options: DoctorOptions): Promi
   const findings = await examine(surroundings, options);
   const failed = findings.filter(({ state }) => state === "fail").length;
   if (options.json) printJson(surroundings, { ok: failed === 0, findings });
-  else surroundings.out(render(findings));
+  else printFindings(surroundings, findings);
   if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
 }
 
@@ -58,11 +58,10 @@ async function examine(surroundings: Surroundings, { dataDir, envFile }: PlaceOp
   return findings;
 }
 
-function render(findings: readonly Finding[]): string {
+function printFindings(surroundings: Surroundings, findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ name }) => name.length));
-  const lines = findings.flatMap(({ name, state, message, remedy }) => [
-    `${state.padEnd(4)}  ${name.padEnd(width)}  ${message}`,
-    ...(remedy === undefined ? [] : [`${" ".repeat(width + 8)}→ ${remedy}`]),
-  ]);
-  return `${lines.join("\n")}\n`;
+  for (const { name, state, message, remedy } of findings) {
+    printLine(surroundings, `${state.padEnd(4)}  ${name.padEnd(width)}  ${message}`);
+    if (remedy !== undefined) printLine(surroundings, `${" ".repeat(width + 8)}→ ${remedy}`);
+  }
 }

@@ -5,7 +5,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { askHealth, type HealthAnswer, toHealthUrl } from "../ask_health.ts";
 import { renderFileFailure } from "./failures.ts";
 import { withJson } from "./options.ts";
-import { printJson } from "./print.ts";
+import { printJson, printLine } from "./print.ts";
 import { CommandRefused } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -30,7 +30,7 @@ export function addHealthCommand(program: Command, surroundings: Surroundings): 
 }
 
 async function health(surroundings: Surroundings, options: HealthOptions): Promise<void> {
-  const { clock, out } = surroundings;
+  const { clock } = surroundings;
   const url = toHealthUrl(options.url);
   const ca = options.ca === undefined ? undefined : readCa(options.ca);
   const beganMs = clock.monotonicMs();
@@ -54,7 +54,7 @@ async function health(surroundings: Surroundings, options: HealthOptions): Promi
     });
   }
   if (!answer.isHealthy) throw new CommandRefused(`Not healthy: ${url.href}: ${answer.error}`);
-  if (!options.json) out(`Healthy: ${url.href}, database ${answer.database}\n`);
+  if (!options.json) printLine(surroundings, `Healthy: ${url.href}, database ${answer.database}`);
 }
 
 function readCa(path: string): string {

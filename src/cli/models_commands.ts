@@ -28,7 +28,7 @@ import {
   withJson,
   withPlace,
 } from "./options.ts";
-import { printFields, printJson, printTable } from "./print.ts";
+import { printFields, printJson, printLine, printNote, printTable } from "./print.ts";
 import { byteProgress } from "./progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -98,7 +98,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         const { version } = orRefuse(await removeModel(database, name, { actor, now }));
         if (options.json) printJson(surroundings, { name, version, listed: false });
-        else surroundings.out(`Removed ${name} ${version} from the list\n`);
+        else printLine(surroundings, `Removed ${name} ${version} from the list`);
       }),
     );
 }
@@ -225,9 +225,9 @@ async function verify(surroundings: Surroundings, options: JsonOptions): Promise
     if (options.json) printJson(surroundings, { files: rows, unnamed });
     else {
       if (rows.length > 0) printTable(surroundings, rows);
-      else surroundings.out("No model files are hosted here, so there is nothing to verify\n");
+      else printLine(surroundings, "No model files are hosted here, so there is nothing to verify");
       for (const path of unnamed)
-        surroundings.err(`No version names ${join(folder, path)}: it may be removed\n`);
+        printNote(surroundings, `No version names ${join(folder, path)}: it may be removed`);
     }
     const bad = rows
       .filter(({ state }) => state !== "good")

@@ -1,6 +1,6 @@
 /** What commands print: tables and fields for people, one JSON document for programs. */
 import { toTimestamp } from "../calendar.ts";
-import { escapeControls } from "../log.ts";
+import { escapeControls, escapeJson } from "../escape_controls.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** A number of things in words: `1 key`, `2,000 keys`. */
@@ -8,9 +8,19 @@ export function counted(number: number, one: string): string {
   return `${number.toLocaleString("en-US")} ${one}${number === 1 ? "" : "s"}`;
 }
 
-/** A value for a program. */
+/** A line for people; what strangers wrote in it cannot begin another. */
+export function printLine({ out }: Surroundings, text: string): void {
+  out(`${escapeControls(text)}\n`);
+}
+
+/** The same beside what a command prints for its caller. */
+export function printNote({ err }: Surroundings, text: string): void {
+  err(`${escapeControls(text)}\n`);
+}
+
+/** A value for a program, in characters that a terminal can be shown. */
 export function printJson(surroundings: Surroundings, value: unknown): void {
-  surroundings.out(`${JSON.stringify(value, null, 2)}\n`);
+  surroundings.out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
 }
 
 /** Names and values under each other. */

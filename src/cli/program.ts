@@ -13,6 +13,7 @@ import { addInstallerCommands } from "./installer_commands.ts";
 import { addKeyLifeCommands } from "./key_life_commands.ts";
 import { addKeysCommands } from "./keys_commands.ts";
 import { addModelsCommands } from "./models_commands.ts";
+import { printNote } from "./print.ts";
 import { addServeCommand } from "./serve_command.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { addSystemdCommand } from "./systemd_command.ts";
@@ -39,7 +40,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     return SUCCESS;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? SUCCESS : WRONG_USAGE;
-    surroundings.err(`claviger: ${toLine(renderFailure(error))}\n`);
+    printNote(surroundings, `claviger: ${toLine(renderFailure(error))}`);
     return REFUSED;
   }
 }
@@ -79,7 +80,7 @@ function setOutput(command: Command, surroundings: Surroundings, name: string): 
     writeErr: surroundings.err,
     outputError: (text) => {
       const why = toLine(redactKeys(text.replace(/^error: /, ""))).replace(/\.$/, "");
-      surroundings.err(`claviger: ${why}; see \`${name} --help\`\n`);
+      printNote(surroundings, `claviger: ${why}; see \`${name} --help\``);
     },
   });
   for (const child of command.commands) {

@@ -69,7 +69,8 @@ function renderCsv(rows: readonly Row[]): string {
 function toCell(value: string | number | null): string {
   if (value === null) return "";
   if (typeof value === "number") return String(value);
-  // What a spreadsheet would take for a formula is made text by an apostrophe.
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  // What a spreadsheet would take for a formula is made text by an apostrophe. Some skip blanks and controls
+  // before it, and take wide and small forms for the sign itself; the last one here is the minus of mathematics.
+  const text = /^[\s\p{C}=+\-@\u2212]/u.test(value.normalize("NFKC")) ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

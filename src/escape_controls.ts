@@ -1,0 +1,27 @@
+/**
+ * Text from outside, as a terminal, a log and a JSON document may show it.
+ *
+ * Names, reasons, answers of other servers and files of other users may hold sequences that move the cursor, end
+ * the line, or turn the writing direction. Whatever prints such a text passes it through here.
+ */
+
+/** DEL, the C1 controls, the bidirectional marks, and the line and paragraph separators. JSON leaves them raw. */
+const BEYOND_JSON = "\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069";
+const CONTROLS = new RegExp(`[\\u0000-\\u001f${BEYOND_JSON}]`);
+const EVERY_CONTROL = new RegExp(CONTROLS, "g");
+const EVERY_BEYOND_JSON = new RegExp(`[${BEYOND_JSON}]`, "g");
+
+/** Makes a text one printable line: controls become escapes as JSON has them, such as `\n` and `\u001b`. */
+export function escapeControls(text: string): string {
+  return CONTROLS.test(text) ? text.replaceAll(EVERY_CONTROL, toEscape) : text;
+}
+
+/** The same for finished JSON, whose value stays what it is: line breaks between its members are left. */
+export function escapeJson(json: string): string {
+  return json.replaceAll(EVERY_BEYOND_JSON, toEscape);
+}
+
+function toEscape(character: string): string {
+  const json = JSON.stringify(character).slice(1, -1);
+  return json !== character ? json : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}

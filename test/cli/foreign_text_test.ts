@@ -1,0 +1,123 @@
+/** What others wrote, as an operator sees it: no text moves the cursor, forges a line or turns the direction. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
+
+/** A line that looks like one of `doctor`, a terminal's sequences of both kinds, and turned directions. */
+const FORGED = "gone\r\nok    all is well\u001b[2J\u009b31m\u007f\u061c\u200e\u200f\u202e\u2066\u2028\u0085";
+const ESCAPED =
+  "gone\\r\\nok    all is well\\u001b[2J\\u009b31m\\u007f\\u061c\\u200e\\u200f\\u202e\\u2066\\u2028\\u0085";
+/** A sentence of refusal is one line before anything is escaped. */
+const ESCAPED_IN_SENTENCE = ESCAPED.replace("\\r\\n", "; ");
+/** The options of a command refuse the controls of ASCII; the others are letters to them. */
+const OPTION = FORGED.replaceAll(/[^\P{ASCII}\P{Cc}]/gu, "");
+const UNPRINTABLE = /[^\P{C}\n]|[\p{Zl}\p{Zp}]/u;
+
+const line = createCommandLine();
+let service: RunningService;
+/** A server that was broken into, or is none of ours. */
+let hostile: ReturnType<typeof Bun.serve>;
+let key: { readonly id: string; readonly email: string; readonly api_key: string };
+
+beforeAll(async () => {
+  service = await line.serve();
+  hostile = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: () => Response.json({ status: FORGED, database: FORGED, error: FORGED }, { status: 503 }),
+  });
+  key = await line.json([
+    ...["keys", "issue", "--email", "ada@example.org", "--tier", "free"],
+    ...["--organization", OPTION],
+  ]);
+  await fetch(`${service.url}/v1/analytics/log`, {
+    method: "POST",
+    body: JSON.stringify({ api_key: key.api_key, event_type: "inference" }),
+  });
+  await line.json(["keys", "suspend", key.id, "--reason", OPTION]);
+});
+afterAll(async () => {
+  await hostile.stop(true);
+  await service.stop();
+  line.remove();
+});
+
+describe("for people, what others wrote is escaped", () => {
+  test("in the error of a health answer", async () => {
+    const answer = await line.run(["health", "--url", `http://127.0.0.1:${hostile.port}`]);
+    expect(refusalOf(answer)).toEndWith(ESCAPED_IN_SENTENCE);
+  });
+
+  test("in the database of a health answer", async () => {
+    const well = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => Response.json({ status: "healthy", database: FORGED }),
+    });
+    const { out } = await line.run(["health", "--url", `http://127.0.0.1:${well.port}`]);
+    await well.stop(true);
+    expect(out).toEndWith(`database ${ESCAPED}\n`);
+  });
+
+  test("in what doctor is told by the note of a service, and by who answers there", async () => {
+    const path = join(line.dataDir, "serving");
+    const note = readFileSync(path, "utf8");
+    const doctor = async (change: object) => {
+      writeFileSync(path, JSON.stringify({ ...JSON.parse(note), ...change }));
+      const { out, err } = await line.here(["doctor"]);
+      writeFileSync(path, note);
+      expect(out + err).not.toMatch(UNPRINTABLE);
+      expect(out.match(/^ok +all is well/gm)).toBeNull();
+      return out;
+    };
+    expect(await doctor({ port: hostile.port })).toContain(`:${hostile.port}: ${ESCAPED}\n`);
+    expect(await doctor({ host: FORGED })).toContain(`keys reach ${ESCAPED} unencrypted`);
+    const tls = { certFile: FORGED, keyFile: FORGED };
+    expect(await doctor({ tls })).toContain(ESCAPED);
+  });
+
+  test("in tables and fields", async () => {
+    for (const args of [["accounts", "list"], ["keys", "show", key.id], ["audit"]]) {
+      const { out } = await line.here(args);
+      expect(out).not.toMatch(UNPRINTABLE);
+      expect(out).toContain("\\u009b31m\\u061c\\u200e\\u200f\\u202e\\u2066\\u2028\\u0085");
+    }
+  });
+
+  test("in sentences of refusal and of wrong usage", async () => {
+    expect(refusalOf(await line.here(["keys", "list", "--account", FORGED]))).toContain(ESCAPED_IN_SENTENCE);
+    expect(usageErrorOf(await line.here(["keys", "list", "--tier", FORGED]))).toContain(ESCAPED_IN_SENTENCE);
+    expect(refusalOf(await line.here(["backup", "--verify", FORGED]))).toContain(ESCAPED_IN_SENTENCE);
+    expect(refusalOf(await line.here(["models", "remove", FORGED]))).not.toMatch(UNPRINTABLE);
+  });
+});
+
+describe("--json", () => {
+  test("is printable, and gives back each character", async () => {
+    const { out } = await line.here(["audit", "--json", "--limit", "1"]);
+    expect(out).not.toMatch(UNPRINTABLE);
+    const [{ reason }] = JSON.parse(out);
+    expect(reason).toBe(OPTION);
+    const answer = await line.run(["health", "--json", "--url", `http://127.0.0.1:${hostile.port}`]);
+    expect(answer.out).not.toMatch(UNPRINTABLE);
+    expect(JSON.parse(answer.out).error).toBe(FORGED);
+  });
+});
+
+describe("--csv", () => {
+  const formulas = ["=1+1", "+1", "-1", "@SUM(1)", "＝1+1", "＋1", "－1", "＠SUM(1)", "﹢1", "−1"];
+  const hidden = ["", " ", "\u00a0", "\u3000 ", "\u0085", "\u200b", "\ufeff"];
+  const harmless = ["Acme", "a=1", "1-1", "Zoë 李"];
+
+  test("keeps a spreadsheet from taking a name for a formula", async () => {
+    const names = formulas.flatMap((formula) => hidden.map((front) => front + formula));
+    for (const organization of [...names, ...harmless]) {
+      await line.json(["accounts", "update", key.email, `--organization=${organization}`]);
+      const month = new Date().toISOString().slice(0, 7);
+      const { out } = await line.here(["usage", "export", "--month", month, "--csv"]);
+      const cell = out.split("\r\n")[1]?.split(",")[4];
+      expect(cell).toBe(harmless.includes(organization) ? organization : `'${organization}`);
+    }
+  }, 60_000);
+});
