@@ -7,6 +7,10 @@
  * The window is the key's own where the key was issued and is not revoked, and the client address's
  * otherwise. A request that is refused before a window was chosen is counted against its address, without
  * being refused for it (see `app.ts`).
+ *
+ * The look-up comes before the limit, since a good key must not be refused for what a neighbour behind the same
+ * address did. So that made-up keys are cheap all the same, the look-ups of an address whose window is full are
+ * gathered: see `keys/look_up_queue.ts`.
  */
 import { LRUCache } from "lru-cache";
 import type { Brand } from "../brand.ts";
@@ -67,6 +71,8 @@ export interface Authenticator {
   countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Refusal | undefined;
   /** Counts a request against its address without refusing it for that. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
+  /** Whether the window of the request's address is full: then look-ups for it are gathered. */
+  isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean;
   /** The group of client addresses that the request came from. */
   addressOf(exchange: Exchange): string;
 }
@@ -177,12 +183,19 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return lookUp(exchange, hash, sought);
   }
 
+  function isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean {
+    const { byAddress } = limiter.windows[endpoint];
+    return !byAddress.peek(addressOf(exchange), clock.monotonicMs()).allowed;
+  }
+
   async function lookUp(
     exchange: Exchange,
     hash: KeyHash,
     { endpoint, once }: Sought,
   ): Promise<KeyRecord | null | Refusal> {
-    const record = await directory.lookUp(hash, addressOf(exchange));
+    const record = await directory.lookUp(hash, addressOf(exchange), {
+      isGathered: isAddressFull(exchange, endpoint),
+    });
     // Trusted: `find` has asked, and the database itself has just answered.
     return count(exchange, { endpoint, once, record, isTrusted: true, nowMs: clock.monotonicMs() });
   }
@@ -226,6 +239,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     },
     countAfterAll,
     countAgainstAddress,
+    isAddressFull,
     addressOf,
   };
 }

@@ -78,7 +78,9 @@ export function download(parts: Parts): Handler {
     if (link === undefined) {
       record = await authenticator.authenticate(exchange, "downloads", body, once);
     } else {
-      file = link && (await files.find(name, version));
+      // Asked by whoever makes up a link, before anything can be counted.
+      const isGathered = authenticator.isAddressFull(exchange, "downloads");
+      file = link && (await files.find(name, version, { isGathered }));
       // A link to what is not there cannot have been signed: it is refused as any other that was not.
       const keyUuid = link !== null && file !== null && links.isGood(link, file) ? link.keyUuid : null;
       record = await authenticator.authenticateLink(exchange, "downloads", keyUuid, once);

@@ -8,7 +8,7 @@ import { createKeyCache, type KeyCache } from "./key_cache.ts";
 import { type KeyHash, renderKeyHash } from "./key_hash.ts";
 import type { KeyRecord, UsageCount } from "./key_record.ts";
 import { createLastUse } from "./last_use.ts";
-import { createLookUpQueue, type LookUpQueue } from "./look_up_queue.ts";
+import { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
 import { createPulse, type Pulse } from "./pulse.ts";
 
 export interface KeyDirectoryOptions {
@@ -36,7 +36,7 @@ export interface KeyDirectory {
   /** The hash of the key with that UUID, null where there is none; throws `DatabaseUnavailable`. */
   hashOf(keyUuid: string): Promise<KeyHash | null>;
   /** Looks a key up for a caller at that address; throws `DatabaseUnavailable`. */
-  lookUp(hash: KeyHash, address: string): Promise<KeyRecord | null>;
+  lookUp(hash: KeyHash, address: string, how?: LookUpOptions): Promise<KeyRecord | null>;
   /** Forgets what is cached of a license: to be called before a change to it is acknowledged. */
   forgetLicense(licenseUuid: string): void;
   /**
@@ -49,7 +49,7 @@ export interface KeyDirectory {
   noteUse(record: KeyRecord): void;
   /** Asks for changes now. */
   beat(): Promise<void>;
-  stats(): ReturnType<KeyCache["stats"]> & ReturnType<LookUpQueue["stats"]> & ReturnType<Pulse["stats"]>;
+  stats(): ReturnType<KeyCache["stats"]> & LookUpStats & ReturnType<Pulse["stats"]>;
 }
 
 export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
@@ -86,7 +86,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     beat: pulse.beat,
     get: cache.get,
     hashOf: hashes.hashOf,
-    lookUp: (hash, address) => queue.lookUp(renderKeyHash(hash), address),
+    lookUp: (hash, address, how) => queue.lookUp(renderKeyHash(hash), address, how),
     forgetLicense: cache.forgetLicense,
     doubtLicense(licenseUuid) {
       cache.forgetLicense(licenseUuid);

@@ -4,6 +4,10 @@
  * The queue is fair between addresses and bounded: each address has a line of its own, a batch takes one
  * from each line in turn, and a line that is too long turns its newest away. So whoever tries a million
  * made-up keys waits behind himself, and not the customers behind him.
+ *
+ * Look-ups of addresses that have used up their window can be gathered: all of them together are ten statements a
+ * second at most, and have lines of their own. A made-up key then costs next to nothing, and a good key behind
+ * such an address is found, a tenth of a second later.
  */
 import type { Clock } from "../clock.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
@@ -17,12 +21,31 @@ export interface LookUpQueueOptions {
 
 export interface LookUpQueue {
   /** Resolves to the record, or null where there is none; rejects as `find` does, or when it is full. */
-  lookUp(hash: string, address: string): Promise<KeyRecord | null>;
-  stats(): { readonly waiting: number; readonly turnedAway: number };
+  lookUp(hash: string, address: string, how?: LookUpOptions): Promise<KeyRecord | null>;
+  stats(): LookUpStats;
 }
 
-const BATCH_SIZE = 500;
-const BATCHES_IN_FLIGHT = 2;
+export interface LookUpOptions {
+  /** Whether the look-up waits for the next tenth of a second; at once by default. */
+  readonly isGathered?: boolean;
+}
+
+export interface LookUpStats {
+  readonly waiting: number;
+  readonly turnedAway: number;
+}
+
+/** How the look-ups of one kind become statements. */
+interface Pace {
+  readonly batchSize: number;
+  readonly batchesInFlight: number;
+  /** From the begin of one batch to that of the next. */
+  readonly pauseMs: number;
+}
+
+const PROMPT: Pace = { batchSize: 500, batchesInFlight: 2, pauseMs: 0 };
+const GATHERED: Pace = { batchSize: 2_000, batchesInFlight: 1, pauseMs: 100 };
+
 const MAX_WAITING = 20_000;
 const MAX_WAITING_PER_ADDRESS = 2_000;
 
@@ -36,17 +59,34 @@ interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-export function createLookUpQueue({ find, clock }: LookUpQueueOptions): LookUpQueue {
+export function createLookUpQueue(options: LookUpQueueOptions): LookUpQueue {
+  const prompt = createLines(PROMPT, options);
+  const gathered = createLines(GATHERED, options);
+  return {
+    lookUp: (hash, address, { isGathered = false } = {}) =>
+      (isGathered ? gathered : prompt).lookUp(hash, address),
+    stats() {
+      const [one, other] = [prompt.stats(), gathered.stats()];
+      return { waiting: one.waiting + other.waiting, turnedAway: one.turnedAway + other.turnedAway };
+    },
+  };
+}
+
+function createLines(
+  { batchSize, batchesInFlight, pauseMs }: Pace,
+  { find, clock }: LookUpQueueOptions,
+): LookUpQueue {
   /** A line for each address that waits; a line in the map is never empty. */
   const lines = new Map<string, Waiter[]>();
   let waiting = 0;
   let inFlight = 0;
   let turnedAway = 0;
   let scheduled = false;
+  let nextAtMs = Number.NEGATIVE_INFINITY;
 
   function takeBatch(): Waiter[] {
     const batch: Waiter[] = [];
-    while (batch.length < BATCH_SIZE && lines.size > 0) {
+    while (batch.length < batchSize && lines.size > 0) {
       for (const [address, line] of lines) {
         const waiter = line.shift();
         if (waiter !== undefined) {
@@ -57,7 +97,7 @@ export function createLookUpQueue({ find, clock }: LookUpQueueOptions): LookUpQu
         lines.delete(address);
         // Behind all the others, so that the next batch goes on where this one ends.
         if (line.length > 0) lines.set(address, line);
-        if (batch.length === BATCH_SIZE) break;
+        if (batch.length === batchSize) break;
       }
     }
     return batch;
@@ -86,10 +126,17 @@ export function createLookUpQueue({ find, clock }: LookUpQueueOptions): LookUpQu
   function schedule() {
     if (scheduled) return;
     scheduled = true;
-    setImmediate(() => {
-      scheduled = false;
-      while (waiting > 0 && inFlight < BATCHES_IN_FLIGHT) void run(takeBatch());
-    });
+    const waitMs = nextAtMs - clock.monotonicMs();
+    if (waitMs > 0) setTimeout(start, waitMs);
+    else setImmediate(start);
+  }
+
+  function start() {
+    scheduled = false;
+    while (waiting > 0 && inFlight < batchesInFlight) {
+      nextAtMs = clock.monotonicMs() + pauseMs;
+      void run(takeBatch());
+    }
   }
 
   return {

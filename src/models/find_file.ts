@@ -2,8 +2,9 @@
  * Finds the hosted file of a name and version, and what is asked of those who load it.
  *
  * Strangers can ask for it, too: a link is checked against the file that it names. So look-ups that wait
- * together go as one statement, one at a time, and who finds too many waiting is turned away. What was found
- * is kept: a version never changes, and what an operator changes by hand is seen within a minute.
+ * together go as one statement, one at a time, and who finds too many waiting is turned away. Those of addresses that
+ * have used up their window are gathered for a tenth of a second first. What was found is kept: a version never
+ * changes, and what an operator changes by hand is seen within a minute.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
@@ -24,7 +25,12 @@ export interface FileDirectory {
    * The file of that version, listed or not; null where there is no such model or version, or its file is
    * elsewhere. Throws `DatabaseUnavailable`.
    */
-  find(name: string, version: string): Promise<HostedFile | null>;
+  find(name: string, version: string, how?: FindOptions): Promise<HostedFile | null>;
+}
+
+export interface FindOptions {
+  /** Whether a look-up waits for others first; at once by default. */
+  readonly isGathered?: boolean;
 }
 
 export interface FileDirectoryOptions {
@@ -35,6 +41,7 @@ export interface FileDirectoryOptions {
 const MAX_FILES = 10_000;
 const MAX_AGE_MS = 60_000;
 const MAX_WAITING = 1_000;
+const GATHERED_MS = 100;
 
 interface Wanted {
   readonly name: string;
@@ -49,6 +56,7 @@ export function createFileDirectory({ database, clock }: FileDirectoryOptions): 
     perf: { now: () => clock.monotonicMs() },
   });
   let waiting = new Map<string, Wanted>();
+  let gathered = new Map<string, Wanted>();
   let isRunning = false;
 
   async function run(): Promise<void> {
@@ -67,18 +75,31 @@ export function createFileDirectory({ database, clock }: FileDirectoryOptions): 
     isRunning = false;
   }
 
+  function runGathered(): void {
+    for (const [id, wanted] of gathered) {
+      const same = waiting.get(id);
+      if (same === undefined) waiting.set(id, wanted);
+      else wanted.found.resolve(same.found.promise);
+    }
+    gathered = new Map();
+    if (!isRunning) void run();
+  }
+
   return {
-    async find(name, version) {
+    async find(name, version, { isGathered = false } = {}) {
       if (!isSlug(name) || !isSlug(version)) return null;
       const id = idOf({ name, version });
       const file = known.get(id);
       if (file !== undefined) return file;
-      let wanted = waiting.get(id);
+      const queue = isGathered ? gathered : waiting;
+      let wanted = queue.get(id);
       if (wanted === undefined) {
-        if (waiting.size >= MAX_WAITING) throw new DatabaseUnavailable("look-up queue full");
+        if (queue.size >= MAX_WAITING) throw new DatabaseUnavailable("look-up queue full");
         wanted = { name, version, found: Promise.withResolvers() };
-        waiting.set(id, wanted);
-        if (!isRunning) void run();
+        queue.set(id, wanted);
+        if (!isGathered) {
+          if (!isRunning) void run();
+        } else if (queue.size === 1) setTimeout(runGathered, GATHERED_MS);
       }
       return await wanted.found.promise;
     },

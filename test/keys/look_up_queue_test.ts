@@ -91,6 +91,82 @@ describe("createLookUpQueue()", () => {
   });
 });
 
+describe("createLookUpQueue() with look-ups that are gathered", () => {
+  const gathered = { isGathered: true };
+
+  test("lookUp() sends them as ten statements a second at most, one after the other or all at once", async () => {
+    const { queue, batches } = start();
+    const beganMs = performance.now();
+    for (let i = 0; performance.now() - beganMs < 550; i++) {
+      await Promise.all([1, 2, 3].map((j) => queue.lookUp(`key ${i} ${j}`, "198.51.100.1", gathered)));
+    }
+    expect(batches.length).toBeWithin(4, 8);
+    expect(batches.every((batch) => batch.length === 3)).toBe(true);
+  });
+
+  test("lookUp() answers the first at once, and the others at the next batch", async () => {
+    const { queue, batches } = start();
+    const beganMs = performance.now();
+    expect(await queue.lookUp("a", "198.51.100.1", gathered)).toMatchObject({ accountUuid: "a" });
+    expect(performance.now() - beganMs).toBeLessThan(80);
+    const found = await Promise.all(["b", "unknown"].map((hash) => queue.lookUp(hash, "::1", gathered)));
+    expect(found).toMatchObject([{ accountUuid: "b" }, null]);
+    expect(performance.now() - beganMs).toBeWithin(95, 400);
+    expect(batches).toEqual([["a"], ["b", "unknown"]]);
+  });
+
+  test("lookUp() makes no one else wait for them", async () => {
+    const { queue, batches } = start();
+    await queue.lookUp("first", "198.51.100.1", gathered);
+    const flood = Array.from({ length: 2_000 }, (_, i) => queue.lookUp(`${i}`, "198.51.100.1", gathered));
+    expect(await queue.lookUp("customer", "192.0.2.1")).toMatchObject({ accountUuid: "customer" });
+    expect(await queue.lookUp("neighbour", "198.51.100.1")).toMatchObject({ accountUuid: "neighbour" });
+    expect(batches).toEqual([["first"], ["customer"], ["neighbour"]]);
+    await Promise.all(flood);
+  });
+
+  test("lookUp() takes from each address in turn, 2,000 in a statement", async () => {
+    const { queue, batches } = start();
+    await queue.lookUp("first", "198.51.100.9", gathered);
+    const all = ["198.51.100.1", "198.51.100.2"].flatMap((address) =>
+      Array.from({ length: 1_500 }, (_, i) => queue.lookUp(`${address} ${i}`, address, gathered)),
+    );
+    const late = queue.lookUp("late", "192.0.2.1", gathered);
+    await late;
+    expect(batches.map(({ length }) => length)).toEqual([1, 2_000]);
+    await Promise.all(all);
+    expect(batches.map(({ length }) => length)).toEqual([1, 2_000, 1_001]);
+  });
+
+  test("lookUp() turns away who has 2,000 gathered, and has room of its own for everybody else", async () => {
+    const { queue } = start();
+    const flood = Array.from({ length: 25_000 }, (_, i) =>
+      queue.lookUp(`flood ${i}`, `address ${i % 12}`, gathered),
+    );
+    const own = Array.from({ length: 2_000 }, (_, i) => queue.lookUp(`own ${i}`, "own", gathered));
+    const settled = Promise.allSettled([...flood, ...own]);
+    const customer = queue.lookUp("customer", "own");
+    expect(queue.stats()).toMatchObject({ waiting: 20_001, turnedAway: 7_000 });
+    expect(await customer).toMatchObject({ accountUuid: "customer" });
+    await settled;
+    expect(queue.stats().waiting).toBe(0);
+  });
+
+  test("lookUp() has one of their statements under way, however long that takes", async () => {
+    const { queue, batches, waiters, release } = start({ held: true });
+    const first = queue.lookUp("a", "::1", gathered);
+    await waiters(1);
+    const second = queue.lookUp("b", "::1", gathered);
+    await Bun.sleep(250);
+    expect(batches).toEqual([["a"]]);
+    release();
+    await first;
+    await waiters(2);
+    release();
+    expect(await second).toMatchObject({ accountUuid: "b" });
+  });
+});
+
 function failureOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => undefined,

@@ -1,0 +1,92 @@
+/** Made-up keys and links from an address whose window is full: what they cost, and whom they hold up. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { call, ENDPOINTS } from "../support/endpoints.ts";
+import {
+  addHostedModel,
+  type HostingService,
+  linkTo,
+  startHostingService,
+  testBytes,
+} from "../support/hosted.ts";
+import { UNKNOWN_KEY } from "../support/keys.ts";
+import { ON_NODE } from "../support/service.ts";
+
+let service: HostingService;
+
+beforeAll(async () => {
+  const limits = { validate: 3, refresh: 0, revoke: 3, repo_token: 0, models: 0, analytics: 0, downloads: 3 };
+  service = await startHostingService({ config: { limits } });
+  await addHostedModel(service, { name: "m" }, testBytes(10));
+});
+afterAll(() => service.close());
+
+/** Sends requests as fast as they are answered, from 20 connections; gives statuses, and statements a second. */
+async function flood(ms: number, send: (index: number) => Promise<number>) {
+  const { database } = service.service;
+  const beganMs = performance.now();
+  const before = database.stats().statements;
+  const statuses: number[] = [];
+  let sent = 0;
+  const client = async () => {
+    while (performance.now() - beganMs < ms) statuses.push(await send(sent++));
+  };
+  await Promise.all(Array.from({ length: 20 }, client));
+  const seconds = (performance.now() - beganMs) / 1_000;
+  return { statuses, perSecond: (database.stats().statements - before) / seconds };
+}
+
+let made = 0;
+const madeUp = () => `svc_live_${(made++).toString(16).padStart(48, "0")}`;
+const validate = async (key: string) => (await call(service, ENDPOINTS.validate, key)).status;
+const forge = async (name: string) => {
+  const rest = `key=key_${"0".repeat(32)}&expires=1&signer=x&signature=${"A".repeat(43)}`;
+  return (await service.get(`/v1/models/download/${name}/1.0.0?${rest}`)).status;
+};
+
+// On Node the service is a process of its own, whose statements no test can count.
+describe.skipIf(ON_NODE)("While the window of an address is full", () => {
+  beforeAll(async () => {
+    for (let times = 0; times < 4; times++) await validate(UNKNOWN_KEY);
+    for (let times = 0; times < 4; times++) await forge("m");
+  });
+
+  test("made-up keys are ten statements a second at most, and each is told 429", async () => {
+    const { statuses, perSecond } = await flood(1_000, () => validate(madeUp()));
+    expect(new Set(statuses)).toEqual(new Set([429]));
+    expect(statuses.length).toBeGreaterThan(100);
+    // With what the service asks by itself.
+    expect(perSecond).toBeLessThan(13);
+  });
+
+  test("keys that were issued are found beside them, each within a moment", async () => {
+    const keys = await Promise.all(Array.from({ length: 10 }, () => service.issue()));
+    const took: number[] = [];
+    const flooding = flood(1_500, () => validate(madeUp()));
+    for (const { apiKey } of keys) {
+      const beganMs = performance.now();
+      expect(await validate(apiKey)).toBe(200);
+      took.push(performance.now() - beganMs);
+      // From now on it is at hand.
+      expect(await validate(apiKey)).toBe(200);
+    }
+    await flooding;
+    expect(Math.max(...took)).toBeLessThan(600);
+  });
+
+  test("links that were made up are ten statements a second at most, and good ones work", async () => {
+    const link = await linkTo(service, (await service.issue()).apiKey, "m");
+    await service.advance(0);
+    const { statuses, perSecond } = await flood(1_000, (index) => forge(`made-up-${index}`));
+    expect(new Set(statuses)).toEqual(new Set([429]));
+    expect(perSecond).toBeLessThan(13);
+    expect((await fetch(link)).status).toBe(200);
+  });
+
+  test("keys of other endpoints, and keys at hand, wait for nobody", async () => {
+    const { apiKey } = await service.issue();
+    const beganMs = performance.now();
+    const { body } = await call(service, ENDPOINTS.refresh, apiKey);
+    expect(body.valid).toBe(true);
+    expect(performance.now() - beganMs).toBeLessThan(95);
+  });
+});
