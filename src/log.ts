@@ -6,6 +6,9 @@
  * it are written together. A warning or an error is written at once, with what waits before it, and so is what
  * waits when the process exits. A process that is killed loses what it has gathered.
  *
+ * Nor may strangers fill the disk: where a caller says what a line is alike, ten such lines in a second are
+ * written, and then one that tells how many more there were.
+ *
  * Fields are plain values. Nobody hands a key, a token or a secret to it: callers name things by their
  * identifiers. What strangers wrote cannot forge a line, or move the cursor of whoever reads it.
  */
@@ -21,10 +24,18 @@ export type LogFormat = "text" | "json";
  */
 export type LogRequests = "sampled" | "all" | "off" | `1/${number}`;
 
+/** What lines that may come in thousands have in common. */
+export interface Alike {
+  /** One of a few combinations that the program itself knows. */
+  readonly kind: LogFields;
+  /** The group of addresses on whose behalf the line is written. */
+  readonly address?: string;
+}
+
 export interface Log {
-  info(message: string, fields?: LogFields): void;
-  warn(message: string, fields?: LogFields): void;
-  error(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields, alike?: Alike): void;
+  warn(message: string, fields?: LogFields, alike?: Alike): void;
+  error(message: string, fields?: LogFields, alike?: Alike): void;
 }
 
 export interface LogOptions {
@@ -32,7 +43,10 @@ export interface LogOptions {
   readonly clock: Clock;
   /** Takes finished lines with their newlines; standard error by default. */
   readonly write?: (lines: string) => void;
-  /** Whether lines are gathered, as a service does that has one for each request; by default each is written. */
+  /**
+   * Whether lines are gathered, and those that are alike counted, as a service does that has one for each
+   * request; by default each is written.
+   */
   readonly gathers?: boolean;
 }
 
@@ -47,12 +61,67 @@ export function createLog(options: LogOptions): Log {
     const writeLine = (line: Line) => write(render(line));
     return { info: at("info", writeLine), warn: at("warn", writeLine), error: at("error", writeLine) };
   }
-  const { gather, writeNow } = createGathering((lines) => write(lines.map(render).join("")));
-  return { info: at("info", gather), warn: at("warn", writeNow), error: at("error", writeNow) };
+  const { gather, writeNow, flush } = createGathering((lines) => write(lines.map(render).join("")));
+  const gathered = { info: at("info", gather), warn: at("warn", writeNow), error: at("error", writeNow) };
+  const counter = createAlikeCounter((level, fields) =>
+    gathered[level]("Further lines were left out", fields),
+  );
+  process.on("exit", () => {
+    counter.end();
+    flush();
+  });
+  const counted = (level: LogLevel) => (message: string, fields?: LogFields, alike?: Alike) => {
+    if (alike === undefined || counter.admits(level, message, alike)) gathered[level](message, fields);
+  };
+  return { info: counted("info"), warn: counted("warn"), error: counted("error") };
+}
+
+const ALIKE_MS = 1_000;
+/** Lines that are alike and written within that time. */
+const MAX_ALIKE = 10;
+/** Kinds and addresses that are told apart within that time; further addresses count as one. */
+const MAX_TOLD_APART = 100;
+
+interface Counted {
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly alike: LogFields;
+  count: number;
+}
+
+function createAlikeCounter(write: (level: LogLevel, fields: LogFields) => void) {
+  let counted = new Map<string, Counted>();
+
+  function end() {
+    const ended = counted;
+    counted = new Map();
+    for (const { level, message, alike, count } of ended.values()) {
+      if (count > MAX_ALIKE) write(level, { of: message, count: count - MAX_ALIKE, ...alike });
+    }
+  }
+
+  return {
+    end,
+    /** Counts a line; false where enough of its like were written. */
+    admits(level: LogLevel, message: string, { kind, address }: Alike): boolean {
+      // Nobody waits for it: what is left is written when the process exits.
+      if (counted.size === 0) setTimeout(end, ALIKE_MS).unref();
+      const nameOf = (alike: LogFields) => `${message} ${JSON.stringify(alike)}`;
+      let alike: LogFields = { ...kind, address };
+      let name = nameOf(alike);
+      if (counted.size >= MAX_TOLD_APART && !counted.has(name)) {
+        alike = { ...kind, address: "others" };
+        name = nameOf(alike);
+      }
+      const known = counted.get(name) ?? { level, message, alike, count: 0 };
+      counted.set(name, known);
+      return ++known.count <= MAX_ALIKE;
+    },
+  };
 }
 
 const GATHERED_MS = 50;
-/** Lines are bounded as well: the longest hold an address of some 5 KB. */
+/** Lines are bounded as well. */
 const MAX_GATHERED = 500;
 
 /** Lines are rendered when they are written: one after the other they cost a fraction of what each does alone. */
@@ -68,8 +137,8 @@ function createGathering(write: (lines: readonly Line[]) => void) {
     isGathering = false;
     flush();
   };
-  process.on("exit", flush);
   return {
+    flush,
     gather(line: Line) {
       lines.push(line);
       if (isGathering && lines.length < MAX_GATHERED) return;

@@ -109,6 +109,46 @@ describe("createLog() that gathers", () => {
     expect(writes.map(messagesOf)).toEqual([["one"], ["two", "three"], ["four"]]);
   });
 
+  const refused = (address: string, code = "INVALID_KEY") => ({ kind: { status: 401, code }, address });
+  const linesOf = (writes: string[]) =>
+    writes.flatMap((lines) => lines.trimEnd().split("\n")).map((line) => JSON.parse(line));
+
+  test("writes ten lines of one kind and address in a second, and one that counts the others", async () => {
+    const { writes, log } = collectGathered();
+    for (let i = 0; i < 1_000; i++) {
+      log.info("request", { i }, refused("192.0.2.1"));
+      log.warn("request", { i }, refused("192.0.2.1", "SERVER_ERROR"));
+      if (i < 10) log.info("request", { i }, refused("192.0.2.2"));
+    }
+    expect(linesOf(writes).filter(({ level }) => level === "warn")).toHaveLength(10);
+    await Bun.sleep(1_200);
+    const lines = linesOf(writes);
+    expect(lines.filter(({ message }) => message === "request")).toHaveLength(30);
+    const about = { message: "Further lines were left out", of: "request", count: 990, address: "192.0.2.1" };
+    expect(lines.slice(30)).toMatchObject([
+      { ...about, level: "info", status: 401, code: "INVALID_KEY" },
+      { ...about, level: "warn", status: 401, code: "SERVER_ERROR" },
+    ]);
+    expect(lines).toHaveLength(32);
+    log.info("request", {}, refused("192.0.2.1"));
+    expect(linesOf(writes)).toHaveLength(33);
+  });
+
+  test("counts lines of more than a hundred addresses together", async () => {
+    const { writes, log } = collectGathered();
+    for (let i = 0; i < 5_000; i++) log.warn("request", { i }, refused(`address ${i}`));
+    await Bun.sleep(1_200);
+    const lines = linesOf(writes);
+    expect(lines).toHaveLength(111);
+    expect(lines.at(-1)).toMatchObject({ of: "request", count: 4_890, status: 401, address: "others" });
+  });
+
+  test("writes each line of which nobody says what it is alike", () => {
+    const { writes, log } = collectGathered();
+    for (let i = 0; i < 50; i++) log.warn("Slow");
+    expect(linesOf(writes)).toHaveLength(50);
+  });
+
   test("waits for no more than 500 lines", () => {
     const { writes, log } = collectGathered();
     for (let i = 0; i < 600; i++) log.info("x");
@@ -122,10 +162,13 @@ describe("createLog() that gathers", () => {
       const log = createLog({ format: "json", clock: systemClock, gathers: true });
       log.info("one");
       log.info("two");
+      for (let i = 0; i < 50; i++) log.info("request", {}, { kind: { status: 401 }, address: "::1" });
       process.exit(3);`;
     const { stderr, exitCode } = Bun.spawnSync([process.execPath, "-e", source]);
     expect(exitCode).toBe(3);
-    expect(messagesOf(stderr.toString())).toEqual(["one", "two"]);
+    const messages = messagesOf(stderr.toString());
+    expect(messages).toEqual(["one", "two", ...Array(10).fill("request"), "Further lines were left out"]);
+    expect(stderr.toString()).toEndWith('"of":"request","count":40,"status":401,"address":"::1"}\n');
   });
 });
 

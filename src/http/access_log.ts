@@ -1,7 +1,8 @@
 /**
  * One line a request that somebody will want to read: refusals, changes, slow and failed requests always,
- * successes by the setting, one in a hundred by default. Never a key: the key's identifier stands for it,
- * and query strings are blanked.
+ * successes by the setting, one in a hundred by default. Of refusals of one kind from one group of addresses, those
+ * beyond ten in a second are one line (see `log.ts`). Never a key: the key's identifier stands for it, and query
+ * strings are blanked.
  */
 import { toId } from "../ids.ts";
 import type { Log, LogRequests } from "../log.ts";
@@ -53,18 +54,35 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
     const { request } = exchange;
     const target = targetOf(request.url);
     const status = isSuccess ? outcome.status : statusOf(outcome.code);
+    const code = isSuccess ? undefined : toWireCode(outcome.code);
+    const address = addressOf(exchange);
     const write = status >= 500 ? log.warn : log.info;
-    write("request", {
-      request: exchange.id,
-      endpoint,
-      method: request.method,
-      // A path of ours with nothing behind it holds nothing that had to be blanked: most are that.
-      path: target === path ? path : redactQuery(target),
-      status,
-      code: isSuccess ? undefined : toWireCode(outcome.code),
-      ms: Math.round(durationMs * 10) / 10,
-      key: record && toId("key", record.uuid),
-      address: addressOf(exchange),
-    });
+    write(
+      "request",
+      {
+        request: exchange.id,
+        endpoint,
+        method: request.method,
+        // A path of ours with nothing behind it holds nothing that had to be blanked: most are that.
+        path: target === path ? path : renderTarget(target),
+        status,
+        code,
+        ms: Math.round(durationMs * 10) / 10,
+        key: record && toId("key", record.uuid),
+        address,
+      },
+      status >= 400 ? { kind: { endpoint, status, code }, address } : undefined,
+    );
   };
+}
+
+/** A line holds so many characters of an address that a stranger chose, and says how many there were. */
+const MAX_TARGET = 200;
+
+function renderTarget(target: string): string {
+  const shown = redactQuery(target);
+  const isWhole = shown.startsWith("/") && shown.length <= MAX_TARGET;
+  return isWhole || target.length <= MAX_TARGET
+    ? shown
+    : `${shown.slice(0, MAX_TARGET)}… (${target.length} characters)`;
 }

@@ -167,7 +167,8 @@ async function answer(
 function toOutcome(error: unknown, exchange: Exchange, { log }: Tools): Refusal {
   const outcome = toFailure(error);
   if (outcome.code === "SERVER_ERROR") {
-    log.error("A request failed", { request: exchange.id, reason: redactKeys(String(error)) });
+    const reason = redactKeys(String(error));
+    log.error("A request failed", { request: exchange.id, reason }, { kind: {} });
   }
   return outcome;
 }

@@ -188,11 +188,15 @@ async function choose(exchange: Exchange, { record, file }: Wanted, parts: Parts
 }
 
 function reportDamage({ name, version, sha256 }: HostedFile, problem: FileProblem, { log }: Parts): void {
-  log.error("The file of a model cannot be sent: `claviger models verify` tells which others", {
-    model: name,
-    version,
-    problem,
-    sha256,
-    mend: "put the same file back by `claviger models add --file` under a new version, or from a backup",
-  });
+  log.error(
+    "The file of a model cannot be sent: `claviger models verify` tells which others",
+    {
+      model: name,
+      version,
+      problem,
+      sha256,
+      mend: "put the same file back by `claviger models add --file` under a new version, or from a backup",
+    },
+    { kind: { model: name, version } },
+  );
 }

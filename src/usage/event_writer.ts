@@ -204,10 +204,12 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     }
     if (isDataError(error) && only !== undefined) {
       if (batch.length === 1) {
-        options.log.warn("An event was refused by the database", {
-          event: only.event.uuid,
-          reason: redactKeys(String(error)),
-        });
+        const reason = redactKeys(String(error));
+        options.log.warn(
+          "An event was refused by the database",
+          { event: only.event.uuid, reason },
+          { kind: {} },
+        );
         only.resolve({ kind: "not_storable" });
         return;
       }

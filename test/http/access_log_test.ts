@@ -58,6 +58,25 @@ test("A query is redacted but for what is known to be harmless", async () => {
   expect(linesOf(service)[0].path).toBe("/v1/models/list?api_key=[hidden]&paradigm=p300&other=[hidden]");
 });
 
+test("A line holds no more than 200 characters of an address, and says how long it was", async () => {
+  const paths = [
+    `/${"x".repeat(900)}`,
+    `/${"y".repeat(5_000)}`,
+    `/c?${"d=1&".repeat(1_000)}`,
+    `/${"z".repeat(199)}`,
+  ];
+  for (const path of paths) await service.get(path);
+  await service.get(`/v1/models/list?${"paradigm=p300&".repeat(100)}`);
+  expect(linesOf(service).map(({ path }) => path)).toEqual([
+    `/${"x".repeat(199)}… (901 characters)`,
+    "[unreadable]… (5001 characters)",
+    `/c?${"d=[hidden]&".repeat(20).slice(0, 197)}… (4003 characters)`,
+    `/${"z".repeat(199)}`,
+    `${`/v1/models/list?${"paradigm=p300&".repeat(100)}`.slice(0, 200)}… (1416 characters)`,
+  ]);
+  expect(Math.max(...service.logLines.map((line) => line.length))).toBeLessThan(600);
+});
+
 test("No key and no token is in any line, wherever the key stood", async () => {
   const keys = [UNKNOWN_KEY];
   for (const state of ["active", "expired", "suspended", "revoked"] as const) {
@@ -112,6 +131,49 @@ describe("Of successes the log shows", () => {
     });
   }
 });
+
+// Another process's log is gathered as it is for operators.
+test.skipIf(ON_NODE)(
+  "Refusals of one kind and address beyond ten a second are one line with their number",
+  async () => {
+    const limits = {
+      validate: 20,
+      refresh: 0,
+      revoke: 0,
+      repo_token: 0,
+      models: 0,
+      analytics: 0,
+      downloads: 0,
+    };
+    const busy = await startTestService({ config: { limits }, gathersLog: true });
+    try {
+      const { apiKey } = await busy.issue();
+      for (let i = 0; i < 300; i++) await busy.get(`/nothing/${i}`);
+      for (let i = 0; i < 20; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
+      for (let i = 0; i < 200; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
+      for (let i = 0; i < 12; i++) await call(busy, ENDPOINTS.modelsList, apiKey);
+      await Bun.sleep(1_200);
+      const lines = busy.logLines
+        .flatMap((text) => text.trimEnd().split("\n"))
+        .map((line) => JSON.parse(line));
+      const of = (status: number) => lines.filter((line) => line.status === status);
+      for (const [status, code, endpoint, total] of [
+        [404, "NOT_FOUND", "other", 300],
+        [401, "INVALID_KEY", "validate", 20],
+        [429, "RATE_LIMIT_EXCEEDED", "validate", 200],
+      ] as const) {
+        const written = of(status).filter(({ message }) => message === "request");
+        const counted = of(status).filter(({ message }) => message !== "request");
+        expect(written.length).toBeLessThan(60);
+        expect(written.length + counted.reduce((sum, { count }) => sum + count, 0)).toBe(total);
+        expect(counted[0]).toMatchObject({ of: "request", endpoint, code, address: "127.0.0.1" });
+      }
+      expect(of(200)).toHaveLength(12);
+    } finally {
+      await busy.close();
+    }
+  },
+);
 
 // A fraction of a millisecond is no setting, which a process of its own would be given.
 test.skipIf(ON_NODE)(

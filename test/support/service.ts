@@ -25,6 +25,8 @@ export interface TestServiceOptions {
   readonly on?: TestDatabase;
   /** In place of parts of Bun's platform, for a service in this process alone. */
   readonly platform?: Partial<Platform>;
+  /** Whether the log gathers lines, as `serve` has it; for a service in this process alone. */
+  readonly gathersLog?: boolean;
   /** Takes the lines of the log in place of `logLines`, for a service in this process alone. */
   readonly writeLog?: (line: string) => void;
 }
@@ -166,7 +168,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
 async function startHere({ config, clock, address }: NodeProcessOptions, options: TestServiceOptions) {
   const logLines: string[] = [];
   const write = options.writeLog ?? ((line: string) => void logLines.push(line));
-  const log = createLog({ format: "json", clock, write });
+  const log = createLog({ format: "json", clock, write, gathers: options.gathersLog ?? false });
   const platform = { ...bunPlatform, ...options.platform };
   const installation = { address, place: "a test", close: async () => {} };
   const service = await startService({ config, platform, clock, log, installation });
