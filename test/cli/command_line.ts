@@ -2,7 +2,7 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runCommandLine, type Surroundings } from "../../src/cli/mod.ts";
-import { systemClock } from "../../src/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { testFolder } from "../support/postgres.ts";
 
@@ -17,6 +17,8 @@ export interface RunOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly isTerminal?: boolean;
+  /** The real one by default. */
+  readonly clock?: Clock;
   /** The signal that is sent while the command starts. */
   readonly signal?: string;
   /** Called whenever the command has printed something. */
@@ -113,10 +115,10 @@ export function createCommandLine(): CommandLine {
 /** What a command meets, and what it writes. */
 export function surround(folder: string, options: RunOptions): { surroundings: Surroundings; seen: Seen } {
   const seen: Seen = { out: "", err: "" };
-  const { input = "", env = {}, isTerminal = false, signal, onOut } = options;
+  const { input = "", env = {}, isTerminal = false, clock = systemClock, signal, onOut } = options;
   const surroundings: Surroundings = {
     platform: bunPlatform,
-    clock: systemClock,
+    clock,
     programName: "./claviger",
     env,
     workingFolder: folder,

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -15,6 +16,19 @@ import { startFaultyProxy } from "../support/faulty_proxy.ts";
 const FIRST: Migration = { number: 1, name: "0001_first", text: "create table first (id integer);" };
 const SECOND: Migration = { number: 2, name: "0002_second", text: "alter table first add name text;" };
 const BROKEN: Migration = { number: 2, name: "0002_broken", text: "create table half (); select 1 / 0;" };
+
+/** SHA-256 of the files that a version was released with: installations have them, so they never change. */
+const RELEASED: Readonly<Record<string, string>> = {
+  "0001_licensing.sql": "97e3a1c1cb2ac516f52fa91dabcf53d0b0469f60d138730ff3717fc30217c76b",
+  "0002_usage.sql": "1e0e556a9dc0407cadb66a4cbabfcf0f7b2b9b0ccefe61412067e87d312541d0",
+  "0003_models.sql": "a07978dc2364244aa0935dba68928138cbdf6090fb88ca1fe0617efb9d671fc0",
+  "0004_installer.sql": "ab6daacc7ec0f45ab8bc753e93ed7b8f39f0d2b47d99e6ecfbff42bff5305f55",
+  "0005_audit.sql": "2a71daa794c870ee4edce29d7296a63c54db4d03411e01d4b6b89699e1e2d744",
+  "0006_model_files.sql": "96c6cfc4b930e50f34ad15827c0d9dd69527c6b49ddd360a796510e4ba8bda7a",
+  "0007_claims.sql": "a2f6632ff46b55234183d9004f0c48ccd4270c93bb0bb4d04d99495659ae6059",
+  "0008_cheaper_commits.sql": "2ef74208a7cb36bccc1c6b093140fd10113b29db59c1ab938d55297d812769eb",
+  "0009_event_index.sql": "3b72b4b5f5a04f81c270c60b0aeff86c5835b3d0ddc0bc54fe9d70aa9bba19a3",
+};
 
 let server: TestDatabase;
 
@@ -145,6 +159,13 @@ test("migrations lists the files of sql/, in order, as they are", () => {
     expect(number).toBe(index + 1);
     expect(name).toStartWith(`${String(number).padStart(4, "0")}_`);
     expect(text).toBe(readFileSync(join(folder, `${name}.sql`), "utf8"));
+  }
+});
+
+test("migrations of a released version are as they were released", () => {
+  const folder = join(import.meta.dir, "../../sql");
+  for (const [name, sha256] of Object.entries(RELEASED)) {
+    expect(`${name}: ${hash("sha256", readFileSync(join(folder, name)))}`).toBe(`${name}: ${sha256}`);
   }
 });
 

@@ -1,0 +1,108 @@
+/** What an earlier version kept is restored and served as that version did: `fixtures/` says how it was made. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { hash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type CommandLine, createCommandLine, type RunningService } from "../cli/command_line.ts";
+import { createTestClock } from "../support/clock.ts";
+import type { OldAnswer, OldAnswers } from "./fixtures/old_answers.ts";
+
+setDefaultTimeout(30_000);
+
+const PUBLIC_URL = "https://licenses.example.org";
+const BACKUP = join(import.meta.dir, "fixtures/0.1.0.tar.zst");
+const old: OldAnswers = JSON.parse(readFileSync(join(import.meta.dir, "fixtures/0.1.0.json"), "utf8"));
+
+const options = { clock: createTestClock(old.made_at), env: { CLAVIGER_PUBLIC_URL: PUBLIC_URL } };
+const cli: CommandLine = createCommandLine();
+let service: RunningService;
+// biome-ignore lint/suspicious/noExplicitAny: a document that a command prints.
+let restored: any;
+
+beforeAll(async () => {
+  restored = await cli.json(["restore", BACKUP], options);
+  service = await cli.serve([], options);
+});
+afterAll(async () => {
+  await service?.stop();
+  cli.remove();
+});
+
+const post = async (path: string, body: object, headers = {}): Promise<OldAnswer> => {
+  const response = await fetch(service.url + path, { method: "POST", body: JSON.stringify(body), headers });
+  return { status: response.status, body: await response.json() };
+};
+
+async function listModels(apiKey: string): Promise<OldAnswer> {
+  const response = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
+  return { status: response.status, body: await response.json() };
+}
+
+const keyOf = (label: string) => old.keys.find((key) => key.label === label)?.api_key ?? "";
+
+/** Links are signed for some minutes: whether one can be used is another test. */
+function withoutSignatures({ status, body }: OldAnswer): OldAnswer {
+  const text = JSON.stringify(body).replaceAll(/\?key=[^"]*/g, "");
+  return { status, body: JSON.parse(text) };
+}
+
+describe("a backup of version 0.1.0", () => {
+  test("has rows in every table that it carries, and all of them are restored", async () => {
+    const { tables } = restored;
+    expect(Object.entries(tables).filter(([, rows]) => rows === 0)).toEqual([]);
+    expect(Object.keys(tables)).toHaveLength(12);
+    const again = await cli.json(["backup", join(cli.folder, "again.tar.zst")], options);
+    // The restore itself is noted.
+    expect(again.tables).toMatchObject({ ...tables, audit: tables.audit + 1 });
+  });
+
+  test("gives the lists that it gave", async () => {
+    expect(await cli.json(["keys", "list"], options)).toMatchObject(old.key_list);
+    expect(await cli.json(["accounts", "list"], options)).toMatchObject(old.accounts);
+    expect(await cli.json(["models", "list"], options)).toMatchObject(old.models);
+    const [note, ...audit] = await cli.json(["audit"], options);
+    expect(note).toMatchObject({ action: "database.restore", after: { claviger: "0.1.0" } });
+    expect(audit).toMatchObject(old.audit);
+  });
+
+  test("gives the usage of every month that it gave", async () => {
+    expect(Object.values(old.usage).map((rows) => rows.length)).not.toContain(0);
+    for (const [month, rows] of Object.entries(old.usage)) {
+      expect(await cli.json(["usage", "export", "--month", month], options)).toMatchObject(rows);
+    }
+  });
+
+  for (const { label, api_key, answers } of old.keys) {
+    test(`answers the key ${label} as it did`, async () => {
+      const { validate, refresh, repo_token, models } = answers;
+      expect(await post("/v1/auth/validate", { api_key })).toMatchObject(validate ?? {});
+      expect(await post("/v1/auth/refresh", { api_key })).toMatchObject(refresh ?? {});
+      expect(await post("/v1/installer/repo-token", { api_key })).toMatchObject(repo_token ?? {});
+      const listed = withoutSignatures(await listModels(api_key));
+      expect(listed).toMatchObject(withoutSignatures(models ?? { status: 0, body: {} }));
+    });
+  }
+
+  test("gives the model file that it hosted", async () => {
+    const { body } = await listModels(keyOf("research"));
+    const hosted = body.models.find(({ name }: { name: string }) => name === "hosted");
+    const response = await fetch(hosted.download_url.replace(PUBLIC_URL, service.url));
+    expect(response.status).toBe(200);
+    expect(`sha256:${hash("sha256", await response.bytes())}`).toBe(hosted.checksum);
+    expect((await cli.json(["models", "verify"], options)).files).toMatchObject([{ state: "good" }]);
+  });
+
+  test("honours an Idempotency-Key that it took, and takes another event", async () => {
+    const { key, headers, event, answer } = old.claim;
+    const api_key = keyOf(key);
+    const usedNow = async () => (await post("/v1/auth/refresh", { api_key })).body.quota.used;
+    const used = await usedNow();
+    const again = await post("/v1/analytics/log", { api_key, ...event }, headers);
+    expect(again).toMatchObject({ status: answer.status, body: { event_id: answer.body.event_id } });
+    expect(await usedNow()).toBe(used);
+    expect(await post("/v1/analytics/log", { api_key, ...event })).toMatchObject({
+      status: 202,
+      body: { quota: { used: used + 1 } },
+    });
+  });
+});
