@@ -6,7 +6,7 @@
  * database and secret. A wrong or unknown setting is refused by name before anything starts.
  */
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { isAbsolute, join, resolve } from "node:path";
 import { type Brand, createBrand } from "./brand.ts";
 import type { LimitedEndpoint } from "./endpoints.ts";
 import { parseTrustedProxies, type TrustedProxies } from "./limits/mod.ts";
@@ -40,6 +40,8 @@ export interface Config {
   readonly stopGraceMs: number;
   /** The operator's own PostgreSQL; undefined for the one inside. */
   readonly databaseUrl: string | undefined;
+  /** The operator's folder of `postgres` and `initdb`, absolute; undefined for those inside. */
+  readonly postgresBin: string | undefined;
   /** Absolute. */
   readonly dataDir: string;
   readonly brand: Brand;
@@ -184,6 +186,7 @@ function read(source: ConfigSource): Config {
     tls: readTls(get, source),
     stopGraceMs: Number(matching(get, "CLAVIGER_STOP_GRACE", /^([0-2](\.\d{1,3})?|3(\.0{1,3})?)$/)) * 1_000,
     databaseUrl: readDatabaseUrl(get("DATABASE_URL")),
+    postgresBin: readPostgresBin(get),
     dataDir: resolve(source.workingFolder, dataFolder(get("CLAVIGER_DATA_DIR"), source)),
     brand: createBrand(brandName, { installerHost, ...(types !== "" && { modelTypes }) }),
     limits: {
@@ -223,6 +226,13 @@ function readTls(get: Get, { env, workingFolder }: ConfigSource): TlsFiles | und
   if (!folder) return undefined;
   const files = { certFile: join(folder, "claviger-tls-cert"), keyFile: join(folder, "claviger-tls-key") };
   return existsSync(files.certFile) || existsSync(files.keyFile) ? files : undefined;
+}
+
+function readPostgresBin(get: Get): string | undefined {
+  const folder = get("CLAVIGER_POSTGRES_BIN");
+  if (folder !== "" && !isAbsolute(folder)) throw wrong("CLAVIGER_POSTGRES_BIN", folder);
+  // The settings file may name the folder while a command is given another database for once.
+  return folder === "" || get("DATABASE_URL") !== "" ? undefined : folder;
 }
 
 function dataFolder(setting: string, { env, isRoot }: ConfigSource): string {

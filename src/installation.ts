@@ -65,7 +65,11 @@ export async function openInstallation(options: InstallationOptions): Promise<In
       close: async () => {},
     };
   }
-  const server = await openEmbedded({ ...options, dataDir: config.dataDir });
+  const server = await openEmbedded({
+    ...options,
+    dataDir: config.dataDir,
+    postgresBin: config.postgresBin,
+  });
   if (isRefusal(server)) return server;
   return {
     address: server.address,

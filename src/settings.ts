@@ -68,6 +68,13 @@ export const SETTINGS: readonly Setting[] = [
       "the data folder; else $STATE_DIRECTORY, else /var/lib/claviger for root or where it exists, else ./claviger-data",
   },
   {
+    name: "CLAVIGER_POSTGRES_BIN",
+    default: "",
+    allowed: "the absolute path of a folder that holds postgres and initdb",
+    meaning:
+      "without DATABASE_URL, runs the database by the operator's own PostgreSQL 18 in place of the one inside, such as /usr/lib/postgresql/18/bin",
+  },
+  {
     name: "CLAVIGER_BRAND",
     default: "svc",
     allowed: "1 to 16 lowercase letters and digits, a letter first",

@@ -43,6 +43,7 @@ test("readConfig() without any setting gives the defaults of the contract", () =
     stopGraceMs: 1_000,
     publicUrl: undefined,
     databaseUrl: undefined,
+    postgresBin: undefined,
     dataDir: expect.any(String),
     brand: { name: "svc", installerHost: "repo", modelTypes: ["SvcLDA", "SvcQDA", "SvcProbit"] },
     limits: {
@@ -70,6 +71,7 @@ test("readConfig() without any setting gives the defaults of the contract", () =
 const accepted: [name: string, value: string, expected: Partial<Config> | object][] = [
   ["DATABASE_URL", "postgres://u:p@db:5432/c", { databaseUrl: "postgres://u:p@db:5432/c" }],
   ["DATABASE_URL", "postgresql://db/c?sslmode=require", { databaseUrl: "postgresql://db/c?sslmode=require" }],
+  ["CLAVIGER_POSTGRES_BIN", "/usr/lib/postgresql/18/bin", { postgresBin: "/usr/lib/postgresql/18/bin" }],
   ["CLAVIGER_HOST", "::1", { host: "::1" }],
   ["CLAVIGER_HOST", "0.0.0.0", { host: "0.0.0.0" }],
   ["CLAVIGER_PORT", "0", { port: 0 }],
@@ -121,6 +123,7 @@ const refused: [name: string, value: string][] = [
   ["DATABASE_URL", "postgres:///hidden"],
   ["DATABASE_URL", "postgres://u:hid#den@db/c"],
   ["DATABASE_URL", "postgres://u:hid%den@db/c"],
+  ["CLAVIGER_POSTGRES_BIN", "postgresql/18/bin"],
   ["CLAVIGER_HOST", "bad host"],
   ["CLAVIGER_HOST", "http://x/"],
   ["CLAVIGER_PORT", "65536"],

@@ -43,6 +43,7 @@ export function mask(output: string): string {
       .replaceAll(/\b20\d\d-\d\d\b/g, "MONTH")
       .replaceAll(/(?:\/[\w.-]+)+\/(claviger-data|rehearsal)\b/g, "FOLDER/$1")
       .replaceAll(/\b\d+ [GM]B free\b/g, "SPACE free")
+      .replaceAll(/^(commit +)(?:[0-9a-f]{12}(?: and changes)?|unknown)$/gm, "$1COMMIT")
       // In a backup a row more or less, and as many bytes as the compressor makes of it.
       .replaceAll(/\b[\d,]+ rows of \d+ tables\b/g, "ROWS of TABLES")
       .replaceAll(/\((?:[\d.]+ [kMG]?B, )?[\d.]+ s\)/g, "(TIME)")

@@ -4,6 +4,7 @@
  */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { readCommit } from "./commit.ts";
 import { glibcNeededBy, type Machine } from "./elf.ts";
 
 export interface CompileOptions {
@@ -32,6 +33,8 @@ export function compileExecutable({ outfile, entry, archive, glibc, runtime }: C
       "--asset-naming=[name].[ext]",
       "--no-compile-autoload-dotenv",
       "--no-compile-autoload-bunfig",
+      "--define",
+      `CLAVIGER_COMMIT=${JSON.stringify(readCommit())}`,
       ...(glibc === undefined ? [] : ["--define", `CLAVIGER_NEEDS_GLIBC=${JSON.stringify(glibc)}`]),
       ...(runtime === undefined
         ? []

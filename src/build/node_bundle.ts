@@ -6,6 +6,7 @@
 import { chmodSync, mkdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { parseArgs } from "node:util";
+import { readCommit } from "./commit.ts";
 
 const checkout = join(import.meta.dir, "../..");
 const { values } = parseArgs({
@@ -25,6 +26,7 @@ const build = await Bun.build({
   format: "esm",
   // Names stay: what a stack says can be read.
   minify: { syntax: true, whitespace: true },
+  define: { CLAVIGER_COMMIT: JSON.stringify(readCommit()) },
   banner: "#!/usr/bin/env node",
   throw: false,
 });

@@ -1,7 +1,7 @@
 /** The commands, and how each ends. */
 import { Command, CommanderError } from "commander";
-import packageJson from "../../package.json" with { type: "json" };
 import { redactKeys } from "../secrets/mod.ts";
+import { VERSION } from "../version.ts";
 import { addAccountsCommands } from "./accounts_commands.ts";
 import { addBackupCommands } from "./backup_commands.ts";
 import { addConfigCommand } from "./config_command.ts";
@@ -18,6 +18,7 @@ import { addServeCommand } from "./serve_command.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { addSystemdCommand } from "./systemd_command.ts";
 import { addUsageCommands } from "./usage_commands.ts";
+import { addVersionCommand } from "./version_command.ts";
 
 const SUCCESS = 0;
 const REFUSED = 1;
@@ -49,7 +50,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
 export function createProgram(surroundings: Surroundings): Command {
   const program = new Command("claviger")
     .description("Licensing and model registry: keys, quotas, models and usage events")
-    .version(`claviger ${packageJson.version}`, "--version", "print the version")
+    .version(`claviger ${VERSION}`, "--version", "print the version")
     // Else `models add --version 2` would print the program's.
     .enablePositionalOptions()
     .exitOverride();
@@ -65,10 +66,7 @@ export function createProgram(surroundings: Surroundings): Command {
   addHealthCommand(program, surroundings);
   addDoctorCommand(program, surroundings);
   addSystemdCommand(program, surroundings);
-  program
-    .command("version")
-    .description("print the version")
-    .action(() => surroundings.out(`claviger ${packageJson.version}\n`));
+  addVersionCommand(program, surroundings);
   setOutput(program, surroundings, "claviger");
   return program;
 }

@@ -1,8 +1,9 @@
 /** What the database says: version, schema, whether it keeps what it acknowledges, secret, token, files. */
-import { statSync } from "node:fs";
+import { realpathSync, statSync } from "node:fs";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
+import { readOperatorVersion } from "../database/embedded/mod.ts";
 import {
   checkSchema,
   type Database,
@@ -15,6 +16,7 @@ import { openGitHubApp } from "../installer/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { opensCanary } from "../secrets/mod.ts";
+import { POSTGRES_INSIDE } from "../version.ts";
 import { MEND_APP } from "./examine_host.ts";
 import { type Check, examine, type Finding, fail, ok, warn } from "./finding.ts";
 
@@ -54,19 +56,53 @@ export async function examineDatabase(
   return [...server, ...content];
 }
 
-async function examineServer({ database, place }: DatabasePatient): Promise<Finding> {
+/** The minor releases that came out on one day with the PostgreSQL inside, by their major version. */
+export const RELEASED_WITH_INSIDE: Readonly<Record<string, number>> = { 15: 18, 16: 14, 17: 10, 18: 4 };
+
+async function examineServer(patient: DatabasePatient): Promise<Finding> {
+  const { database, config, place } = patient;
   const [row] = await database.query<{ version: string; failures: number }>(
     (sql) => sql`
       select current_setting('server_version') as version,
              (select coalesce(sum(checksum_failures), 0)::bigint from pg_stat_database) as failures`,
   );
-  return row?.failures
-    ? fail(
+  if (row?.failures) {
+    return fail(
+      "database",
+      `${row.failures} damaged pages were read in ${place}`,
+      "look after the disk, and restore the last backup: `claviger restore FILE`",
+    );
+  }
+  const version = row?.version.split(" ")[0] ?? "unknown";
+  const programs = config.databaseUrl === undefined ? await findPrograms(patient) : undefined;
+  const whose =
+    programs === undefined ? "" : programs.isInside ? ", the one inside" : `, run by ${programs.bin}`;
+  const message = `PostgreSQL ${version} in ${place}${whose}`;
+  const waiting = config.postgresBin && readOperatorVersion(config.postgresBin);
+  if (waiting !== undefined && (waiting !== version || programs?.isInside)) {
+    const text = `${message}, while ${config.postgresBin} holds ${waiting}`;
+    return warn("database", text, "restart the service: `systemctl restart claviger`");
+  }
+  const [major = "", minor] = version.split(".");
+  const known = RELEASED_WITH_INSIDE[major];
+  return known !== undefined && Number(minor) < known
+    ? warn(
         "database",
-        `${row.failures} damaged pages were read in ${place}`,
-        "look after the disk, and restore the last backup: `claviger restore FILE`",
+        `${message}, older than ${major}.${known}, which came out with the ${POSTGRES_INSIDE} inside`,
+        `update PostgreSQL to the newest release of ${major}, and restart it`,
       )
-    : ok("database", `PostgreSQL ${row?.version?.split(" ")[0]} in ${place}`);
+    : ok("database", message);
+}
+
+/** The folder of the programs that run a private cluster; the cluster's own user alone may ask for it. */
+async function findPrograms({
+  database,
+  config,
+}: DatabasePatient): Promise<{ readonly bin: string; readonly isInside: boolean } | undefined> {
+  const [row] = await database.query<{ bin: string }>(
+    (sql) => sql`select setting as bin from pg_config where name = 'BINDIR'`,
+  );
+  return row && { bin: row.bin, isInside: row.bin.startsWith(`${realpathSync(config.dataDir)}/`) };
 }
 
 async function examineDurability({ database, config }: DatabasePatient): Promise<Finding> {

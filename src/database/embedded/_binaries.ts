@@ -11,9 +11,14 @@ import { makeUnfinished } from "./_layout.ts";
 import { explainError } from "./_server_log.ts";
 
 export interface Binaries {
-  readonly folder: string;
+  /** The folder of `postgres` and `initdb`. */
+  readonly bin: string;
   /** The major version, such as `18`, which a cluster must have been made by. */
   readonly major: string;
+}
+
+export interface UnpackedBinaries extends Binaries {
+  readonly folder: string;
 }
 
 export interface UnpackOptions {
@@ -26,9 +31,12 @@ export interface UnpackOptions {
 }
 
 /** Unpacks the archive below `parent` unless that was done before. */
-export async function unpackBinaries(archive: PostgresArchive, options: UnpackOptions): Promise<Binaries> {
+export async function unpackBinaries(
+  archive: PostgresArchive,
+  options: UnpackOptions,
+): Promise<UnpackedBinaries> {
   const folder = join(options.parent, `postgres-${archive.label}`);
-  const binaries = { folder, major: archive.label.split(".")[0] ?? "" };
+  const binaries = { folder, bin: join(folder, "bin"), major: archive.label.split(".")[0] ?? "" };
   const isThere = () => existsSync(options.shared ? folder : join(folder, marker));
   if (isThere()) return binaries;
 
@@ -45,6 +53,11 @@ export async function unpackBinaries(archive: PostgresArchive, options: UnpackOp
     throw new Error(`Cannot unpack PostgreSQL into ${folder}: ${explainError(error)}`, { cause: error });
   }
   return binaries;
+}
+
+/** The version of what is inside, such as `18.4`. */
+export function versionOf({ label }: PostgresArchive): string {
+  return label.split("-")[0] ?? "";
 }
 
 /** Forces what was unpacked to disk, so that the next start can rely on it. */

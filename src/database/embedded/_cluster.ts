@@ -65,7 +65,7 @@ function runInitdb(folder: string, { binaries, account, fsync }: InitialiseOptio
     ...toArguments(initialSettings),
   ];
   return new Promise((resolve, reject) => {
-    const child = spawn(join(binaries.folder, "bin/initdb"), args, {
+    const child = spawn(join(binaries.bin, "initdb"), args, {
       cwd: "/",
       env: bareEnvironment,
       stdio: ["ignore", "ignore", "pipe"],

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { Account } from "./_account.ts";
+import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
 import { explainError, explainOutput, followServerLog } from "./_server_log.ts";
@@ -12,8 +13,7 @@ import { fixedSettings, toArguments } from "./_settings.ts";
 
 export interface PostmasterOptions {
   readonly cluster: string;
-  /** The folder of the unpacked PostgreSQL. */
-  readonly binaries: string;
+  readonly binaries: Binaries;
   readonly account: Account | undefined;
   readonly settings: Readonly<Record<string, string>>;
   /** How long it may take to accept connections; after a crash it first replays its log. */
@@ -33,7 +33,7 @@ export interface Postmaster {
 export async function startPostmaster(options: PostmasterOptions): Promise<Postmaster> {
   const { cluster, clock, log } = options;
   const settings = { ...fixedSettings, ...options.settings };
-  const child = spawn(join(options.binaries, "bin/postgres"), ["-D", cluster, ...toArguments(settings)], {
+  const child = spawn(join(options.binaries.bin, "postgres"), ["-D", cluster, ...toArguments(settings)], {
     cwd: "/",
     env: bareEnvironment,
     // A session of its own: Ctrl-C goes to all of a terminal's processes, and we want to drain first.

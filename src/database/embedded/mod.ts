@@ -5,6 +5,7 @@
  * Others use `openEmbedded`. `stopLeftovers` is for those who throw a data folder away.
  */
 
+export { readOperatorVersion } from "./_operator_binaries.ts";
 export { stopLeftovers } from "./leftovers.ts";
 export {
   type EmbeddedAddress,

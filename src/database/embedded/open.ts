@@ -12,13 +12,20 @@ import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { FileLock, Platform } from "../../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { findAccount } from "./_account.ts";
-import { removeOtherBinaries, settleBinaries, unpackBinaries } from "./_binaries.ts";
+import { type Account, findAccount } from "./_account.ts";
+import {
+  type Binaries,
+  removeOtherBinaries,
+  settleBinaries,
+  unpackBinaries,
+  versionOf,
+} from "./_binaries.ts";
 import { initialiseCluster, readClusterMajor } from "./_cluster.ts";
 import { prepareDataDir, removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
 import { reasonOf } from "./_errors.ts";
 import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
+import { useOperatorBinaries } from "./_operator_binaries.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
 import { held, noData, nothingInside, toRefusal } from "./_refusals.ts";
 import { accepts, type EmbeddedAddress, openSocketFolder } from "./_socket.ts";
@@ -48,6 +55,8 @@ export interface EmbeddedOptions {
   readonly startMs?: number;
   /** Where PostgreSQL is unpacked, the data folder by default; elsewhere it is shared, and stays. */
   readonly binariesParent?: string;
+  /** The operator's folder of `postgres` and `initdb`, to run in place of those inside. */
+  readonly postgresBin?: string | undefined;
 }
 
 export interface EmbeddedServer {
@@ -135,12 +144,8 @@ async function startServer(
     const closed = shareWith(account, layout, options.binariesParent);
     if (closed !== undefined) return closed;
   }
-  const archive = await options.platform.postgresArchive();
-  if (archive === undefined) return nothingInside();
-  const binaries = await unpackBinaries(archive, {
-    parent: options.binariesParent ?? dataDir,
-    shared: options.binariesParent !== undefined,
-  });
+  const binaries = await findBinaries(dataDir, account, options);
+  if (isRefusal(binaries)) return binaries;
   if (made !== undefined && made !== binaries.major) {
     return refuse(
       "INVALID_REQUEST",
@@ -156,7 +161,7 @@ async function startServer(
 
   const supervisor = await supervise({
     cluster,
-    binaries: binaries.folder,
+    binaries,
     account,
     settings: { fsync: fsync ? "on" : "off", ...options.settings },
     startMs: options.startMs ?? 120_000,
@@ -165,7 +170,7 @@ async function startServer(
   });
   const socket = openSocketFolder(cluster);
   lock.write(renderHolder({ kind: holder, pid: process.pid, phase: "ready" }));
-  const tidied = tidyUp(binaries.folder, options).catch((error: unknown) => {
+  const tidied = tidyUp(binaries, options).catch((error: unknown) => {
     log.warn("Cannot tidy up the unpacked PostgreSQL", { reason: reasonOf(error) });
   });
 
@@ -185,11 +190,32 @@ async function startServer(
   };
 }
 
+/** Those of the operator where a folder is named, else those inside, unpacked. */
+async function findBinaries(
+  dataDir: string,
+  account: Account | undefined,
+  { platform, postgresBin, binariesParent }: EmbeddedOptions,
+): Promise<(Binaries & { readonly folder?: string }) | Refusal> {
+  const archive = await platform.postgresArchive();
+  if (archive === undefined) return nothingInside();
+  if (postgresBin !== undefined) {
+    return useOperatorBinaries(postgresBin, { inside: versionOf(archive), account });
+  }
+  return await unpackBinaries(archive, {
+    parent: binariesParent ?? dataDir,
+    shared: binariesParent !== undefined,
+  });
+}
+
 /** What has time until the server runs. */
-async function tidyUp(binaries: string, options: EmbeddedOptions): Promise<void> {
-  if (options.binariesParent !== undefined) return;
-  await settleBinaries(binaries);
-  removeOtherBinaries(layoutOf(options.dataDir).dataDir, binaries);
+async function tidyUp(
+  { folder }: { readonly folder?: string },
+  { dataDir, binariesParent }: EmbeddedOptions,
+): Promise<void> {
+  // Nothing was unpacked, or it is not of this folder alone.
+  if (folder === undefined || binariesParent !== undefined) return;
+  await settleBinaries(folder);
+  removeOtherBinaries(layoutOf(dataDir).dataDir, folder);
 }
 
 /** Undefined where the server of the service that holds the folder does not answer, for now. */

@@ -1,0 +1,110 @@
+/**
+ * The operator's own `postgres` and `initdb`, run in place of those inside: a distribution keeps them current
+ * between two releases of this program. Every release of one major version can use the same cluster.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, realpathSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { type Refusal, refuse } from "../../refusal.ts";
+import type { Account } from "./_account.ts";
+import type { Binaries } from "./_binaries.ts";
+import { bareEnvironment } from "./_cluster.ts";
+import { codeOf, reasonOf } from "./_errors.ts";
+
+export interface OperatorBinariesOptions {
+  /** The version inside, such as `18.4`: the major one must be the same. */
+  readonly inside: string;
+  readonly account: Account | undefined;
+}
+
+const REMEDY =
+  "name the folder that holds postgres and initdb, such as /usr/lib/postgresql/18/bin, or leave " +
+  "CLAVIGER_POSTGRES_BIN out to run the PostgreSQL inside";
+
+/** Gives the programs of the folder, once each was run by the cluster's user and said its version. */
+export function useOperatorBinaries(
+  folder: string,
+  { inside, account }: OperatorBinariesOptions,
+): Binaries | Refusal {
+  const cannot = (why: string, remedy = REMEDY) =>
+    refuse("INVALID_REQUEST", `Cannot run the PostgreSQL in ${folder}: ${why}; ${remedy}`);
+  const major = majorOf(inside);
+  if (!existsSync(folder)) return cannot("there is no such folder");
+  // From here on by its real path: a link on the way may be turned elsewhere after it was looked at.
+  const bin = realpathSync(folder);
+  for (const program of ["postgres", "initdb"]) {
+    const path = join(bin, program);
+    if (!existsSync(path)) return cannot(`it holds no ${program}`);
+    const open = findOpenPath(realpathSync(path), process.getuid?.() ?? 0);
+    if (open !== undefined) {
+      return cannot(
+        `other users can change ${open}`,
+        `give it to root alone (chown root ${open}; chmod go-w ${open}), or leave CLAVIGER_POSTGRES_BIN out`,
+      );
+    }
+    const found = readProgramVersion(path, account);
+    if (isFailure(found)) return cannot(`${program} ${found.failure}`);
+    if (majorOf(found) !== major) {
+      return cannot(
+        `its ${program} is of version ${found}, and this Claviger works with ${major} alone`,
+        `install PostgreSQL ${major} and name its folder, or leave CLAVIGER_POSTGRES_BIN out to run the ` +
+          `${inside} inside`,
+      );
+    }
+  }
+  return { bin, major };
+}
+
+/** The version of the folder's server, such as `18.6`; undefined where that cannot be told. */
+export function readOperatorVersion(folder: string): string | undefined {
+  const found = readProgramVersion(join(folder, "postgres"), undefined);
+  return isFailure(found) ? undefined : found;
+}
+
+interface Failure {
+  readonly failure: string;
+}
+
+function isFailure(found: string | Failure): found is Failure {
+  return typeof found !== "string";
+}
+
+function readProgramVersion(path: string, account: Account | undefined): string | Failure {
+  const run = spawnSync(path, ["--version"], {
+    cwd: "/",
+    env: bareEnvironment,
+    encoding: "utf8",
+    timeout: 10_000,
+    maxBuffer: 64 * 1024,
+    ...account,
+  });
+  if (run.error !== undefined) {
+    const who = account === undefined ? "" : ` by user ${account.uid}, as whom PostgreSQL runs`;
+    return { failure: `cannot be run${who}: ${codeOf(run.error) || reasonOf(run.error)}` };
+  }
+  // Such as `postgres (PostgreSQL) 18.6 (Debian 18.6-1.pgdg13+1)`; a beta has no minor version.
+  const [, version] = /^\w+ \(PostgreSQL\) (\d+\.\d+)\b/.exec(run.stdout) ?? [];
+  if (run.status === 0 && version !== undefined) return version;
+  const said = (run.stdout || run.stderr).trim().split("\n")[0] ?? "";
+  const ended = run.status === 0 ? "" : ` and ended with ${run.signal ?? `code ${run.status}`}`;
+  return {
+    failure: `does not say the version of a release: it said ${JSON.stringify(said.slice(0, 200))}${ended}`,
+  };
+}
+
+function majorOf(version: string): string {
+  return version.split(".")[0] ?? "";
+}
+
+/** The part of a real path that somebody but root and `own` can replace or change, if there is one. */
+function findOpenPath(path: string, own: number): string | undefined {
+  // A user's own group is often that user alone; root's is not.
+  const others = own === 0 ? 0o022 : 0o002;
+  for (let part = path; ; part = dirname(part)) {
+    const { uid, mode } = statSync(part);
+    // In a sticky folder such as /tmp nobody but its owner can replace an entry.
+    const isOpen = (mode & others) !== 0 && (mode & 0o1000) === 0;
+    if ((uid !== 0 && uid !== own) || isOpen) return part;
+    if (part === dirname(part)) return undefined;
+  }
+}

@@ -1,0 +1,85 @@
+/** The whole program on the operator's own PostgreSQL: restored, served, examined and backed up. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { RELEASED_WITH_INSIDE } from "../../src/doctor/mod.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { POSTGRES_INSIDE } from "../../src/version.ts";
+import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_18_3.ts";
+import { type CommandLine, createCommandLine, refusalOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
+
+const BACKUP = join(import.meta.dir, "../backup/fixtures/0.1.0.tar.zst");
+
+test("the releases that came out with the PostgreSQL inside are those of the one inside", async () => {
+  const archive = await bunPlatform.postgresArchive();
+  expect(archive?.label).toStartWith(`${POSTGRES_INSIDE}-`);
+  const [major = "", minor] = POSTGRES_INSIDE.split(".");
+  expect(RELEASED_WITH_INSIDE[major]).toBe(Number(minor));
+});
+
+describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
+  let line: CommandLine;
+  let other: OtherPostgres;
+  const env = () => ({ CLAVIGER_POSTGRES_BIN: other.bin });
+  const examined = async (given: Record<string, string>) => {
+    const { out } = await line.here(["doctor", "--json"], { env: given });
+    const { findings } = JSON.parse(out) as { findings: { name: string; message: string; state: string }[] };
+    return findings.find(({ name }) => name === "database");
+  };
+
+  beforeAll(async () => {
+    line = createCommandLine();
+    other = await unpackPostgres183();
+    await line.json(["restore", BACKUP], { env: env() });
+  });
+  afterAll(() => {
+    other?.remove();
+    line?.remove();
+  });
+
+  test("serves what was restored by it, and doctor says that it is older than the one inside", async () => {
+    const service = await line.serve([], { env: env() });
+    const health = await fetch(`${service.url}/api/health`);
+    expect(health.status).toBe(200);
+    expect(await examined(env())).toMatchObject({
+      state: "warn",
+      message: `PostgreSQL 18.3 in ${line.dataDir}, run by ${other.bin}, older than 18.4, which came out with the 18.4 inside`,
+      remedy: "update PostgreSQL to the newest release of 18, and restart it",
+    });
+    // What runs is told, whatever the settings of this command are.
+    expect((await examined({}))?.message).toContain(
+      `PostgreSQL 18.3 in ${line.dataDir}, run by ${other.bin}`,
+    );
+    await service.stop();
+  });
+
+  test("is noticed by doctor where the service has to be restarted for it", async () => {
+    const service = await line.serve();
+    expect(await examined({})).toMatchObject({
+      state: "ok",
+      message: `PostgreSQL 18.4 in ${line.dataDir}, the one inside`,
+    });
+    expect(await examined(env())).toMatchObject({
+      state: "warn",
+      message: `PostgreSQL 18.4 in ${line.dataDir}, the one inside, while ${other.bin} holds 18.3`,
+      remedy: "restart the service: `systemctl restart claviger`",
+    });
+    await service.stop();
+  });
+
+  test("takes a backup that the one inside restores", async () => {
+    const file = join(line.folder, "by_18_3.tar.zst");
+    const { tables } = await line.json(["backup", file, "--with-secret", "--with-models"], { env: env() });
+    const inside = createCommandLine();
+    expect((await inside.json(["restore", file])).tables).toEqual(tables);
+    inside.remove();
+  });
+
+  test("is refused with what to do where the folder is not PostgreSQL's", async () => {
+    const ended = await line.here(["keys", "list"], { env: { CLAVIGER_POSTGRES_BIN: "/nonexistent" } });
+    expect(refusalOf(ended)).toMatch(
+      /^Cannot run the PostgreSQL in \/nonexistent: there is no such folder; name the folder that holds/,
+    );
+  });
+});
