@@ -21,6 +21,7 @@ import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openEmbedded } from "./database/embedded/mod.ts";
 import type { DatabaseAddress } from "./database/mod.ts";
+import { nameOfDatabase } from "./database_url.ts";
 import type { Log } from "./log.ts";
 import type { Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
@@ -60,7 +61,7 @@ export async function openInstallation(options: InstallationOptions): Promise<In
   if (config.databaseUrl !== undefined) {
     return {
       address: { url: config.databaseUrl },
-      place: `the PostgreSQL at ${nameOfServer(config.databaseUrl)}`,
+      place: `the PostgreSQL at ${nameOfDatabase(config.databaseUrl)}`,
       isServed: false,
       close: async () => {},
     };
@@ -77,12 +78,6 @@ export async function openInstallation(options: InstallationOptions): Promise<In
     isServed: !server.owned,
     close: (deadlineMs) => server.stop(deadlineMs),
   };
-}
-
-/** Names the server of a `DATABASE_URL` for people: host, port and database, never user or password. */
-export function nameOfServer(databaseUrl: string): string {
-  const { hostname, port, pathname } = new URL(databaseUrl);
-  return `${hostname}:${port || 5432}${pathname === "/" ? "" : pathname}`;
 }
 
 export interface InstallationSecrets {

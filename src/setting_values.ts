@@ -1,4 +1,5 @@
 /** Readers of settings' values, each of which throws what is allowed where a value is not. */
+import { parseDatabaseUrl } from "./database_url.ts";
 import type { LogRequests } from "./log.ts";
 import { demand, SettingError, wrong } from "./setting_error.ts";
 
@@ -48,9 +49,8 @@ export function oneOf<const Value extends string>(get: Get, name: string, allowe
 /** The address may hold a password, so a wrong one is not repeated. */
 export function readDatabaseUrl(text: string): string | undefined {
   if (text === "") return undefined;
-  const url = URL.parse(text);
-  // Without a host the driver would take one from PGHOST, which nobody meant.
-  if (url === null || !/^postgres(ql)?:$/.test(url.protocol) || url.hostname === "" || !isDecodable(url)) {
+  const url = parseDatabaseUrl(text);
+  if (url === undefined || !isDecodable(url.first)) {
     throw new SettingError(
       `${demand("DATABASE_URL")}; special characters in the password are written as %23`,
       "DATABASE_URL",

@@ -19,7 +19,8 @@ export const SETTINGS: readonly Setting[] = [
     name: "DATABASE_URL",
     default: "",
     allowed: "a postgres:// address with a host, such as postgres://user:password@host:5432/claviger",
-    meaning: "the operator's own PostgreSQL, 15 or newer; without it the one inside is used",
+    meaning:
+      "the operator's own PostgreSQL, 15 or newer; several servers as host1:5432,host2:5432; without it the one inside is used",
   },
   {
     name: "CLAVIGER_HOST",

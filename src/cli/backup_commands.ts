@@ -11,6 +11,7 @@ import {
 } from "../backup/mod.ts";
 import type { Config } from "../config.ts";
 import { migrations } from "../database/mod.ts";
+import { nameOfDatabase } from "../database_url.ts";
 import { keepSecret } from "../installation.ts";
 import { modelsFolderOf } from "../models/mod.ts";
 import {
@@ -189,7 +190,5 @@ function adviseModels({ head, sums }: ProvenBackup, config: Config): string[] {
 }
 
 function placeOf(config: Config): string {
-  if (config.databaseUrl === undefined) return config.dataDir;
-  const { host, pathname } = new URL(config.databaseUrl);
-  return host + pathname;
+  return config.databaseUrl === undefined ? config.dataDir : nameOfDatabase(config.databaseUrl);
 }

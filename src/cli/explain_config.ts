@@ -1,5 +1,6 @@
 /** The settings as they stand, for people: what holds, and who said so. */
 import { type Config, type ConfigSource, createLookup, type FoundSetting, readConfig } from "../config.ts";
+import { maskDatabaseUrl, parseDatabaseUrl } from "../database_url.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { SETTINGS } from "../settings.ts";
 
@@ -61,13 +62,11 @@ const MASK = "********";
 function masked(name: string, value: string): string {
   if (name === "CLAVIGER_SECRET") return MASK;
   if (!name.endsWith("_URL")) return value;
-  const url = URL.parse(value);
   // One that is at fault may hold a password in any place.
-  if (url === null || (name !== "DATABASE_URL" && url.username + url.password + url.search !== ""))
-    return MASK;
-  if (name !== "DATABASE_URL") return value;
-  if (url.password !== "") url.password = MASK;
-  // The driver takes these from the query too.
-  for (const key of url.searchParams.keys()) if (/pass/i.test(key)) url.searchParams.set(key, MASK);
-  return url.href;
+  if (name === "DATABASE_URL") {
+    const database = parseDatabaseUrl(value);
+    return database === undefined ? MASK : maskDatabaseUrl(database, MASK);
+  }
+  const url = URL.parse(value);
+  return url === null || url.username + url.password + url.search !== "" ? MASK : value;
 }

@@ -1,7 +1,7 @@
 /** Exceptions as the one line that an operator reads: what failed, where, why, and what to look at. */
 import type { Config } from "../config.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
-import { nameOfServer } from "../installation.ts";
+import { nameOfDatabase } from "../database_url.ts";
 
 /** Why a server cannot be reached, by the system's or the driver's code. */
 const UNREACHABLE: Readonly<Record<string, string>> = {
@@ -36,7 +36,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
  */
 export function renderDatabaseFailure(error: unknown, config: Config): string | undefined {
   const where =
-    config.databaseUrl === undefined ? `in ${config.dataDir}` : `at ${nameOfServer(config.databaseUrl)}`;
+    config.databaseUrl === undefined ? `in ${config.dataDir}` : `at ${nameOfDatabase(config.databaseUrl)}`;
   const cause = error instanceof DatabaseUnavailable ? (error.cause ?? error) : error;
   const code = codeOf(cause) ?? codeOf(error);
   if (code === undefined) return undefined;

@@ -51,7 +51,7 @@ describe("claviger config check", () => {
     const env = {
       CLAVIGER_HOST: "0.0.0.0",
       CLAVIGER_SECRET: SECRET,
-      DATABASE_URL: "postgres://me:hidden1@db/c?password=hidden2",
+      DATABASE_URL: "postgres://me:hidden1@db,two:5433/c?password=hidden2",
     };
     const { status, out } = await line.run(["config", "check", "--env-file", file, "--json"], { env });
     expect(status).toBe(0);
@@ -61,7 +61,9 @@ describe("claviger config check", () => {
     expect(of("CLAVIGER_HOST")).toMatchObject({ value: "0.0.0.0", source: "environment" });
     expect(of("CLAVIGER_BRAND")).toMatchObject({ value: "svc", source: "default" });
     expect(of("CLAVIGER_SECRET")).toMatchObject({ value: "********" });
-    expect(of("DATABASE_URL")).toMatchObject({ value: "postgres://me:********@db/c?password=********" });
+    expect(of("DATABASE_URL")).toMatchObject({
+      value: "postgres://me:********@db,two:5433/c?password=********",
+    });
     expect(out).not.toMatch(/hidden|9f86d0/);
   });
 
