@@ -17,6 +17,7 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
   ENOTFOUND: "there is no host of that name",
   EAI_AGAIN: "its name cannot be looked up",
   deadline: "it does not answer in time",
+  NOT_PRIMARY: "a read-only standby answers, and no primary",
 };
 
 /** What to do about a server's refusal, by SQLSTATE. Source: PostgreSQL manual, appendix A. */

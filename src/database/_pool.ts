@@ -1,15 +1,21 @@
 /**
- * The driver's pool with sockets of our own, for two things that the driver does not do (postgres 3.4.9).
+ * The driver's pool with sockets of our own, for what the driver does not do (postgres 3.4.9).
  *
  * A server that accepts and closes at once is asked again without a pause, ten thousand times a second:
- * here connections are opened no faster than {@linkcode BURST_MS} allows. And a pool that is ended while
- * it connects goes on connecting, and keeps what it gets: here its sockets are destroyed with it.
+ * here connections are opened no faster than {@linkcode BURST_MS} allows. A pool that is ended while
+ * it connects goes on connecting, and keeps what it gets: here its sockets are destroyed with it. And the driver
+ * forgets which of several servers is the primary: here `_servers.ts` knows.
  *
- * A third is mended in the driver itself, by `postgres@3.4.9.patch`: what a connection leaves behind when it is
- * lost, bytes not sent, rows of half an answer, an error not yet told, it takes for its own on the next one.
+ * The rest is mended in the driver itself, by `postgres@3.4.9.patch`. What a connection leaves behind when it is
+ * lost, bytes not sent, rows of half an answer, an error not yet told, it takes for its own on the next one. A
+ * connection that was idle for long, or since another was lost, is given a statement only after its server has
+ * answered a `Sync`: so none is sent into a connection that a firewall has forgotten or a failover has ended. And
+ * a standby is refused by an error of its own.
  */
 import { connect, type Socket } from "node:net";
 import postgres from "postgres";
+import { parseDatabaseUrl } from "../database_url.ts";
+import { serversOf } from "./_servers.ts";
 import type { DatabaseAddress } from "./database.ts";
 import type { Sql } from "./sql.ts";
 
@@ -23,42 +29,65 @@ export interface PoolOptions {
   readonly maxConnections: number;
   /** The server ends a statement that takes longer. */
   readonly statementTimeoutMs: number;
-  /** Told when a connection that was in use is lost. */
+  /**
+   * Whether a connection that was idle is checked before it is used, and replaced where it is dead: not for
+   * transactions, which are over with their connection.
+   */
+  readonly checksIdle?: boolean;
+  /** Told when a connection is lost, or could not be made. */
   readonly onLost?: () => void;
 }
 
 /** In so long a pool opens at most twice as many connections as it may have. */
 const BURST_MS = 250;
+/** For the connection to one server, and again for being let in. */
+const CONNECT_TIMEOUT_MS = 1_000;
+/** A connection that ends sooner was not let in: the next one goes to the next server. */
+const YOUNG_MS = 2 * CONNECT_TIMEOUT_MS;
+/** Firewalls forget a connection after a minute at the earliest. */
+const KEEP_ALIVE_MS = 15_000;
+/** Idle for so long, a connection is checked before its next statement. */
+const IDLE_SECONDS = 1;
+/** A check that is not answered so soon counts as failed: a statement's deadline must leave time for the next. */
+const CHECK_SECONDS = 0.25;
 
 export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
+  const servers = serversOf(address);
   const sockets = new Set<Socket>();
   let recent = 0;
-  let dialled = 0;
   let destroyed = false;
 
-  async function dial(to: Destination): Promise<Socket> {
+  /** Connects to the first server that accepts, beginning with the one that is current. */
+  async function dial(): Promise<Socket> {
     while (recent >= 2 * options.maxConnections && !destroyed) await sleep(BURST_MS);
     if (destroyed) throw Object.assign(new Error("The pool was destroyed"), { code: "CONNECTION_DESTROYED" });
     recent++;
     setTimeout(() => recent--, BURST_MS).unref();
-    // An address may name several servers: they are tried in turn.
-    const turn = dialled++ % to.host.length;
-    const host = to.host[turn] ?? "localhost";
-    const port = to.port[turn] ?? 5432;
-    const socket = to.path ? connect(to.path) : connect({ host, port });
-    for (const old of sockets) if (old.destroyed) sockets.delete(old);
-    sockets.add(socket);
-    const failure = await failureOf(socket);
-    // Told a turn later: the driver listens only once it has the socket.
-    if (failure !== undefined) {
-      setImmediate(() => socket.emit("error", failure) && socket.emit("close", true));
+    for (let tried = 1; ; tried++) {
+      const { current, place } = servers;
+      const socket = connect({ ...place, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
+      for (const old of sockets) if (old.destroyed) sockets.delete(old);
+      sockets.add(socket);
+      const failure = await failureOf(socket);
+      if (failure === undefined) {
+        const openedMs = performance.now();
+        socket.once("close", () => {
+          if (!destroyed && performance.now() - openedMs < YOUNG_MS) servers.moveOn(current);
+        });
+      } else {
+        servers.moveOn(current);
+        if (tried < servers.count && !destroyed) continue;
+        // Told a turn later: the driver listens only once it has the socket.
+        setImmediate(() => socket.emit("error", failure) && socket.emit("close", true));
+      }
+      // For the name in the server's certificate, where the driver looks for it.
+      return Object.assign(socket, place);
     }
-    // For the name in the server's certificate, where the driver looks for it.
-    return Object.assign(socket, { host, port });
   }
 
   const driverOptions = { ...toDriverOptions(address, options), socket: dial };
-  const sql: Sql = "url" in address ? postgres(address.url, driverOptions) : postgres(driverOptions);
+  const url = "url" in address ? parseDatabaseUrl(address.url) : undefined;
+  const sql: Sql = url === undefined ? postgres(driverOptions) : postgres(url.first.href, driverOptions);
   return {
     sql,
     async destroy() {
@@ -73,11 +102,20 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
 function failureOf(socket: Socket): Promise<Error | undefined> {
   return new Promise((resolve) => {
     let failure = Object.assign(new Error("The connection was closed"), { code: "CONNECTION_CLOSED" });
-    socket.once("connect", () => resolve(undefined));
+    const timer = setTimeout(() => {
+      socket.destroy(Object.assign(new Error("The server does not answer"), { code: "CONNECT_TIMEOUT" }));
+    }, CONNECT_TIMEOUT_MS);
+    socket.once("connect", () => {
+      clearTimeout(timer);
+      resolve(undefined);
+    });
     socket.once("error", (error) => {
       failure = Object.assign(error, { code: "code" in error ? String(error.code) : "CONNECTION_CLOSED" });
     });
-    socket.once("close", () => resolve(failure));
+    socket.once("close", () => {
+      clearTimeout(timer);
+      resolve(failure);
+    });
   });
 }
 
@@ -85,17 +123,12 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** What the driver tells its `socket` option of the address, which it has read. */
-interface Destination {
-  readonly host: readonly string[];
-  readonly port: readonly number[];
-  readonly path: string | false | undefined;
-}
-
 type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<number> }> & {
   /** Known to the driver, missing in its types. */
   max_pipeline: number;
-  socket?: (to: Destination) => Promise<Socket>;
+  socket?: () => Promise<Socket>;
+  /** By our patch. */
+  check_idle?: { readonly after: number; readonly timeout: number };
 };
 
 function toDriverOptions(address: DatabaseAddress, options: PoolOptions): DriverOptions {
@@ -106,7 +139,11 @@ function toDriverOptions(address: DatabaseAddress, options: PoolOptions): Driver
     max: options.maxConnections,
     // One statement behind another at most: behind a slow one, more would wait without need.
     max_pipeline: 1,
-    connect_timeout: 3,
+    connect_timeout: CONNECT_TIMEOUT_MS / 1_000,
+    ...(options.checksIdle && { check_idle: { after: IDLE_SECONDS, timeout: CHECK_SECONDS } }),
+    target_session_attrs: "primary",
+    // Sockets have it from their making.
+    keep_alive: null,
     idle_timeout: 0,
     max_lifetime: null,
     backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 0.5),

@@ -6,6 +6,10 @@
  * and the old one gets until the deadline to finish what it holds. A new pool answers in some 15 ms.
  * The server's own limit is a little shorter: a slow statement, as opposed to a lost one, costs no pool.
  *
+ * A statement that no server let in is tried on each server of the address. A read whose connection is lost is
+ * repeated once; nobody knows what became of a write, so it fails. A connection that was idle is checked before it
+ * is used (see `_pool.ts`), so that neither happens for a connection that has long been dead.
+ *
  * Only single statements run here. A transaction that is open while the database restarts hangs this
  * driver for good (postgres 3.4.9 on Bun 1.4.5); what must be atomic is one statement with `with` parts.
  */
@@ -13,7 +17,8 @@ import type postgres from "postgres";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { openPool, type Pool } from "./_pool.ts";
-import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
+import { serversOf, wasNotSent } from "./_servers.ts";
+import { DatabaseUnavailable, isLost, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
 /** Where a database is: a `postgres://` address, or the socket of the server inside. */
@@ -24,6 +29,11 @@ export type DatabaseAddress =
 export interface QueryOptions {
   /** How long the caller waits; the database's own deadline by default. */
   readonly deadlineMs?: number;
+  /**
+   * The statement changes nothing: where its connection is lost, it is asked once more on another. What became of
+   * any other is not known, so it is never sent again.
+   */
+  readonly isRead?: boolean;
 }
 
 export interface Database {
@@ -35,6 +45,8 @@ export interface Database {
     build: (sql: Sql) => postgres.PendingQuery<Row[]> | postgres.PendingQuery<postgres.Row[]>,
     options?: QueryOptions,
   ): Promise<Row[]>;
+  /** Goes on with new connections; what runs may still finish on the old ones. */
+  renew(): void;
   stats(): DatabaseStats;
   /** Settles everything at once: what is still running fails. */
   close(): Promise<void>;
@@ -71,7 +83,12 @@ const REPLACEMENT_PAUSE_MS = 500;
 export function openDatabase(address: DatabaseAddress, options: DatabaseOptions): Database {
   const { clock, log } = options;
   const { maxConnections = 8, deadlineMs: standardDeadlineMs = DEADLINE_MS } = options;
-  const poolOptions = { maxConnections, statementTimeoutMs: Math.floor(standardDeadlineMs * SERVER_SHARE) };
+  const poolOptions = {
+    maxConnections,
+    statementTimeoutMs: Math.floor(standardDeadlineMs * SERVER_SHARE),
+    checksIdle: true,
+  };
+  const servers = serversOf(address);
   let pool = openPool(address, poolOptions);
   /** Pools that were replaced and may still finish what they had begun, with the timers of their end. */
   const retired = new Map<Pool, ReturnType<typeof setTimeout>>();
@@ -87,21 +104,25 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
     replacedMs = clock.monotonicMs();
     poolsReplaced++;
     log.warn("A statement missed its deadline: the connections to the database are made anew");
+    retirePool();
+  }
+
+  function retirePool() {
+    const old = pool;
     pool = openPool(address, poolOptions);
     const end = () => {
-      retired.delete(missed);
-      missed.destroy().catch(() => {});
+      retired.delete(old);
+      old.destroy().catch(() => {});
     };
-    retired.set(missed, setTimeout(end, standardDeadlineMs));
+    retired.set(old, setTimeout(end, standardDeadlineMs));
   }
 
   return {
-    query(build, { deadlineMs = standardDeadlineMs } = {}) {
-      const used = pool;
+    query(build, { deadlineMs = standardDeadlineMs, isRead = false } = {}) {
       return new Promise((resolve, reject) => {
-        const running = build(used.sql);
-        statements++;
-        unsettled++;
+        let used = pool;
+        let tries = 0;
+        let repeats = isRead ? 1 : 0;
         let isSettled = false;
         const settle = () => {
           clearTimeout(timer);
@@ -109,23 +130,42 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
           if (!isSettled) unsettled--;
           isSettled = true;
         };
+        const send = () => {
+          used = pool;
+          tries++;
+          const server = servers.current;
+          build(used.sql).then(
+            (rows) => {
+              settle();
+              resolve(rows as never);
+            },
+            (error) => {
+              const failure = toDatabaseError(error);
+              if (mayResend(failure, server) && !isSettled && !closed) return send();
+              settle();
+              reject(failure);
+            },
+          );
+        };
+        const mayResend = (failure: unknown, server: number) => {
+          if (!(failure instanceof DatabaseUnavailable)) return false;
+          if (!wasNotSent(failure)) return isLost(failure) && repeats-- > 0;
+          servers.moveOn(server);
+          return tries < servers.count;
+        };
+        send();
+        statements++;
+        unsettled++;
         const timer = setTimeout(() => {
           settle();
           deadlinesMissed++;
           replacePool(used);
           reject(new DatabaseUnavailable("deadline"));
         }, deadlineMs);
-        running.then(
-          (rows) => {
-            settle();
-            resolve(rows as never);
-          },
-          (error) => {
-            settle();
-            reject(toDatabaseError(error));
-          },
-        );
       });
+    },
+    renew() {
+      if (!closed) retirePool();
     },
     stats: () => ({
       connections: maxConnections,

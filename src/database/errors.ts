@@ -21,6 +21,13 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
+/** True where the connection ended under a statement, or the server ended it. */
+export function isLost({ code }: DatabaseUnavailable): boolean {
+  return LOST.has(code);
+}
+
+const LOST: ReadonlySet<string> = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE", "57P01", "57P02"]);
+
 /** True for an error of the data: a value out of range or a broken constraint (SQLSTATE 22 and 23). */
 export function isDataError(error: unknown): boolean {
   return error instanceof postgres.PostgresError && /^2[23]/.test(error.code);

@@ -130,17 +130,12 @@ export function checksumOf(migration: Migration): string {
 }
 
 async function checkServer(sql: Sql): Promise<Refusal | undefined> {
-  const [server] = await sql<{ version: number; recovering: boolean }[]>`
-    select current_setting('server_version_num')::integer / 10000 as version,
-           pg_is_in_recovery() as recovering`;
-  if (server === undefined || server.version < OLDEST_SERVER) {
-    return cannot(
-      `Cannot use this PostgreSQL: version ${server?.version} is older than ${OLDEST_SERVER}; upgrade the server`,
-    );
-  }
-  return server.recovering
-    ? cannot("Cannot use this PostgreSQL: it is a read-only standby; point DATABASE_URL at the primary")
-    : undefined;
+  const [server] = await sql<{ version: number }[]>`
+    select current_setting('server_version_num')::integer / 10000 as version`;
+  if (server !== undefined && server.version >= OLDEST_SERVER) return undefined;
+  return cannot(
+    `Cannot use this PostgreSQL: version ${server?.version} is older than ${OLDEST_SERVER}; upgrade the server`,
+  );
 }
 
 async function takeLock(session: Session, deadlineMs: number): Promise<boolean> {

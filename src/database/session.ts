@@ -3,6 +3,7 @@
  * serving path (see `database.ts` for why).
  */
 import { openPool } from "./_pool.ts";
+import { serversOf, wasNotSent } from "./_servers.ts";
 import type { DatabaseAddress } from "./database.ts";
 import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
@@ -34,10 +35,13 @@ export function openSession(
     lose = reject;
   });
   lost.catch(() => {});
+  let isConnecting = false;
+  const servers = serversOf(address);
   const pool = openPool(address, {
     maxConnections: 1,
     statementTimeoutMs,
     onLost() {
+      if (isConnecting) return;
       lose(new DatabaseUnavailable("CONNECTION_CLOSED"));
       void pool.destroy();
     },
@@ -45,12 +49,28 @@ export function openSession(
 
   async function connect() {
     const timer = setTimeout(() => lose(new DatabaseUnavailable("CONNECT_TIMEOUT")), connectDeadlineMs);
+    isConnecting = true;
     try {
-      await Promise.race([pool.sql`select`, lost]);
-    } catch (error) {
-      throw toDatabaseError(error);
+      await Promise.race([findPrimary(), lost]);
     } finally {
+      isConnecting = false;
       clearTimeout(timer);
+    }
+  }
+
+  /** Tries each server once, and one that does not answer until the deadline. */
+  async function findPrimary() {
+    for (let tries = 1; ; tries++) {
+      const server = servers.current;
+      try {
+        await pool.sql`select`;
+        return;
+      } catch (error) {
+        const failure = toDatabaseError(error);
+        if (!(failure instanceof DatabaseUnavailable) || !wasNotSent(failure)) throw failure;
+        servers.moveOn(server);
+        if (tries >= servers.count && failure.code !== "CONNECT_TIMEOUT") throw failure;
+      }
     }
   }
 

@@ -29,6 +29,7 @@ export function createTokenSource(options: {
     async current() {
       const [row] = await database.query<{ sealed: string; expiresAt: Date | null }>(
         (sql) => sql`select sealed, expires_at as "expiresAt" from installer_token`,
+        { isRead: true },
       );
       if (row === undefined) return refuse("NOT_CONFIGURED", NOT_SET);
       if (row.expiresAt !== null && row.expiresAt <= clock.now()) return refuse("NOT_CONFIGURED", OVER);

@@ -40,6 +40,7 @@ export async function findKeysByHash(
         join accounts a on a.id = l.account_id
         left join usage u on u.license_id = l.id and u.month = ${month.firstDay}::date
        where k.hash = any(${toTextArray(hashes.map((hash) => `\\x${hash}`))}::bytea[])`,
+    { isRead: true },
   );
   return new Map(rows.map((row) => [row.hash, toRecord(row, month.index)]));
 }

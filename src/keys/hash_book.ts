@@ -21,6 +21,7 @@ export function createHashBook(database: Database): HashBook {
   async function find(keyUuid: string): Promise<KeyHash | null> {
     const [row] = await database.query<{ hash: string }>(
       (sql) => sql`select encode(hash, 'hex') as hash from keys where id = ${keyUuid}::uuid`,
+      { isRead: true },
     );
     return row === undefined ? null : parseKeyHash(row.hash);
   }

@@ -116,7 +116,7 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
                   from counted) as counts
           from now`;
       },
-      { deadlineMs: DEADLINE_MS },
+      { deadlineMs: DEADLINE_MS, isRead: true },
     );
     if (row === undefined) return;
     // Whatever was committed since the last snapshot is in this answer, however long ago that was, but for

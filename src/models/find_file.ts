@@ -126,5 +126,6 @@ async function findFiles(database: Database, wanted: readonly Wanted[]): Promise
         join models m on m.name = wanted.name
         join model_versions v on v.model_id = m.id and v.version = wanted.version
         join model_files f on f.sha256 = v.file`,
+    { isRead: true },
   );
 }

@@ -83,5 +83,6 @@ async function selectListed(database: Database, condition: (sql: Sql) => Fragmen
         join model_versions v on v.model_id = m.id and v.version = m.listed_version
        where ${condition(sql)}
        order by m.name collate "C"`,
+    { isRead: true },
   );
 }

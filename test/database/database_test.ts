@@ -110,6 +110,57 @@ describe("openDatabase()", () => {
     await close();
   });
 
+  test("openDatabase() repeats a read whose connection is lost, and never a write", async () => {
+    const { database, close } = await openThroughProxy({ deadlineMs: 5_000 });
+    await database.query((sql) => sql`create sequence attempts`);
+    const attempt = (sql: Sql) =>
+      sql<{ number: number }[]>`select nextval('attempts') as number, pg_sleep(0.4)`;
+    const cut = () =>
+      server.database.query(
+        (sql) => sql`
+          select pg_terminate_backend(pid) from pg_stat_activity
+           where datname = current_database() and wait_event = 'PgSleep'`,
+      );
+    const write = timed(database.query(attempt));
+    await Bun.sleep(150);
+    await cut();
+    expect((await write).error).toBeInstanceOf(DatabaseUnavailable);
+    const read = database.query(attempt, { isRead: true });
+    await Bun.sleep(150);
+    await cut();
+    expect(await read).toMatchObject([{ number: 3 }]);
+    const lost = timed(database.query(attempt, { isRead: true }));
+    for (let i = 0; i < 2; i++) {
+      await Bun.sleep(150);
+      await cut();
+    }
+    expect((await lost).error).toBeInstanceOf(DatabaseUnavailable);
+    await close();
+  });
+
+  test("openDatabase() checks every other connection once one is found dead", async () => {
+    const proxy = await startFaultyProxy(server.address, { forgottenMs: 100 });
+    const database = openDatabase(proxy.address, { clock: createTestClock(), log: silentLog });
+    const use = () => Promise.all(Array.from({ length: 8 }, () => ask(database)));
+    await use();
+    proxy.set("resets_idle");
+    await Bun.sleep(200);
+    // Too short a pause to be checked for: the read finds the first of them dead, and is repeated.
+    await database.query((sql) => sql`select 1 as one`, { isRead: true });
+    await use();
+    expect(proxy.stats()).toMatchObject({ forgotten: 8, open: 8 });
+    await database.close();
+    await proxy.close();
+  });
+
+  test("openDatabase() has the system probe connections that are idle", async () => {
+    const { database, proxy, close } = await openThroughProxy();
+    await ask(database);
+    const port = Number("url" in proxy.address ? new URL(proxy.address.url).port : 0);
+    expect(await timerOf(port)).toBe(KEEP_ALIVE_TIMER);
+    await close();
+  });
+
   test("close() fails what is still running", async () => {
     const { database, close } = await openThroughProxy({ deadlineMs: 5_000 });
     const running = timed(database.query((sql) => sql`select pg_sleep(5)`));
@@ -204,6 +255,18 @@ async function openThroughProxy(
       await proxy.close();
     },
   };
+}
+
+const KEEP_ALIVE_TIMER = 2;
+
+/** Which timer runs on the connection to that port of 127.0.0.1, as Linux tells it (`timer_active`). */
+async function timerOf(port: number): Promise<number | undefined> {
+  const to = `0100007F:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  for (const line of (await Bun.file("/proc/net/tcp").text()).split("\n")) {
+    const [, , remote, state, , timer] = line.trim().split(/\s+/);
+    if (remote === to && state === "01") return Number(timer?.slice(0, 2));
+  }
+  return undefined;
 }
 
 function ask(database: Database): Promise<unknown> {

@@ -12,26 +12,62 @@ export type Fault =
   /** New connections are accepted and closed at once; those that are open are cut. */
   | "closing"
   /** What the server says is lost, and the client's half stays open: it is never answered. */
-  | "half_open";
+  | "half_open"
+  /** As a firewall forgets: a connection is reset at its first byte after two seconds of silence. */
+  | "resets_idle"
+  /** The same, but such a connection is never answered. */
+  | "mutes_idle";
+
+export const FORGOTTEN_MS = 2_000;
 
 export interface FaultyProxy {
   /** Where the database is, seen through the proxy. */
   readonly address: DatabaseAddress;
   set(fault: Fault): void;
-  /** `lost` counts the pieces of a half-open connection that went nowhere. */
-  stats(): { readonly accepted: number; readonly open: number; readonly lost: number };
+  /** `lost` counts the pieces that went nowhere, `forgotten` the connections that were idle for too long. */
+  stats(): {
+    readonly accepted: number;
+    readonly open: number;
+    readonly lost: number;
+    readonly forgotten: number;
+  };
   close(): Promise<void>;
+}
+
+interface Link {
+  readonly client: Socket;
+  readonly server: Socket;
+  /** When a byte was seen last, of either. */
+  heardMs: number;
+  isMute: boolean;
 }
 
 /** More than any test opens: a client gone wild is turned away instead of exhausting the machine. */
 const MAX_CONNECTIONS = 500;
 
 /** Stands in front of the server of that address. */
-export async function startFaultyProxy(target: DatabaseAddress): Promise<FaultyProxy> {
-  const links = new Set<{ readonly client: Socket; readonly server: Socket }>();
+export async function startFaultyProxy(
+  target: DatabaseAddress,
+  { forgottenMs = FORGOTTEN_MS }: { readonly forgottenMs?: number } = {},
+): Promise<FaultyProxy> {
+  const links = new Set<Link>();
   let fault: Fault = "none";
   let accepted = 0;
   let lost = 0;
+  let forgotten = 0;
+
+  /** Whether the connection was silent for so long that it is forgotten. */
+  function isForgotten(link: Link): boolean {
+    if (!fault.endsWith("_idle")) return false;
+    const nowMs = performance.now();
+    if (!link.isMute && nowMs - link.heardMs > forgottenMs) {
+      forgotten++;
+      link.isMute = true;
+      if (fault === "resets_idle") link.client.resetAndDestroy();
+    }
+    link.heardMs = nowMs;
+    return link.isMute;
+  }
 
   const listener = createServer((client) => {
     accepted++;
@@ -41,11 +77,11 @@ export async function startFaultyProxy(target: DatabaseAddress): Promise<FaultyP
       return;
     }
     const server = connect(whereIs(target));
-    const link = { client, server };
+    const link: Link = { client, server, heardMs: performance.now(), isMute: false };
     links.add(link);
     server.on("error", () => client.destroy());
     const passTo = (other: Socket) => (bytes: Buffer) => {
-      if (fault === "half_open") lost++;
+      if (fault === "half_open" || isForgotten(link)) lost++;
       else other.write(bytes);
     };
     client.on("data", passTo(server));
@@ -71,7 +107,7 @@ export async function startFaultyProxy(target: DatabaseAddress): Promise<FaultyP
         else resume(link);
       }
     },
-    stats: () => ({ accepted, open: links.size, lost }),
+    stats: () => ({ accepted, open: links.size, lost, forgotten }),
     async close() {
       for (const { client } of links) client.destroy();
       await new Promise((resolve) => listener.close(resolve));
@@ -79,12 +115,12 @@ export async function startFaultyProxy(target: DatabaseAddress): Promise<FaultyP
   };
 }
 
-function pause({ client, server }: { readonly client: Socket; readonly server: Socket }): void {
+function pause({ client, server }: Link): void {
   client.pause();
   server.pause();
 }
 
-function resume({ client, server }: { readonly client: Socket; readonly server: Socket }): void {
+function resume({ client, server }: Link): void {
   client.resume();
   server.resume();
 }

@@ -1,0 +1,40 @@
+/**
+ * A service between whose database and itself something forgets connections that were idle: firewalls, balancers
+ * and poolers do. After each pause an uncached key is validated and an event is sent.
+ */
+import { expect } from "bun:test";
+import { createTestDatabase } from "../support/database.ts";
+import { type Fault, FORGOTTEN_MS, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { startTestService } from "../support/service.ts";
+
+/** None is refused, and none is counted twice. */
+export async function proveIdleConnections(fault: Fault, pauses: number): Promise<void> {
+  const testDatabase = await createTestDatabase();
+  const proxy = await startFaultyProxy(testDatabase.address);
+  const service = await startTestService({ on: { ...testDatabase, address: proxy.address } });
+  try {
+    proxy.set(fault);
+    const known = await service.issue({ monthlyLimit: 1_000 });
+    expect((await service.post("/v1/auth/validate", { api_key: known.apiKey })).status).toBe(200);
+    for (let pause = 1; pause <= pauses; pause++) {
+      const fresh = await service.issue();
+      await Bun.sleep(FORGOTTEN_MS + 200);
+      const [validated, logged] = await Promise.all([
+        service.post("/v1/auth/validate", { api_key: fresh.apiKey }),
+        service.post("/v1/analytics/log", { api_key: known.apiKey, event_type: "inference" }),
+      ]);
+      expect(validated.status).toBe(200);
+      expect(logged).toMatchObject({ status: 202, body: { quota: { used: pause } } });
+    }
+    expect(proxy.stats().forgotten).toBeGreaterThanOrEqual(pauses);
+    const [stored] = await testDatabase.database.query<{ events: number; used: number }>(
+      (sql) =>
+        sql`select (select count(*) from events) as events, (select sum(used)::bigint from usage) as used`,
+    );
+    expect(stored).toEqual({ events: pauses, used: pauses });
+  } finally {
+    await service.close();
+    await proxy.close();
+    await testDatabase.close();
+  }
+}
