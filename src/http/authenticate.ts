@@ -196,7 +196,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     const record = await directory.lookUp(hash, addressOf(exchange), {
       isGathered: isAddressFull(exchange, endpoint),
     });
-    // Trusted: `find` has asked, and the database itself has just answered.
+    // Trusted: `find` has asked, and the answer of the database is less than a second old.
     return count(exchange, { endpoint, once, record, isTrusted: true, nowMs: clock.monotonicMs() });
   }
 

@@ -11,6 +11,7 @@ import { type KeyHash, parseKeyHash } from "./key_hash.ts";
 export interface HashBook {
   /** Null where there is no such key. Throws `DatabaseUnavailable`. */
   hashOf(keyUuid: string): Promise<KeyHash | null>;
+  forgetAll(): void;
 }
 
 const MAX_KEYS = 50_000;
@@ -36,5 +37,6 @@ export function createHashBook(database: Database): HashBook {
       asked.catch(() => known.delete(keyUuid));
       return asked;
     },
+    forgetAll: () => known.clear(),
   };
 }

@@ -1,6 +1,6 @@
 /** Finds keys by their hash: from the cache while it can be trusted, from the database otherwise. */
 import type { Clock } from "../clock.ts";
-import type { Database } from "../database/mod.ts";
+import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { findKeysByHash } from "./find_keys.ts";
 import { createHashBook } from "./hash_book.ts";
@@ -9,7 +9,7 @@ import { type KeyHash, renderKeyHash } from "./key_hash.ts";
 import type { KeyRecord, UsageCount } from "./key_record.ts";
 import { createLastUse } from "./last_use.ts";
 import { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
-import { createPulse, type Pulse } from "./pulse.ts";
+import { createPulse, type Pulse, TRUST_MS } from "./pulse.ts";
 
 export interface KeyDirectoryOptions {
   readonly database: Database;
@@ -55,14 +55,27 @@ export interface KeyDirectory {
 export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
   const { database, clock } = options;
   const cache = createKeyCache({ clock, ...(options.maxKeys && { maxKeys: options.maxKeys }) });
-  const pulse = createPulse({ ...options, database: options.pulseDatabase ?? database, cache });
+  const hashes = createHashBook(database);
+  const pulse = createPulse({
+    ...options,
+    database: options.pulseDatabase ?? database,
+    cache,
+    onOtherServer() {
+      hashes.forgetAll();
+      // The one before may still answer: what it says from now on must not be cached, and no event go there.
+      database.renew();
+    },
+  });
   const queue = createLookUpQueue({
     clock,
     async find(hashes) {
       const lookUp = cache.beginLookUp();
+      const sentMs = clock.monotonicMs();
       try {
         const found = await findKeysByHash(database, hashes, clock.nowMs());
         lookUp.fill(hashes, found);
+        // It is as old as the statement may be. The cache may keep it: the pulse tells of what changed since.
+        if (clock.monotonicMs() - sentMs >= TRUST_MS) throw new DatabaseUnavailable("look-up took too long");
         return found;
       } finally {
         lookUp.end();
@@ -70,7 +83,6 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     },
   });
 
-  const hashes = createHashBook(database);
   const lastUse = createLastUse({ database, clock });
 
   return {

@@ -6,6 +6,11 @@
  * answers from the cache knows of everything that is older. Changes carry the transaction that made them,
  * and a pulse reads those that its snapshot sees and the last one's did not: nothing is missed, however late
  * it commits, nothing is read twice, however long a transaction stays open, and no clock is involved.
+ *
+ * All that holds on one server. A standby that was promoted, or a server after a crash, may have lost transactions,
+ * and gives their numbers to others: a change may then carry a number that seems to have been seen. So each answer
+ * names its server, and its connection, which ends with every crash; where either is another than before, nothing
+ * that is cached is kept.
  */
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
@@ -17,6 +22,8 @@ export interface PulseOptions {
   readonly cache: KeyCache;
   readonly clock: Clock;
   readonly log: Log;
+  /** Told when another server answers than before, or the same one was started again. */
+  readonly onOtherServer?: () => void;
   /** This process, as `usage_changes.writer` names it: it knows its own counts already. */
   readonly processUuid: string;
 }
@@ -35,7 +42,8 @@ export interface Pulse {
 }
 
 const INTERVAL_MS = 250;
-const TRUST_MS = 1_000;
+/** For so long after it was asked for, what the database said is answered from. */
+export const TRUST_MS = 1_000;
 /**
  * What is answered later than half of the trust cannot keep it up anyway. A connection that a restart has left
  * deaf is found out and replaced while the pulse before it is still trusted.
@@ -50,16 +58,20 @@ const DOUBT_MS = 60_000;
 
 interface Row {
   readonly snapshot: string;
-  /** True where the server knows of fewer transactions than at the last pulse: it is another, or restored. */
-  readonly wentBack: boolean | null;
+  /** The cluster, its timeline, which a promotion ends, and its start. */
+  readonly server: string;
+  readonly connection: string;
   /** True where more rows of a kind changed than are read at once. */
   readonly isCut: boolean;
   readonly licenses: readonly string[];
   readonly counts: readonly (readonly [licenseUuid: string, monthIndex: number, used: number])[];
 }
 
-export function createPulse({ database, cache, clock, log, processUuid }: PulseOptions): Pulse {
+export function createPulse(options: PulseOptions): Pulse {
+  const { database, cache, clock, log, processUuid } = options;
   let lastSnapshot: string | null = null;
+  let lastServer: string | undefined;
+  let lastConnection: string | undefined;
   let doubtedUntilMs = Number.NEGATIVE_INFINITY;
   let freshSinceMs = Number.NEGATIVE_INFINITY;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -108,7 +120,12 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
            where ${isNew} and (writer <> ${processUuid}::uuid or ${beganMs < doubtedUntilMs}::boolean)
            group by 1, 2
         )
-        select snapshot::text, pg_snapshot_xmax(${last}::pg_snapshot) > pg_snapshot_xmax(snapshot) as "wentBack",
+        -- Some 40 µs in all. A standby refuses the second, and so never has a pulse.
+        select concat_ws(' ', (select system_identifier from pg_control_system()),
+                         left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_postmaster_start_time()) as server,
+               (select concat_ws(' ', pid, backend_start)
+                  from pg_stat_get_activity(pg_backend_pid())) as "connection",
+               snapshot::text,
                greatest((select count(*) from by_key), (select count(*) from by_license),
                         (select count(*) from by_account)) > ${MAX_CHANGES} as "isCut",
                (select coalesce(json_agg(license_id), '[]') from changed) as licenses,
@@ -122,9 +139,18 @@ export function createPulse({ database, cache, clock, log, processUuid }: PulseO
     // Whatever was committed since the last snapshot is in this answer, however long ago that was, but for
     // counts, whose rows live for a minute.
     const isLate = beganMs - freshSinceMs > COUNTS_KEPT_MS;
-    if (row.wentBack || isLate || row.isCut) cache.forgetAll();
+    const isOther = row.server !== lastServer || row.connection !== lastConnection;
+    if (isOther || isLate || row.isCut) cache.forgetAll();
     else for (const license of row.licenses) cache.forgetLicense(license);
     for (const [license, monthIndex, used] of row.counts) cache.noteUsage(license, { monthIndex, used });
+    if (lastServer !== undefined && row.server !== lastServer) {
+      log.warn(
+        "The database is another server than before, or was started again: what was cached is dropped",
+      );
+      options.onOtherServer?.();
+    }
+    lastServer = row.server;
+    lastConnection = row.connection;
     lastSnapshot = row.snapshot;
     freshSinceMs = beganMs;
     beats++;

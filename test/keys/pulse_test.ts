@@ -153,8 +153,9 @@ describe("createPulse()", () => {
 
   test("createPulse() misses no revoke behind more changed keys than it reads, of however few licenses", async () => {
     const { database } = service;
+    const beating = openDatabase(service.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
     // Beats by this test alone, so that all that follows falls between two of them.
-    const { cache, pulse } = createLonePulse(database);
+    const { cache, pulse } = createLonePulse(beating);
     const [key, many] = [await service.issue(), await service.issue()];
     const hash = hashApiKey(key.apiKey);
     await pulse.beat();
@@ -175,6 +176,34 @@ describe("createPulse()", () => {
     await pulse.beat();
 
     expect(cache.get(parseKeyHash(hash))).toBeUndefined();
+    await beating.close();
+  });
+
+  test("createPulse() forgets everything, and what is looked up just now, when its connection is another", async () => {
+    const { database } = service;
+    const beating = openDatabase(service.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
+    const { cache, pulse } = createLonePulse(beating);
+    const [kept, late] = [
+      hashApiKey((await service.issue()).apiKey),
+      hashApiKey((await service.issue()).apiKey),
+    ];
+    const unknown = "0".repeat(64);
+    await pulse.beat();
+    const found = await findKeysByHash(database, [kept, late], systemClock.now().getTime());
+    const [lookUp, lateLookUp] = [cache.beginLookUp(), cache.beginLookUp()];
+    lookUp.fill([kept, unknown], found);
+    lookUp.end();
+    await pulse.beat();
+    expect([kept, unknown].map((hash) => cache.get(parseKeyHash(hash)))).toEqual([expect.anything(), null]);
+
+    const [own] = await beating.query<{ pid: number }>((sql) => sql`select pg_backend_pid() as pid`);
+    await database.query((sql) => sql`select pg_terminate_backend(${own?.pid ?? 0}::integer)`);
+    await pulse.beat();
+    lateLookUp.fill([late, unknown], found);
+    lateLookUp.end();
+
+    expect(cache.stats()).toMatchObject({ keys: 0, licenses: 0, unknownKeys: 0 });
+    await beating.close();
   });
 
   test("createPulse() stays trusted when one of its questions is never answered", async () => {

@@ -49,7 +49,7 @@ const DELAY_MS = 2_500;
 /** More than the service has any business opening. */
 const MAX_CONNECTIONS = 200;
 /** A word of the one statement that the pulse is. */
-const PULSE_MARK = Buffer.from('as "wentBack"');
+const PULSE_MARK = Buffer.from('as "connection"');
 
 interface Flow {
   readonly from: "client" | "server";

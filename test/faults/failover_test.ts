@@ -1,0 +1,182 @@
+/**
+ * Promise 2 through a failover: what was revoked on the new primary is refused, although its transaction has a lower
+ * number than the last one that was seen on the old. Between the service and each server stands a proxy, so that
+ * a test decides when the service reaches the new one.
+ */
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { type Database, DatabaseUnavailable, openDatabase, openSession } from "../../src/database/mod.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { type ReplicatedServer, type Replication, startReplication } from "../support/replication.ts";
+import { startTestService, type TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+
+setDefaultTimeout(60_000);
+
+/** From the promotion on. */
+const ACCEPTED_MS = 4_000;
+const REFUSED_MS = 1_000;
+
+let replication: Replication;
+let proxies: FaultyProxy[];
+let database: Database;
+let service: TestService;
+let kept: IssuedKey;
+let revoked: IssuedKey;
+
+beforeEach(async () => {
+  replication = await startReplication();
+  const { primary, standby } = replication;
+  proxies = [await startFaultyProxy(primary), await startFaultyProxy(standby)];
+  const places = proxies.map(({ address }) => ("url" in address ? new URL(address.url).host : ""));
+  const address = { url: `postgres://claviger@${places.join(",")}/postgres` };
+  database = openDatabase(address, { clock: systemClock, log: silentLog, maxConnections: 2 });
+  service = await startTestService({ on: { address, database, close: async () => {} } });
+  [kept, revoked] = [await service.issue(), await service.issue()];
+});
+afterEach(async () => {
+  await service?.close();
+  await database?.close();
+  for (const proxy of proxies ?? []) await proxy.close();
+  replication?.close();
+});
+
+const validate = ({ apiKey }: IssuedKey) => service.post("/v1/auth/validate", { api_key: apiKey });
+const log = () => service.post("/v1/analytics/log", { api_key: kept.apiKey, event_type: "inference" });
+
+/** The number of the next transaction. */
+async function nextXid(server: ReplicatedServer): Promise<number> {
+  const [row] = await server.run("select pg_snapshot_xmax(pg_current_snapshot())::text as xid");
+  return Number(row?.xid);
+}
+
+/** Uses up transaction numbers without writing anything that would last. */
+async function burnXids(server: ReplicatedServer, count: number): Promise<void> {
+  await server.run(`do $$ begin
+    for i in 1..${count} loop perform pg_current_xact_id(); rollback; end loop;
+  end $$`);
+}
+
+/** Has both keys cached, and every transaction so far seen by the pulse. */
+async function warm(): Promise<void> {
+  await untilFelt();
+  for (const key of [kept, revoked]) expect((await validate(key)).status).toBe(200);
+  await untilFelt();
+  expect(service.service.directory.stats().keys).toBe(2);
+}
+
+/** Waits until the service has felt the pulse on what there is now. */
+async function untilFelt(): Promise<void> {
+  const { beats } = service.service.directory.stats();
+  await until(() => service.service.directory.stats().beats > beats + 1);
+}
+
+/** Revokes by hand there, with a lower number than the last that was seen, and goes on beyond that one. */
+async function revokeBehind(server: ReplicatedServer, lastSeen: number): Promise<void> {
+  expect(await nextXid(server)).toBeLessThan(lastSeen);
+  const [row] = await server.run(
+    `update keys set state = 'revoked', revoked_at = now() where license_id = '${revoked.licenseUuid}'
+     returning changed_xid::text as xid`,
+  );
+  expect(Number(row?.xid)).toBeLessThan(lastSeen);
+  await burnXids(server, lastSeen - Number(row?.xid) + 10);
+}
+
+/** Asks for the revoked key and sends events until one is accepted; when that was. */
+async function proveRefused(): Promise<number> {
+  const beganMs = performance.now();
+  let reachedMs = Number.POSITIVE_INFINITY;
+  let acceptedMs = Number.POSITIVE_INFINITY;
+  while (performance.now() < Math.min(reachedMs + 2 * REFUSED_MS, beganMs + 10_000)) {
+    const [{ status }, event] = await Promise.all([validate(revoked), log()]);
+    const nowMs = performance.now();
+    if (status !== 503) reachedMs = Math.min(reachedMs, nowMs);
+    if (event.status === 202) acceptedMs = Math.min(acceptedMs, nowMs);
+    expect([401, 503]).toContain(status);
+    await Bun.sleep(10);
+  }
+  expect((await validate(revoked)).status).toBe(401);
+  expect((await validate(kept)).status).toBe(200);
+  return acceptedMs;
+}
+
+test("A key that was revoked on a promoted standby is refused, and events are accepted again", async () => {
+  const { primary, standby } = replication;
+  await replication.catchUp();
+  await replication.part();
+  await burnXids(primary, 500);
+  await warm();
+  const lastSeen = await nextXid(primary);
+
+  proxies[1]?.set("closing");
+  primary.kill();
+  await standby.run("select pg_promote()");
+  const promotedMs = performance.now();
+  await revokeBehind(standby, lastSeen);
+  // What was known before the failover is trusted for a second; from then on nothing is.
+  await until(async () => (await validate(revoked)).status === 503);
+  proxies[1]?.set("none");
+
+  expect((await proveRefused()) - promotedMs).toBeLessThan(ACCEPTED_MS);
+});
+
+test("After a failover nothing goes to the old primary, though it answers again", async () => {
+  const { primary, standby } = replication;
+  await warm();
+  expect((await log()).status).toBe(202);
+  await replication.catchUp();
+  await replication.part();
+  // No request from here to the end of the failover, so that idle connections to the old primary stay as they are.
+  proxies[0]?.set("stalled");
+  await standby.run("select pg_promote()");
+  const promotedMs = performance.now();
+  await until(() => service.logLines.some((line) => line.includes("another server than before")));
+  expect(performance.now() - promotedMs).toBeLessThan(ACCEPTED_MS);
+  proxies[0]?.set("none");
+
+  for (let event = 0; event < 10; event++) expect((await log()).status).toBe(202);
+
+  const stored = "select count(*)::integer as events from events";
+  expect(await primary.run(stored)).toMatchObject([{ events: 1 }]);
+  expect(await standby.run(stored)).toMatchObject([{ events: 11 }]);
+});
+
+test("A key that was revoked after a crash of PostgreSQL is refused", async () => {
+  const { primary } = replication;
+  await burnXids(primary, 500);
+  await warm();
+  const lastSeen = await nextXid(primary);
+
+  proxies[0]?.set("closing");
+  const [started] = await primary.run(
+    "select pg_postmaster_start_time()::text as at, pg_backend_pid() as pid",
+  );
+  const idle = await primary.run("select pid from pg_stat_activity where backend_type = 'checkpointer'");
+  process.kill(Number(idle[0]?.pid), "SIGKILL");
+  await until(async () => (await nextXid(primary).catch(() => lastSeen)) < lastSeen);
+  expect(await primary.run("select pg_postmaster_start_time()::text as at")).toMatchObject([
+    { at: started?.at },
+  ]);
+  await revokeBehind(primary, lastSeen);
+  await until(async () => (await validate(revoked)).status === 503);
+  proxies[0]?.set("none");
+
+  await proveRefused();
+});
+
+test("Of several servers the primary is used, in whatever order they are named", async () => {
+  const hosts = [replication.standby, replication.primary].map(({ url }) => new URL(url).host);
+  const session = (address: string) =>
+    openSession({ url: `postgres://claviger@${address}/postgres` }, { statementTimeoutMs: 1_000 });
+  const both = session(hosts.join(","));
+  await both.connect();
+  expect([...(await both.sql`select pg_is_in_recovery() as standby`)]).toEqual([{ standby: false }]);
+  await both.close();
+  const alone = session(hosts[0] ?? "");
+  const failure = await alone.connect().catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(DatabaseUnavailable);
+  expect(failure).toMatchObject({ code: "NOT_PRIMARY" });
+  await alone.close();
+});

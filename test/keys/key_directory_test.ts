@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DatabaseUnavailable, openSession } from "../../src/database/mod.ts";
+import { newUuid } from "../../src/ids.ts";
+import { parseKeyHash } from "../../src/keys/key_hash.ts";
+import { createKeyDirectory, hashApiKey } from "../../src/keys/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { issue } from "../support/issue.ts";
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+/** Looks a key up while its table is locked; how that ends when so much time has passed meanwhile. */
+async function lookUpFor(ms: number) {
+  const { database, address } = server;
+  const clock = createTestClock();
+  const directory = createKeyDirectory({ database, clock, log: silentLog, processUuid: newUuid() });
+  const key = await issue(database);
+  const hash = parseKeyHash(hashApiKey(key.apiKey));
+  const other = openSession(address, { statementTimeoutMs: 10_000 });
+  let lookUp: Promise<unknown> | undefined;
+  await other.transaction(async (sql) => {
+    await sql`lock table keys in access exclusive mode`;
+    lookUp = directory.lookUp(hash, "::1").catch((error: unknown) => error);
+    while (database.stats().running === 0) await Bun.sleep(1);
+    await Bun.sleep(50);
+    clock.advance(ms);
+  });
+  await other.close();
+  return { outcome: await lookUp, cached: directory.get(hash), key };
+}
+
+describe("createKeyDirectory()", () => {
+  test("lookUp() gives what it found within a second", async () => {
+    const { outcome, key } = await lookUpFor(500);
+    expect(outcome).toMatchObject({ licenseUuid: key.licenseUuid });
+  });
+
+  test("lookUp() fails when the answer is a second old: a revocation may be older than the answer", async () => {
+    const { outcome, cached, key } = await lookUpFor(950);
+    expect(outcome).toBeInstanceOf(DatabaseUnavailable);
+    // The pulse tells of changes since then, so the next request may use it.
+    expect(cached).toMatchObject({ licenseUuid: key.licenseUuid });
+  });
+});
