@@ -1,7 +1,8 @@
 /** What a process gives a command to work with: the same on Bun and on Node, for both entries. */
-import { readFileSync, writeSync } from "node:fs";
+import { writeSync } from "node:fs";
 import type { Surroundings } from "./cli/mod.ts";
 import { systemClock } from "./clock.ts";
+import { findSystemUser } from "./system_users.ts";
 
 const { stdin, stderr } = process;
 
@@ -46,16 +47,11 @@ function writeOut(text: string): void {
   }
 }
 
-/** By the password file, since Bun goes by $USER, which may be missing; else the number. */
+/** By the number, since Bun goes by $USER, which may be missing. */
 function nameOfUser(): string {
-  const id = process.getuid?.() ?? "unknown";
-  try {
-    const lines = readFileSync("/etc/passwd", "utf8").split("\n");
-    const entry = lines.map((line) => line.split(":")).find((fields) => fields[2] === String(id));
-    return entry?.[0] ?? process.env.USER ?? String(id);
-  } catch {
-    return String(id);
-  }
+  const id = process.getuid?.();
+  if (id === undefined) return "unknown";
+  return findSystemUser(id)?.name ?? process.env.USER ?? String(id);
 }
 
 async function readInput(limitBytes: number): Promise<string | undefined> {

@@ -3,9 +3,10 @@
  * other user runs it as himself.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Refusal, refuse } from "../../refusal.ts";
+import { existsSystemGroup, findSystemUser, findTool, TOOL_FOLDERS } from "../../system_users.ts";
 import { reasonOf } from "./_errors.ts";
 import type { Layout } from "./_layout.ts";
 
@@ -23,7 +24,10 @@ const accountName = "claviger";
  * For root: the owner of the data folder or of the cluster in it, where that is not root (a service that
  * ran as another user before), else the system user `claviger`, created when it is missing.
  */
-export function findAccount(layout: Layout): Account | Refusal | undefined {
+export function findAccount(
+  layout: Layout,
+  folders: readonly string[] = TOOL_FOLDERS,
+): Account | Refusal | undefined {
   const cluster = existsSync(layout.cluster) ? statSync(layout.cluster) : undefined;
   const own = process.getuid?.();
   if (own !== 0) {
@@ -34,7 +38,7 @@ export function findAccount(layout: Layout): Account | Refusal | undefined {
   const folder = statSync(layout.dataDir);
   if (folder.uid !== 0) return { uid: folder.uid, gid: folder.gid };
   if (cluster !== undefined && cluster.uid !== 0) return { uid: cluster.uid, gid: cluster.gid };
-  return findUser() ?? createUser();
+  return findUser(folders) ?? createUser(folders);
 }
 
 /**
@@ -54,55 +58,47 @@ export function findClosedFolder(path: string, account: Account): string | undef
   }
 }
 
-function findUser(): Account | Refusal | undefined {
-  const line = readDatabase("/etc/passwd").find((fields) => fields[0] === accountName);
-  if (line === undefined) return undefined;
-  const account = { uid: Number(line[2]), gid: Number(line[3]) };
-  if (account.uid > 0) return account;
+function findUser(folders: readonly string[]): Account | Refusal | undefined {
+  const user = findSystemUser(accountName, folders);
+  if (user === undefined || user.uid > 0) return user;
   return refuse("INVALID_REQUEST", `Cannot run PostgreSQL as user ${accountName}: it must not be root`);
 }
 
-function createUser(): Account | Refusal {
-  const attempts = existsGroup()
-    ? [`useradd --system --no-create-home --gid ${accountName}`, `adduser -S -D -H -G ${accountName}`]
-    : ["useradd --system --no-create-home --user-group", "adduser -S -D -H"];
+/** By the first tool that is installed: its error is the reason, whatever another tool would say. */
+function createUser(folders: readonly string[]): Account | Refusal {
+  const useradd = findTool("useradd", folders);
+  const program = useradd ?? findTool("adduser", folders);
+  const nologin = findTool("nologin", folders) ?? "/bin/false";
+  const hasGroup = existsSystemGroup(accountName, folders);
+  const options =
+    useradd === undefined
+      ? ["-S", "-D", "-H", ...(hasGroup ? ["-G", accountName] : []), "-h", "/nonexistent", "-s", nologin]
+      : [
+          "--system",
+          "--no-create-home",
+          ...(hasGroup ? ["--gid", accountName] : ["--user-group"]),
+          "--home-dir",
+          "/nonexistent",
+          "--shell",
+          nologin,
+        ];
   let reason = "neither useradd nor adduser is installed";
-  for (const attempt of attempts) {
-    const [tool = "", ...options] = attempt.split(" ");
-    const program = findTool(tool);
-    if (program === undefined) continue;
-    const home = tool === "useradd" ? "--home-dir" : "-h";
-    const shell = tool === "useradd" ? "--shell" : "-s";
-    const nologin = findTool("nologin") ?? "/bin/false";
-    const run = spawnSync(program, [...options, home, "/nonexistent", shell, nologin, accountName], {
+  if (program !== undefined) {
+    const run = spawnSync(program, [...options, accountName], {
       encoding: "utf8",
-      env: { LC_ALL: "C", PATH: toolFolders.join(":") },
+      env: { LC_ALL: "C", PATH: folders.join(":") },
       timeout: 10_000,
     });
-    const user = findUser();
+    const user = findUser(folders);
     if (user !== undefined) return user;
-    reason = run.error === undefined ? run.stderr.trim().split("\n")[0] || reason : reasonOf(run.error);
+    reason =
+      run.error === undefined
+        ? run.stderr.trim().split("\n")[0] || `${program} ended with ${run.status ?? run.signal}`
+        : reasonOf(run.error);
   }
   return refuse(
     "INVALID_REQUEST",
     `Cannot create the user ${accountName}, as whom PostgreSQL is to run: ${reason}. ` +
       `Create it (useradd --system ${accountName}) or start as another user than root`,
   );
-}
-
-const toolFolders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-
-function findTool(name: string): string | undefined {
-  return toolFolders.map((folder) => `${folder}/${name}`).find((path) => existsSync(path));
-}
-
-function existsGroup(): boolean {
-  return readDatabase("/etc/group").some((fields) => fields[0] === accountName);
-}
-
-function readDatabase(path: string): string[][] {
-  if (!existsSync(path)) return [];
-  return readFileSync(path, "utf8")
-    .split("\n")
-    .map((line) => line.split(":"));
 }
