@@ -63,6 +63,8 @@ export interface Config {
   readonly secret: GivenSecret | undefined;
   /** Where repository tokens come from; undefined where the operator stores one. */
   readonly gitHubApp: GitHubAppSettings | undefined;
+  /** Why the service may have settings that are not seen here; undefined where all are seen. */
+  readonly unseen?: string | undefined;
 }
 
 /** A GitHub App by which repository tokens are minted. */
@@ -93,6 +95,22 @@ export interface ConfigSource {
   readonly workingFolder: string;
   /** Whether the process runs as root: it decides the default data folder. */
   readonly isRoot: boolean;
+  /** What the service's unit gives the service, for root's commands beside it. */
+  readonly unit?: UnitSettings | undefined;
+  /** Why the service may have settings that are not seen here. */
+  readonly unseen?: string | undefined;
+}
+
+/** What a unit of systemd's gives its service. */
+export interface UnitSettings {
+  /** Its name, for people. */
+  readonly name: string;
+  /** The lowest of all: the settings file goes before, as it does for the service. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Settings files that take the place of the default one; a later one goes before an earlier one. */
+  readonly envFiles: readonly string[];
+  /** The paths of its credentials, by their names. */
+  readonly credentials: ReadonlyMap<string, string>;
 }
 
 const DEFAULT_ROOT_FOLDER = "/var/lib/claviger";
@@ -110,7 +128,7 @@ export function readConfig(source: ConfigSource): Config | Refusal {
 /** Where a setting was found. */
 export interface FoundSetting {
   readonly value: string;
-  /** `flag`, `environment`, `default`, or the path of the settings file. */
+  /** `flag`, `environment`, `default`, the path of the settings file, or the name of the unit. */
   readonly source: string;
   /** The same as the end of a refusal; empty for a default. */
   readonly origin: string;
@@ -118,7 +136,7 @@ export interface FoundSetting {
 
 /** Reads the settings file, and gives what finds a setting by its name: flags before the rest. */
 export function createLookup(source: ConfigSource): (name: string) => FoundSetting {
-  const file = readSettingsFile(source);
+  const file = readSettingsFile({ ...source, unitFiles: source.unit?.envFiles });
   return (name) => {
     const flag = source.flags?.[name];
     if (flag !== undefined)
@@ -131,6 +149,10 @@ export function createLookup(source: ConfigSource): (name: string) => FoundSetti
     if (kept !== undefined && kept.value !== "") {
       return { value: kept.value, source: kept.path, origin: `; it is set in ${kept.place}` };
     }
+    const given = nonEmpty(source.unit?.env[name]);
+    if (source.unit !== undefined && given !== undefined) {
+      return { value: given, source: source.unit.name, origin: `; it is set in ${source.unit.name}` };
+    }
     return { value: settingOf(name).default, source: "default", origin: "" };
   };
 }
@@ -138,7 +160,10 @@ export function createLookup(source: ConfigSource): (name: string) => FoundSetti
 /** Who said what is wrong, so that nobody mends another place. */
 function tellOrigin({ setting }: SettingError, source: ConfigSource): string {
   if (setting === undefined) return "";
-  if (!isSetting(setting)) return "; it is set in the environment";
+  if (!isSetting(setting)) {
+    const { unit, env } = source;
+    return `; it is set in ${unit && !(setting in env) ? unit.name : "the environment"}`;
+  }
   return createLookup(source)(setting).origin;
 }
 
@@ -158,7 +183,7 @@ function nonEmpty(value: string | undefined): string | undefined {
 function read(source: ConfigSource): Config {
   const find = createLookup(source);
   const get = (name: string): string => find(name).value;
-  for (const name of Object.keys(source.env)) {
+  for (const name of Object.keys({ ...source.unit?.env, ...source.env })) {
     if (name.startsWith("CLAVIGER_")) settingOf(name);
   }
 
@@ -206,13 +231,15 @@ function read(source: ConfigSource): Config {
     logSlowMs: wholeNumber(get, "CLAVIGER_LOG_SLOW_MS", 60_000, 1),
     eventsKeptMonths: wholeNumber(get, "CLAVIGER_EVENTS_KEPT", 1_200),
     metricsListen: readListenAddress(get, "CLAVIGER_METRICS_LISTEN"),
-    secret: readSecret(get, source.env),
+    secret: readSecret(get, source),
     gitHubApp: readGitHubApp(get, source),
+    unseen: source.unseen,
   };
 }
 
 /** Both or neither; what is in the files is looked at by whoever serves with them. */
-function readTls(get: Get, { env, workingFolder }: ConfigSource): TlsFiles | undefined {
+function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
+  const { workingFolder } = source;
   const [cert, key] = [get("CLAVIGER_TLS_CERT"), get("CLAVIGER_TLS_KEY")];
   if ((cert === "") !== (key === "")) {
     const [given, missing] = cert === "" ? ["KEY", "CERT"] : ["CERT", "KEY"];
@@ -222,10 +249,9 @@ function readTls(get: Get, { env, workingFolder }: ConfigSource): TlsFiles | und
     );
   }
   if (cert !== "") return { certFile: resolve(workingFolder, cert), keyFile: resolve(workingFolder, key) };
-  const folder = env.CREDENTIALS_DIRECTORY;
-  if (!folder) return undefined;
-  const files = { certFile: join(folder, "claviger-tls-cert"), keyFile: join(folder, "claviger-tls-key") };
-  return existsSync(files.certFile) || existsSync(files.keyFile) ? files : undefined;
+  const certFile = findCredential("claviger-tls-cert", source);
+  const keyFile = findCredential("claviger-tls-key", source);
+  return certFile.exists || keyFile.exists ? { certFile: certFile.path, keyFile: keyFile.path } : undefined;
 }
 
 function readPostgresBin(get: Get): string | undefined {
@@ -235,15 +261,25 @@ function readPostgresBin(get: Get): string | undefined {
   return folder === "" || get("DATABASE_URL") !== "" ? undefined : folder;
 }
 
-function dataFolder(setting: string, { env, isRoot }: ConfigSource): string {
+/** Where a credential is or would be: in the folder that systemd gives, else where the unit has it from. */
+function findCredential(
+  name: string,
+  { env, unit }: ConfigSource,
+): { readonly path: string; readonly exists: boolean } {
+  const folder = env.CREDENTIALS_DIRECTORY;
+  const path = folder ? join(folder, name) : (unit?.credentials.get(name) ?? name);
+  return { path, exists: path !== name && existsSync(path) };
+}
+
+function dataFolder(setting: string, { env, isRoot, unit }: ConfigSource): string {
   if (setting !== "") return setting;
   // systemd gives a colon-separated list; the first is the unit's main one.
-  const [state] = (env.STATE_DIRECTORY ?? "").split(":");
+  const [state] = (env.STATE_DIRECTORY ?? unit?.env.STATE_DIRECTORY ?? "").split(":");
   if (state) return state;
   return isRoot || existsSync(DEFAULT_ROOT_FOLDER) ? DEFAULT_ROOT_FOLDER : "claviger-data";
 }
 
-function readSecret(get: Get, env: ConfigSource["env"]): GivenSecret | undefined {
+function readSecret(get: Get, from: ConfigSource): GivenSecret | undefined {
   const text = get("CLAVIGER_SECRET");
   const path = get("CLAVIGER_SECRET_FILE");
   if (text !== "" && path !== "") {
@@ -251,24 +287,23 @@ function readSecret(get: Get, env: ConfigSource["env"]): GivenSecret | undefined
   }
   if (text !== "") return { text, source: "CLAVIGER_SECRET" };
   if (path !== "") return { text: readBounded(path, "CLAVIGER_SECRET_FILE"), source: `the file ${path}` };
-  const credential = env.CREDENTIALS_DIRECTORY && join(env.CREDENTIALS_DIRECTORY, "claviger-secret");
-  if (!credential || !existsSync(credential)) return undefined;
+  const credential = findCredential("claviger-secret", from);
+  if (!credential.exists) return undefined;
   const source = "the credential claviger-secret";
-  return { text: readBounded(credential, source), source };
+  return { text: readBounded(credential.path, source), source };
 }
 
 /**
  * All settings of the App or none. Only the key may be missing: it can be a credential of the service, which
  * a command that reads the same settings file does not get.
  */
-function readGitHubApp(get: Get, { env, workingFolder }: ConfigSource): GitHubAppSettings | undefined {
+function readGitHubApp(get: Get, source: ConfigSource): GitHubAppSettings | undefined {
   const path = get("CLAVIGER_GITHUB_PRIVATE_KEY_FILE");
-  const credential = env.CREDENTIALS_DIRECTORY && join(env.CREDENTIALS_DIRECTORY, "claviger-github-key");
-  const hasCredential = Boolean(credential) && existsSync(credential ?? "");
+  const credential = findCredential("claviger-github-key", source);
   const needed = ["CLAVIGER_GITHUB_APP_ID", "CLAVIGER_GITHUB_INSTALLATION_ID", "CLAVIGER_GITHUB_REPOSITORY"];
   const missing = needed.filter((name) => get(name) === "");
   const hasUrl = get("CLAVIGER_GITHUB_URL") !== settingOf("CLAVIGER_GITHUB_URL").default;
-  if (missing.length === needed.length && path === "" && !hasCredential && !hasUrl) return undefined;
+  if (missing.length === needed.length && path === "" && !credential.exists && !hasUrl) return undefined;
   if (missing.length > 0) {
     throw new SettingError(`A part of the GitHub App's settings is given, but not ${missing.join(", ")}`);
   }
@@ -277,6 +312,7 @@ function readGitHubApp(get: Get, { env, workingFolder }: ConfigSource): GitHubAp
     installationId: matching(get, "CLAVIGER_GITHUB_INSTALLATION_ID", /^[1-9]\d{0,18}$/),
     repository: matching(get, "CLAVIGER_GITHUB_REPOSITORY", /^(?!\.{1,2}$)[\w.-]{1,100}$/),
     apiUrl: readApiUrl(get("CLAVIGER_GITHUB_URL")),
-    privateKeyFile: path !== "" ? resolve(workingFolder, path) : hasCredential ? credential : undefined,
+    privateKeyFile:
+      path !== "" ? resolve(source.workingFolder, path) : credential.exists ? credential.path : undefined,
   };
 }

@@ -7,6 +7,8 @@ export interface SettingsFileSource {
   /** `/etc/claviger/claviger.env`, where it exists, by default. */
   readonly envFile?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Those of the service's unit, which take the place of the default one; a later one goes before. */
+  readonly unitFiles?: readonly string[] | undefined;
 }
 
 export interface FileSetting {
@@ -16,7 +18,7 @@ export interface FileSetting {
   readonly place: string;
 }
 
-const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
+export const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
 const FILE_LIMIT_BYTES = 64 * 1024;
 
 class UnreadableFile extends SettingError {}
@@ -25,10 +27,15 @@ class UnreadableFile extends SettingError {}
  * Reads `NAME=value` lines, as systemd's EnvironmentFile has them: blank lines and those that begin with
  * `#` or `;` are left out, quotes around a value are taken off.
  */
-export function readSettingsFile({ envFile, env }: SettingsFileSource): ReadonlyMap<string, FileSetting> {
+export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string, FileSetting> {
+  const { envFile, unitFiles = [] } = source;
+  const standard = unitFiles.length > 0 ? unitFiles : [DEFAULT_ENV_FILE];
+  const paths = envFile === undefined ? standard.filter((path) => existsSync(path)) : [envFile];
+  return new Map(paths.flatMap((path) => [...readOne(path, source)]));
+}
+
+function readOne(path: string, { envFile, env }: SettingsFileSource): Map<string, FileSetting> {
   const settings = new Map<string, FileSetting>();
-  if (envFile === undefined && !existsSync(DEFAULT_ENV_FILE)) return settings;
-  const path = envFile ?? DEFAULT_ENV_FILE;
   let text: string;
   try {
     text = readBounded(path, "the settings file");

@@ -1,6 +1,6 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows what holds. */
 import type { Command } from "commander";
-import { type Config, type ConfigSource, readConfig } from "../config.ts";
+import { type Config, readConfig } from "../config.ts";
 import { openSecrets } from "../installation.ts";
 import { openGitHubApp } from "../installer/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
@@ -8,7 +8,7 @@ import { readTlsIdentity, tlsWarning } from "../tls.ts";
 import { explainConfig } from "./explain_config.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson, printNote, printTable } from "./print.ts";
-import { CommandRefused, orRefuse } from "./run.ts";
+import { CommandRefused, orRefuse, sourceOf } from "./run.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -24,11 +24,7 @@ export function addConfigCommand(program: Command, surroundings: Surroundings): 
 }
 
 async function check(surroundings: Surroundings, options: CheckOptions): Promise<void> {
-  const source: ConfigSource = withServiceCredentials({
-    ...surroundings,
-    envFile: options.envFile,
-    flags: { CLAVIGER_DATA_DIR: options.dataDir },
-  });
+  const source = withServiceCredentials(sourceOf(surroundings, options));
   const config = readConfig(source);
   // Shown although one is at fault: the others are what it is mended by.
   const settings = orRefuse(explainConfig(source));

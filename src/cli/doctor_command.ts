@@ -1,14 +1,12 @@
 /** `claviger doctor`: examines the installation and says what to mend. */
 import type { Command } from "commander";
-import { readConfig } from "../config.ts";
 import { openDatabase } from "../database/mod.ts";
-import { examineDatabase, examineHost, type Finding, fail, ok } from "../doctor/mod.ts";
+import { AS_ROOT, examineDatabase, examineHost, type Finding, fail, ok, skip } from "../doctor/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { findServing } from "../serving_note.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson, printLine } from "./print.ts";
-import { CommandRefused, withInstallation } from "./run.ts";
-import { withServiceCredentials } from "./service_credentials.ts";
+import { CommandRefused, readCommandConfig, withInstallation } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface DoctorOptions extends PlaceOptions {
@@ -31,22 +29,25 @@ async function doctor(surroundings: Surroundings, options: DoctorOptions): Promi
   if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
 }
 
-async function examine(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): Promise<Finding[]> {
+async function examine(surroundings: Surroundings, place: PlaceOptions): Promise<Finding[]> {
   const { clock } = surroundings;
-  const source = { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
-  const config = readConfig(withServiceCredentials(source));
+  const config = readCommandConfig(surroundings, place, { asServed: true });
   if (isRefusal(config)) {
     return [fail("configuration", config.sentence, "`claviger config check` once it is mended")];
   }
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
-  const findings = [ok("configuration", "every setting can be used"), ...host];
+  const settings =
+    config.unseen === undefined
+      ? ok("configuration", "every setting can be used")
+      : skip("configuration", `what is seen can be used, but not all may be: ${config.unseen}`, AS_ROOT);
+  const findings = [settings, ...host];
   try {
     await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
       const database = openDatabase(address, options);
-      const place = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
+      const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
       try {
-        findings.push(...(await examineDatabase({ config, clock, address, database, place })));
+        findings.push(...(await examineDatabase({ config, clock, address, database, place: where })));
       } finally {
         await database.close();
       }

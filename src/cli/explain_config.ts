@@ -9,7 +9,7 @@ export interface EffectiveSetting {
   readonly name: string;
   /** Empty where nothing holds; what is secret in it is masked. */
   readonly value: string;
-  /** `flag`, `environment`, `credential`, `default`, or the path of the settings file. */
+  /** `flag`, `environment`, `credential`, `default`, the path of the settings file, or the name of the unit. */
   readonly source: string;
 }
 
@@ -36,12 +36,20 @@ export function explainConfig(source: ConfigSource): readonly EffectiveSetting[]
 }
 
 /** What holds although no setting says it: systemd's folders, and what follows from others. */
-function foundElsewhere(name: string, config: Config, { env }: ConfigSource): EffectiveSetting | undefined {
+function foundElsewhere(
+  name: string,
+  config: Config,
+  { env, unit }: ConfigSource,
+): EffectiveSetting | undefined {
   const credential = (value: string | undefined) =>
     value === undefined ? undefined : { name, value, source: "credential" };
   switch (name) {
     case "CLAVIGER_DATA_DIR":
-      return { name, value: config.dataDir, source: env.STATE_DIRECTORY ? "STATE_DIRECTORY" : "default" };
+      return {
+        name,
+        value: config.dataDir,
+        source: env.STATE_DIRECTORY ? "STATE_DIRECTORY" : unit?.env.STATE_DIRECTORY ? unit.name : "default",
+      };
     case "CLAVIGER_MODEL_TYPES":
       return { name, value: config.brand.modelTypes.join(","), source: "default" };
     case "CLAVIGER_SECRET_FILE":

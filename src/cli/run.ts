@@ -5,7 +5,7 @@
  * `program.ts` sees to).
  */
 import type { Actor } from "../audit/mod.ts";
-import { type Config, type Flags, readConfig } from "../config.ts";
+import { type Config, type ConfigSource, readConfig } from "../config.ts";
 import {
   checkSchema,
   type Database,
@@ -19,7 +19,9 @@ import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { renderDatabaseFailure } from "./failures.ts";
 import type { PlaceOptions } from "./options.ts";
+import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
+import { withUnitSettings } from "./unit_settings.ts";
 
 /** Thrown to end a command with status 1 and this one line. */
 export class CommandRefused extends Error {}
@@ -30,14 +32,23 @@ export function orRefuse<Result>(result: Result | Refusal): Result {
   return result;
 }
 
-export function readSettings(surroundings: Surroundings, place: PlaceOptions, flags: Flags = {}): Config {
-  return orRefuse(
-    readConfig({
-      ...surroundings,
-      envFile: place.envFile,
-      flags: { CLAVIGER_DATA_DIR: place.dataDir, ...flags },
-    }),
-  );
+export function readSettings(surroundings: Surroundings, place: PlaceOptions): Config {
+  return orRefuse(readCommandConfig(surroundings, place));
+}
+
+/** The settings of a command; `asServed` adds the credentials of the service that runs. */
+export function readCommandConfig(
+  surroundings: Surroundings,
+  place: PlaceOptions,
+  { asServed = false }: { readonly asServed?: boolean } = {},
+): Config | Refusal {
+  const source = sourceOf(surroundings, place);
+  return readConfig(asServed ? withServiceCredentials(source) : source);
+}
+
+/** Where a command's settings come from: its own, and those of the service beside which it runs. */
+export function sourceOf(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): ConfigSource {
+  return withUnitSettings({ ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } });
 }
 
 /** What a command works with. */

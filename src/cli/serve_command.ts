@@ -1,6 +1,6 @@
 /** `claviger serve`: starts the service, says where it is, and stops it in order at a signal. */
 import type { Command } from "commander";
-import type { Config } from "../config.ts";
+import { type Config, readConfig } from "../config.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
 import { countKeys } from "../keys/mod.ts";
 import { createLog, type Log } from "../log.ts";
@@ -10,7 +10,7 @@ import { addDemo, renderDemo } from "./demo.ts";
 import { refuseTakenAddress } from "./free_addresses.ts";
 import { listenForSignals, runUntilStopped } from "./lifecycle.ts";
 import { type PlaceOptions, withPlace } from "./options.ts";
-import { explainFailures, orRefuse, readSettings } from "./run.ts";
+import { explainFailures, orRefuse } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface ServeOptions extends PlaceOptions {
@@ -41,13 +41,16 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
   // Before anything starts: a signal that arrives while it starts must not be lost.
   const signals = listenForSignals(surroundings);
   const { clock, platform, out } = surroundings;
-  const config = readSettings(surroundings, options, {
+  const flags = {
+    CLAVIGER_DATA_DIR: options.dataDir,
     CLAVIGER_HOST: options.host,
     CLAVIGER_PORT: options.port,
     CLAVIGER_METRICS_LISTEN: options.metricsListen,
     CLAVIGER_TLS_CERT: options.tlsCert,
     CLAVIGER_TLS_KEY: options.tlsKey,
-  });
+  };
+  // Not the unit's settings: one that the unit starts has them, and another is another service.
+  const config = orRefuse(readConfig({ ...surroundings, envFile: options.envFile, flags }));
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
   orRefuse((await refuseTakenAddress(config, platform)) ?? {});
   await explainFailures(config, async () => {

@@ -18,7 +18,7 @@ import { isRefusal } from "../refusal.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { POSTGRES_INSIDE } from "../version.ts";
 import { MEND_APP } from "./examine_host.ts";
-import { type Check, examine, type Finding, fail, ok, warn } from "./finding.ts";
+import { type Check, demandSight, examine, type Finding, fail, ok, unseenBy, warn } from "./finding.ts";
 
 export interface DatabasePatient {
   readonly config: Config;
@@ -163,6 +163,8 @@ async function examineSecret({ database, config }: DatabasePatient): Promise<Fin
   const isSealed = row !== undefined;
   const opened = openSecrets(config, { create: false, isSealed });
   if (isRefusal(opened)) {
+    const unseen = config.secret === undefined ? unseenBy("secret", config) : undefined;
+    if (unseen !== undefined) return unseen;
     const isKept = isSealed && config.secret === undefined && config.databaseUrl === undefined;
     const remedy = isKept
       ? "put it back, or name it by CLAVIGER_SECRET_FILE"
@@ -181,7 +183,10 @@ async function examineSecret({ database, config }: DatabasePatient): Promise<Fin
 
 async function examineToken({ database, config, clock }: DatabasePatient): Promise<Finding> {
   const name = "installer token";
+  const unseen = config.gitHubApp?.privateKeyFile === undefined ? unseenBy(name, config) : undefined;
+  if (unseen !== undefined) return unseen;
   if (config.gitHubApp !== undefined) {
+    if (config.gitHubApp.privateKeyFile !== undefined) demandSight(config.gitHubApp.privateKeyFile);
     return isRefusal(openGitHubApp(config.gitHubApp))
       ? fail(name, "the GitHub App that is to mint it cannot be used", MEND_APP)
       : ok(name, "minted by the GitHub App");
@@ -218,9 +223,12 @@ async function examineModelFiles({ database, config }: DatabasePatient): Promise
 }
 
 /** Without it, clients are given no address to download from: the hosted models are not on their list. */
-async function examinePublicUrl({ database, config: { publicUrl } }: DatabasePatient): Promise<Finding> {
+async function examinePublicUrl({ database, config }: DatabasePatient): Promise<Finding> {
   const name = "public address";
+  const { publicUrl } = config;
   if (publicUrl !== undefined) return ok(name, `${publicUrl}, as it is set: not tried from here`);
+  const unseen = unseenBy(name, config);
+  if (unseen !== undefined) return unseen;
   const [row] = await database.query<{ hosted: number }>(
     (sql) => sql`select count(*) as hosted from model_files`,
   );

@@ -17,7 +17,7 @@ import { openGitHubApp } from "../installer/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import type { ServingAt } from "../serving_note.ts";
 import { readTlsIdentity, tlsWarning } from "../tls.ts";
-import { type Check, examine, type Finding, fail, ok, warn } from "./finding.ts";
+import { type Check, demandSight, examine, type Finding, fail, ok, unseenBy, warn } from "./finding.ts";
 
 export interface HostPatient {
   readonly config: Config;
@@ -117,6 +117,8 @@ function examineTls({ config, clock, serving }: HostPatient): Finding {
   // A service that runs without a certificate has none, whatever the settings of its next start say.
   const { host, tls } = serving ?? config;
   if (tls === undefined) {
+    const unseen = serving === undefined ? unseenBy("tls", config) : undefined;
+    if (unseen !== undefined) return unseen;
     const isOpen = !LOOPBACK.test(host) && trustedProxies.length === 0;
     return isOpen
       ? warn(
@@ -126,6 +128,7 @@ function examineTls({ config, clock, serving }: HostPatient): Finding {
         )
       : ok("tls", "none: a proxy before the service, or this machine alone, is meant to use it");
   }
+  for (const file of [tls.certFile, tls.keyFile]) demandSight(file);
   const found = readTlsIdentity(tls);
   if (isRefusal(found)) return fail("tls", found.sentence, "see CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY");
   const warning = tlsWarning(found, clock.now());
@@ -143,8 +146,12 @@ function examineTls({ config, clock, serving }: HostPatient): Finding {
 export const MEND_APP =
   "give its key to `claviger systemd --github-key`, or name the file by CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
 
-function examineApp({ config: { gitHubApp } }: HostPatient): Finding {
+function examineApp({ config }: HostPatient): Finding {
+  const { gitHubApp } = config;
+  const unseen = gitHubApp?.privateKeyFile === undefined ? unseenBy("github app", config) : undefined;
+  if (unseen !== undefined) return unseen;
   if (gitHubApp === undefined) return ok("github app", "none: the repository token is one that is stored");
+  if (gitHubApp.privateKeyFile !== undefined) demandSight(gitHubApp.privateKeyFile);
   const app = openGitHubApp(gitHubApp);
   return isRefusal(app)
     ? fail("github app", app.sentence, MEND_APP)

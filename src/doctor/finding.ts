@@ -1,4 +1,7 @@
-export type FindingState = "ok" | "warn" | "fail";
+import { readRegularFile } from "../read_regular_file.ts";
+
+/** `skip`: this user cannot see it, so that nothing can be said. */
+export type FindingState = "ok" | "warn" | "fail" | "skip";
 
 export interface Finding {
   /** What was looked at, in a word or two. */
@@ -28,6 +31,32 @@ export function fail(name: string, message: string, remedy: string): Finding {
   return { name, state: "fail", message, remedy };
 }
 
+export function skip(name: string, message: string, remedy: string): Finding {
+  return { name, state: "skip", message, remedy };
+}
+
+/** What whoever cannot see a thing can do. */
+export const AS_ROOT = "run as root";
+
+/** A finding of what is not seen here, where the service may have it all the same. */
+export function unseenBy(
+  name: string,
+  { unseen }: { readonly unseen?: string | undefined },
+): Finding | undefined {
+  return unseen === undefined ? undefined : skip(name, `cannot be seen: ${unseen}`, AS_ROOT);
+}
+
+const FILE_LIMIT_BYTES = 64 * 1024;
+
+/** Throws EACCES for a file that this user may not read: nothing can be said of it. */
+export function demandSight(file: string): void {
+  try {
+    readRegularFile(file, FILE_LIMIT_BYTES);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EACCES") throw error;
+  }
+}
+
 /** Runs checks in order: one that breaks down is a failure of its own and stops none of the others. */
 export async function examine<Patient>(
   patient: Patient,
@@ -39,7 +68,12 @@ export async function examine<Patient>(
       findings.push(await look(patient));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      findings.push(fail(name, `cannot be looked at: ${reason}`, "run as root"));
+      const isClosed = error instanceof Error && "code" in error && error.code === "EACCES";
+      findings.push(
+        isClosed
+          ? skip(name, `cannot be seen by this user: ${reason}`, AS_ROOT)
+          : fail(name, `cannot be looked at: ${reason}`, AS_ROOT),
+      );
     }
   }
   return findings;

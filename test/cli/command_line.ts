@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly isTerminal?: boolean;
   /** The real one by default. */
   readonly clock?: Clock;
+  /** Whether it is root who types; this process's user by default. */
+  readonly isRoot?: boolean;
   /** The signal that is sent while the command starts. */
   readonly signal?: string;
   /** Called whenever the command has printed something. */
@@ -115,14 +117,22 @@ export function createCommandLine(): CommandLine {
 /** What a command meets, and what it writes. */
 export function surround(folder: string, options: RunOptions): { surroundings: Surroundings; seen: Seen } {
   const seen: Seen = { out: "", err: "" };
-  const { input = "", env = {}, isTerminal = false, clock = systemClock, signal, onOut } = options;
+  const {
+    input = "",
+    env = {},
+    isTerminal = false,
+    clock = systemClock,
+    isRoot = process.getuid?.() === 0,
+    signal,
+    onOut,
+  } = options;
   const surroundings: Surroundings = {
     platform: bunPlatform,
     clock,
     programName: "./claviger",
     env,
     workingFolder: folder,
-    isRoot: process.getuid?.() === 0,
+    isRoot,
     userName: "olga",
     isTerminal,
     out(text) {

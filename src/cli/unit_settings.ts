@@ -1,0 +1,141 @@
+/**
+ * What the service's unit gives the service, for commands beside it: most of an installation's settings can stand
+ * in the unit, and its certificate and keys are handed to the service alone. So root asks systemd, whether the
+ * service runs or not. Nobody else could read the credentials: other users go by what they see, and are told that
+ * it may not be all.
+ *
+ * `systemctl show` has no form for `LoadCredential=` (it prints `[unprintable]`), therefore `busctl`, which gives
+ * every property as JSON.
+ */
+import { spawnSync } from "node:child_process";
+import { accessSync, constants, existsSync } from "node:fs";
+import { join } from "node:path";
+import * as v from "valibot";
+import type { ConfigSource, UnitSettings } from "../config.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { DEFAULT_ENV_FILE } from "../settings_file.ts";
+import { findTool } from "../system_users.ts";
+
+const UNIT = "claviger.service";
+const UNIT_FILE = `/etc/systemd/system/${UNIT}`;
+/** Where the credentials of a unit are while its service runs. */
+const CREDENTIALS_FOLDER = `/run/credentials/${UNIT}`;
+const STATE_FOLDER = "/var/lib";
+
+const ASK = [
+  "--json=short",
+  "get-property",
+  "org.freedesktop.systemd1",
+  `/org/freedesktop/systemd1/unit/${UNIT.replace(".", "_2e")}`,
+  "org.freedesktop.systemd1.Service",
+  "Environment",
+  "EnvironmentFiles",
+  "LoadCredential",
+  "StateDirectory",
+];
+const ANSWER_LIMIT_MS = 5_000;
+const ANSWER_LIMIT_BYTES = 256 * 1024;
+
+const strings = v.object({ data: v.array(v.string()) });
+/** In the order of the question. Source: org.freedesktop.systemd1(5). */
+const answer = v.tuple([
+  strings,
+  v.object({ data: v.array(v.tuple([v.string(), v.boolean()])) }),
+  v.object({ data: v.array(v.tuple([v.string(), v.string()])) }),
+  strings,
+]);
+
+/**
+ * Adds what the unit gives, or why it is not seen. A command whose settings file is named, or that a unit runs
+ * with a state folder or credentials of its own, has its settings already.
+ */
+export function withUnitSettings(source: ConfigSource): ConfigSource {
+  const { env, envFile, isRoot } = source;
+  if (envFile !== undefined || env.CREDENTIALS_DIRECTORY || env.STATE_DIRECTORY) return source;
+  if (!isRoot) return isHidden() ? { ...source, unseen: "the service's settings are root's" } : source;
+  const unit = askUnit(env.PATH ?? "");
+  return isRefusal(unit) ? { ...source, unseen: unit.sentence } : { ...source, unit };
+}
+
+/** Whether this user may see less than the service has. */
+function isHidden(): boolean {
+  if (existsSync(UNIT_FILE)) return true;
+  try {
+    accessSync(DEFAULT_ENV_FILE, constants.R_OK);
+    return false;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EACCES";
+  }
+}
+
+/** Asks systemd; undefined where it has no such unit, or where there is no systemd. */
+function askUnit(path: string): UnitSettings | Refusal | undefined {
+  const folders = path.split(":").filter((folder) => folder.startsWith("/"));
+  const busctl = findTool("busctl", folders);
+  if (busctl === undefined) return undefined;
+  const { status, stdout, stderr, error } = spawnSync(busctl, ASK, {
+    encoding: "utf8",
+    timeout: ANSWER_LIMIT_MS,
+    killSignal: "SIGKILL",
+    maxBuffer: ANSWER_LIMIT_BYTES,
+  });
+  if (status === 0) return parseUnit(stdout);
+  // A host with the tool and without systemd: sd_booted(3).
+  if (!existsSync("/run/systemd/system")) return undefined;
+  const why = error?.message ?? (stderr.trim().split("\n")[0] || `it ended with ${status}`);
+  return refuse("INVALID_REQUEST", `Cannot ask systemd for the settings of ${UNIT}: ${why}`);
+}
+
+/**
+ * Reads busctl's answer; undefined for that of a unit that does not exist, which is empty.
+ *
+ * A credential is the copy that the running service has, else the file that it is made from.
+ */
+export function parseUnit(
+  text: string,
+  credentialsFolder = CREDENTIALS_FOLDER,
+): UnitSettings | Refusal | undefined {
+  let lines: v.InferOutput<typeof answer>;
+  try {
+    lines = v.parse(
+      answer,
+      text
+        .trim()
+        .split("\n")
+        .map((line): unknown => JSON.parse(line)),
+    );
+  } catch {
+    return refuse("INVALID_REQUEST", `Cannot read what systemd says of ${UNIT}: it is not in the known form`);
+  }
+  const [environment, envFiles, loaded, [state]] = [
+    lines[0].data,
+    lines[1].data,
+    lines[2].data,
+    lines[3].data,
+  ];
+  if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
+  const credentials = new Map(
+    // A name alone, without a folder, is one that systemd looks for in places of its own.
+    loaded
+      .filter(([, source]) => source.startsWith("/"))
+      .map(([name, source]) => {
+        const copy = join(credentialsFolder, name);
+        return [name, existsSync(copy) ? copy : source];
+      }),
+  );
+  const env = environment.map((line) => {
+    const at = line.indexOf("=");
+    const value = line.slice(at + 1);
+    const named = value.startsWith(`${credentialsFolder}/`) ? value.slice(credentialsFolder.length + 1) : "";
+    return [line.slice(0, at), credentials.get(named) ?? value] as const;
+  });
+  return {
+    name: UNIT,
+    env: {
+      ...Object.fromEntries(env),
+      ...(state !== undefined && { STATE_DIRECTORY: join(STATE_FOLDER, state) }),
+    },
+    envFiles: envFiles.map(([path]) => path),
+    credentials,
+  };
+}

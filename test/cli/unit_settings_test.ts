@@ -1,0 +1,232 @@
+/** What the service's unit gives the service, found by commands: on answers that systemd 252 gave. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { generateKeyPairSync } from "node:crypto";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseUnit, withUnitSettings } from "../../src/cli/unit_settings.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { makeCertificate } from "../support/certificates.ts";
+import { createCommandLine, refusalOf } from "./command_line.ts";
+
+const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+const line = createCommandLine();
+afterAll(() => line.remove());
+
+interface Unit {
+  readonly environment?: readonly string[];
+  readonly envFiles?: readonly string[];
+  readonly credentials?: Readonly<Record<string, string>>;
+  readonly state?: string;
+}
+
+/** What busctl prints of such a unit. */
+function render({ environment = [], envFiles = [], credentials = {}, state }: Unit): string {
+  const lines = [
+    { type: "as", data: environment },
+    { type: "a(sb)", data: envFiles.map((path) => [path, true]) },
+    { type: "a(ss)", data: Object.entries(credentials) },
+    { type: "as", data: state === undefined ? [] : [state] },
+  ];
+  return `${lines.map((each) => JSON.stringify(each)).join("\n")}\n`;
+}
+
+/** A folder for the PATH, with a busctl that gives this answer, and writes down what it was asked. */
+function standIn(name: string, text: string, status = 0): string {
+  const folder = join(line.folder, name);
+  mkdirSync(folder);
+  writeFileSync(join(folder, "answer"), text);
+  const script = `#!/bin/sh\necho "$*" >> ${folder}/asked\n/bin/cat ${folder}/answer\nexit ${status}\n`;
+  writeFileSync(join(folder, "busctl"), script);
+  chmodSync(join(folder, "busctl"), 0o755);
+  return folder;
+}
+
+function parsed(text: string, credentialsFolder?: string) {
+  const unit = parseUnit(text, credentialsFolder);
+  if (unit === undefined || isRefusal(unit)) throw new Error(`No unit: ${JSON.stringify(unit)}`);
+  return unit;
+}
+
+describe("parseUnit()", () => {
+  const REAL = String.raw`{"type":"as","data":["A=1","B=two words","C=it is \"quoted\"","D=back\\slash","E=dollar $HOME","F=tab\there","G=new\nline","I=","J=ünï t.service","K=a=b","CLAVIGER_TLS_KEY=/run/credentials/claviger.service/claviger-tls-key"]}
+{"type":"a(sb)","data":[["/etc/claviger/claviger.env",true],["/etc/other dir.env",false]]}
+{"type":"a(ss)","data":[["bare","bare"],["claviger-tls-key","/etc/claviger/tls.key"],["claviger-github-key","/etc/claviger/github app.pem"]]}
+{"type":"as","data":["claviger"]}
+`;
+
+  test("reads every property as it was set", () => {
+    const { env, envFiles, credentials, name } = parsed(REAL);
+    expect(name).toBe("claviger.service");
+    expect(env).toMatchObject({
+      B: "two words",
+      C: 'it is "quoted"',
+      D: "back\\slash",
+      F: "tab\there",
+      G: "new\nline",
+      I: "",
+      J: "ünï t.service",
+      K: "a=b",
+      STATE_DIRECTORY: "/var/lib/claviger",
+    });
+    expect(envFiles).toEqual(["/etc/claviger/claviger.env", "/etc/other dir.env"]);
+    expect([...credentials]).toEqual([
+      ["claviger-tls-key", "/etc/claviger/tls.key"],
+      ["claviger-github-key", "/etc/claviger/github app.pem"],
+    ]);
+  });
+
+  test("leads to a credential's source while the service is stopped, to its copy while it runs", () => {
+    expect(parsed(REAL).env.CLAVIGER_TLS_KEY).toBe("/etc/claviger/tls.key");
+    const folder = join(line.folder, "handed-over");
+    mkdirSync(folder);
+    writeFileSync(join(folder, "claviger-tls-key"), "");
+    const running = parsed(REAL.replaceAll("/run/credentials/claviger.service", folder), folder);
+    expect(running.env.CLAVIGER_TLS_KEY).toBe(join(folder, "claviger-tls-key"));
+    expect(running.credentials.get("claviger-tls-key")).toBe(join(folder, "claviger-tls-key"));
+    expect(running.credentials.get("claviger-github-key")).toBe("/etc/claviger/github app.pem");
+  });
+
+  test("takes the empty answer for that of a unit that does not exist", () => {
+    expect(parseUnit(render({}))).toBeUndefined();
+  });
+
+  test.each(["", "null\n", "{}\n{}\n{}\n{}\n", "Environment=A=1\n"])(
+    "refuses what it does not know: %j",
+    (text) => {
+      const refusal = parseUnit(text);
+      expect(isRefusal(refusal) && refusal.sentence).toBe(
+        "Cannot read what systemd says of claviger.service: it is not in the known form",
+      );
+    },
+  );
+});
+
+describe("withUnitSettings()", () => {
+  const source = { workingFolder: "/", isRoot: true };
+
+  test("asks nobody where a command has its settings already, or is not root's", async () => {
+    const PATH = standIn("idle", render({ state: "claviger" }));
+    const own = [
+      { ...source, env: { PATH }, envFile: "/dev/null" },
+      { ...source, env: { PATH, STATE_DIRECTORY: "/var/lib/claviger" } },
+      { ...source, env: { PATH, CREDENTIALS_DIRECTORY: "/run/credentials/x" } },
+      { ...source, env: { PATH }, isRoot: false },
+      { ...source, env: {} },
+      { ...source, env: { PATH: "idle:" } },
+    ];
+    for (const each of own) expect(withUnitSettings(each)).toMatchObject(each);
+    expect(await Bun.file(join(PATH, "asked")).exists()).toBe(false);
+    expect(withUnitSettings({ ...source, env: { PATH } }).unit?.env.STATE_DIRECTORY).toBe(
+      "/var/lib/claviger",
+    );
+  });
+
+  test("goes on where there is no systemd to be asked", () => {
+    const PATH = standIn("broken", "Failed to connect to bus\n", 1);
+    expect(withUnitSettings({ ...source, env: { PATH } }).unit).toBeUndefined();
+  });
+
+  test("waits for no answer longer than some seconds, and reads no endless one", () => {
+    const PATH = standIn("endless", "");
+    writeFileSync(join(PATH, "busctl"), "#!/bin/sh\nexec /usr/bin/yes\n");
+    const beganMs = performance.now();
+    expect(withUnitSettings({ ...source, env: { PATH } }).unit).toBeUndefined();
+    expect(performance.now() - beganMs).toBeLessThan(6_000);
+  });
+});
+
+describe("root's commands, while the service of the unit is stopped", () => {
+  const credentials: Record<string, string> = {};
+  let settings = "";
+  let PATH = "";
+  const run = (...args: string[]) => line.run(args, { env: { PATH }, isRoot: true });
+
+  beforeAll(() => {
+    const { privateKey } = generateKeyPairSync("rsa", {
+      modulusLength: 2048,
+      publicKeyEncoding: { type: "spki", format: "pem" },
+      privateKeyEncoding: { type: "pkcs8", format: "pem" },
+    });
+    const { certFile, keyFile } = makeCertificate(line.folder, "licenses.example.org", 60);
+    Object.assign(credentials, {
+      "claviger-secret": line.write("kept-secret", SECRET),
+      "claviger-github-key": line.write("app.pem", privateKey),
+      "claviger-tls-cert": certFile,
+      "claviger-tls-key": keyFile,
+    });
+    settings = line.write(
+      "unit.env",
+      "CLAVIGER_GITHUB_APP_ID=1\nCLAVIGER_GITHUB_INSTALLATION_ID=2\nCLAVIGER_GITHUB_REPOSITORY=core\nCLAVIGER_LOG_FORMAT=json\n",
+    );
+    const named = (name: string) => `/run/credentials/claviger.service/${name}`;
+    const unit = {
+      environment: [
+        "TZ=Europe/Berlin",
+        "CLAVIGER_PORT=1",
+        "CLAVIGER_HOST=127.0.0.9",
+        "CLAVIGER_LOG_FORMAT=text",
+        `CLAVIGER_DATA_DIR=${line.dataDir}`,
+        `CLAVIGER_TLS_CERT=${named("claviger-tls-cert")}`,
+        `CLAVIGER_TLS_KEY=${named("claviger-tls-key")}`,
+      ],
+      envFiles: [settings, "/nowhere/else.env"],
+      credentials,
+      state: "claviger",
+    };
+    PATH = standIn("stopped", render(unit));
+  });
+
+  test("config check shows what the unit sets, below the settings file", async () => {
+    const { status, out, err } = await run("config", "check", "--json");
+    expect([status, err]).toEqual([0, ""]);
+    const { settings: shown } = JSON.parse(out) as { settings: { name: string }[] };
+    const of = (name: string) => shown.find((setting) => setting.name === name);
+    expect(of("CLAVIGER_PORT")).toMatchObject({ value: "1", source: "claviger.service" });
+    expect(of("CLAVIGER_HOST")).toMatchObject({ value: "127.0.0.9", source: "claviger.service" });
+    expect(of("CLAVIGER_DATA_DIR")).toMatchObject({ value: line.dataDir, source: "claviger.service" });
+    expect(of("CLAVIGER_LOG_FORMAT")).toMatchObject({ value: "json", source: settings });
+    expect(of("CLAVIGER_TLS_CERT")).toMatchObject({ value: credentials["claviger-tls-cert"] });
+    expect(of("CLAVIGER_GITHUB_PRIVATE_KEY_FILE")).toMatchObject({
+      value: credentials["claviger-github-key"],
+      source: "credential",
+    });
+    expect(of("CLAVIGER_SECRET_FILE")).toMatchObject({ value: "claviger-secret", source: "credential" });
+  });
+
+  test("find database and secret, and doctor the certificate and the App's key", async () => {
+    expect(await run("migrate")).toMatchObject({ status: 0, err: "" });
+    const token = await line.run(["installer", "set-token"], {
+      env: { PATH },
+      isRoot: true,
+      input: "a-token",
+    });
+    expect([token.status, token.out]).toEqual([0, "The repository token is set\n"]);
+    const backup = join(line.folder, "nightly.tar.zst");
+    expect(await run("backup", backup, "--with-secret")).toMatchObject({ status: 0, err: "" });
+
+    const { status, out } = await run("doctor", "--json");
+    const { findings } = JSON.parse(out) as { findings: { name: string; state: string; message: string }[] };
+    expect(findings.filter(({ state }) => state === "fail" || state === "skip")).toEqual([]);
+    expect(status).toBe(0);
+    const of = (name: string) => findings.find((finding) => finding.name === name);
+    expect(of("tls")?.message).toStartWith("the certificate is good until ");
+    expect(of("github app")?.message).toBe("App 1 mints tokens for core");
+    expect(of("secret")?.message).toBe("the one that this database was sealed with");
+    expect(of("service")?.message).toBe(`none runs from ${line.dataDir}`);
+  });
+
+  test("are refused by the name of the unit where that sets something wrong", async () => {
+    for (const [environment, sentence] of [
+      ["CLAVIGER_PORT=http", "CLAVIGER_PORT must be a whole number from 0 to 65535"],
+      ["CLAVIGER_PROT=1", "CLAVIGER_PROT is not a setting"],
+    ] as const) {
+      PATH = standIn(
+        environment.replaceAll("=", "-"),
+        render({ environment: [environment], envFiles: [settings] }),
+      );
+      const sentenceGiven = refusalOf(await run("keys", "list"));
+      expect(sentenceGiven).toStartWith(sentence);
+      expect(sentenceGiven).toEndWith("; it is set in claviger.service");
+    }
+  });
+});
