@@ -1,6 +1,6 @@
 /** `claviger systemd`: prints the unit by which systemd runs the service. */
 import type { Command } from "commander";
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
 import { wholeNumberOption } from "./options.ts";
 import { CommandRefused } from "./run.ts";
@@ -15,6 +15,10 @@ export interface UnitOptions {
   readonly tlsGroup?: string;
   readonly secret?: string;
   readonly githubKey?: string;
+}
+
+interface SystemdOptions extends UnitOptions {
+  readonly sysusers: boolean;
 }
 
 export function addSystemdCommand(program: Command, surroundings: Surroundings): void {
@@ -37,8 +41,20 @@ export function addSystemdCommand(program: Command, surroundings: Surroundings):
     )
     .option("--secret <file>", "the root secret, handed over as a credential", pathOption)
     .option("--github-key <file>", "the GitHub App's key, handed over as a credential", pathOption)
-    .action((options: UnitOptions) => surroundings.out(renderUnit(options)));
+    .addOption(
+      new Option("--sysusers", "print the line of sysusers.d that makes the service's user instead")
+        .default(false)
+        .conflicts(["host", "port", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"]),
+    )
+    .action((options: SystemdOptions) =>
+      surroundings.out(options.sysusers ? SYSUSERS_LINE : renderUnit(options)),
+    );
 }
+
+const STATE_FOLDER = "/var/lib/claviger";
+
+/** Source: sysusers.d(5). No shell is named: systemd's own default is one that nobody can log in with. */
+const SYSUSERS_LINE = `u claviger - "Claviger, licensing and model registry" ${STATE_FOLDER}\n`;
 
 const CREDENTIALS = [
   { option: "secret", name: "claviger-secret", setting: "CLAVIGER_SECRET_FILE" },
@@ -106,9 +122,10 @@ export function renderUnit(options: UnitOptions): string {
       ? []
       : ["# After a renewal, `systemctl reload claviger`.", `SupplementaryGroups=${tlsGroup}`]),
     "",
-    "# A user of its own that exists while it runs, and /var/lib/claviger, which must not be mounted noexec:",
-    "# PostgreSQL is unpacked there.",
-    "DynamicUser=yes",
+    "# A system user of its own (`claviger systemd --sysusers` has the line that makes it): commands work while",
+    "# the service is stopped, too.",
+    "User=claviger",
+    `# ${STATE_FOLDER} must not be mounted noexec: PostgreSQL is unpacked there.`,
     "StateDirectory=claviger",
     "StateDirectoryMode=0700",
     "UMask=0077",

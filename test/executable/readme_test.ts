@@ -11,6 +11,7 @@ import { type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_
 import { isBuilt } from "./installed.ts";
 
 const TEST_LIMIT_MS = 120_000;
+const isRoot = process.getuid?.() === 0;
 
 describe.skipIf(!isBuilt)("README.md", () => {
   let place: Place;
@@ -71,10 +72,11 @@ describe.skipIf(!isBuilt)("README.md's walk from the file to a service", () => {
         folder,
         port: await freePort(),
         gitHubUrl: host.settings.apiUrl,
+        afterwards: ["claviger-backup.service", "claviger keys list", ...(isRoot ? ["claviger doctor"] : [])],
       });
 
       expect(walked.filter(({ status }) => status !== 0)).toEqual([]);
-      expect(walked).toHaveLength(8);
+      expect(walked).toHaveLength(8 + (isRoot ? 3 : 2));
       for (const { script, shown, output } of walked) {
         if (shown !== undefined)
           expect({ script, output: maskWalk(output) }).toEqual({ script, output: maskWalk(shown) });
@@ -89,6 +91,17 @@ describe.skipIf(!isBuilt)("README.md's walk from the file to a service", () => {
       expect(rehearsed).toContain("ada@example.org");
       expect(rehearsed).toContain("p300_speller 1.0.0  good");
       expect(existsSync(join(folder, "rehearsal"))).toBe(false);
+
+      const [nightly, keys, doctor] = walked.slice(8).map(({ output }) => output);
+      expect(nightly).toMatch(/^Saved \d+ rows of \d+ tables and 1 model file to /);
+      expect(nightly).toMatch(/ is whole: \d+ rows /);
+      expect(keys).toContain("ada@example.org");
+      // Nobody else could read the credentials then.
+      if (!isRoot) return;
+      expect(doctor).toMatch(/^ok +tls +the certificate is good until /m);
+      expect(doctor).toMatch(/^ok +github app +App 190219 mints tokens for core-package$/m);
+      expect(doctor).toMatch(/^warn +service +none runs from \/var\/lib\/claviger$/m);
+      expect(doctor).not.toMatch(/^(skip|fail) /m);
     },
     TEST_LIMIT_MS,
   );
