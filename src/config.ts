@@ -303,7 +303,9 @@ function readGitHubApp(get: Get, source: ConfigSource): GitHubAppSettings | unde
   const needed = ["CLAVIGER_GITHUB_APP_ID", "CLAVIGER_GITHUB_INSTALLATION_ID", "CLAVIGER_GITHUB_REPOSITORY"];
   const missing = needed.filter((name) => get(name) === "");
   const hasUrl = get("CLAVIGER_GITHUB_URL") !== settingOf("CLAVIGER_GITHUB_URL").default;
-  if (missing.length === needed.length && path === "" && !credential.exists && !hasUrl) return undefined;
+  // Where settings are not seen, a credential that is seen does not mean that others were forgotten.
+  const isGiven = path !== "" || hasUrl || (credential.exists && source.unseen === undefined);
+  if (missing.length === needed.length && !isGiven) return undefined;
   if (missing.length > 0) {
     throw new SettingError(`A part of the GitHub App's settings is given, but not ${missing.join(", ")}`);
   }

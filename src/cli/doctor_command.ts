@@ -39,7 +39,11 @@ async function examine(surroundings: Surroundings, place: PlaceOptions): Promise
   const settings =
     config.unseen === undefined
       ? ok("configuration", "every setting can be used")
-      : skip("configuration", `what is seen can be used, but not all may be: ${config.unseen}`, AS_ROOT);
+      : skip(
+          "configuration",
+          `every setting that is seen can be used; there may be others: ${config.unseen}`,
+          AS_ROOT,
+        );
   const findings = [settings, ...host];
   try {
     await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {

@@ -52,7 +52,8 @@ const answer = v.tuple([
 export function withUnitSettings(source: ConfigSource): ConfigSource {
   const { env, envFile, isRoot } = source;
   if (envFile !== undefined || env.CREDENTIALS_DIRECTORY || env.STATE_DIRECTORY) return source;
-  if (!isRoot) return isHidden() ? { ...source, unseen: "the service's settings are root's" } : source;
+  if (!isRoot)
+    return isHidden() ? { ...source, unseen: "this user may not read the service's settings" } : source;
   const unit = askUnit(env.PATH ?? "");
   return isRefusal(unit) ? { ...source, unseen: unit.sentence } : { ...source, unit };
 }

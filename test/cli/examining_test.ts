@@ -498,6 +498,23 @@ describe("claviger doctor", () => {
     });
   });
 
+  test.skipIf(process.getuid?.() !== 0)(
+    "never says of a folder that is closed to this user that there is no database",
+    async () => {
+      const closed = createCommandLine();
+      mkdirSync(closed.dataDir, { mode: 0o700 });
+      try {
+        process.seteuid?.(65_534);
+        expect(refusalOf(await closed.here(["keys", "list"]))).toMatch(
+          /^Cannot open the data folder \S+: EACCES: permission denied, .*; run as root, or choose another folder/,
+        );
+      } finally {
+        process.seteuid?.(0);
+        closed.remove();
+      }
+    },
+  );
+
   test("works without a service, and says that none runs", async () => {
     const alone = createCommandLine();
     try {

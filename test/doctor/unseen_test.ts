@@ -1,6 +1,6 @@
 /** What a user is told of an installation of which some settings, or files, are closed to that user. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -51,7 +51,7 @@ const CLOSED_TO_US = ["tls", "github app", "secret", "installer token", "public 
 
 describe("claviger doctor, of what the service may have and this user cannot see,", () => {
   test("says that, not that it is missing", async () => {
-    const unseen = "the service's settings are root's";
+    const unseen = "this user may not read the service's settings";
     for (const env of [{}, APP]) {
       const of = await examineAll(env, unseen);
       for (const name of CLOSED_TO_US) {
@@ -65,9 +65,19 @@ describe("claviger doctor, of what the service may have and this user cannot see
     }
   });
 
+  test("takes a credential that is seen for no sign of settings that were forgotten", async () => {
+    const key = join(folder, "claviger-github-key");
+    writeFileSync(key, "");
+    const env = { CREDENTIALS_DIRECTORY: folder };
+    const of = await examineAll(env, "this user may not read the service's settings");
+    expect(of("github app").state).toBe("skip");
+    expect(examineAll(env)).rejects.toThrow("A part of the GitHub App's settings is given");
+    rmSync(key);
+  });
+
   test("still judges what is seen", async () => {
     const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org", CLAVIGER_SECRET: SECRET };
-    const of = await examineAll(env, "the service's settings are root's");
+    const of = await examineAll(env, "this user may not read the service's settings");
     expect(of("public address").state).toBe("ok");
     expect(of("secret")).toMatchObject({
       state: "fail",
@@ -80,6 +90,24 @@ describe("claviger doctor, of what the service may have and this user cannot see
     expect(
       ["tls", "github app", "secret", "installer token", "public address"].map((name) => of(name).state),
     ).toEqual(["ok", "fail", "fail", "fail", "ok"]);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("says nothing of files that this user may not read", async () => {
+    const [cert, key] = [join(folder, "cert"), join(folder, "key")];
+    for (const path of [cert, key]) writeFileSync(path, "", { mode: 0o600 });
+    const files = { CLAVIGER_TLS_CERT: cert, CLAVIGER_TLS_KEY: key, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key };
+    const all = async () => {
+      const of = await examineAll({ ...APP, ...files });
+      return ["tls", "github app"].map((name) => of(name).state);
+    };
+    expect(await all()).toEqual(["fail", "fail"]);
+    chmodSync(folder, 0o755);
+    process.seteuid?.(65_534);
+    try {
+      expect(await all()).toEqual(["skip", "skip"]);
+    } finally {
+      process.seteuid?.(0);
+    }
   });
 
   test("skips what is closed to it, and no other failure", async () => {

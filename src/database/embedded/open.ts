@@ -6,7 +6,7 @@
  * Whoever gets the lock takes the same path, whatever came before: stop what is left of an earlier
  * server, clear away what was left unfinished, unpack and initialise what is missing, start.
  */
-import { closeSync, constants, existsSync, openSync } from "node:fs";
+import { closeSync, constants, lstatSync, openSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
@@ -87,7 +87,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     if ((await options.platform.postgresArchive()) === undefined) return nothingInside();
     const firstMade = options.create ? prepareDataDir(layout.dataDir) : undefined;
     // Not even a lock file for a folder that is no data folder.
-    if (!options.create && !existsSync(layout.lock) && !existsSync(layout.cluster)) return noData(layout);
+    if (!options.create && !isThere(layout.lock) && !isThere(layout.cluster)) return noData(layout);
 
     const deadline = clock.monotonicMs() + (options.waitMs ?? 10_000);
     for (;;) {
@@ -106,6 +106,11 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   } catch (error) {
     return toRefusal(error, layout);
   }
+}
+
+/** Throws where this user may not look: nobody could say that nothing is there. */
+function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
 async function openAsOwner(
