@@ -120,7 +120,7 @@ export function createPulse(options: PulseOptions): Pulse {
            where ${isNew} and (writer <> ${processUuid}::uuid or ${beganMs < doubtedUntilMs}::boolean)
            group by 1, 2
         )
-        -- Some 40 µs in all. A standby refuses the second, and so never has a pulse.
+        -- Some 60 µs in all. A standby refuses the second, and so has no pulse.
         select concat_ws(' ', (select system_identifier from pg_control_system()),
                          left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_postmaster_start_time()) as server,
                (select concat_ws(' ', pid, backend_start)
