@@ -125,6 +125,18 @@ export function readConfig(source: ConfigSource): Config | Refusal {
   }
 }
 
+/** Writes checked settings for another process of this program; {@linkcode unpackConfig} reads them. */
+export function packConfig(config: Config): PackedConfig {
+  return { ...config, trustedProxies: config.trustedProxies.map(([network, bits]) => `${network}/${bits}`) };
+}
+
+export type PackedConfig = Omit<Config, "trustedProxies"> & { readonly trustedProxies: readonly string[] };
+
+export function unpackConfig(packed: PackedConfig): Config {
+  const proxies = parseTrustedProxies(packed.trustedProxies.join(","));
+  return { ...packed, trustedProxies: proxies.ok ? proxies.proxies : [] };
+}
+
 /** Where a setting was found. */
 export interface FoundSetting {
   readonly value: string;

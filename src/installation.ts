@@ -4,18 +4,7 @@
  * Without `DATABASE_URL` both are in the data folder; whoever opens it gets the same PostgreSQL, started
  * for the occasion where no service runs.
  */
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
@@ -24,6 +13,7 @@ import type { DatabaseAddress } from "./database/mod.ts";
 import { nameOfDatabase } from "./database_url.ts";
 import type { Log } from "./log.ts";
 import type { Platform } from "./platform/mod.ts";
+import { readRegularFile } from "./read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "./secrets/mod.ts";
 
@@ -36,6 +26,8 @@ export interface InstallationOptions {
   readonly holder: "serve" | "command";
   /** Whether a folder without data is initialised or refused. */
   readonly create: boolean;
+  /** Asked while the database inside is waited for; true gives up. */
+  readonly isInterrupted?: () => boolean;
 }
 
 export interface Installation {
@@ -133,10 +125,6 @@ export function keepSecret(dataDir: string, text: string): void {
   const draft = `${path}.new`;
   rmSync(draft, { force: true });
   writeFileSync(draft, text, { mode: 0o600, flag: "wx", flush: true });
-  chmodSync(draft, 0o600);
-  // Made by root in the folder of a user who will run the service: that user must be able to read it.
-  const { uid, gid } = statSync(dataDir);
-  if (process.getuid?.() === 0 && uid !== 0) chownSync(draft, uid, gid);
   // Whole or not at all, and on the disk before anything is sealed with it: a power cut must not leave a
   // database whose secret is lost.
   linkSync(draft, path);
@@ -149,14 +137,24 @@ export function keepSecret(dataDir: string, text: string): void {
 /** The data folder's secret as text; undefined where there is none. */
 export function readSecretFile(path: string): string | Refusal | undefined {
   try {
-    return readFileSync(path, "utf8");
+    return readRegularFile(path, SECRET_LIMIT_BYTES).text;
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
     if (code === "ENOENT") return undefined;
-    const why = code === "EACCES" ? "this user may not; run the command by sudo" : code;
+    const why = READ_FAILURES[code] ?? code;
     return refuse("INVALID_REQUEST", `Cannot read the secret ${path}: ${why}`);
   }
 }
+
+const SECRET_LIMIT_BYTES = 64 * 1024;
+
+const READ_FAILURES: Readonly<Record<string, string>> = {
+  EACCES: "this user may not; run the command by sudo",
+  ENOTREG: "it is no regular file",
+  ENXIO: "it is no regular file",
+  EISDIR: "it is a folder",
+  EFBIG: `it has more than ${SECRET_LIMIT_BYTES} bytes`,
+};
 
 function parse(text: string, source: string): InstallationSecrets | Refusal {
   const parsed = parseRootSecret(text);

@@ -1,10 +1,11 @@
 /** The program on Bun, and so the executable: arguments in, exit status out. */
-import { runCommandLine } from "./cli/mod.ts";
+import { runCommandLine, takeHandOver } from "./cli/mod.ts";
 import { bunPlatform } from "./platform/bun/mod.ts";
 import { createSurroundings } from "./process_surroundings.ts";
 
-const surroundings = createSurroundings({ platform: bunPlatform, programName: nameOfProgram() });
-process.exit(await runCommandLine(process.argv.slice(2), surroundings));
+const { args, handed } = takeHandOver(process.argv.slice(2));
+const surroundings = createSurroundings({ platform: bunPlatform, programName: nameOfProgram(), handed });
+process.exit(await runCommandLine(args, surroundings));
 
 /** The executable as it was called; from source, Bun and this file. */
 function nameOfProgram(): string {

@@ -1,5 +1,5 @@
 /** The program on Node, `dist/claviger.mjs`: arguments in, exit status out. */
-import { runCommandLine } from "./cli/mod.ts";
+import { runCommandLine, takeHandOver } from "./cli/mod.ts";
 import { nodePlatform } from "./platform/node/mod.ts";
 import { createSurroundings } from "./process_surroundings.ts";
 
@@ -13,5 +13,6 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_MAJOR) {
   process.exit(1);
 }
 const programName = `node ${process.argv[1] ?? ""}`;
-const surroundings = createSurroundings({ platform: nodePlatform, programName });
-process.exit(await runCommandLine(process.argv.slice(2), surroundings));
+const { args, handed } = takeHandOver(process.argv.slice(2));
+const surroundings = createSurroundings({ platform: nodePlatform, programName, handed });
+process.exit(await runCommandLine(args, surroundings));

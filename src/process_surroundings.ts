@@ -7,11 +7,14 @@ import { findSystemUser } from "./system_users.ts";
 const { stdin, stderr } = process;
 
 /** Takes the surroundings from this process; what differs between the entries is given. */
-export function createSurroundings(entry: Pick<Surroundings, "platform" | "programName">): Surroundings {
+export function createSurroundings(
+  entry: Pick<Surroundings, "platform" | "programName" | "handed">,
+): Surroundings {
+  const isTyped = entry.handed?.isTyped ?? stdin.isTTY === true;
   // Whoever read our log may be gone: the service stays.
   stderr.on("error", () => {});
   return {
-    ...entry,
+    again: { ...ownCommand(), input: stdin, output: process.stdout, errors: stderr, isTyped },
     clock: systemClock,
     env: process.env,
     workingFolder: process.cwd(),
@@ -20,13 +23,15 @@ export function createSurroundings(entry: Pick<Surroundings, "platform" | "progr
     isTerminal: stderr.isTTY === true,
     out: writeOut,
     err: (text) => void stderr.write(text),
-    readInput,
+    readInput: (limitBytes) => readInput(limitBytes, isTyped),
     untilSignal: (signals = ["SIGTERM", "SIGINT", "SIGHUP"]) =>
       new Promise((resolve) => {
         for (const signal of signals) process.once(signal, () => resolve(signal));
       }),
     onSignal: (signal, handler) => void process.on(signal, handler),
     exitNow: (status) => process.exit(status),
+    ...entry,
+    ...entry.handed,
   };
 }
 
@@ -54,8 +59,15 @@ function nameOfUser(): string {
   return findSystemUser(id)?.name ?? process.env.USER ?? String(id);
 }
 
-async function readInput(limitBytes: number): Promise<string | undefined> {
-  if (stdin.isTTY) stderr.write("Enter it as one line: ");
+/** What runs this program again. Linux names it so wherever it lies: a folder on the way may be closed to others. */
+function ownCommand(): { readonly file: string; readonly args: readonly string[] } {
+  const script = process.argv[1] ?? "";
+  const file = process.platform === "linux" ? "/proc/self/exe" : process.execPath;
+  return { file, args: script.startsWith("/$bunfs/") ? [] : [...process.execArgv, script] };
+}
+
+async function readInput(limitBytes: number, isTyped: boolean): Promise<string | undefined> {
+  if (isTyped) stderr.write("Enter it as one line: ");
   const decoder = new TextDecoder();
   let text = "";
   let bytes = 0;
@@ -63,7 +75,7 @@ async function readInput(limitBytes: number): Promise<string | undefined> {
     bytes += chunk.length;
     if (bytes > limitBytes) return undefined;
     text += decoder.decode(chunk, { stream: true });
-    if (stdin.isTTY && text.endsWith("\n")) break;
+    if (isTyped && text.endsWith("\n")) break;
   }
   return text + decoder.decode();
 }

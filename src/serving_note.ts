@@ -9,7 +9,15 @@
  * it likes here. So a note speaks for a process of the user alone to whom it belongs, and leads root to no
  * folder of credentials but one that systemd made.
  */
-import { existsSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  constants,
+  existsSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
 import { readRegularFile } from "./read_regular_file.ts";
@@ -56,7 +64,8 @@ export function leaveServingNote(dataDir: string, at: ServingAt): ServingNote {
   const mine: Note = { ...at, pid: process.pid, startedAt: startOf(process.pid) ?? "" };
   const draft = `${path}.${process.pid}`;
   // Whole or not at all, in the place of what another user may have left.
-  writeFileSync(draft, `${JSON.stringify(mine)}\n`, { mode: 0o644 });
+  rmSync(draft, { force: true });
+  writeFileSync(draft, `${JSON.stringify(mine)}\n`, { mode: 0o644, flag: "wx" });
   renameSync(draft, path);
   return {
     remove() {
@@ -81,7 +90,7 @@ function pathIn(dataDir: string): string {
 
 function readNote(path: string): (Note & { readonly uid: number }) | undefined {
   try {
-    const { text, uid } = readRegularFile(path, NOTE_LIMIT_BYTES);
+    const { text, uid } = readRegularFile(path, NOTE_LIMIT_BYTES, constants.O_NOFOLLOW);
     return { ...v.parse(note, JSON.parse(text)), uid };
   } catch {
     return undefined;

@@ -1,5 +1,7 @@
 /** The settings file, and other small files that settings name. */
 import { existsSync, readFileSync, statSync } from "node:fs";
+import { isForeignPath } from "./path_owner.ts";
+import { readRegularFile } from "./read_regular_file.ts";
 import { SettingError, unknown } from "./setting_error.ts";
 import { isSetting } from "./settings.ts";
 
@@ -65,10 +67,11 @@ function unquoted(value: string): string {
 /** Reads a file that is small or refused; `what` names it in the refusal. */
 export function readBounded(path: string, what: string): string {
   try {
-    if (statSync(path).size > FILE_LIMIT_BYTES) {
+    const { size, isPipe } = lookAt(path);
+    if (size > FILE_LIMIT_BYTES) {
       throw new SettingError(`Cannot read ${what}: ${path} has more than ${FILE_LIMIT_BYTES} bytes`);
     }
-    return readFileSync(path, "utf8");
+    return isPipe ? readFileSync(path, "utf8") : readRegularFile(path, FILE_LIMIT_BYTES).text;
   } catch (error) {
     if (error instanceof SettingError) throw error;
     const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
@@ -76,10 +79,18 @@ export function readBounded(path: string, what: string): string {
   }
 }
 
+/** A pipe is the operator's (`<(…)`), unless another user can put one there and have root wait for ever. */
+function lookAt(path: string): { readonly size: number; readonly isPipe: boolean } {
+  const stat = statSync(path);
+  return { size: stat.size, isPipe: !stat.isFile() && !isForeignPath(path) };
+}
+
 const READ_FAILURES: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
   EISDIR: "it is a folder",
+  ENOTREG: "it is no regular file",
+  ENXIO: "it is no regular file",
   EACCES:
     "this user may not read it; run the command by sudo, or give a secret to the service as a systemd credential",
 };

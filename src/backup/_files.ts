@@ -1,7 +1,10 @@
 /** Files that appear whole or not at all, and what may go wrong with them, in words. */
 import { createHash, randomBytes } from "node:crypto";
-import { type FileHandle, link, open, rename, rm, stat } from "node:fs/promises";
+import { write } from "node:fs";
+import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
 
 /** Thrown where a file cannot be written or read: a sentence for the operator. */
 export class FileFailure extends Error {}
@@ -11,24 +14,36 @@ export interface WrittenFile {
   readonly sha256: string;
 }
 
+/** A path; or, for a file that another process names when it is whole, a descriptor. */
+export type Target = string | number;
+
+const STANDARD_OUTPUT = 1;
+
 /**
  * Writes a file of mode 0600 beside its place, forces it to disk and only then gives it its name. An
  * existing one is replaced with `replace` alone. `-` stands for standard output.
  */
 export async function writeWhole(
-  path: string,
+  target: Target,
   source: AsyncIterable<Uint8Array>,
   options: { readonly replace: boolean },
 ): Promise<WrittenFile> {
-  if (path === "-")
-    return await explain("Cannot write standard output", () => writeThrough("/dev/stdout", "a", source));
-  return await explain(`Cannot write ${path}`, async () => {
-    const unfinished = `${path}.unfinished-${randomBytes(4).toString("hex")}`;
+  if (target === "-")
+    return await explain("Cannot write standard output", () => writeThrough(STANDARD_OUTPUT, source));
+  if (typeof target === "number") return await explain("Cannot write", () => writeThrough(target, source));
+  return await explain(`Cannot write ${target}`, async () => {
+    const unfinished = `${target}.unfinished-${randomBytes(4).toString("hex")}`;
+    const file = await open(unfinished, "wx", 0o600);
     try {
-      const written = await writeThrough(unfinished, "wx", source);
-      if (options.replace) await rename(unfinished, path);
-      else await link(unfinished, path);
-      const folder = await open(dirname(path), "r");
+      const written = await writeThrough(file.fd, source)
+        .then(async (whole) => {
+          await file.sync();
+          return whole;
+        })
+        .finally(() => file.close());
+      if (options.replace) await rename(unfinished, target);
+      else await link(unfinished, target);
+      const folder = await open(dirname(target), "r");
       await folder.sync().finally(() => folder.close());
       return written;
     } finally {
@@ -38,39 +53,41 @@ export async function writeWhole(
 }
 
 /** Refuses early what {@linkcode writeWhole} would refuse at its end. */
-export async function checkPlace(path: string, options: { readonly replace: boolean }): Promise<void> {
-  if (path === "-") return;
-  await explain(`Cannot write ${path}`, async () => {
-    const found = await stat(path).catch(() => undefined);
+export async function checkPlace(target: Target, options: { readonly replace: boolean }): Promise<void> {
+  if (target === "-" || typeof target === "number") return;
+  await explain(`Cannot write ${target}`, async () => {
+    const found = await stat(target).catch(() => undefined);
     if (found !== undefined && !(options.replace && found.isFile())) throw codedError("EEXIST");
-    await stat(dirname(path));
+    await stat(dirname(target));
   });
 }
 
-async function writeThrough(
-  path: string,
-  flag: string,
-  source: AsyncIterable<Uint8Array>,
-): Promise<WrittenFile> {
+async function writeThrough(fd: number, source: AsyncIterable<Uint8Array>): Promise<WrittenFile> {
   const hash = createHash("sha256");
   let bytes = 0;
-  const file = await open(path, flag, 0o600);
-  try {
-    for await (const chunk of source) {
-      await writeAll(file, chunk);
-      hash.update(chunk);
-      bytes += chunk.length;
-    }
-    if (flag !== "a") await file.sync();
-  } finally {
-    await file.close();
+  for await (const chunk of source) {
+    await writeAll(fd, chunk);
+    hash.update(chunk);
+    bytes += chunk.length;
   }
   return { bytes, sha256: hash.digest("hex") };
 }
 
-async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten;
+const PAUSE_MS = 5;
+
+async function writeAll(fd: number, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    try {
+      at += (await writeSome(fd, bytes, at)).bytesWritten;
+    } catch (error) {
+      // A pipe of somebody who does not want to wait for its reader.
+      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
+      await sleep(PAUSE_MS);
+    }
+  }
 }
+
+const writeSome = promisify(write);
 
 /** Runs `work` on a file; what the system refused becomes a sentence that begins with `what`. */
 export async function explain<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
@@ -95,6 +112,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EISDIR: "it is a folder; name a file",
   EACCES: "this user may not; run as root or as the user it belongs to, or choose another place",
   EPERM: "this user may not, or its file system has no hard links: choose another place, or use --force",
+  ENOTREG: "it is no regular file",
   EROFS: "its file system cannot be written to; choose another place",
   ENOSPC: "its disk is full; free some space, or choose another place",
   EDQUOT: "the quota of its disk is used up; free some space, or choose another place",

@@ -4,8 +4,8 @@
  * decompressor tells (Bun 1.4.5), and that any byte was changed, even one that unpacks to the same.
  */
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { open } from "node:fs/promises";
+import { readSync } from "node:fs";
+import { type OpenFile, openNamedFile, readChunks } from "../read_regular_file.ts";
 import { BadBackup, DAMAGED } from "./_errors.ts";
 
 const MAGIC = 0x184d2a5c;
@@ -24,29 +24,31 @@ export async function* seal(source: AsyncIterable<Buffer>): AsyncGenerator<Buffe
 
 /** Gives a file's bytes without the seal; throws in the end where they are not those that were sealed. */
 export async function* unseal(path: string): AsyncGenerator<Buffer> {
-  const { sealed, size } = await readSeal(path);
-  const hash = createHash("sha256");
-  for await (const bytes of createReadStream(path, { end: size - 1, highWaterMark: 256 * 1024 })) {
-    hash.update(bytes);
-    yield bytes;
+  const file = openNamedFile(path);
+  try {
+    const { sealed, size } = readSeal(file);
+    const hash = createHash("sha256");
+    for await (const bytes of readChunks(file.fd, size)) {
+      hash.update(bytes);
+      // A copy: whoever reads it may still be at it when the next is asked for.
+      yield Buffer.from(bytes);
+    }
+    if (!renderSeal(hash.digest()).equals(sealed))
+      throw new BadBackup(`it is not what was saved: ${DAMAGED}`);
+  } finally {
+    file.close();
   }
-  if (!renderSeal(hash.digest()).equals(sealed)) throw new BadBackup(`it is not what was saved: ${DAMAGED}`);
 }
 
-async function readSeal(path: string): Promise<{ readonly sealed: Buffer; readonly size: number }> {
-  const file = await open(path, "r");
-  try {
-    const size = (await file.stat()).size - SEAL_BYTES;
-    const sealed = Buffer.alloc(SEAL_BYTES);
-    // What has no size, such as a pipe, cannot be read twice.
-    if (size > 0) await file.read(sealed, 0, SEAL_BYTES, size);
-    if (sealed.readUInt32LE(0) === MAGIC && sealed.readUInt32LE(4) === DIGEST_BYTES) return { sealed, size };
-    throw new BadBackup(
-      "it is no backup of Claviger, or it was cut short; use another copy or an earlier backup",
-    );
-  } finally {
-    await file.close();
-  }
+function readSeal({ fd, stat }: OpenFile): { readonly sealed: Buffer; readonly size: number } {
+  const size = stat.size - SEAL_BYTES;
+  const sealed = Buffer.alloc(SEAL_BYTES);
+  // What has no size, such as a pipe, cannot be read twice.
+  if (size > 0) readSync(fd, sealed, 0, SEAL_BYTES, size);
+  if (sealed.readUInt32LE(0) === MAGIC && sealed.readUInt32LE(4) === DIGEST_BYTES) return { sealed, size };
+  throw new BadBackup(
+    "it is no backup of Claviger, or it was cut short; use another copy or an earlier backup",
+  );
 }
 
 function renderSeal(digest: Buffer): Buffer {

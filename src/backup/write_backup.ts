@@ -21,7 +21,7 @@ import {
 import { pathOfFile, type StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, opensCanary, parseRootSecret } from "../secrets/mod.ts";
-import { checkPlace, explain, FileFailure, type WrittenFile, writeWhole } from "./_files.ts";
+import { checkPlace, explain, FileFailure, type Target, type WrittenFile, writeWhole } from "./_files.ts";
 import { seal } from "./_seal.ts";
 import { inTransaction, isLockTimeout, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
@@ -45,7 +45,7 @@ import {
 
 export interface BackupOptions {
   /** The file; `-` is standard output. */
-  readonly path: string;
+  readonly path: Target;
   /** Whether an existing file is replaced. */
   readonly replace: boolean;
   /** Those that this program knows; the database may be at an earlier one. */

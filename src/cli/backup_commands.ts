@@ -14,6 +14,7 @@ import { migrations } from "../database/mod.ts";
 import { nameOfDatabase } from "../database_url.ts";
 import { keepSecret } from "../installation.ts";
 import { modelsFolderOf } from "../models/mod.ts";
+import { withNeeds } from "./as_owner.ts";
 import {
   createProgressLine,
   describe,
@@ -40,7 +41,11 @@ interface RestoreFlags extends JsonOptions {
 }
 
 export function addBackupCommands(program: Command, surroundings: Surroundings): void {
-  withPlace(withJson(program.command("backup")))
+  withNeeds(withPlace(withJson(program.command("backup"))), (command) => {
+    const { verify, force } = command.opts<BackupFlags>();
+    const [file = ""] = command.args;
+    return verify ? { staysAs: "nothing" } : { output: { file, replace: force } };
+  })
     .description("save everything into one file, while serving or without a service")
     .argument("<file>", "the file to write, such as claviger.tar.zst; - is standard output")
     .option("--with-secret", "put the root secret into it: whoever reads the file then has it", false)
@@ -55,7 +60,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
       options.verify ? verify(surroundings, file, options) : backUp(surroundings, file, options),
     );
 
-  withPlace(withJson(program.command("restore")))
+  withNeeds(withPlace(withJson(program.command("restore"))), ({ args }) => ({ files: args }))
     .description("load a backup into an empty database, making it if need be")
     .argument("<file>", "what `claviger backup` wrote")
     .option(
@@ -70,7 +75,7 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
   const { clock, workingFolder } = surroundings;
   const config = readSettings(surroundings, options);
   const secret = options.withSecret ? demandSecret(config) : undefined;
-  const path = file === "-" ? file : resolve(workingFolder, file);
+  const path = surroundings.handed?.output ?? (file === "-" ? file : resolve(workingFolder, file));
   const beganMs = clock.monotonicMs();
   await withInstallation(surroundings, { config, create: false }, async ({ address, stopIfInterrupted }) => {
     const progress = createProgressLine(surroundings, stopIfInterrupted);

@@ -5,6 +5,7 @@ import { openSecrets } from "../installation.ts";
 import { openGitHubApp } from "../installer/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { readTlsIdentity, tlsWarning } from "../tls.ts";
+import { withNeeds } from "./as_owner.ts";
 import { explainConfig } from "./explain_config.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson, printNote, printTable } from "./print.ts";
@@ -18,7 +19,7 @@ interface CheckOptions extends PlaceOptions {
 
 export function addConfigCommand(program: Command, surroundings: Surroundings): void {
   const config = program.command("config").description("the settings");
-  withPlace(withJson(config.command("check")))
+  withNeeds(withPlace(withJson(config.command("check"))), () => ({ staysAs: "nothing" }))
     .description("read all settings and the files they name, and show what holds and why")
     .action((options: CheckOptions) => check(surroundings, options));
 }

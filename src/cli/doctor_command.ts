@@ -4,6 +4,7 @@ import { openDatabase } from "../database/mod.ts";
 import { AS_ROOT, examineDatabase, examineHost, type Finding, fail, ok, skip } from "../doctor/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { findServing } from "../serving_note.ts";
+import { withNeeds } from "./as_owner.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson, printLine } from "./print.ts";
 import { CommandRefused, readCommandConfig, withInstallation } from "./run.ts";
@@ -16,7 +17,7 @@ interface DoctorOptions extends PlaceOptions {
 const QUERY_DEADLINE_MS = 10_000;
 
 export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
-  withPlace(withJson(program.command("doctor")))
+  withNeeds(withPlace(withJson(program.command("doctor"))), () => ({ examines: true }))
     .description("examine the installation, beside a running service or without one, and say what to mend")
     .action((options: DoctorOptions) => doctor(surroundings, options));
 }

@@ -68,6 +68,8 @@ export function renderFileFailure(error: unknown): string {
     ENOENT: "there is no such file",
     EACCES: "this user may not read it",
     EISDIR: "it is a folder",
+    ENOTREG: "it is no regular file",
+    ENXIO: "it is no regular file",
   };
   return reasons[codeOf(error) ?? ""] ?? renderFailure(error);
 }

@@ -2,9 +2,9 @@
  * The file of `claviger keys import`, read whole and found good before anything is written: at most
  * 2,000,000 lines of at most 64 KiB each.
  */
-import { createReadStream } from "node:fs";
 import type { Brand } from "../brand.ts";
 import { type LineOfImport, parseImportLine } from "../keys/mod.ts";
+import { openNamedFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { renderFileFailure } from "./failures.ts";
 
@@ -36,16 +36,20 @@ export async function readImportFile(path: string, brand: Brand): Promise<LineOf
 /** The lines of a file; of one that is too long only so much that its length shows. */
 async function* readLines(path: string): AsyncGenerator<string> {
   let rest = "";
-  let isFirst = true;
-  for await (const chunk of createReadStream(path, { encoding: "utf8" })) {
-    // Some editors begin a file with a byte order mark, which is no JSON.
-    const text = isFirst ? String(chunk).replace(/^\ufeff/, "") : String(chunk);
-    isFirst = false;
-    const lines = (rest + text).split("\n");
-    rest = lines.pop() ?? "";
-    yield* lines;
-    // The last of what is read: whoever asks for more has not looked at its length.
-    if (rest.length > MAX_LINE_CHARACTERS) yield rest;
+  const decoder = new TextDecoder();
+  const file = openNamedFile(path);
+  try {
+    for await (const chunk of readChunks(file.fd)) {
+      // A byte order mark, with which some editors begin a file, is left out.
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
+      // The last of what is read: whoever asks for more has not looked at its length.
+      if (rest.length > MAX_LINE_CHARACTERS) yield rest;
+    }
+  } finally {
+    file.close();
   }
+  rest += decoder.decode();
   if (rest !== "") yield rest;
 }

@@ -9,6 +9,7 @@ import {
   proveSecret,
   setInstallerToken,
 } from "../installer/mod.ts";
+import { withNeeds } from "./as_owner.ts";
 import { type JsonOptions, timestampOption, withJson, withPlace } from "./options.ts";
 import { printJson } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
@@ -21,7 +22,7 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
     .command("installer")
     .description("the repository token that installers are given");
 
-  withPlace(withJson(installer.command("set-token")))
+  withNeeds(withPlace(withJson(installer.command("set-token"))), () => ({ input: true }))
     .description("read the token from standard input and seal it")
     .option("--expires-at <time>", "ISO 8601; without it the token does not expire", timestampOption)
     .action((options: SetTokenOptions) => setToken(surroundings, options));

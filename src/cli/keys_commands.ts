@@ -18,6 +18,7 @@ import { oneYearAfter, type Tier } from "../licensing/mod.ts";
 import { noSuchKey } from "../no_such_key.ts";
 import { importedUsagePart } from "../usage/mod.ts";
 import { findAccountBy } from "./accounts_commands.ts";
+import { withNeeds } from "./as_owner.ts";
 import { readImportFile } from "./import_file.ts";
 import {
   emailOption,
@@ -50,7 +51,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .option("--monthly-limit <n>", "inferences a month; the tier's by default", wholeNumberOption(0))
     .action((options: IssueOptions) => issue(surroundings, options));
 
-  withPlace(withJson(keys.command("import")))
+  withNeeds(withPlace(withJson(keys.command("import"))), ({ args }) => ({ streams: args }))
     .description("import keys that customers already hold: all or nothing")
     .argument(
       "<file>",
@@ -81,7 +82,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       }),
     );
 
-  withPlace(withJson(keys.command("find")))
+  withNeeds(withPlace(withJson(keys.command("find"))), () => ({ input: true }))
     .description("find the key that is given on standard input")
     .action((options: JsonOptions) => find(surroundings, options));
 

@@ -1,3 +1,4 @@
 /** The command line: the operator's door. `program.ts` lists the commands. */
+export { takeHandOver } from "./as_owner.ts";
 export { runCommandLine } from "./program.ts";
 export type { Surroundings } from "./surroundings.ts";

@@ -18,6 +18,7 @@ import {
   verifyFiles,
 } from "../models/mod.ts";
 import { findAccountBy } from "./accounts_commands.ts";
+import { withNeeds } from "./as_owner.ts";
 import { renderFileFailure } from "./failures.ts";
 import {
   accountOption,
@@ -36,7 +37,9 @@ import type { Surroundings } from "./surroundings.ts";
 export function addModelsCommands(program: Command, surroundings: Surroundings): void {
   const models = program.command("models").description("the registry of pre-trained models");
 
-  const adding = withPlace(withJson(models.command("add")))
+  const adding = withNeeds(withPlace(withJson(models.command("add"))), (command) => ({
+    files: [command.opts<AddOptions>().file],
+  }))
     .description("add a version of a model: it becomes the one that is listed")
     .requiredOption("--name <name>", "the model's unique name")
     .requiredOption("--version <version>", "its version")

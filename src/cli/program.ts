@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { redactKeys } from "../secrets/mod.ts";
 import { VERSION } from "../version.ts";
 import { addAccountsCommands } from "./accounts_commands.ts";
+import { DoneByOther, enterAsOwner } from "./as_owner.ts";
 import { addBackupCommands } from "./backup_commands.ts";
 import { addConfigCommand } from "./config_command.ts";
 import { addDatabaseCommands } from "./database_commands.ts";
@@ -37,9 +38,12 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     return WRONG_USAGE;
   }
   try {
-    await createProgram(surroundings).parseAsync([...args], { from: "user" });
+    const program = createProgram(surroundings);
+    program.hook("preAction", (_, command) => enterAsOwner(surroundings, { command, args }));
+    await program.parseAsync([...args], { from: "user" });
     return SUCCESS;
   } catch (error) {
+    if (error instanceof DoneByOther) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? SUCCESS : WRONG_USAGE;
     printNote(surroundings, `claviger: ${toLine(renderFailure(error))}`);
     return REFUSED;

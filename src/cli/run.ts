@@ -36,12 +36,16 @@ export function readSettings(surroundings: Surroundings, place: PlaceOptions): C
   return orRefuse(readCommandConfig(surroundings, place));
 }
 
-/** The settings of a command; `asServed` adds the credentials of the service that runs. */
+/**
+ * The settings of a command: those that root handed over, where root did. `asServed` adds the credentials of the
+ * service that runs.
+ */
 export function readCommandConfig(
   surroundings: Surroundings,
   place: PlaceOptions,
   { asServed = false }: { readonly asServed?: boolean } = {},
 ): Config | Refusal {
+  if (surroundings.handed !== undefined) return surroundings.handed.config;
   const source = sourceOf(surroundings, place);
   return readConfig(asServed ? withServiceCredentials(source) : source);
 }
@@ -126,9 +130,14 @@ export async function withInstallation(
   // A command's standard error is for what its caller must see.
   const log: Log = { ...spoken, info: () => {} };
   await explainFailures(config, async () => {
-    const installation = orRefuse(
-      await openInstallation({ config, platform, clock, log, holder: "command", create }),
-    );
+    const isInterrupted = () => signal !== undefined;
+    const options = { config, platform, clock, log, holder: "command", create, isInterrupted } as const;
+    const opened = await openInstallation(options).catch((error: unknown) => {
+      stopIfInterrupted();
+      throw error;
+    });
+    if (isRefusal(opened)) stopIfInterrupted();
+    const installation = orRefuse(opened);
     try {
       stopIfInterrupted();
       const { address, isServed = false } = installation;

@@ -6,6 +6,7 @@ import { countKeys } from "../keys/mod.ts";
 import { createLog, type Log } from "../log.ts";
 import { type OpenInstallation, type Service, startService } from "../service.ts";
 import { leaveServingNote, type ServingNote } from "../serving_note.ts";
+import { forShell, withNeeds } from "./as_owner.ts";
 import { addDemo, renderDemo } from "./demo.ts";
 import { refuseTakenAddress } from "./free_addresses.ts";
 import { listenForSignals, runUntilStopped } from "./lifecycle.ts";
@@ -26,7 +27,7 @@ interface ServeOptions extends PlaceOptions {
 const STOP_DEADLINE_MS = 9_000;
 
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
-  withPlace(program.command("serve"))
+  withNeeds(withPlace(program.command("serve")), () => ({ staysAs: "serve" }))
     .description("run the service, and the database inside where no other is set")
     .option("--host <host>", "the address to listen on; 127.0.0.1 by default")
     .option("--port <port>", "the port; 8080 by default")
@@ -137,8 +138,4 @@ function toIssueCommand(
   return [programName, "keys issue --email you@example.org --tier research", ...place.map(forShell)].join(
     " ",
   );
-}
-
-function forShell(word: string): string {
-  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,8 +1,35 @@
 /** What a command meets outside: the terminal, the environment and the platform, handed in by the entry. */
+import type { Readable, Writable } from "node:stream";
 import type { Clock } from "../clock.ts";
+import type { Config } from "../config.ts";
 import type { Platform } from "../platform/mod.ts";
 
 export type StopSignal = "SIGTERM" | "SIGINT" | "SIGHUP";
+
+/** What a process that root started has from it. */
+export interface HandedOver {
+  readonly config: Config;
+  readonly userName: string;
+  readonly programName: string;
+  readonly workingFolder: string;
+  readonly isTerminal: boolean;
+  /** Whether what standard input brings is typed by a person. */
+  readonly isTyped: boolean;
+  /** Where the file that the command writes goes; undefined where it opens that itself. */
+  readonly output?: number | undefined;
+}
+
+/** What it takes to run the program again with the same streams. */
+export interface Again {
+  readonly file: string;
+  /** What comes before the command's own arguments. */
+  readonly args: readonly string[];
+  readonly input: Readable;
+  readonly output: Writable;
+  readonly errors: Writable;
+  /** Whether the input is typed by a person. */
+  readonly isTyped: boolean;
+}
 
 export interface Surroundings {
   readonly platform: Platform;
@@ -24,6 +51,10 @@ export interface Surroundings {
   readonly untilSignal: (signals?: readonly StopSignal[]) => Promise<string>;
   /** Calls the handler at each such signal from now on; absent where none can come. */
   readonly onSignal?: (signal: StopSignal, handler: () => void) => void;
+  /** How this process runs the program again; absent where it cannot. */
+  readonly again?: Again;
+  /** What root handed to this process, where root started it. */
+  readonly handed?: HandedOver | undefined;
   /** Ends the process where it stands: only for when an orderly end is refused or takes too long. */
   readonly exitNow?: (status: number) => void;
 }

@@ -1,6 +1,6 @@
 /** The private key of a GitHub App: read and parsed once, when the service starts. */
 import { createPrivateKey, type KeyObject } from "node:crypto";
-import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import { readRegularFile } from "../read_regular_file.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
 /** A key of 8,192 bits takes 6.5 KB. */
@@ -14,14 +14,13 @@ const MAX_BITS = 8_192;
  * refusal names the file and never what is in it.
  */
 export function readAppKey(path: string): KeyObject | Refusal {
-  let pem: string | undefined;
+  let pem: string;
   try {
-    pem = readFile(path);
+    pem = readRegularFile(path, LIMIT_BYTES).text;
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "an error of this system";
     return cannotUse(path, READ_FAILURES[code] ?? code);
   }
-  if (pem === undefined) return cannotUse(path, `it must be a file of at most ${LIMIT_BYTES} bytes`);
   if (/-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED/m.test(pem)) {
     return cannotUse(path, "it is encrypted; take its passphrase off by `openssl rsa`");
   }
@@ -43,20 +42,6 @@ export function readAppKey(path: string): KeyObject | Refusal {
   return key;
 }
 
-/** The file's text; undefined for one that is too large or is no plain file. */
-function readFile(path: string): string | undefined {
-  // Without O_NONBLOCK a named pipe would hold the start up until somebody writes to it.
-  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const status = fstatSync(file);
-    if (!status.isFile() || status.size > LIMIT_BYTES) return undefined;
-    const bytes = Buffer.alloc(LIMIT_BYTES);
-    return bytes.toString("latin1", 0, readSync(file, bytes));
-  } finally {
-    closeSync(file);
-  }
-}
-
 function parseKey(pem: string): KeyObject | undefined {
   try {
     return createPrivateKey(pem);
@@ -69,7 +54,13 @@ function cannotUse(path: string, why: string): Refusal {
   return refuse("INVALID_REQUEST", `Cannot use the GitHub App's private key ${path}: ${why}`);
 }
 
+const NO_FILE = `it must be a file of at most ${LIMIT_BYTES} bytes`;
+
 const READ_FAILURES: Readonly<Record<string, string>> = {
+  EISDIR: NO_FILE,
+  ENOTREG: NO_FILE,
+  ENXIO: NO_FILE,
+  EFBIG: NO_FILE,
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
   EACCES:

@@ -7,9 +7,12 @@
  * registry gives the SHA-256.
  */
 import { createHash, randomBytes } from "node:crypto";
-import { chmod, chown, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { constants, fstatSync } from "node:fs";
+import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type Refusal, refuse } from "../refusal.ts";
+import { refuseForeignFolder } from "../path_owner.ts";
+import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 
 /** What is known of a file beside its place. */
 export interface StoredFile {
@@ -28,7 +31,6 @@ export interface StoreOptions {
 
 export type FileProblem = "missing" | "unreadable" | "changed";
 
-const CHUNK_BYTES = 1024 * 1024;
 const FOLDER_MODE = 0o750;
 const FILE_MODE = 0o640;
 const UNFINISHED = /^unfinished-[0-9a-f]{16}$/;
@@ -51,9 +53,8 @@ function isSha256(text: string): boolean {
 }
 
 /**
- * Copies a file into the store and gives its SHA-256 and size. The same bytes are stored once. Where root
- * does it, the copy belongs to whom the data folder belongs to. Refuses what is no file, and one that
- * changed meanwhile; throws what the file system does.
+ * Copies a file into the store and gives its SHA-256 and size. The same bytes are stored once. Refuses what is
+ * no file, and one that changed meanwhile; throws what the file system does.
  */
 export async function storeFile(
   dataDir: string,
@@ -61,34 +62,20 @@ export async function storeFile(
   { now, onProgress }: StoreOptions,
 ): Promise<StoredFile | Refusal> {
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot add model: ${source}: ${why}`);
-  // Asked before it is opened: opening a pipe waits for whoever writes to it.
-  if (!(await stat(source)).isFile()) return cannot("it is not a file");
-  const from = await open(source, "r");
+  // Not waiting: opening a pipe waits for whoever writes to it.
+  const from = openNamedFile(source, constants.O_NONBLOCK);
   try {
-    await makeDataDir(dataDir);
-    const owner = await ownerOf(dataDir);
-    const folder = modelsFolderOf(dataDir);
-    await makeFolder(folder, owner);
-    await sweepUnfinished(folder, now);
-    const unfinished = join(folder, `unfinished-${randomBytes(8).toString("hex")}`);
-    try {
-      const before = await from.stat();
-      const stored = await copy(chunksOf(from), { unfinished, owner, sizeBytes: before.size, onProgress });
-      const after = await from.stat();
-      if (stored.sizeBytes !== after.size || before.mtimeMs !== after.mtimeMs) {
-        return cannot("it changed while it was read; try again when nothing writes to it");
-      }
-      const path = pathOfFile(folder, stored.sha256);
-      await makeFolder(dirname(path), owner);
-      // Over a file of that name too: the bytes are the same, and if that one is damaged, this mends it.
-      await rename(unfinished, path);
-      await syncFolder(dirname(path));
-      return stored;
-    } finally {
-      await rm(unfinished, { force: true });
-    }
+    if (!from.stat.isFile()) return cannot("it is not a file");
+    await sweepUnfinished(await makeStore(dataDir), now);
+    const options = { sizeBytes: from.stat.size, onProgress };
+    return await store(dataDir, readChunks(from.fd), options, (stored) => {
+      const after = fstatSync(from.fd);
+      return stored.sizeBytes !== after.size || from.stat.mtimeMs !== after.mtimeMs
+        ? cannot("it changed while it was read; try again when nothing writes to it")
+        : undefined;
+    });
   } finally {
-    await from.close();
+    from.close();
   }
 }
 
@@ -96,17 +83,45 @@ export async function storeFile(
 export async function storeBytes(
   dataDir: string,
   chunks: AsyncIterable<Buffer>,
-  { sizeBytes, onProgress }: { readonly sizeBytes: number; readonly onProgress: OnProgress },
+  options: CopyOptions,
 ): Promise<StoredFile> {
-  await makeDataDir(dataDir);
-  const owner = await ownerOf(dataDir);
+  await makeStore(dataDir);
+  const stored = await store(dataDir, chunks, options, () => undefined);
+  if (isRefusal(stored)) throw new Error(stored.sentence);
+  return stored;
+}
+
+/** Makes the folders that are missing; with an external database that is the data folder, too. */
+async function makeStore(dataDir: string): Promise<string> {
+  demandOwnFolder(dataDir);
+  const firstMade = await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  // Somebody else may have been faster to make a part of it.
+  if (firstMade !== undefined) demandOwnFolder(dataDir);
   const folder = modelsFolderOf(dataDir);
-  await makeFolder(folder, owner);
+  await makeFolder(folder);
+  return folder;
+}
+
+function demandOwnFolder(dataDir: string): void {
+  const foreign = refuseForeignFolder(dataDir);
+  if (foreign !== undefined) throw new Error(foreign.sentence);
+}
+
+async function store(
+  dataDir: string,
+  chunks: AsyncIterable<Buffer>,
+  options: CopyOptions,
+  check: (stored: StoredFile) => Refusal | undefined,
+): Promise<StoredFile | Refusal> {
+  const folder = modelsFolderOf(dataDir);
   const unfinished = join(folder, `unfinished-${randomBytes(8).toString("hex")}`);
   try {
-    const stored = await copy(chunks, { unfinished, owner, sizeBytes, onProgress });
+    const stored = await copy(chunks, unfinished, options);
+    const refusal = check(stored);
+    if (refusal !== undefined) return refusal;
     const path = pathOfFile(folder, stored.sha256);
-    await makeFolder(dirname(path), owner);
+    await makeFolder(dirname(path));
+    // Over a file of that name too: the bytes are the same, and if that one is damaged, this mends it.
     await rename(unfinished, path);
     await syncFolder(dirname(path));
     return stored;
@@ -123,7 +138,7 @@ export async function locateFile(
   const path = pathOfFile(folder, file.sha256);
   let handle: FileHandle;
   try {
-    handle = await open(path, "r");
+    handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     return isCode(error, "ENOENT") ? "missing" : "unreadable";
   }
@@ -144,15 +159,15 @@ export async function checkStoredFile(
   const hash = createHash("sha256");
   let sizeBytes = 0;
   try {
-    const handle = await open(pathOfFile(folder, file.sha256), "r");
+    const found = openRegularFile(pathOfFile(folder, file.sha256));
     try {
-      for await (const chunk of chunksOf(handle)) {
+      for await (const chunk of readChunks(found.fd)) {
         hash.update(chunk);
         sizeBytes += chunk.length;
         onBytes(chunk.length);
       }
     } finally {
-      await handle.close();
+      found.close();
     }
   } catch (error) {
     if (isCode(error, "ENOENT")) return "missing";
@@ -184,26 +199,19 @@ async function sweepUnfinished(folder: string, now: Date): Promise<void> {
   }
 }
 
-interface Owner {
-  readonly uid: number;
-  readonly gid: number;
-}
-
-interface Copy {
-  readonly unfinished: string;
-  readonly owner: Owner | undefined;
+interface CopyOptions {
   readonly sizeBytes: number;
   readonly onProgress: OnProgress;
 }
 
 async function copy(
   chunks: AsyncIterable<Buffer>,
-  { unfinished, owner, ...options }: Copy,
+  unfinished: string,
+  options: CopyOptions,
 ): Promise<StoredFile> {
   const to = await open(unfinished, "wx", FILE_MODE);
   try {
     await to.chmod(FILE_MODE);
-    if (owner !== undefined) await to.chown(owner.uid, owner.gid);
     const hash = createHash("sha256");
     let sizeBytes = 0;
     for await (const chunk of chunks) {
@@ -219,16 +227,6 @@ async function copy(
   }
 }
 
-/** The bytes of a file; each chunk is there until the next is asked for. */
-async function* chunksOf(handle: FileHandle): AsyncGenerator<Buffer> {
-  const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
-  for (;;) {
-    const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
-    if (bytesRead === 0) return;
-    yield buffer.subarray(0, bytesRead);
-  }
-}
-
 async function writeAll(handle: FileHandle, bytes: Buffer): Promise<void> {
   let rest = bytes;
   while (rest.length > 0) {
@@ -237,18 +235,7 @@ async function writeAll(handle: FileHandle, bytes: Buffer): Promise<void> {
   }
 }
 
-/** Beside an external database nobody has needed it until now. */
-async function makeDataDir(dataDir: string): Promise<void> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
-}
-
-/** Whom the data folder belongs to, where that is another user than the root who we are. */
-async function ownerOf(dataDir: string): Promise<Owner | undefined> {
-  const { uid, gid } = await stat(dataDir);
-  return process.getuid?.() === 0 && uid !== 0 ? { uid, gid } : undefined;
-}
-
-async function makeFolder(path: string, owner: Owner | undefined): Promise<void> {
+async function makeFolder(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: FOLDER_MODE });
   } catch (error) {
@@ -256,7 +243,6 @@ async function makeFolder(path: string, owner: Owner | undefined): Promise<void>
     throw error;
   }
   await chmod(path, FOLDER_MODE);
-  if (owner !== undefined) await chown(path, owner.uid, owner.gid);
   await syncFolder(dirname(path));
 }
 

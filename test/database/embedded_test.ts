@@ -2,9 +2,9 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { execFileSync, spawn } from "node:child_process";
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -17,7 +17,6 @@ import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import type { Log } from "../../src/log.ts";
 import { waitFor } from "../executable.ts";
-import { testFolder } from "../support/postgres.ts";
 import {
   cleanUp,
   eventually,
@@ -386,18 +385,21 @@ describe.if(asRoot)("openEmbedded() as root", () => {
     }
   });
 
-  test("keeps to the owner of the data folder where that is another user", async () => {
-    const folder = mkdtempSync(join(testFolder(), "embedded-owned-"));
-    try {
-      Bun.spawnSync(["chown", "65534:65534", folder]);
-      const server = await start(folder);
-      expect(statSync(join(folder, "postgres")).uid).toBe(65534);
-      expect(statSync(join(folder, "lock")).uid).toBe(65534);
-      expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
-      await server.stop(3000);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+  test("opens nothing in a folder that another user can change", async () => {
+    const folder = makeFolder();
+    chownSync(folder, 65_534, 65_534);
+    expect(await open(folder)).toMatchObject({
+      sentence: expect.stringContaining(
+        `Cannot use the data folder ${folder} as root: ${folder} belongs to user 65534`,
+      ),
+    });
+    chownSync(folder, 0, 0);
+    chmodSync(folder, 0o777);
+    const inside = join(folder, "data");
+    expect(await open(inside)).toMatchObject({
+      sentence: expect.stringContaining(`as root: others may write to ${folder}`),
+    });
+    expect(existsSync(join(folder, "lock"))).toBe(false);
   });
 });
 

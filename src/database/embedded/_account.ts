@@ -21,8 +21,8 @@ const accountName = "claviger";
 /**
  * Finds the user to run the cluster as; undefined means as we are.
  *
- * For root: the owner of the data folder or of the cluster in it, where that is not root (a service that
- * ran as another user before), else the system user `claviger`, created when it is missing.
+ * For root, to whom the data folder then belongs: the owner of the cluster in it, else the system user `claviger`,
+ * created when it is missing.
  */
 export function findAccount(
   layout: Layout,
@@ -35,8 +35,6 @@ export function findAccount(
     const why = `it belongs to user ${cluster.uid}; run as that user or as root`;
     return refuse("INVALID_REQUEST", `Cannot use the database in ${layout.cluster}: ${why}`);
   }
-  const folder = statSync(layout.dataDir);
-  if (folder.uid !== 0) return { uid: folder.uid, gid: folder.gid };
   if (cluster !== undefined && cluster.uid !== 0) return { uid: cluster.uid, gid: cluster.gid };
   return findUser(folders) ?? createUser(folders);
 }

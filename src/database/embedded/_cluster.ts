@@ -1,9 +1,11 @@
 /** The cluster, which is PostgreSQL's word for a data folder with its databases. */
 import { spawn } from "node:child_process";
-import { chownSync, existsSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { chownSync, constants, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { readRegularFile } from "../../read_regular_file.ts";
 import type { Account } from "./_account.ts";
 import { type Binaries, syncPath } from "./_binaries.ts";
+import { codeOf } from "./_errors.ts";
 import { makeUnfinished } from "./_layout.ts";
 import { explainError } from "./_server_log.ts";
 import { initialSettings, toArguments } from "./_settings.ts";
@@ -15,10 +17,22 @@ export const database = "postgres";
 /** What PostgreSQL processes get: never our own environment, which holds the operator's secrets. */
 export const bareEnvironment = { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" };
 
-/** The major version that made the cluster, such as `18`; undefined where there is none yet. */
+const VERSION_LIMIT_BYTES = 64;
+
+/**
+ * The major version that made the cluster, such as `18`; undefined where there is none yet. The cluster may be
+ * another user's than root, who must neither wait for a pipe of his nor show what a link of his leads to.
+ */
 export function readClusterMajor(cluster: string): string | undefined {
   const path = join(cluster, "PG_VERSION");
-  return existsSync(path) ? readFileSync(path, "utf8").trim() : undefined;
+  try {
+    const { text } = readRegularFile(path, VERSION_LIMIT_BYTES, constants.O_NOFOLLOW);
+    if (/^\d+(\.\d+)?\n?$/.test(text)) return text.trim();
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
+  throw new Error(`Cannot use the database in ${cluster}: ${path} holds no version; restore a backup`);
 }
 
 export interface InitialiseOptions {

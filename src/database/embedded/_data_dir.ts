@@ -1,15 +1,19 @@
 /** The data folder before a server runs in it: made, shared with the user of the cluster, cleared, taken back. */
-import { chmodSync, chownSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { refuseForeignFolder } from "../../path_owner.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { type Account, findClosedFolder } from "./_account.ts";
 import { isUnfinished, type Layout } from "./_layout.ts";
 
 /** Gives the first of the folders that had to be made, undefined where the data folder was there. */
-export function prepareDataDir(dataDir: string): string | undefined {
+export function prepareDataDir(dataDir: string): string | Refusal | undefined {
   const firstMade = mkdirSync(dataDir, { recursive: true });
-  if (firstMade !== undefined) chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
-  return firstMade;
+  if (firstMade === undefined) return undefined;
+  // Somebody else may have been faster to make a part of it.
+  const foreign = refuseForeignFolder(dataDir);
+  if (foreign === undefined) chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
+  return foreign ?? firstMade;
 }
 
 /**
@@ -30,10 +34,8 @@ export function removeEmpty({ dataDir, lock }: Layout, firstMade: string): void 
 
 /** Lets the user of the cluster pass through the data folder; a refusal where one above is closed. */
 export function shareWith(account: Account, layout: Layout, binariesParent?: string): Refusal | undefined {
-  const { uid, mode } = statSync(layout.dataDir);
-  if (uid === 0 && (mode & 0o111) !== 0o111) chmodSync(layout.dataDir, (mode & 0o7777) | 0o111);
-  // Where the folder is another user's, the lock must not stay root's, or he could not start any more.
-  if (uid !== 0) chownSync(layout.lock, account.uid, account.gid);
+  const { mode } = statSync(layout.dataDir);
+  if ((mode & 0o111) !== 0o111) chmodSync(layout.dataDir, (mode & 0o7777) | 0o111);
   for (const folder of [layout.dataDir, binariesParent ?? layout.dataDir]) {
     const closed = findClosedFolder(folder, account);
     if (closed !== undefined) {

@@ -4,7 +4,10 @@
  * Between a crash and the next holder's first word it is out of date, so a process that is not there
  * counts as nobody.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { constants, existsSync } from "node:fs";
+import { readRegularFile } from "../../read_regular_file.ts";
+
+const LIMIT_BYTES = 256;
 
 export type HolderKind = "serve" | "command";
 
@@ -23,7 +26,7 @@ export function renderHolder(holder: Holder): string {
 export function readHolder(path: string): Holder | undefined {
   let text: string;
   try {
-    text = readFileSync(path, "utf8");
+    text = readRegularFile(path, LIMIT_BYTES, constants.O_NOFOLLOW).text;
   } catch {
     return undefined;
   }

@@ -1,6 +1,10 @@
 /** `postmaster.pid`, in which a PostgreSQL server says who it is and, on line 8, how far it is. */
-import { readFileSync } from "node:fs";
+import { constants } from "node:fs";
 import { join } from "node:path";
+import { openRegularFile, readRegularFile } from "../../read_regular_file.ts";
+import { codeOf } from "./_errors.ts";
+
+const LIMIT_BYTES = 64 * 1024;
 
 export interface PostmasterFile {
   readonly pid: number;
@@ -11,10 +15,23 @@ export interface PostmasterFile {
 export function readPostmasterFile(cluster: string): PostmasterFile | undefined {
   let lines: string[];
   try {
-    lines = readFileSync(join(cluster, "postmaster.pid"), "utf8").split("\n");
+    lines = readRegularFile(pathIn(cluster), LIMIT_BYTES, constants.O_NOFOLLOW).text.split("\n");
   } catch {
     return undefined;
   }
   const pid = Number(lines[0]);
   return Number.isInteger(pid) && pid > 0 ? { pid, status: lines[7]?.trim() ?? "" } : undefined;
+}
+
+/** Throws where something else than PostgreSQL's file stands there, or where this user may not look. */
+export function demandPostmasterFile(cluster: string): void {
+  try {
+    openRegularFile(pathIn(cluster), constants.O_NOFOLLOW).close();
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
+  }
+}
+
+function pathIn(cluster: string): string {
+  return join(cluster, "postmaster.pid");
 }

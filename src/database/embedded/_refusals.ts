@@ -35,6 +35,8 @@ export function held({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
 
 const OTHER_FOLDER = "run as root, or choose another folder, such as --data-dir ./claviger-data";
 
+const NO_FILE = "something else stands in the place of a file of the service or of PostgreSQL: remove it";
+
 /** A folder that this user may not use is to be expected; anything else goes on its way. */
 export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
   const fix: Readonly<Record<string, string>> = {
@@ -42,6 +44,12 @@ export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
     EPERM: OTHER_FOLDER,
     EROFS: "its file system cannot be written to; choose another folder",
     ENOTDIR: "a part of that path is a file; choose another folder",
+    ELOOP: "remove the symbolic link that stands in the place of a file there",
+    ENOTREG: NO_FILE,
+    ENXIO: NO_FILE,
+    EISDIR: NO_FILE,
+    EFBIG: NO_FILE,
+    EOWNER: "remove it while no service runs there, or give it back to the owner of the folder",
     ENOSPC: "free some space on its disk",
     EDQUOT: "free some space on its disk",
     EEXIST: "there is a file of that name; choose another folder",

@@ -3,7 +3,6 @@
  * anew, at once at first and then ever more slowly.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Log } from "../../log.ts";
 import { reasonOf } from "./_errors.ts";
 import { type PostmasterOptions, startPostmaster } from "./_postmaster.ts";
 import { stopLeftovers } from "./leftovers.ts";
@@ -29,13 +28,15 @@ export interface Supervisor {
   check(): EmbeddedState;
 }
 
-export type SuperviseOptions = Omit<PostmasterOptions, "isStopping"> & { readonly log: Log };
+export interface SuperviseOptions extends Omit<PostmasterOptions, "isStopping"> {
+  readonly isInterrupted: () => boolean;
+}
 
 /** Starts the server and watches over it; rejects where the first start fails. */
 export async function supervise(options: SuperviseOptions): Promise<Supervisor> {
   const { cluster, clock, log } = options;
   const stopping = new AbortController();
-  const isStopping = () => stopping.signal.aborted;
+  const isStopping = () => stopping.signal.aborted || options.isInterrupted();
   let state: EmbeddedState = { state: "restarting", pid: undefined, restarts: 0, lastFailure: undefined };
 
   const start = async () => {

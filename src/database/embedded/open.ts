@@ -6,10 +6,11 @@
  * Whoever gets the lock takes the same path, whatever came before: stop what is left of an earlier
  * server, clear away what was left unfinished, unpack and initialise what is missing, start.
  */
-import { closeSync, constants, lstatSync, openSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
+import { refuseForeignFolder } from "../../path_owner.ts";
 import type { FileLock, Platform } from "../../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { type Account, findAccount } from "./_account.ts";
@@ -26,7 +27,7 @@ import { reasonOf } from "./_errors.ts";
 import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { useOperatorBinaries } from "./_operator_binaries.ts";
-import { readPostmasterFile } from "./_postmaster_file.ts";
+import { demandPostmasterFile, readPostmasterFile } from "./_postmaster_file.ts";
 import { held, noData, nothingInside, toRefusal } from "./_refusals.ts";
 import { accepts, type EmbeddedAddress, openSocketFolder } from "./_socket.ts";
 import { type EmbeddedState, supervise } from "./_supervisor.ts";
@@ -53,6 +54,8 @@ export interface EmbeddedOptions {
   readonly waitMs?: number;
   /** How long PostgreSQL may take until it accepts connections, 120 s by default. */
   readonly startMs?: number;
+  /** Asked while this waits, for another process or for PostgreSQL; true gives up. */
+  readonly isInterrupted?: () => boolean;
   /** Where PostgreSQL is unpacked, the data folder by default; elsewhere it is shared, and stays. */
   readonly binariesParent?: string;
   /** The operator's folder of `postgres` and `initdb`, to run in place of those inside. */
@@ -85,7 +88,10 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   try {
     // Before the folder is made: a build without a PostgreSQL leaves nothing behind.
     if ((await options.platform.postgresArchive()) === undefined) return nothingInside();
+    const foreign = refuseForeignFolder(layout.dataDir);
+    if (foreign !== undefined) return foreign;
     const firstMade = options.create ? prepareDataDir(layout.dataDir) : undefined;
+    if (isRefusal(firstMade)) return firstMade;
     // Not even a lock file for a folder that is no data folder.
     if (!options.create && !isThere(layout.lock) && !isThere(layout.cluster)) return noData(layout);
 
@@ -100,7 +106,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
         const server = await joinServer(layout);
         if (server !== undefined) return server;
       }
-      if (clock.monotonicMs() > deadline) return held(layout, options.holder);
+      if (options.isInterrupted?.() || clock.monotonicMs() > deadline) return held(layout, options.holder);
       await sleep(20);
     }
   } catch (error) {
@@ -170,6 +176,7 @@ async function startServer(
     account,
     settings: { fsync: fsync ? "on" : "off", ...options.settings },
     startMs: options.startMs ?? 120_000,
+    isInterrupted: options.isInterrupted ?? (() => false),
     clock,
     log,
   });
@@ -232,8 +239,8 @@ async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefin
     return { state: ready ? "ready" : "restarting", pid, restarts: 0, lastFailure: undefined };
   };
   if (readState().state !== "ready") {
-    // Says no only where it may not be looked at; otherwise the caller looks again.
-    closeSync(openSync(cluster, constants.O_RDONLY | constants.O_DIRECTORY));
+    // Otherwise the caller looks again.
+    demandPostmasterFile(cluster);
     return undefined;
   }
   const socket = openSocketFolder(cluster);

@@ -4,7 +4,7 @@
  * inherit the lock and cannot keep it.
  */
 import { dlopen } from "bun:ffi";
-import { closeSync, constants, ftruncateSync, openSync, writeSync } from "node:fs";
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import type { FileLock } from "../mod.ts";
 import { openCLibrary } from "./_c_library.ts";
 
@@ -15,7 +15,7 @@ let flock: ((fd: number, operation: number) => number) | undefined;
 
 export function tryLock(path: string): FileLock | undefined {
   flock ??= loadFlock();
-  const fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+  const fd = openOwnFile(path);
   if (flock(fd, LOCK_EX | LOCK_NB) !== 0) {
     closeSync(fd);
     return undefined;
@@ -33,6 +33,18 @@ export function tryLock(path: string): FileLock | undefined {
       closeSync(fd);
     },
   };
+}
+
+/** Opens or makes a file of our own, and nothing that stands in its place. */
+function openOwnFile(path: string): number {
+  const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
+  const fd = openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600);
+  const stat = fstatSync(fd);
+  const isOwn = stat.uid === process.geteuid?.();
+  if (stat.isFile() && isOwn) return fd;
+  closeSync(fd);
+  const [code, why] = isOwn ? ["ENOTREG", "is no regular file"] : ["EOWNER", `belongs to user ${stat.uid}`];
+  throw Object.assign(new Error(`${code}: ${path} ${why}`), { code });
 }
 
 function loadFlock(): (fd: number, operation: number) => number {

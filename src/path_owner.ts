@@ -1,0 +1,109 @@
+/**
+ * Who decides where a path leads. Whoever may change a name on the way, a folder's or a symbolic link's, can make
+ * it lead elsewhere between two looks. Root follows a path only where that is root alone.
+ *
+ * Goes by owner and mode bits; access lists are not asked.
+ */
+import { lstatSync, readlinkSync, type Stats } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { type Refusal, refuse } from "./refusal.ts";
+
+export interface FollowedPath {
+  /** Where the path leads, or the nearest folder on the way that exists. */
+  readonly found: string;
+  readonly uid: number;
+  readonly exists: boolean;
+  /** The first folder or link on the way that another user than a trusted one may change. */
+  readonly changeable: ChangeableStep | undefined;
+}
+
+export interface ChangeableStep {
+  readonly path: string;
+  /** The user to whom it belongs; undefined where its mode lets others write to it. */
+  readonly uid: number | undefined;
+}
+
+export interface FollowOptions {
+  readonly isTrusted: (uid: number) => boolean;
+  /** Whether what the path leads to is a folder in which nobody else may write, either. */
+  readonly isFolder?: boolean;
+}
+
+/** As many as the kernel follows. */
+const MAX_LINKS = 40;
+const OTHERS_WRITE = 0o022;
+const STICKY = 0o1000;
+
+/** Follows an absolute path name by name, as the kernel does; throws what the file system refuses. */
+export function followPath(path: string, { isTrusted, isFolder = false }: FollowOptions): FollowedPath {
+  let changeable: ChangeableStep | undefined;
+  const judge = (at: string, { uid, mode }: Stats, mayBeSticky: boolean) => {
+    if (changeable !== undefined) return;
+    const isOpen = (mode & OTHERS_WRITE) !== 0 && !(mayBeSticky && (mode & STICKY) !== 0);
+    if (!isTrusted(uid)) changeable = { path: at, uid };
+    else if (isOpen) changeable = { path: at, uid: undefined };
+  };
+  let at = "/";
+  let stat = lstatSync(at);
+  let links = 0;
+  let names = namesOf(resolve(path));
+  for (let name = names.shift(); name !== undefined; name = names.shift()) {
+    if (name === "..") {
+      at = dirname(at);
+      stat = lstatSync(at);
+      continue;
+    }
+    judge(at, stat, true);
+    const next = join(at, name);
+    const found = lstatSync(next, { throwIfNoEntry: false });
+    if (found === undefined) return { found: at, uid: stat.uid, exists: false, changeable };
+    // In a folder with the sticky bit a name is its owner's to change.
+    if ((stat.mode & OTHERS_WRITE) !== 0 && !isTrusted(found.uid))
+      changeable ??= { path: next, uid: found.uid };
+    if (found.isSymbolicLink()) {
+      if (++links > MAX_LINKS)
+        throw Object.assign(new Error(`ELOOP: too many links, ${path}`), { code: "ELOOP" });
+      const target = readlinkSync(next);
+      if (target.startsWith("/")) {
+        at = "/";
+        stat = lstatSync(at);
+      }
+      names = [...namesOf(target), ...names];
+      continue;
+    }
+    at = next;
+    stat = found;
+  }
+  if (isFolder) judge(at, stat, false);
+  return { found: at, uid: stat.uid, exists: true, changeable };
+}
+
+function namesOf(path: string): string[] {
+  return path.split("/").filter((name) => name !== "" && name !== ".");
+}
+
+/** Whether this process is root's and another user can change where the path leads. */
+export function isForeignPath(path: string): boolean {
+  const isTrusted = (uid: number) => uid === 0;
+  return process.getuid?.() === 0 && followPath(path, { isTrusted }).changeable !== undefined;
+}
+
+/** Why root may not work in a folder; undefined where root may, and for any other user, who has no more than his own. */
+export function refuseForeignFolder(dataDir: string): Refusal | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const { changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0, isFolder: true });
+  if (changeable === undefined) return undefined;
+  const { path, uid } = changeable;
+  const [why, remedy] =
+    uid === undefined
+      ? [`others may write to ${path}`, `\`chmod go-w ${path}\``]
+      : [
+          `${path} belongs to user ${uid}`,
+          `run the command as that user, who then needs the data folder (chown -R)`,
+        ];
+  return refuse(
+    "INVALID_REQUEST",
+    `Cannot use the data folder ${dataDir} as root: ${why}, who could make root write elsewhere; ${remedy}, or choose ` +
+      "a folder that root alone can change, such as /var/lib/claviger",
+  );
+}

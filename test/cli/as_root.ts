@@ -1,0 +1,168 @@
+/**
+ * What tests need that let root run commands on the data folder of an ordinary user: the program as a process of its
+ * own, that user's hand, and a victim of root's. Root alone can play both.
+ */
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { testFolder } from "../support/postgres.ts";
+
+const PROGRAM = [process.execPath, join(import.meta.dir, "../../src/main.ts")] as const;
+
+/** An ordinary user with a name, which initdb wants: nobody. */
+export const USER = { uid: 65_534, gid: 65_534 } as const;
+
+/** Whether these tests can run: as root, from a checkout that an ordinary user may read. */
+export const canPlayBoth =
+  process.getuid?.() === 0 && spawnSync("test", ["-r", PROGRAM[1]], { ...USER, cwd: "/" }).status === 0;
+if (!canPlayBoth) {
+  console.error(
+    "Skipped: what root does in another user's folder is tested by root, in a checkout open to others",
+  );
+}
+
+export interface Ended {
+  readonly status: number;
+  readonly out: string;
+  readonly err: string;
+  readonly ms: number;
+}
+
+export interface RunOptions {
+  readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** SIGTERM comes after so long. */
+  readonly terminateAfterMs?: number;
+  /** The program and what comes before its arguments; from source by default. */
+  readonly program?: readonly string[];
+}
+
+export interface RootStage {
+  /** Root's, and open to all. */
+  readonly folder: string;
+  /** The user's. */
+  readonly home: string;
+  readonly dataDir: string;
+  /** Root's alone, with a file `key` in it. */
+  readonly victim: string;
+  /** Runs a command as root on the user's data folder. */
+  asRoot(args: readonly string[], options?: RunOptions): Promise<Ended>;
+  /** Runs a shell's line as the user, in the data folder. */
+  asUser(line: string): void;
+  /** Starts such a line and gives what ends it. */
+  loopAsUser(line: string): { end(): Promise<void> };
+  /** What is in the victim, whose it is, and who may do what with it. */
+  lookAtVictim(): object;
+  /** Whose everything in the user's home is: his alone, or it throws. */
+  expectHisOwn(): void;
+  remove(): void;
+}
+
+export function createRootStage(): RootStage {
+  const folder = mkdtempSync(join(testFolder(), "root-"));
+  chmodSync(folder, 0o755);
+  const home = join(folder, "home");
+  mkdirSync(home, { mode: 0o755 });
+  chownSync(home, USER.uid, USER.gid);
+  const victim = join(folder, "victim");
+  mkdirSync(join(victim, "below"), { recursive: true, mode: 0o700 });
+  chmodSync(victim, 0o700);
+  writeFileSync(join(victim, "key"), "18\n", { mode: 0o600 });
+  writeFileSync(join(victim, "below/PG_VERSION"), "18\n", { mode: 0o600 });
+  writeFileSync(join(folder, "empty.env"), "");
+  const dataDir = join(home, "data");
+  const envFile = join(folder, "empty.env");
+  const hand = (line: string) => ["-c", line, "sh", victim] as const;
+
+  return {
+    folder,
+    home,
+    dataDir,
+    victim,
+    asRoot: (args, options) => {
+      const settings = args.includes("--env-file") ? [] : ["--env-file", envFile];
+      return run([...args, "--data-dir", dataDir, ...settings], { folder, ...options });
+    },
+    asUser: (line) =>
+      void execFileSync("sh", hand(line), { ...USER, cwd: dataDir, env: { PATH: "/usr/bin:/bin" } }),
+    loopAsUser(line) {
+      const child = spawn("sh", hand(`while :; do ${line}; done`), {
+        ...USER,
+        cwd: dataDir,
+        env: { PATH: "/usr/bin:/bin" },
+        stdio: "ignore",
+        detached: true,
+      });
+      return { end: () => endGroup(child) };
+    },
+    lookAtVictim: () =>
+      Object.fromEntries(
+        ["", ...readdirSync(victim, { recursive: true, encoding: "utf8" })].sort().map((name) => {
+          const path = join(victim, name);
+          const { uid, gid, mode, mtimeMs } = statSync(path);
+          return [
+            name,
+            {
+              uid,
+              gid,
+              mode,
+              mtimeMs,
+              text: name.includes("e") && mode & 0o100000 ? readFileSync(path, "utf8") : "",
+            },
+          ];
+        }),
+      ),
+    expectHisOwn() {
+      const found = execFileSync("find", [home, "!", "-uid", String(USER.uid)], { encoding: "utf8" });
+      if (found !== "") throw new Error(`These are not the user's: ${found}`);
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+async function run(
+  args: readonly string[],
+  { folder, input, env = {}, terminateAfterMs, program = PROGRAM }: RunOptions & { readonly folder: string },
+): Promise<Ended> {
+  const began = performance.now();
+  const [file = "", ...before] = program;
+  const child = spawn(file, [...before, ...args], {
+    cwd: folder,
+    env: { PATH: "/usr/bin:/bin", HOME: "/nonexistent", ...env },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  let [out, err] = ["", ""];
+  child.stdout.setEncoding("latin1").on("data", (text: string) => {
+    out += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    err += text;
+  });
+  child.stdin.on("error", () => {});
+  child.stdin.end(input ?? "");
+  const timer =
+    terminateAfterMs === undefined ? undefined : setTimeout(() => child.kill("SIGTERM"), terminateAfterMs);
+  const status = await new Promise<number>((resolve) => {
+    child.on("close", (code) => resolve(code ?? -1));
+  });
+  clearTimeout(timer);
+  return { status, out, err, ms: performance.now() - began };
+}
+
+/** Ends the shell and what it has just started. */
+function endGroup(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    child.on("exit", () => resolve());
+    process.kill(-(child.pid ?? 0), "SIGKILL");
+  });
+}

@@ -1,0 +1,195 @@
+/**
+ * An ordinary user plants a trap in his data folder, and root runs a command there: nothing of root's is changed
+ * or shown, and the command does not wait.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
+import { chownSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { canPlayBoth, createRootStage, type Ended, type RootStage, USER } from "./as_root.ts";
+
+const LIMIT_MS = 2_000;
+const COPY_LIMIT_MS = 60_000;
+
+describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants traps", () => {
+  let stage: RootStage;
+  let before: object;
+  /** What a command takes without a trap: the machine may do other things, too. */
+  let usualMs: number;
+
+  beforeAll(async () => {
+    stage = createRootStage();
+    const made = await stage.asRoot(["migrate"]);
+    if (made.status !== 0) throw new Error(made.err);
+    stage.asUser("cp -a . ../whole");
+    usualMs = (await stage.asRoot(["keys", "list"])).ms;
+    before = stage.lookAtVictim();
+  }, COPY_LIMIT_MS);
+  afterAll(() => stage.remove());
+
+  /** The folder as it was before any trap. */
+  function mend(): void {
+    rmSync(stage.dataDir, { recursive: true, force: true });
+    mkdirSync(stage.dataDir, { mode: 0o700 });
+    chownSync(stage.dataDir, USER.uid, USER.gid);
+    stage.asUser("cp -a ../whole/postgres ../whole/lock . && cp -al ../whole/postgres-* .");
+  }
+
+  function expectHarmless({ status, out, err, ms }: Ended): void {
+    expect(stage.lookAtVictim()).toEqual(before);
+    expect(ms - usualMs).toBeLessThan(LIMIT_MS);
+    // It worked, or said in one line why not.
+    if (status !== 0) expect(err).toMatch(/^(claviger: [^\n]{20,}\n)+$/);
+    expect(out + err).not.toContain("    at ");
+    stage.expectHisOwn();
+  }
+
+  const model = ["--name", "m", "--version", "1", "--type", "SvcLDA", "--paradigm", "p300"].concat([
+    "--n-features",
+    "8",
+    "--n-classes",
+    "2",
+    "--requires-license",
+    "free",
+    "--file",
+    "weights",
+  ]);
+  const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+  const commands: Readonly<Record<string, readonly string[]>> = {
+    list: ["keys", "list"],
+    backup: ["backup", "saved", "--with-secret", "--force"],
+    doctor: ["doctor"],
+    check: ["config", "check"],
+    add: ["models", "add", ...model],
+  };
+
+  /** What stands where, which command meets it, and what root is told; `$1` is the victim. */
+  const traps: readonly (readonly [string, string, keyof typeof commands, RegExp])[] = [
+    ["lock: a link", "ln -sf $1/key lock", "list", /symbolic link/],
+    ["lock: a link to nothing", "ln -sf $1/new lock", "list", /symbolic link/],
+    ["lock: a pipe", "rm lock; mkfifo lock", "list", /is no regular file.*remove it/],
+    ["lock: a folder", "rm lock; mkdir lock", "list", /remove it/],
+    ["secret: a link", "ln -s $1/key secret", "backup", /Cannot read the secret .*this user may not/],
+    ["secret: a pipe", "mkfifo secret", "backup", /Cannot read the secret .*it is no regular file/],
+    ["serving: a link", "ln -s $1/key serving", "doctor", /^$/],
+    ["serving: a pipe", "mkfifo serving", "doctor", /^$/],
+    ["serving: a pipe, for root itself", "mkfifo serving", "check", /^$/],
+    ["serving: a link, for root itself", "ln -s $1/key serving", "check", /^$/],
+    ["models: a link", "ln -s $1 models", "add", /Cannot add model: the folder .*may not/],
+    ["models: a pipe", "mkfifo models", "add", /Cannot add model/],
+    ["postgres: a link", "mv postgres away; ln -s $1/below postgres", "list", /Cannot open the data folder/],
+    ["postgres: a pipe", "mv postgres away; mkfifo postgres", "list", /Cannot open the data folder/],
+    ["PG_VERSION: a link", "ln -sf $1/key postgres/PG_VERSION", "list", /symbolic link/],
+    ["PG_VERSION: a pipe", "rm postgres/PG_VERSION; mkfifo postgres/PG_VERSION", "list", /remove it/],
+    ["PG_VERSION: no version", "echo '\\033[2J' > postgres/PG_VERSION", "list", /holds no version/],
+    ["postmaster.pid: a link", "ln -s $1/key postgres/postmaster.pid", "list", /^$/],
+    ["postmaster.pid: a pipe", "mkfifo postgres/postmaster.pid", "list", /^$/],
+  ];
+
+  test.each(traps)("%s", async (_, plant, command, told) => {
+    mend();
+    stage.asUser(plant);
+    writeFileSync(join(stage.folder, "weights"), "weights");
+    const ended = await stage.asRoot(commands[command] ?? [], { env });
+    if (!told.test("")) expect(ended.err).toMatch(told);
+    if (!told.test("")) expect(ended.status).toBe(1);
+    expectHarmless(ended);
+    expect(existsSync(join(stage.folder, "saved"))).toBe(false);
+  });
+
+  const swaps: readonly (readonly [string, string, keyof typeof commands])[] = [
+    ["lock", "ln -sf $1/key lock; rm -f lock; : > lock; rm -f lock", "list"],
+    ["models", "ln -s $1 models; rm models; mkdir models; rm -rf models", "add"],
+    ["postgres", "mv postgres p; ln -s $1/below postgres; rm postgres; mv p postgres", "list"],
+    [
+      "PG_VERSION",
+      "mv postgres/PG_VERSION v; ln -s $1/key postgres/PG_VERSION; rm postgres/PG_VERSION; mv v postgres/PG_VERSION",
+      "list",
+    ],
+    [
+      "the unpack folder",
+      "for n in postgres-*.unfinished-*; do [ -d $n ] && [ ! -h $n ] && mv $n away.$$ && ln -s $1 $n && rm $n && mv away.$$ $n; done",
+      "list",
+    ],
+    ["the data folder", "cd ..; mv data d; ln -s $1 data; rm data; mv d data; cd data", "list"],
+  ];
+
+  test.each(swaps)(
+    "%s: swapped for a link all the time",
+    async (what, swap, command) => {
+      mend();
+      if (what === "the unpack folder") stage.asUser("rm -r postgres-*");
+      const loop = stage.loopAsUser(swap);
+      try {
+        for (let round = 0; round < 4; round++) {
+          const ended = await stage.asRoot(commands[command] ?? [], { env });
+          expect(stage.lookAtVictim()).toEqual(before);
+          expect(ended.ms - usualMs).toBeLessThan(2 * LIMIT_MS);
+        }
+      } finally {
+        await loop.end();
+      }
+    },
+    COPY_LIMIT_MS,
+  );
+
+  test("a draft of the secret, where a restore is to keep one", async () => {
+    mend();
+    writeFileSync(join(stage.folder, "secret"), randomBytes(32).toString("hex"));
+    const given = { CLAVIGER_SECRET_FILE: join(stage.folder, "secret") };
+    const saved = await stage.asRoot(["backup", "with-secret", "--with-secret"], { env: given });
+    expect(saved).toMatchObject({ status: 0 });
+    expect(statSync(join(stage.folder, "with-secret"))).toMatchObject({ uid: 0, gid: 0, mode: 0o100600 });
+    stage.asUser("rm -rf * && ln -s $1/key secret.new && ln -s $1/key serving.1");
+    const restored = await stage.asRoot(["restore", "with-secret"]);
+    expect(restored).toMatchObject({ status: 0, err: "" });
+    expect(stage.lookAtVictim()).toEqual(before);
+    expect(statSync(join(stage.dataDir, "secret"))).toMatchObject({ ...USER, mode: 0o100600 });
+    stage.expectHisOwn();
+  });
+
+  test("files that root is to read, where the user can put others in their place", async () => {
+    mend();
+    stage.asUser("ln -s $1/key ../file; mkfifo ../pipe");
+    for (const name of ["file", "pipe"]) {
+      const path = join(stage.home, name);
+      for (const args of [
+        ["keys", "import", path],
+        ["restore", path],
+      ]) {
+        const ended = await stage.asRoot(args);
+        expect(ended).toMatchObject({ status: 1, out: "" });
+        expect(ended.err).toMatch(/may not|no regular file/);
+        expectHarmless(ended);
+      }
+    }
+  });
+
+  test("a backup into the user's own folder is written with his rights alone", async () => {
+    mend();
+    stage.asUser("ln -s $1 ../elsewhere");
+    const refused = await stage.asRoot(["backup", join(stage.home, "elsewhere/new")]);
+    expect(refused).toMatchObject({ status: 1 });
+    expectHarmless(refused);
+    const path = join(stage.home, "mine");
+    expect(await stage.asRoot(["backup", path])).toMatchObject({ status: 0 });
+    expect(statSync(path)).toMatchObject(USER);
+  });
+
+  test("settings that the user can change are none of root's", async () => {
+    mend();
+    stage.asUser("echo CLAVIGER_SECRET_FILE=$1/key > ../own.env");
+    const ended = await stage.asRoot(["keys", "list", "--env-file", join(stage.home, "own.env")]);
+    expect(ended.err).toContain(`${stage.home}/own.env`);
+    expect(ended.status).toBe(1);
+    expectHarmless(ended);
+  });
+
+  test("a start of PostgreSQL that never ends is ended by a signal", async () => {
+    mend();
+    stage.asUser("rm postgres/postgresql.auto.conf; mkfifo postgres/postgresql.auto.conf");
+    const ended = await stage.asRoot(["keys", "list"], { terminateAfterMs: usualMs + 500 });
+    expect(ended).toMatchObject({ status: 1, err: "claviger: Stopped by SIGTERM: nothing was changed\n" });
+    expect(ended.ms).toBeLessThan(2 * usualMs + 500 + LIMIT_MS);
+  });
+});
