@@ -138,7 +138,7 @@ async function run(
   const [file = "", ...before] = program;
   const child = spawn(file, [...before, ...args], {
     cwd: folder,
-    env: { PATH: "/usr/bin:/bin", HOME: "/nonexistent", ...env },
+    env: { PATH: "/usr/bin:/bin", HOME: folder, ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   let [out, err] = ["", ""];
