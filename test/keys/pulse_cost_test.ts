@@ -16,7 +16,13 @@ let database: Database;
 
 beforeAll(async () => {
   server = await createTestDatabase();
-  database = openDatabase(server.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
+  database = openDatabase(server.address, {
+    clock: systemClock,
+    log: silentLog,
+    maxConnections: 1,
+    // Filling the tables takes long on a busy machine, and is not judged.
+    deadlineMs: 15_000,
+  });
   // As after an import: nobody has counted yet.
   for (const table of ["accounts", "licenses", "keys"]) {
     await database.query((sql) => sql`alter table ${sql(table)} set (autovacuum_enabled = false)`);
