@@ -29,6 +29,8 @@ const FIRST_SWEEP = 1_000;
 /** The share of all places from which on each sender may have so many. */
 const CROWDED_SHARE = 0.75;
 const CROWDED_PER_SENDER = 16;
+const NEARLY = 0.9;
+const NEVER = Number.NEGATIVE_INFINITY;
 
 /** Which bound is reached, if any. */
 export type Begun = "begun" | "sender full" | "sender crowds others" | "all full";
@@ -40,7 +42,8 @@ export class InFlight {
   #size = 0;
   readonly #crowdedAt: number;
   #sweepAt: number;
-  #sweptUntilMs = Number.NEGATIVE_INFINITY;
+  #crowdedUntilMs = NEVER;
+  #fullUntilMs = NEVER;
 
   constructor({ perSender, inAll }: InFlightOptions) {
     this.#perSender = perSender;
@@ -56,7 +59,7 @@ export class InFlight {
 
   /** Lets one more begin, or says which bound is reached. */
   begin(sender: string, { nowMs, isOver }: Piece): Begun {
-    const own = this.#senders.get(sender) ?? { pieces: [], fullUntilMs: Number.NEGATIVE_INFINITY };
+    const own = this.#senders.get(sender) ?? { pieces: [], fullUntilMs: NEVER, crowdsUntilMs: NEVER };
     if (this.#perSender > 0 && own.pieces.length >= this.#perSender) {
       if (nowMs < own.fullUntilMs) return "sender full";
       this.#sweep(sender, own);
@@ -65,14 +68,14 @@ export class InFlight {
         return "sender full";
       }
     }
-    if (own.pieces.length >= CROWDED_PER_SENDER && this.#size >= this.#crowdedAt) {
-      this.#sweepAll(nowMs);
-      if (own.pieces.length >= CROWDED_PER_SENDER && this.#size >= this.#crowdedAt)
-        return "sender crowds others";
-    }
+    if (this.#crowdsOthers(sender, own, nowMs)) return "sender crowds others";
     if (this.#size >= this.#sweepAt) {
-      this.#sweepAll(nowMs);
-      if (this.#inAll > 0 && this.#size >= this.#inAll) return "all full";
+      if (nowMs < this.#fullUntilMs) return "all full";
+      this.#sweepAll();
+      if (this.#inAll > 0 && this.#size >= this.#inAll) {
+        this.#fullUntilMs = nowMs + FULL_FOR_MS;
+        return "all full";
+      }
       if (this.#inAll === 0) this.#sweepAt = Math.max(FIRST_SWEEP, 2 * this.#size);
     }
     own.pieces.push(isOver);
@@ -81,10 +84,23 @@ export class InFlight {
     return "begun";
   }
 
-  /** Without a bound in all, {@linkcode InFlight.begin} asks for it seldom enough. */
-  #sweepAll(nowMs: number): void {
-    if (this.#inAll > 0 && nowMs < this.#sweptUntilMs) return;
-    this.#sweptUntilMs = nowMs + FULL_FOR_MS;
+  #crowdsOthers(sender: string, own: Sender, nowMs: number): boolean {
+    const mayCrowd = () => own.pieces.length >= CROWDED_PER_SENDER && this.#size >= this.#crowdedAt;
+    if (!mayCrowd()) return false;
+    if (nowMs < own.crowdsUntilMs) return true;
+    this.#sweep(sender, own);
+    if (!mayCrowd()) return false;
+    if (nowMs >= this.#crowdedUntilMs) {
+      this.#sweepAll();
+      // Also where it is nearly so: else each of many requests would ask all the others.
+      if (this.#size >= this.#crowdedAt * NEARLY) this.#crowdedUntilMs = nowMs + FULL_FOR_MS;
+    }
+    if (!mayCrowd()) return false;
+    own.crowdsUntilMs = nowMs + FULL_FOR_MS;
+    return true;
+  }
+
+  #sweepAll(): void {
     for (const [sender, own] of this.#senders) this.#sweep(sender, own);
   }
 
@@ -99,4 +115,5 @@ export class InFlight {
 interface Sender {
   pieces: (() => boolean)[];
   fullUntilMs: number;
+  crowdsUntilMs: number;
 }

@@ -56,16 +56,38 @@ describe("InFlight", () => {
 
   test("begin() gives a sender more than 16 again when others have ended", () => {
     const inFlight = new InFlight({ perSender: 0, inAll: 100 });
-    const first = piece();
-    for (let count = 0; count < 16; count++) inFlight.begin("a", { nowMs: 0, isOver: underWay });
+    const [first, own] = [piece(), piece()];
+    for (let count = 0; count < 16; count++) inFlight.begin("a", { nowMs: 0, isOver: own.isOver });
     for (let count = 0; count < 59; count++) inFlight.begin("b", { nowMs: 0, isOver: first.isOver });
     const next = (nowMs: number) => inFlight.begin("a", { nowMs, isOver: underWay });
     for (let nowMs = 0; nowMs < 200; nowMs++) expect(next(nowMs)).toBe("sender crowds others");
     // Asked twice in 200 ms: whoever is refused costs next to nothing.
     expect(first.state.asked).toBe(2 * 59);
+    expect(own.state.asked).toBe(2 * 2 * 16);
     first.state.isOver = true;
     expect(next(300)).toBe("begun");
     expect(inFlight.size).toBe(17);
+  });
+
+  test("begin() refuses nobody for what has ended, however fast it goes", () => {
+    const inFlight = new InFlight({ perSender: 40, inAll: 100 });
+    for (let count = 0; count < 20; count++) inFlight.begin("a", { nowMs: 0, isOver: underWay });
+    for (let count = 0; count < 10_000; count++) {
+      for (const sender of ["a", "b", "c", "d", "e"])
+        expect(inFlight.begin(sender, { nowMs: 0, isOver: over })).toBe("begun");
+    }
+  });
+
+  test("begin() asks the others seldom where nearly three quarters are taken", () => {
+    const inFlight = new InFlight({ perSender: 0, inAll: 100 });
+    const first = piece();
+    for (let count = 0; count < 52; count++) inFlight.begin("a", { nowMs: 0, isOver: first.isOver });
+    for (let count = 0; count < 20; count++) inFlight.begin("b", { nowMs: 0, isOver: underWay });
+    for (let nowMs = 0; nowMs < 1_000; nowMs++) {
+      for (let count = 0; count < 3; count++) inFlight.begin("c", { nowMs, isOver: over });
+      inFlight.begin("b", { nowMs, isOver: over });
+    }
+    expect(first.state.asked).toBeLessThan(52 * 60);
   });
 
   test("begin() leaves a sender its own bound where that is lower, and where there is none in all", () => {
