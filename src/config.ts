@@ -64,7 +64,12 @@ export interface Config {
   /** Where repository tokens come from; undefined where the operator stores one. */
   readonly gitHubApp: GitHubAppSettings | undefined;
   /** Why the service may have settings that are not seen here; undefined where all are seen. */
-  readonly unseen?: string | undefined;
+  readonly unseen?: Unseen | undefined;
+}
+
+export interface Unseen {
+  readonly why: string;
+  readonly remedy: string;
 }
 
 /** A GitHub App by which repository tokens are minted. */
@@ -98,7 +103,7 @@ export interface ConfigSource {
   /** What the service's unit gives the service, for root's commands beside it. */
   readonly unit?: UnitSettings | undefined;
   /** Why the service may have settings that are not seen here. */
-  readonly unseen?: string | undefined;
+  readonly unseen?: Unseen | undefined;
 }
 
 /** What a unit of systemd's gives its service. */

@@ -4,7 +4,7 @@
  *
  * Goes by owner and mode bits; access lists are not asked.
  */
-import { lstatSync, readlinkSync, type Stats } from "node:fs";
+import { lstatSync, readlinkSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type Refusal, refuse } from "./refusal.ts";
 
@@ -76,6 +76,26 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
   }
   if (isFolder) judge(at, stat, false);
   return { found: at, uid: stat.uid, exists: true, changeable };
+}
+
+/**
+ * The folder above (or at) `path` that `account` may not pass through, if there is one. Goes by the
+ * mode bits; access lists are not asked.
+ */
+export function findClosedFolder(
+  path: string,
+  account: { readonly uid: number; readonly gid: number },
+): string | undefined {
+  let folder = realpathSync(path);
+  let closed: string | undefined;
+  for (;;) {
+    const { mode, uid, gid } = statSync(folder);
+    const pass = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
+    if ((mode & pass) === 0) closed = folder;
+    const parent = dirname(folder);
+    if (parent === folder) return closed;
+    folder = parent;
+  }
 }
 
 function namesOf(path: string): string[] {

@@ -13,7 +13,7 @@ import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
 import { checkPlace, FileFailure, writeWhole } from "../backup/mod.ts";
 import { type Config, type PackedConfig, packConfig, unpackConfig } from "../config.ts";
-import { type FollowedPath, followPath, refuseForeignFolder } from "../path_owner.ts";
+import { type FollowedPath, findClosedFolder, followPath, refuseForeignFolder } from "../path_owner.ts";
 import { giveFiles } from "../read_regular_file.ts";
 import { isRefusal } from "../refusal.ts";
 import { parseRootSecret } from "../secrets/mod.ts";
@@ -79,6 +79,8 @@ export async function enterAsOwner(
     const owner = findSystemUser(uid) ?? { name: `#${uid}`, uid, gid: uid };
     if (needs.staysAs === "serve")
       throw new CommandRefused(refuseToServe(surroundings.programName, args, { found, owner }));
+    const closed = findClosedFolder(found, owner);
+    if (closed !== undefined) throw new CommandRefused(refuseClosed(dataDir, { closed, owner }));
     throw new DoneByOther(await runAsOwner(surroundings, { args, needs, place, config, owner }));
   }
   const refusal = refuseForeignFolder(dataDir);
@@ -103,6 +105,21 @@ function refuseToServe(
     `Cannot serve as root: ${found} belongs to user ${owner.name}, and root does not work in another user's folder; ` +
     `run \`sudo -u ${forShell(owner.name)} ${programName} ${args.map(forShell).join(" ")}\`, or choose a folder of root's own`
   );
+}
+
+/** Where systemd keeps the folders of units with DynamicUser, closed to all but root. */
+const DYNAMIC_FOLDERS = "/var/lib/private";
+
+function refuseClosed(
+  dataDir: string,
+  { closed, owner }: { readonly closed: string; readonly owner: SystemUser },
+): string {
+  const remedy =
+    closed === DYNAMIC_FOLDERS
+      ? "the service's unit has DynamicUser: stop the service, make its user by the line that `claviger systemd " +
+        "--sysusers` prints, print the unit anew by `claviger systemd`, and start it"
+      : `let that user pass (\`chmod o+x ${closed}\`), or move the data folder`;
+  return `Cannot open the data folder ${dataDir}: ${closed} is closed to user ${owner.name}, to whom the data folder belongs; ${remedy}`;
 }
 
 /** A word as a shell takes it. */

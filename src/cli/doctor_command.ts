@@ -1,7 +1,7 @@
 /** `claviger doctor`: examines the installation and says what to mend. */
 import type { Command } from "commander";
 import { openDatabase } from "../database/mod.ts";
-import { AS_ROOT, examineDatabase, examineHost, type Finding, fail, ok, skip } from "../doctor/mod.ts";
+import { examineDatabase, examineHost, type Finding, fail, ok, skip } from "../doctor/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { findServing } from "../serving_note.ts";
 import { withNeeds } from "./as_owner.ts";
@@ -42,8 +42,8 @@ async function examine(surroundings: Surroundings, place: PlaceOptions): Promise
       ? ok("configuration", "every setting can be used")
       : skip(
           "configuration",
-          `every setting that is seen can be used; there may be others: ${config.unseen}`,
-          AS_ROOT,
+          `every setting that is seen can be used; there may be others: ${config.unseen.why}`,
+          config.unseen.remedy,
         );
   const findings = [settings, ...host];
   try {

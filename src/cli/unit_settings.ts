@@ -45,6 +45,9 @@ const answer = v.tuple([
   strings,
 ]);
 
+const NOT_ROOT = { why: "this user may not read the service's settings", remedy: "run as root" };
+const START_BUS = "`systemctl start dbus`, and see that `busctl` works";
+
 /**
  * Adds what the unit gives, or why it is not seen. A command whose settings file is named, or that a unit runs
  * with a state folder or credentials of its own, has its settings already.
@@ -52,10 +55,11 @@ const answer = v.tuple([
 export function withUnitSettings(source: ConfigSource): ConfigSource {
   const { env, envFile, isRoot } = source;
   if (envFile !== undefined || env.CREDENTIALS_DIRECTORY || env.STATE_DIRECTORY) return source;
-  if (!isRoot)
-    return isHidden() ? { ...source, unseen: "this user may not read the service's settings" } : source;
+  if (!isRoot) return isHidden() ? { ...source, unseen: NOT_ROOT } : source;
   const unit = askUnit(env.PATH ?? "");
-  return isRefusal(unit) ? { ...source, unseen: unit.sentence } : { ...source, unit };
+  return isRefusal(unit)
+    ? { ...source, unseen: { why: unit.sentence, remedy: START_BUS } }
+    : { ...source, unit };
 }
 
 /** Whether this user may see less than the service has. */

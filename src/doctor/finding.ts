@@ -1,3 +1,4 @@
+import type { Unseen } from "../config.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 
 /** `skip`: this user cannot see it, so that nothing can be said. */
@@ -35,15 +36,14 @@ export function skip(name: string, message: string, remedy: string): Finding {
   return { name, state: "skip", message, remedy };
 }
 
-/** What whoever cannot see a thing can do. */
-export const AS_ROOT = "run as root";
+const AS_ROOT = "run as root";
 
 /** A finding of what is not seen here, where the service may have it all the same. */
 export function unseenBy(
   name: string,
-  { unseen }: { readonly unseen?: string | undefined },
+  { unseen }: { readonly unseen?: Unseen | undefined },
 ): Finding | undefined {
-  return unseen === undefined ? undefined : skip(name, `cannot be seen: ${unseen}`, AS_ROOT);
+  return unseen === undefined ? undefined : skip(name, `cannot be seen: ${unseen.why}`, unseen.remedy);
 }
 
 const FILE_LIMIT_BYTES = 64 * 1024;

@@ -7,4 +7,4 @@
  */
 export { type DatabasePatient, examineDatabase, RELEASED_WITH_INSIDE } from "./examine_database.ts";
 export { examineHost, type HostPatient } from "./examine_host.ts";
-export { AS_ROOT, type Check, type Finding, type FindingState, fail, ok, skip, warn } from "./finding.ts";
+export { type Check, type Finding, type FindingState, fail, ok, skip, warn } from "./finding.ts";

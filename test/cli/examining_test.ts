@@ -515,6 +515,21 @@ describe("claviger doctor", () => {
     },
   );
 
+  test.skipIf(process.getuid?.() !== 0)(
+    "tells root which folder keeps the owner of the data folder from it",
+    async () => {
+      const closed = createCommandLine();
+      mkdirSync(closed.dataDir, { mode: 0o700 });
+      chownSync(closed.dataDir, 65_534, 65_534);
+      chmodSync(closed.folder, 0o700);
+      expect(refusalOf(await closed.here(["keys", "list"]))).toBe(
+        `Cannot open the data folder ${closed.dataDir}: ${closed.folder} is closed to user nobody, to whom the ` +
+          `data folder belongs; let that user pass (\`chmod o+x ${closed.folder}\`), or move the data folder`,
+      );
+      closed.remove();
+    },
+  );
+
   test("works without a service, and says that none runs", async () => {
     const alone = createCommandLine();
     try {

@@ -4,13 +4,14 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { type Config, readConfig } from "../../src/config.ts";
+import { type Config, readConfig, type Unseen } from "../../src/config.ts";
 import { examine } from "../../src/doctor/finding.ts";
 import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+const UNSEEN = { why: "this user may not read the service's settings", remedy: "run as root" };
 const folder = mkdtempSync(join(tmpdir(), "claviger-unseen-"));
 let target: TestDatabase;
 beforeAll(async () => {
@@ -25,7 +26,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function examineAll(env: Record<string, string>, unseen?: string): Promise<(name: string) => Finding> {
+async function examineAll(env: Record<string, string>, unseen?: Unseen): Promise<(name: string) => Finding> {
   const config = readConfig({
     env: { CLAVIGER_DATA_DIR: folder, CLAVIGER_PORT: "0", ...env },
     envFile: "/dev/null",
@@ -51,14 +52,14 @@ const CLOSED_TO_US = ["tls", "github app", "secret", "installer token", "public 
 
 describe("claviger doctor, of what the service may have and this user cannot see,", () => {
   test("says that, not that it is missing", async () => {
-    const unseen = "this user may not read the service's settings";
+    const unseen = UNSEEN;
     for (const env of [{}, APP]) {
       const of = await examineAll(env, unseen);
       for (const name of CLOSED_TO_US) {
         expect(of(name)).toEqual({
           name,
           state: "skip",
-          message: `cannot be seen: ${unseen}`,
+          message: `cannot be seen: ${unseen.why}`,
           remedy: "run as root",
         });
       }
@@ -69,7 +70,7 @@ describe("claviger doctor, of what the service may have and this user cannot see
     const key = join(folder, "claviger-github-key");
     writeFileSync(key, "");
     const env = { CREDENTIALS_DIRECTORY: folder };
-    const of = await examineAll(env, "this user may not read the service's settings");
+    const of = await examineAll(env, UNSEEN);
     expect(of("github app").state).toBe("skip");
     expect(examineAll(env)).rejects.toThrow("A part of the GitHub App's settings is given");
     rmSync(key);
@@ -77,7 +78,7 @@ describe("claviger doctor, of what the service may have and this user cannot see
 
   test("still judges what is seen", async () => {
     const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org", CLAVIGER_SECRET: SECRET };
-    const of = await examineAll(env, "this user may not read the service's settings");
+    const of = await examineAll(env, UNSEEN);
     expect(of("public address").state).toBe("ok");
     expect(of("secret")).toMatchObject({
       state: "fail",

@@ -3,8 +3,7 @@
  * other user runs it as himself.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, realpathSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { existsSync, statSync } from "node:fs";
 import { type Refusal, refuse } from "../../refusal.ts";
 import { existsSystemGroup, findSystemUser, findTool, TOOL_FOLDERS } from "../../system_users.ts";
 import { reasonOf } from "./_errors.ts";
@@ -37,23 +36,6 @@ export function findAccount(
   }
   if (cluster !== undefined && cluster.uid !== 0) return { uid: cluster.uid, gid: cluster.gid };
   return findUser(folders) ?? createUser(folders);
-}
-
-/**
- * The folder above (or at) `path` that `account` may not pass through, if there is one. Goes by the
- * mode bits; access lists are not asked.
- */
-export function findClosedFolder(path: string, account: Account): string | undefined {
-  let folder = realpathSync(path);
-  let closed: string | undefined;
-  for (;;) {
-    const { mode, uid, gid } = statSync(folder);
-    const pass = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
-    if ((mode & pass) === 0) closed = folder;
-    const parent = dirname(folder);
-    if (parent === folder) return closed;
-    folder = parent;
-  }
 }
 
 function findUser(folders: readonly string[]): Account | Refusal | undefined {
