@@ -1,7 +1,9 @@
 /** Readers of settings' values, each of which throws what is allowed where a value is not. */
-import { parseDatabaseUrl } from "./database_url.ts";
+import { parseDatabaseTls } from "./database_tls.ts";
+import { type DatabaseUrl, parseDatabaseUrl } from "./database_url.ts";
 import type { LogRequests } from "./log.ts";
 import { demand, SettingError, wrong } from "./setting_error.ts";
+import { readBounded } from "./settings_file.ts";
 
 export interface ListenAddress {
   readonly host: string;
@@ -56,7 +58,22 @@ export function readDatabaseUrl(text: string): string | undefined {
       "DATABASE_URL",
     );
   }
+  checkDatabaseTls(url);
   return text;
+}
+
+/** A bundle of all public authorities has a fifth of it. */
+const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
+
+function checkDatabaseTls(url: DatabaseUrl): void {
+  const cannot = (why: string) => new SettingError(`Cannot use DATABASE_URL: ${why}`, "DATABASE_URL");
+  const tls = parseDatabaseTls(url);
+  if (typeof tls === "string") throw cannot(tls);
+  if (tls.rootCertFile === undefined) return;
+  const text = readBounded(tls.rootCertFile, "sslrootcert of DATABASE_URL", CERTIFICATES_LIMIT_BYTES);
+  if (!text.includes("-----BEGIN CERTIFICATE-----")) {
+    throw cannot(`there is no certificate in PEM form in its sslrootcert ${tls.rootCertFile}`);
+  }
 }
 
 /** False for a stray percent sign, which the driver would stumble over. */

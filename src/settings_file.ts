@@ -65,13 +65,13 @@ function unquoted(value: string): string {
 }
 
 /** Reads a file that is small or refused; `what` names it in the refusal. */
-export function readBounded(path: string, what: string): string {
+export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): string {
   try {
     const { size, isPipe } = lookAt(path);
-    if (size > FILE_LIMIT_BYTES) {
-      throw new SettingError(`Cannot read ${what}: ${path} has more than ${FILE_LIMIT_BYTES} bytes`);
+    if (size > limitBytes) {
+      throw new SettingError(`Cannot read ${what}: ${path} has more than ${limitBytes} bytes`);
     }
-    return isPipe ? readFileSync(path, "utf8") : readRegularFile(path, FILE_LIMIT_BYTES).text;
+    return isPipe ? readFileSync(path, "utf8") : readRegularFile(path, limitBytes).text;
   } catch (error) {
     if (error instanceof SettingError) throw error;
     const code = error instanceof Error && "code" in error ? String(error.code) : String(error);

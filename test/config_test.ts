@@ -226,6 +226,39 @@ test("readConfig() takes a certificate and its key, both or neither", () => {
   expect(refusal({ env: { CLAVIGER_TLS_KEY } })).toContain("CLAVIGER_TLS_CERT: give both or neither");
 });
 
+describe("readConfig() and the TLS of DATABASE_URL", () => {
+  const using = (query: string) => ({ env: { DATABASE_URL: `postgres://u:hidden@db/c?${query}` } });
+
+  test("takes libpq's names, and certificates from a file", () => {
+    const file = fileWith("-----BEGIN CERTIFICATE-----\n");
+    const verified = ["sslmode=verify-full", "sslmode=verify-ca", "sslrootcert=system", "ssl=true"];
+    const right = [...verified, "sslmode=disable", "sslmode=prefer", "sslmode=require", "application_name=x"];
+    for (const query of [...right, `sslmode=verify-full&sslrootcert=${file}`]) {
+      expect(read(using(query)).databaseUrl).toEndWith(query);
+    }
+  });
+
+  test("refuses what would be less safe than it reads, and never shows the password", () => {
+    const cases: [query: string, why: string][] = [
+      ["sslmode=verify_full", "its sslmode must be one of disable, allow, prefer, require, verify-ca and"],
+      ["sslmode=", "its sslmode must be one of"],
+      ["sslmode=constructor", "its sslmode must be one of"],
+      ["sslmode=require&sslrootcert=/ca.pem", "its sslrootcert needs sslmode=verify-full"],
+      ["sslrootcert=/ca.pem", "its sslrootcert needs sslmode=verify-full"],
+      ["sslmode=require&sslrootcert=system", "its sslrootcert needs sslmode=verify-full"],
+      ["sslmode=verify-full&sslrootcert=ca.pem", "its sslrootcert must be the absolute path of a file"],
+      ["sslmode=verify-full&sslrootcert=/nonexistent/ca", "/nonexistent/ca: there is no such file"],
+      [`sslmode=verify-full&sslrootcert=${nothing}`, "there is no certificate in PEM form"],
+    ];
+    for (const [query, why] of cases) {
+      const sentence = refusal(using(query));
+      expect(sentence).toContain(why);
+      expect(sentence).toContain("DATABASE_URL");
+      expect(sentence).not.toContain("hidden");
+    }
+  });
+});
+
 describe("readConfig() and names it does not know", () => {
   test("refuses one in the environment and lists all that there are", () => {
     const sentence = refusal({ env: { CLAVIGER_LIMIT_VALIDAT: "1" } });

@@ -3,6 +3,9 @@ import type { Config } from "../config.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
 import { nameOfDatabase } from "../database_url.ts";
 
+const NOT_TRUSTED =
+  "its certificate is not signed by an authority that is trusted; name that one's certificate by sslrootcert=FILE";
+
 /** Why a server cannot be reached, by the system's or the driver's code. */
 const UNREACHABLE: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
@@ -16,6 +19,13 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
   ETIMEDOUT: "it does not answer",
   ENOTFOUND: "there is no host of that name",
   EAI_AGAIN: "its name cannot be looked up",
+  DEPTH_ZERO_SELF_SIGNED_CERT: NOT_TRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: NOT_TRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT: NOT_TRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NOT_TRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: NOT_TRUSTED,
+  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another host",
+  CERT_HAS_EXPIRED: "its certificate has expired",
   deadline: "it does not answer in time",
   NOT_PRIMARY: "a read-only standby answers, and no primary",
 };

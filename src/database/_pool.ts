@@ -16,6 +16,7 @@ import { connect, type Socket } from "node:net";
 import postgres from "postgres";
 import { parseDatabaseUrl } from "../database_url.ts";
 import { serversOf } from "./_servers.ts";
+import { tlsOf } from "./_tls.ts";
 import type { DatabaseAddress } from "./database.ts";
 import type { Sql } from "./sql.ts";
 
@@ -87,7 +88,8 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
 
   const driverOptions = { ...toDriverOptions(address, options), socket: dial };
   const url = "url" in address ? parseDatabaseUrl(address.url) : undefined;
-  const sql: Sql = url === undefined ? postgres(driverOptions) : postgres(url.first.href, driverOptions);
+  const tls = url && tlsOf(url);
+  const sql: Sql = tls ? postgres(tls.href, { ...driverOptions, ssl: tls.ssl }) : postgres(driverOptions);
   return {
     sql,
     async destroy() {

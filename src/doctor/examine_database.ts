@@ -11,6 +11,8 @@ import {
   migrationStatus,
   migrations,
 } from "../database/mod.ts";
+import { parseDatabaseTls } from "../database_tls.ts";
+import { parseDatabaseUrl } from "../database_url.ts";
 import { openSecrets } from "../installation.ts";
 import { openGitHubApp } from "../installer/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
@@ -29,6 +31,7 @@ export interface DatabasePatient {
   readonly place: string;
 }
 
+const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
 const SLIGHTLY_OFF_MS = 2_000;
 const FAR_OFF_MS = 60_000;
 const SOON_DAYS = 14;
@@ -41,6 +44,7 @@ export async function examineDatabase(
 ): Promise<Finding[]> {
   const server = await examine(patient, [
     { name: "database", examine: examineServer },
+    ...(patient.config.databaseUrl === undefined ? [] : [{ name: "connection", examine: examineConnection }]),
     { name: "durability", examine: examineDurability },
     { name: "database clock", examine: examineClocks },
     { name: "schema", examine: examineSchema },
@@ -103,6 +107,28 @@ async function findPrograms({
     (sql) => sql`select setting as bin from pg_config where name = 'BINDIR'`,
   );
   return row && { bin: row.bin, isInside: row.bin.startsWith(`${realpathSync(config.dataDir)}/`) };
+}
+
+/** Of an external server alone: that inside is reached by a socket that nobody else can open. */
+async function examineConnection({ database, config }: DatabasePatient): Promise<Finding> {
+  const name = "connection";
+  const url = parseDatabaseUrl(config.databaseUrl ?? "");
+  const tls = url === undefined ? "it cannot be read" : parseDatabaseTls(url);
+  if (url === undefined || typeof tls === "string") return fail(name, `DATABASE_URL: ${tls}`, "mend it");
+  if (tls.protection === "verified") {
+    return ok(name, "encrypted, with a server whose certificate is verified");
+  }
+  if (url.servers.every(({ host }) => LOOPBACK.test(host))) return ok(name, "within this machine");
+  const [row] = await database.query<{ isEncrypted: boolean }>(
+    (sql) => sql`select ssl as "isEncrypted" from pg_stat_ssl where pid = pg_backend_pid()`,
+  );
+  return warn(
+    name,
+    row?.isEncrypted
+      ? "encrypted, but the server's certificate is not verified: whoever is between here and there can pose as it"
+      : "not encrypted: whoever is between here and there can read and change everything, the password too",
+    "sslmode=verify-full in DATABASE_URL, and sslrootcert=FILE for an authority of your own",
+  );
 }
 
 async function examineDurability({ database, config }: DatabasePatient): Promise<Finding> {

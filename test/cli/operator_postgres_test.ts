@@ -77,9 +77,9 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
   });
 
   test("is refused with what to do where the folder is not PostgreSQL's", async () => {
-    const ended = await line.here(["keys", "list"], { env: { CLAVIGER_POSTGRES_BIN: "/nonexistent" } });
+    const ended = await line.here(["keys", "list"], { env: { CLAVIGER_POSTGRES_BIN: "/nonexistent/bin" } });
     expect(refusalOf(ended)).toMatch(
-      /^Cannot run the PostgreSQL in \/nonexistent: there is no such folder; name the folder that holds/,
+      /^Cannot run the PostgreSQL in \/nonexistent\/bin: there is no such folder; name the folder that holds/,
     );
   });
 });

@@ -1,4 +1,4 @@
-/** Certificates for 127.0.0.1 and localhost, made by `openssl`. */
+/** Certificates, for 127.0.0.1 and localhost where nothing else is said, made by `openssl`. */
 import { X509Certificate } from "node:crypto";
 import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,12 @@ export interface TestCertificate {
 }
 
 /** Makes a self-signed one in the folder; `days` may be negative for one that is over. */
-export function makeCertificate(folder: string, name: string, days = 30): TestCertificate {
+export function makeCertificate(
+  folder: string,
+  name: string,
+  days = 30,
+  names = "IP:127.0.0.1,DNS:localhost",
+): TestCertificate {
   const certFile = join(folder, `${name}.crt`);
   const keyFile = join(folder, `${name}.key`);
   const day = 86_400_000;
@@ -24,7 +29,7 @@ export function makeCertificate(folder: string, name: string, days = 30): TestCe
   const request = join(folder, `${name}.csr`);
   openssl(["req", "-new", "-key", keyFile, "-subj", `/CN=${name}`, "-out", request]);
   const extensions = join(folder, `${name}.ext`);
-  Bun.spawnSync(["sh", "-c", `echo subjectAltName=IP:127.0.0.1,DNS:localhost > ${extensions}`]);
+  Bun.spawnSync(["sh", "-c", `echo subjectAltName=${names} > ${extensions}`]);
   const database = join(folder, `${name}.db`);
   Bun.spawnSync(["sh", "-c", `: > ${database}; echo unique_subject=no > ${database}.attr`]);
   const config = join(folder, `${name}.cnf`);

@@ -1,0 +1,58 @@
+/** TLS to an external server, as the driver is told of it. */
+import { readFileSync } from "node:fs";
+import { checkServerIdentity, getCACertificates, type PeerCertificate } from "node:tls";
+import { parseDatabaseTls } from "../database_tls.ts";
+import type { DatabaseUrl } from "../database_url.ts";
+
+export interface DriverTls {
+  /** The address without what the driver would send to the server as a setting. */
+  readonly href: string;
+  readonly ssl: false | "prefer" | "require" | VerifyingTls;
+}
+
+interface VerifyingTls {
+  readonly ca: string[];
+  readonly rejectUnauthorized: true;
+  checkServerIdentity(name: string, certificate: PeerCertificate): Error | undefined;
+}
+
+/** Throws where the address has parameters that `DATABASE_URL` would not have been taken with. */
+export function tlsOf(url: DatabaseUrl): DriverTls {
+  const cleaned = new URL(url.first);
+  cleaned.searchParams.delete("sslrootcert");
+  const { href } = cleaned;
+  const tls = parseDatabaseTls(url);
+  if (typeof tls === "string") throw new Error(`Cannot use the address of the database: ${tls}`);
+  const { protection, rootCertFile } = tls;
+  const hosts = url.servers.map(({ host }) => host);
+  if (protection === "plain") return { href, ssl: false };
+  if (protection === "opportunistic") return { href, ssl: "prefer" };
+  if (protection === "unverified") return { href, ssl: "require" };
+  return {
+    href,
+    ssl: {
+      ca: rootCertFile === undefined ? systemCertificates() : [certificatesOf(rootCertFile)],
+      rejectUnauthorized: true,
+      checkServerIdentity(name, certificate) {
+        // The driver tells no name for an address of numbers, and Node then checks for `localhost`.
+        const names = hosts.includes(name) ? [name] : hosts;
+        const errors = names.map((host) => checkServerIdentity(host, certificate));
+        return errors.includes(undefined) ? undefined : errors[0];
+      },
+    },
+  };
+}
+
+/** Those that the runtime brings, and those that the host's administrator trusts beside them. */
+function systemCertificates(): string[] {
+  return [...getCACertificates("default"), ...getCACertificates("system")];
+}
+
+const read = new Map<string, string>();
+
+/** A pool may be made anew at any moment, and must not fail for a file that has gone since the start. */
+function certificatesOf(path: string): string {
+  const text = read.get(path) ?? readFileSync(path, "utf8");
+  read.set(path, text);
+  return text;
+}

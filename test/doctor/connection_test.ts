@@ -1,0 +1,56 @@
+/** What `doctor` says of the way to an external database. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readConfig } from "../../src/config.ts";
+import { examineDatabase } from "../../src/doctor/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { TEST_SECRET } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
+
+let opened: TestDatabase;
+beforeAll(async () => {
+  opened = await createTestDatabase();
+});
+afterAll(() => opened.close());
+
+/** The address is that of the settings alone: the test's own database is asked. */
+async function examined(address: string | undefined) {
+  const { address: at, database } = opened;
+  const env = { CLAVIGER_SECRET: TEST_SECRET, DATABASE_URL: address };
+  const config = readConfig({ env, workingFolder: "/", isRoot: false });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  const patient = { config, clock: createTestClock(), address: at, database, place: "a test" };
+  const findings = await examineDatabase(patient);
+  return findings.find(({ name }) => name === "connection");
+}
+
+describe("doctor's connection", () => {
+  const remedy = "sslmode=verify-full in DATABASE_URL, and sslrootcert=FILE for an authority of your own";
+
+  test("warns of an external server without sslmode, and by one that verifies nothing", async () => {
+    for (const query of ["", "?sslmode=disable", "?sslmode=prefer", "?sslmode=require"]) {
+      expect(await examined(`postgres://u@db.example.org:5432/c${query}`)).toMatchObject({
+        state: "warn",
+        message: expect.stringContaining("whoever is between here and there can"),
+        remedy,
+      });
+    }
+  });
+
+  test("is content with verify-full, and with a server on this machine", async () => {
+    for (const query of ["?sslmode=verify-full", "?sslmode=verify-ca", "?sslrootcert=system"]) {
+      expect(await examined(`postgres://u@db.example.org/c${query}`)).toMatchObject({ state: "ok" });
+    }
+    for (const host of ["127.0.0.1", "localhost", "[::1]:5433", "127.3.2.1:5432"]) {
+      expect(await examined(`postgres://u@${host}/c`)).toMatchObject({ message: "within this machine" });
+    }
+    expect(await examined("postgres://u@127.0.0.1,db.example.org/c")).toMatchObject({ state: "warn" });
+    expect(await examined("postgres://u@127.evil.example/c")).toMatchObject({ state: "warn" });
+  });
+
+  test("says nothing of the one inside", async () => {
+    expect(await examined(undefined)).toBeUndefined();
+  });
+});
