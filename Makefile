@@ -130,17 +130,32 @@ mkdir -p .cache
 folder=$$(mktemp -d .cache/fetch.XXXXXX)
 trap 'rm -rf "$$folder"' EXIT
 trap 'exit 1' HUP INT TERM
-echo '{ "private": true }' > "$$folder/package.json"
+# The client compares what it gets with the digest in its lock file, and keeps nothing where they differ.
+integrity=$$(awk -v name="$$package@$$version" '$$1 == name { print $$2 }' src/build/integrity.txt)
+[ -n "$$integrity" ] || fail "src/build/integrity.txt has no digest of $$package@$$version"
+wanted="\"dependencies\": { \"$$package\": \"$$version\" }"
+echo "{ \"private\": true, $$wanted }" > "$$folder/package.json"
 if npm --version > /dev/null 2>&1; then
   echo "Fetching Bun $$version ($$package) with npm"
-  (cd "$$folder" && npm install --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error \
-    "$$package@$$version") || fail "npm could not install $$package"
+  echo "{ \"lockfileVersion\": 3, \"packages\": { \"\": { $$wanted }, \"node_modules/$$package\": {
+    \"version\": \"$$version\", \"integrity\": \"$$integrity\" } } }" > "$$folder/package-lock.json"
+  client="npm ci --no-audit --no-fund --loglevel=error"
 elif bun --version > /dev/null 2>&1; then
   echo "Fetching Bun $$version ($$package) with bun $$(bun --version)"
-  (cd "$$folder" && bun add --ignore-scripts "$$package@$$version") || fail "bun could not add $$package"
+  echo "{ \"lockfileVersion\": 1, \"workspaces\": { \"\": { $$wanted } }, \"packages\": {
+    \"$$package\": [\"$$package@$$version\", \"\", {}, \"$$integrity\"] } }" > "$$folder/bun.lock"
+  client="bun install --frozen-lockfile"
 else
   fail "neither npm nor bun is on the PATH; install either, or put bun $$version itself there"
 fi
+# Bun does not compare what is in its cache already.
+(cd "$$folder" && BUN_INSTALL_CACHE_DIR="$$PWD/cache" $$client --ignore-scripts) > "$$folder/log" 2>&1 || {
+  cat "$$folder/log" >&2
+  if grep -qi integrity "$$folder/log"; then
+    fail "the registry sent another $$package than src/build/integrity.txt names; it was thrown away"
+  fi
+  fail "$$client could not install $$package"
+}
 cp "$$folder/node_modules/$$package/bin/bun" "$$folder/bun" || fail "$$package holds no bin/bun"
 chmod 755 "$$folder/bun"
 got=$$("$$folder/bun" --version) || fail "the binary of $$package does not run on this machine"

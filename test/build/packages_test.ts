@@ -1,0 +1,166 @@
+/** What a build fetches beside `bun install` is used only where its bytes are those that were written down. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createHash } from "node:crypto";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import packageJson from "../../package.json" with { type: "json" };
+import { fetchPackage, integrityOf } from "../../src/build/packages.ts";
+
+setDefaultTimeout(60_000);
+
+const checkout = join(import.meta.dir, "../..");
+const version = packageJson.engines.bun;
+const NAME = "@oven/bun-linux-x64";
+
+let folder: string;
+let registry: ReturnType<typeof Bun.serve>;
+/** Of the package that the stand-in for the registry sends. */
+let sent: string;
+const kept = process.env.NPM_CONFIG_REGISTRY;
+
+/** A whole package, whose digest is right by its registry's own word, and whose program gives the right version. */
+const manifest = (name: string) => JSON.stringify({ name, version, bin: { bun: "bin/bun" } });
+/** Made once: a tar holds the time. */
+const tarballs = new Map<string, Uint8Array<ArrayBuffer>>();
+async function tarball(name: string): Promise<Uint8Array<ArrayBuffer>> {
+  const files = { "package/package.json": manifest(name), "package/bin/bun": `#!/bin/sh\necho ${version}\n` };
+  const made = tarballs.get(name) ?? Bun.gzipSync(await new Bun.Archive(files).bytes());
+  tarballs.set(name, made);
+  return made;
+}
+const digest = (bytes: Uint8Array) => `sha512-${createHash("sha512").update(bytes).digest("base64")}`;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "claviger-packages-"));
+  sent = digest(await tarball(NAME));
+  registry = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    async fetch(request) {
+      const path = decodeURIComponent(new URL(request.url).pathname);
+      const [, name = ""] = /^\/(@[^/]+\/[^/]+)/.exec(path) ?? [];
+      const bytes = await tarball(name);
+      if (path.endsWith(".tgz")) return new Response(bytes);
+      const dist = { tarball: `${registry.url.origin}/${name}/-/it.tgz`, integrity: digest(bytes) };
+      const versions = { [version]: { ...JSON.parse(manifest(name)), dist } };
+      return Response.json({ name, "dist-tags": { latest: version }, versions });
+    },
+  });
+  process.env.NPM_CONFIG_REGISTRY = registry.url.href;
+});
+afterAll(async () => {
+  if (kept === undefined) delete process.env.NPM_CONFIG_REGISTRY;
+  else process.env.NPM_CONFIG_REGISTRY = kept;
+  await registry.stop(true);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("integrity.txt has a digest for each Bun that a build may want, of the version that is pinned", () => {
+  const lines = readFileSync(join(checkout, "src/build/integrity.txt"), "utf8").trim().split("\n");
+  const entries = lines.filter((line) => !line.startsWith("#"));
+  const platforms = [
+    ...["linux-x64", "linux-x64-baseline", "linux-x64-musl", "linux-x64-musl-baseline"],
+    ...["linux-aarch64", "linux-aarch64-musl", "darwin-x64", "darwin-x64-baseline", "darwin-aarch64"],
+  ];
+  expect(entries.map((line) => line.split(" ")[0])).toEqual(
+    platforms.map((platform) => `@oven/bun-${platform}@${version}`),
+  );
+  for (const line of entries) expect(line).toMatch(/ sha512-[A-Za-z0-9+/]{86}==$/);
+  expect(new Set(entries.map((line) => line.split(" ")[1])).size).toBe(entries.length);
+});
+
+test("integrityOf() finds what bun.lock has of packages for other machines", () => {
+  for (const [name, wanted] of Object.entries(packageJson.optionalDependencies)) {
+    expect(integrityOf({ name, version: wanted })).toMatch(/^sha512-[A-Za-z0-9+/]{86}==$/);
+  }
+  expect(() => integrityOf({ name: "@oven/bun-linux-x64", version: "0.0.1" })).toThrow("has its digest");
+});
+
+describe("fetchPackage()", () => {
+  test("takes what has the digest", async () => {
+    const path = await fetchPackage(
+      { name: NAME, version },
+      { cache: join(folder, "right"), integrity: sent },
+    );
+    expect(readFileSync(join(path, "bin/bun"), "utf8")).toContain(version);
+  });
+
+  test("refuses other bytes, and keeps none of them", async () => {
+    const cache = join(folder, "wrong");
+    await expect(fetchPackage({ name: NAME, version }, { cache })).rejects.toThrow(
+      `Cannot fetch ${NAME}@${version}: the registry sent other bytes than those of its digest`,
+    );
+    expect(readdirSync(cache)).toEqual([]);
+  });
+});
+
+describe("make, where it fetches Bun", () => {
+  const TOOLS = "sh awk cat chmod cp dirname grep ldd make mkdir mktemp mv node rm sed uname find";
+
+  /** Runs the target in a folder of its own, with these clients of registries on the PATH. */
+  async function fetchBun(clients: Readonly<Record<string, string>>, digests: "real" | "sent" | "none") {
+    const place = mkdtempSync(join(folder, "make-"));
+    const bin = join(place, "bin");
+    mkdirSync(bin);
+    mkdirSync(join(place, "src/build"), { recursive: true });
+    for (const tool of TOOLS.split(" ")) {
+      const path = Bun.which(tool, { PATH: "/usr/bin:/bin:/usr/local/bin" });
+      if (path !== null) symlinkSync(path, join(bin, tool));
+    }
+    for (const [name, path] of Object.entries(clients)) symlinkSync(path, join(bin, name));
+    for (const file of ["Makefile", "package.json"]) copyFileSync(join(checkout, file), join(place, file));
+    const list = readFileSync(join(checkout, "src/build/integrity.txt"), "utf8");
+    const lines: string[] = [];
+    for (const line of list.split("\n")) {
+      const [, name = ""] = /^(@\S+)@/.exec(line) ?? [];
+      if (digests === "real" || name === "") lines.push(line);
+      else if (digests === "sent") lines.push(`${name}@${version} ${digest(await tarball(name))}`);
+    }
+    writeFileSync(join(place, "src/build/integrity.txt"), lines.join("\n"));
+    const run = Bun.spawn(["make", `.cache/bun-${version}/bun`], {
+      cwd: place,
+      env: { PATH: bin, HOME: place, NPM_CONFIG_REGISTRY: registry.url.href },
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const err = await new Response(run.stderr).text();
+    return {
+      status: await run.exited,
+      err,
+      kept: existsSync(join(place, ".cache")) ? readdirSync(join(place, ".cache")) : [],
+    };
+  }
+
+  const npm = Bun.which("npm", { PATH: "/usr/bin:/bin:/usr/local/bin" });
+  const clients: [name: string, path: string | null][] = [
+    ["bun", process.execPath],
+    ["npm", npm],
+  ];
+  for (const [name, path] of clients) {
+    test.if(path !== null)(`takes what ${name} gets only where it has the digest`, async () => {
+      const client = { [name]: path ?? "" };
+      const wrong = await fetchBun(client, "real");
+      expect(wrong.err).toMatch(
+        /Cannot fetch Bun [\d.]+: the registry sent another @oven\/bun-\S+ than src\/build\/integrity\.txt names; it was thrown away/,
+      );
+      expect(wrong).toMatchObject({ status: 2, kept: [] });
+      expect(await fetchBun(client, "none")).toMatchObject({
+        status: 2,
+        kept: [],
+        err: expect.stringContaining("src/build/integrity.txt has no digest of @oven/bun-"),
+      });
+      expect(await fetchBun(client, "sent")).toMatchObject({ status: 0, kept: [`bun-${version}`] });
+    });
+  }
+});
