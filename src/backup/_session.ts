@@ -1,4 +1,4 @@
-import { type DatabaseAddress, DatabaseUnavailable, openSession, type Sql } from "../database/mod.ts";
+import { type DatabaseAddress, openSession, type Sql } from "../database/mod.ts";
 
 /**
  * Runs `work` in one transaction on a session of its own, which is closed in the end, since a `copy` may
@@ -24,12 +24,6 @@ export async function inTransaction<Result>(
   } finally {
     await session.close();
   }
-}
-
-/** True where somebody held a lock on a table for longer than `settleSession` lets us wait. */
-export function isLockTimeout(error: unknown): boolean {
-  const cause = error instanceof DatabaseUnavailable ? error.cause : error;
-  return cause instanceof Error && "code" in cause && cause.code === "55P03";
 }
 
 export const LOCKED = "another process is changing the tables; try again when it is done";

@@ -12,6 +12,7 @@ import {
   checksumOf,
   copyIn,
   type DatabaseAddress,
+  isLockTimeout,
   type Migration,
   migrate,
   migrationStatus,
@@ -24,7 +25,7 @@ import { storeBytes } from "../models/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { attachPartition } from "../usage/mod.ts";
 import { explain } from "./_files.ts";
-import { inTransaction, isLockTimeout, LOCKED } from "./_session.ts";
+import { inTransaction, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
 import { findContents, quoted, renderCopyIn, settleSession, tableNamesOf } from "./_tables.ts";
 import { type BackedUpTable, modelName, type Sums } from "./format.ts";

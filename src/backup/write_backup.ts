@@ -14,6 +14,7 @@ import {
   checksumOf,
   copyOut,
   type DatabaseAddress,
+  isLockTimeout,
   type Migration,
   migrationStatus,
   type Sql,
@@ -23,7 +24,7 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, opensCanary, parseRootSecret } from "../secrets/mod.ts";
 import { checkPlace, explain, FileFailure, type Target, type WrittenFile, writeWhole } from "./_files.ts";
 import { seal } from "./_seal.ts";
-import { inTransaction, isLockTimeout, LOCKED } from "./_session.ts";
+import { inTransaction, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
 import { countRows, listTables, quoted, renderCopiesOut, settleSession, tableNamesOf } from "./_tables.ts";
 import { renderTarHeader, TAR_END, tarPadding } from "./_tar.ts";

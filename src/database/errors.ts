@@ -43,6 +43,12 @@ export function constraintOf(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError ? error.constraint_name : undefined;
 }
 
+/** True where somebody held a lock on a table for longer than `lock_timeout` lets a statement wait. */
+export function isLockTimeout(error: unknown): boolean {
+  const cause = error instanceof DatabaseUnavailable ? error.cause : error;
+  return cause instanceof postgres.PostgresError && cause.code === "55P03";
+}
+
 /**
  * Classes of SQLSTATE that tell of the server's state and not of the statement: connection (08), a
  * read-only standby (25006), a login that is refused or a database that is gone (28, 3D), deadlock and

@@ -4,10 +4,16 @@
  * a file that has been edited since, is refused: guessing there costs data.
  *
  * Processes that start together take turns by an advisory lock, which they wait for up to a deadline.
+ *
+ * Other processes may serve meanwhile, and a backup may read every table for hours. A migration that waits for
+ * a table's lock holds up every statement that comes after it. So it waits briefly, is undone, and is tried
+ * again after pauses that grow.
  */
 import { createHash } from "node:crypto";
+import { type Log, silentLog } from "../log.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { DatabaseAddress } from "./database.ts";
+import { isLockTimeout } from "./errors.ts";
 import type { Migration } from "./migration_files.ts";
 import { openSession, type Session } from "./session.ts";
 import type { Sql } from "./sql.ts";
@@ -32,14 +38,23 @@ const OLDEST_SERVER = 15;
 const LOCK_NUMBER = 4_127_551_889;
 const LOCK_DEADLINE_MS = 30_000;
 const MIGRATION_DEADLINE_MS = 600_000;
+/** Requests that wait behind a migration still meet their own deadline. */
+const TABLE_LOCK_MS = 250;
+const FIRST_PAUSE_MS = 500;
+const MAX_PAUSE_MS = 15_000;
 
 /** Brings the database to the last migration; refuses where it must not be touched. */
 export async function migrate(
   address: DatabaseAddress,
   migrations: readonly Migration[],
-  { lockDeadlineMs = LOCK_DEADLINE_MS }: { readonly lockDeadlineMs?: number } = {},
+  {
+    lockDeadlineMs = LOCK_DEADLINE_MS,
+    deadlineMs = MIGRATION_DEADLINE_MS,
+    log = silentLog,
+  }: { readonly lockDeadlineMs?: number; readonly deadlineMs?: number; readonly log?: Log } = {},
 ): Promise<{ readonly applied: readonly Migration[] } | Refusal> {
   const session = openSession(address, { statementTimeoutMs: MIGRATION_DEADLINE_MS });
+  const untilMs = performance.now() + deadlineMs;
   try {
     await session.connect();
     const refusal = await checkServer(session.sql);
@@ -62,17 +77,49 @@ export async function migrate(
     const status = compare(await listApplied(session.sql), migrations);
     if (status.refusal !== undefined) return status.refusal;
     for (const migration of status.pending) {
-      await session.transaction(async (sql) => {
-        await sql.unsafe(migration.text);
-        await sql`
-          insert into schema_migrations (number, name, checksum)
-          values (${migration.number}, ${migration.name}, ${checksumOf(migration)})`;
-      });
+      if (await applyBefore(untilMs, { session, migration, log })) continue;
+      return cannot(
+        `Cannot migrate the database: another process, such as a backup, used the tables of ${migration.name} for ` +
+          `${deadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
+      );
     }
     return { applied: status.pending };
   } finally {
     await session.close();
   }
+}
+
+/** Applies a migration as soon as its tables can be locked; false where that took until then. */
+async function applyBefore(
+  untilMs: number,
+  { session, migration, log }: { session: Session; migration: Migration; log: Log },
+): Promise<boolean> {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+    try {
+      await apply(session, migration);
+      return true;
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      const leftMs = untilMs - performance.now();
+      if (leftMs <= 0) return false;
+      if (pauseMs === FIRST_PAUSE_MS) {
+        log.warn("A migration waits for tables that another process uses, such as a backup", {
+          name: migration.name,
+        });
+      }
+      await sleep(Math.min(pauseMs, leftMs));
+    }
+  }
+}
+
+async function apply(session: Session, migration: Migration): Promise<void> {
+  await session.transaction(async (sql) => {
+    await sql`select set_config('lock_timeout', ${`${TABLE_LOCK_MS}ms`}, true)`;
+    await sql.unsafe(migration.text);
+    await sql`
+      insert into schema_migrations (number, name, checksum)
+      values (${migration.number}, ${migration.name}, ${checksumOf(migration)})`;
+  });
 }
 
 /** Tells which migrations a database has, which it lacks, and whether this program may use it. */
@@ -145,8 +192,12 @@ async function takeLock(session: Session, deadlineMs: number): Promise<boolean> 
       select pg_try_advisory_lock(${LOCK_NUMBER}) as taken`;
     if (row?.taken) return true;
     if (performance.now() > until) return false;
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await sleep(100);
   }
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 async function listApplied(sql: Sql): Promise<AppliedMigration[]> {

@@ -5,7 +5,7 @@
 
 export { type CopyIn, copyIn, copyOut } from "./copy.ts";
 export { type Database, type DatabaseAddress, openDatabase, type QueryOptions } from "./database.ts";
-export { constraintOf, DatabaseUnavailable, isDataError, isDuplicate } from "./errors.ts";
+export { constraintOf, DatabaseUnavailable, isDataError, isDuplicate, isLockTimeout } from "./errors.ts";
 export { type Migration, migrations } from "./migration_files.ts";
 export {
   type AppliedMigration,
