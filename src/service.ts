@@ -28,7 +28,7 @@ import type { Listener, Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { readTlsIdentity, type TlsIdentity } from "./tls.ts";
-import { createEventWriter, createPartitions, type EventGathering } from "./usage/mod.ts";
+import { createEventWriter, createUpkeep, type EventGathering } from "./usage/mod.ts";
 
 export interface ServiceOptions {
   readonly config: Config;
@@ -132,7 +132,7 @@ async function startOn(
   { config, platform, clock, log, onOpened, eventGathering, app, tls }: StartOptions,
   opened: { close: () => Promise<void> }[],
 ): Promise<Service | Refusal> {
-  const migrated = await migrate(installation.address, migrations);
+  const migrated = await migrate(installation.address, migrations, { log });
   if (isRefusal(migrated)) return migrated;
   for (const migration of migrated.applied) log.info("Applied a migration", { name: migration.name });
 
@@ -148,9 +148,14 @@ async function startOn(
   onOpened?.({ installation, database, secrets: secret.secrets });
 
   const processUuid = newUuid();
-  const partitions = createPartitions({ database, clock, log, keptMonths: config.eventsKeptMonths });
-  await partitions.start();
-  opened.push({ close: async () => partitions.stop() });
+  const upkeep = createUpkeep({
+    address: installation.address,
+    clock,
+    log,
+    keptMonths: config.eventsKeptMonths,
+  });
+  opened.push({ close: upkeep.stop });
+  await upkeep.start();
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
   opened.push({ close: () => pulseDatabase.close() });
   const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
@@ -183,7 +188,7 @@ async function startOn(
     platform,
     maxBodyBytes: MAX_BODY_BYTES,
     idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS,
-    answer: createMetricsPage({ ...counted, partitions, tokens: minted }),
+    answer: createMetricsPage({ ...counted, upkeep, tokens: minted }),
   });
   if (isRefusal(metrics)) return metrics;
   if (metrics !== undefined) opened.push({ close: () => metrics.stop(0) });
@@ -227,7 +232,7 @@ async function startOn(
     await within(left() + CUT_OFF_MS, listener.stop(left()));
     await within(left() + CUT_OFF_MS, events.stop(left()));
     minted?.stop();
-    partitions.stop();
+    await within(CUT_OFF_MS, upkeep.stop());
     await within(LAST_WORDS_MS, directory.stop());
     await within(CUT_OFF_MS, metrics?.stop(0));
     await within(CUT_OFF_MS, Promise.all([database.close(), pulseDatabase.close()]));

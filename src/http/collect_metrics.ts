@@ -9,7 +9,7 @@ import type { LimitedEndpoint } from "../endpoints.ts";
 import type { GitHubAppStats } from "../installer/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import type { Limiter } from "../limits/mod.ts";
-import type { EventWriter, Partitions } from "../usage/mod.ts";
+import type { EventWriter, Upkeep } from "../usage/mod.ts";
 import { type Family, type PlainFamily, single } from "./exposition.ts";
 import { processMetrics } from "./process_metrics.ts";
 import type { RequestMetrics } from "./request_metrics.ts";
@@ -19,7 +19,7 @@ export interface MetricsSources {
   readonly limiter: Limiter<LimitedEndpoint>;
   readonly directory: KeyDirectory;
   readonly events: EventWriter;
-  readonly partitions: Partitions;
+  readonly upkeep: Upkeep;
   readonly database: Database;
   /** Absent where the repository token is stored, not minted. */
   readonly tokens?: { stats(): GitHubAppStats } | undefined;
@@ -139,9 +139,9 @@ function ofKeys({ directory }: MetricsSources): Family[] {
   ];
 }
 
-function ofEvents({ events, partitions }: MetricsSources): Family[] {
+function ofEvents({ events, upkeep }: MetricsSources): Family[] {
   const stats = events.stats();
-  const { kept, dropped, deleted, failures } = partitions.stats();
+  const { kept, dropped, failures } = upkeep.stats();
   return [
     single("gauge", "claviger_event_queue_length", {
       help: "Usage events that wait for their commit",
@@ -173,14 +173,12 @@ function ofEvents({ events, partitions }: MetricsSources): Family[] {
       help: "Partitions of events that were older than that, and dropped",
       value: dropped,
     }),
-    single("counter", "claviger_events_expired_total", {
-      help: "Old events that lay outside of the months' partitions, and were deleted",
-      value: deleted,
-    }),
-    single("counter", "claviger_event_partition_failures_total", {
-      help: "Partitions that could not be made or dropped when it was tried, and are tried again",
-      value: failures,
-    }),
+    {
+      type: "counter",
+      name: "claviger_upkeep_failures_total",
+      help: "Times that an upkeep task failed, by task; it is tried again, and the log has the reason",
+      samples: Object.entries(failures).map(([task, value]) => ({ labels: { task }, value })),
+    },
   ];
 }
 

@@ -1,88 +1,72 @@
 /**
  * Drops events that are older than a setting says, by whole months.
  *
+ * What is dropped is gone, and a clock that is wrong by years must not do that. So as many months before the
+ * present one stay as the setting says, counted by those that have events, and nothing is dropped while the
+ * clocks of the database and of this host disagree.
+ *
  * A month's partition is taken off under a short lock timeout, given another name, and dropped by a second
  * statement: until then every insert waits for whoever takes it off, and afterwards nobody waits for the
- * drop. Where a lock cannot be had (a backup reads the table) it is tried again in the next hour. What is
- * left of a drop that failed is known by its name, so a table that an operator took off stays. The counts
- * in `usage` stay too.
+ * drop. Where a lock cannot be had (a backup reads the table) it is tried again later. What is left of a drop
+ * that failed is known by its name, so a table that an operator took off stays. The counts in `usage` stay too.
  */
-import { type Month, toMonth } from "../calendar.ts";
+import { type Month, monthOf, toMonth } from "../calendar.ts";
+import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import { PARTITION_LOCK } from "./_partition_lock.ts";
 
-export interface Retired {
-  /** The first days of the months that were dropped. */
-  readonly months: readonly string[];
-  /** Events that lay in no month's partition, and were deleted. */
-  readonly deleted: number;
-}
-
 export interface RetireOptions {
-  /** The first month of which events are kept. */
-  readonly from: Month;
+  readonly clock: Clock;
+  readonly keptMonths: number;
+  /** Told the first day of each month that was dropped. */
+  readonly onDropped: (firstDay: string) => void;
   /** Asked between statements. */
-  readonly isStopping?: () => boolean;
+  readonly isStopping: () => boolean;
 }
 
-/**
- * The first month of which something is kept where events are kept for so many months: that many whole
- * months before the present one, so that no event goes before its time.
- */
-export function firstMonthKept(now: Month, keptMonths: number): Month {
-  return toMonth(now.index - keptMonths);
-}
-
-/** Rows of one statement, which takes some 20 ms, so that it never is in anybody's way. */
-const BATCH_ROWS = 2_000;
-/** Of one round; an hour later comes the next. */
-const MAX_BATCHES = 500;
-/** Unlinking a big table's files may take longer than a statement of the serving path ever should. */
-const DROP_DEADLINE_MS = 60_000;
-const EXPIRED = /^events_(\d{4})_(\d{2})(_expired)?$/;
+const DAY_MS = 86_400_000;
+const OWN_TABLE = /^events_(\d{4})_(\d{2})(_expired)?$/;
 
 /**
- * Drops every event that was received before that month. Throws {@linkcode RetirementFailed} where a lock was
- * not to be had, after all else was done, and what `query` throws where the database is away.
+ * Drops the months before the present one that are older than so many months, and older than so many months
+ * that have events. Throws what it met, after all else was done.
  */
 export async function retireEvents(
   database: Pick<Database, "query">,
-  { from, isStopping = () => false }: RetireOptions,
-): Promise<Retired> {
-  const months: string[] = [];
-  let failure: unknown;
-  for (const { name, firstDay, isAttached } of await findOldTables(database, from)) {
+  { clock, keptMonths, onDropped, isStopping }: RetireOptions,
+): Promise<void> {
+  await checkClocks(database, clock);
+  const now = monthOf(clock.nowMs());
+  const tables = await findOldTables(database, now);
+  const before = await findFirstMonthKept(database, tables, { now, keptMonths });
+  let failure: { readonly error: unknown } | undefined;
+  for (const { name, firstDay, isAttached } of tables) {
     if (isStopping()) break;
+    if (isAttached && firstDay >= before) continue;
     try {
       if (isAttached) await detach(database, name);
       const table = isAttached ? `${name}_expired` : name;
-      await database.query((sql) => sql.unsafe(`drop table if exists ${table}`), {
-        deadlineMs: DROP_DEADLINE_MS,
-      });
-      months.push(firstDay);
+      await database.query((sql) => sql.unsafe(`drop table if exists ${table}`));
+      onDropped(firstDay);
     } catch (error) {
-      // One that is in use must not keep the others, nor those that lie elsewhere.
-      failure ??= error;
+      // One that is in use must not keep the others.
+      failure ??= { error };
     }
   }
-  let deleted = 0;
-  for (let batch = 0; batch < MAX_BATCHES && !isStopping(); batch++) {
-    const rows = await deleteElsewhere(database, from);
-    deleted += rows;
-    if (rows < BATCH_ROWS) break;
-  }
-  if (failure !== undefined) throw new RetirementFailed({ months, deleted }, failure);
-  return { months, deleted };
+  if (failure !== undefined) throw failure.error;
 }
 
-/** Some of it could not be done; what was done is told. */
-export class RetirementFailed extends Error {
-  readonly retired: Retired;
-
-  constructor(retired: Retired, cause: unknown) {
-    super(cause instanceof Error ? cause.message : String(cause), { cause });
-    this.retired = retired;
-  }
+/** Throws, with a sentence for the operator, where the clocks of database and host are a day apart. */
+async function checkClocks(database: Pick<Database, "query">, clock: Clock): Promise<void> {
+  const [row] = await database.query<{ ms: number }>(
+    (sql) => sql`select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms`,
+  );
+  const apartMs = (row?.ms ?? 0) - clock.nowMs();
+  if (Math.abs(apartMs) <= DAY_MS) return;
+  throw new Error(
+    `the database's clock is ${Math.round(Math.abs(apartMs) / DAY_MS)} days ${apartMs < 0 ? "behind" : "ahead of"} ` +
+      "this host's, so no events are dropped; set both right: timedatectl set-ntp true",
+  );
 }
 
 interface OldTable {
@@ -91,7 +75,28 @@ interface OldTable {
   readonly isAttached: boolean;
 }
 
-async function findOldTables(database: Pick<Database, "query">, from: Month): Promise<OldTable[]> {
+/** The first day of the first month that stays. A month has events where its table has a row: one page is read. */
+async function findFirstMonthKept(
+  database: Pick<Database, "query">,
+  tables: readonly OldTable[],
+  { now, keptMonths }: { readonly now: Month; readonly keptMonths: number },
+): Promise<string> {
+  const byAge = toMonth(now.index - keptMonths).firstDay;
+  let left = keptMonths;
+  for (const { name, firstDay, isAttached } of tables.toReversed()) {
+    if (!isAttached) continue;
+    const [event] = await database.query((sql) => sql`select from ${sql(name)} limit 1`);
+    if (event !== undefined) left--;
+    if (left > 0) continue;
+    if (firstDay < byAge) return firstDay;
+    return byAge;
+  }
+  // There are no more than stay.
+  return "";
+}
+
+/** The tables of the months before this one, oldest first. */
+async function findOldTables(database: Pick<Database, "query">, now: Month): Promise<OldTable[]> {
   const rows = await database.query<{ name: string; isAttached: boolean }>(
     (sql) => sql`
       select c.relname as name, i.inhparent is not null as "isAttached"
@@ -103,14 +108,13 @@ async function findOldTables(database: Pick<Database, "query">, from: Month): Pr
        order by c.relname collate "C"`,
   );
   return rows.flatMap(({ name, isAttached }) => {
-    const [, year, month, expired] = EXPIRED.exec(name) ?? [];
+    const [, year, month, expired] = OWN_TABLE.exec(name) ?? [];
     // Not attached and of the usual name: the operator's own.
     if (year === undefined || isAttached === (expired !== undefined)) return [];
     const firstDay = `${year}-${month}-01`;
-    return firstDay < from.firstDay ? [{ name, firstDay, isAttached }] : [];
+    return firstDay < now.firstDay ? [{ name, firstDay, isAttached }] : [];
   });
 }
-
 /** `detach … concurrently` is not for a table with a default partition. */
 async function detach(database: Pick<Database, "query">, name: string): Promise<void> {
   await database.query((sql) =>
@@ -128,21 +132,4 @@ async function detach(database: Pick<Database, "query">, name: string): Promise<
       end
       $$`),
   );
-}
-
-async function deleteElsewhere(database: Pick<Database, "query">, from: Month): Promise<number> {
-  const [row] = await database.query<{ rows: number }>(
-    (sql) => sql`
-      with gone as (
-        delete from events_elsewhen
-         where ctid = any (array(
-           select ctid from events_elsewhen
-            where received_at < ${`${from.firstDay}T00:00:00Z`}::text::timestamptz
-            limit ${BATCH_ROWS}
-         ))
-        returning 1
-      )
-      select count(*)::integer as rows from gone`,
-  );
-  return row?.rows ?? 0;
 }

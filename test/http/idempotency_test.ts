@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
-import { createPartitions } from "../../src/usage/mod.ts";
+import { createUpkeep } from "../../src/usage/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 let service: TestService;
@@ -131,7 +131,9 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     await service.database.query(
       (sql) => sql`update claims set claimed_at = claimed_at - interval '25 hours'`,
     );
-    await createPartitions({ ...service, log: silentLog, keptMonths: 0 }).clean();
+    const upkeep = createUpkeep({ ...service, log: silentLog });
+    await upkeep.clean();
+    await upkeep.stop();
     expect((await log(apiKey, "a")).status).toBe(202);
     expect((await countStored(licenseUuid)).events).toBe(2);
   });

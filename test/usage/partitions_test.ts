@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
-import { createLog } from "../../src/log.ts";
-import { commitEvents, createPartitions } from "../../src/usage/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { commitEvents, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
+import { until } from "../support/until.ts";
 
 let server: TestDatabase;
 
@@ -14,15 +15,40 @@ beforeEach(async () => {
 });
 afterEach(() => server.close());
 
+let warnings: string[];
+
+function upkeepAt(at: string): Upkeep {
+  const clock = createTestClock(at);
+  warnings = [];
+  const log = { ...silentLog, warn: (message: string) => void warnings.push(message) };
+  return createUpkeep({ address: server.address, clock, log });
+}
+
 /** Makes the partitions as a service that starts then; gives what it warned of. */
 async function startAt(at: string): Promise<string[]> {
-  const clock = createTestClock(at);
-  const warnings: string[] = [];
-  const log = createLog({ format: "text", clock, write: (line) => void warnings.push(line) });
-  const partitions = createPartitions({ database: server.database, clock, log });
-  await partitions.start();
-  partitions.stop();
+  const upkeep = upkeepAt(at);
+  await upkeep.start();
+  await upkeep.stop();
   return warnings;
+}
+
+/** Does what is due within the hour. */
+async function tidyAt(at: string): Promise<string[]> {
+  const upkeep = upkeepAt(at);
+  await upkeep.tidy();
+  await upkeep.stop();
+  return warnings;
+}
+
+/** Events of November for which there is no partition. */
+async function insertLate(count: number): Promise<void> {
+  await server.database.query(
+    (sql) => sql`
+      insert into events (id, received_at, key_id, license_id, event_type, success)
+      select gen_random_uuid(), '2026-11-01'::timestamptz + number * interval '1 second', gen_random_uuid(),
+             gen_random_uuid(), 'error', true
+        from generate_series(1, ${count}) as number`,
+  );
 }
 
 /** Stores an event of that day; its UUID. */
@@ -44,7 +70,7 @@ async function tableOf(uuid: string): Promise<string | undefined> {
   return row?.table;
 }
 
-describe("createPartitions()", () => {
+describe("createUpkeep()", () => {
   test("start() makes this month's and the next two, and other months share one", async () => {
     expect(await startAt("2026-11-20T12:00:00Z")).toEqual([]);
     expect(await store("2026-11-01T00:00:00Z")).toBe("events_2026_11");
@@ -76,11 +102,128 @@ describe("createPartitions()", () => {
     expect(await store("2027-02-15T00:00:00Z")).toBe("events_2027_02");
   });
 
-  test("start() takes over the events that came before their month's table was there", async () => {
-    const event = await commit("2026-12-24T18:00:00Z");
+  test("tidy() moves events that came before their month's table was there, of whatever month", async () => {
+    const days = ["2019-02-03", "2026-11-20", "2026-12-24T18:00:00Z", "2199-06-15"];
+    const events = await Promise.all(days.map(commit));
+    expect(await Promise.all(events.map(tableOf))).toEqual(days.map(() => "events_elsewhen"));
+    await startAt("2026-11-20T12:00:00Z");
+    // A start waits for no move, however many there are.
+    expect(await Promise.all(events.map(tableOf))).toEqual(days.map(() => "events_elsewhen"));
+    expect(await tidyAt("2026-11-20T12:00:00Z")).toEqual([]);
+    expect(await Promise.all(events.map(tableOf))).toEqual([
+      "events_2019_02",
+      "events_2026_11",
+      "events_2026_12",
+      "events_elsewhen",
+    ]);
+  });
+
+  test("tidy() puts no events into a table that an operator took off", async () => {
+    await startAt("2026-08-20");
+    await server.database.query((sql) => sql`alter table events detach partition events_2026_08`);
+    const event = await commit("2026-08-05");
+    expect(await tidyAt("2026-11-20")).toEqual([]);
     expect(await tableOf(event)).toBe("events_elsewhen");
-    expect(await startAt("2026-11-20T12:00:00Z")).toEqual([]);
-    expect(await tableOf(event)).toBe("events_2026_12");
+  });
+
+  test("tidy() moves events while others are stored, and a reader misses none and sees none twice", async () => {
+    const late = 60_000;
+    await insertLate(late);
+    let stored = 0;
+    let isOver = false;
+    let slowestMs = 0;
+    const counts: [before: number, seen: number, after: number][] = [];
+    const writer = (async () => {
+      for (; !isOver; stored++) {
+        const beganMs = performance.now();
+        await commit("2026-11-20T12:00:00Z");
+        slowestMs = Math.max(slowestMs, performance.now() - beganMs);
+      }
+    })();
+    const reader = async (where: string) => {
+      while (!isOver) {
+        const before = stored;
+        const [row] = await server.database.query<{ seen: number }>((sql) =>
+          sql.unsafe(`select count(*) as seen from events ${where}`),
+        );
+        counts.push([before + late, row?.seen ?? 0, stored + 1 + late]);
+      }
+    };
+    const readers = [reader(""), reader("where received_at >= '2026-11-01' and received_at < '2026-12-01'")];
+    await until(() => stored > 20);
+    expect(await tidyAt("2026-11-20T12:00:00Z")).toEqual([]);
+    const storedThen = stored;
+    await until(() => stored > storedThen + 20);
+    isOver = true;
+    await Promise.all([writer, ...readers]);
+    expect(counts.filter(([before, seen, after]) => seen < before || seen > after)).toEqual([]);
+    expect(counts.length).toBeGreaterThan(20);
+    expect(slowestMs).toBeLessThan(1_000);
+    const left = await server.database.query((sql) => sql`select from only events_elsewhen`);
+    expect(left).toEqual([]);
+  });
+
+  test("tidy() waits for whoever reads the events, and events go on being stored", async () => {
+    await startAt("2026-12-01T12:00:00Z");
+    await insertLate(1_000);
+    const report = openSession(server.address, { statementTimeoutMs: 10_000 });
+    let slowestMs = 0;
+    let isOver = false;
+    let tidying: Promise<string[]> = Promise.resolve([]);
+    await report.transaction(async (sql) => {
+      // As a backup does: one snapshot, under which events must stay where they are.
+      await sql`set transaction isolation level repeatable read, read only`;
+      await sql`lock table events in access share mode`;
+      const count = async () =>
+        (await sql`select count(*) as seen from events where received_at < '2026-12-01'`)[0];
+      expect(await count()).toEqual({ seen: 1_000 });
+      tidying = tidyAt("2026-11-20T12:00:00Z").finally(() => {
+        isOver = true;
+      });
+      for (const untilMs = performance.now() + 2_500; performance.now() < untilMs; ) {
+        const beganMs = performance.now();
+        await commit("2026-11-20T12:00:00Z");
+        slowestMs = Math.max(slowestMs, performance.now() - beganMs);
+      }
+      expect(await count()).toEqual({ seen: 1_000 });
+      expect(isOver).toBe(false);
+    });
+    await report.close();
+    expect(await tidying).toEqual([]);
+    expect(slowestMs).toBeLessThan(700);
+    const event = await commit("2026-11-20T12:00:00Z");
+    expect(await tableOf(event)).toBe("events_2026_11");
+    const left = await server.database.query((sql) => sql`select from only events_elsewhen`);
+    expect(left).toEqual([]);
+  });
+
+  test("stop() ends a move that waits, on the server too", async () => {
+    await startAt("2026-12-01T12:00:00Z");
+    await insertLate(1_000);
+    const report = openSession(server.address, { statementTimeoutMs: 20_000 });
+    await report.transaction(async (sql) => {
+      await sql`lock table events in access share mode`;
+      const upkeep = upkeepAt("2026-11-20T12:00:00Z");
+      const tidied = upkeep.tidy();
+      const moving = async () => {
+        const [row] = await server.database.query<{ moving: number }>(
+          (sql) => sql`
+            select count(*) as moving from pg_stat_activity
+             where datname = current_database() and query like '%events_2026_11%' and state = 'active'
+               and pid <> pg_backend_pid()`,
+        );
+        return row?.moving;
+      };
+      await until(async () => (await moving()) === 1);
+      const beganMs = performance.now();
+      await upkeep.stop();
+      await tidied;
+      expect(performance.now() - beganMs).toBeLessThan(250);
+      await until(async () => (await moving()) === 0);
+      expect(performance.now() - beganMs).toBeLessThan(3_000);
+      expect(upkeep.stats().failures.late_events).toBe(0);
+    });
+    await report.close();
   });
 
   test("start() gives up after a second behind a backup's lock, and events go on being stored", async () => {
@@ -102,24 +245,5 @@ describe("createPartitions()", () => {
     await backup.close();
     expect(await startAt("2026-11-20T12:00:00Z")).toEqual([]);
     expect(await store("2027-01-01T00:00:00Z")).toBe("events_2027_01");
-  });
-
-  test("usage_changes keeps a minute of rows", async () => {
-    const write = (age: string) =>
-      server.database.query(
-        (sql) => sql`
-          insert into usage_changes (writer, written_at, month, license_ids, used)
-          values (gen_random_uuid(), now() - ${age}::interval, '2026-11-01', '{}', '{}')`,
-      );
-    await write("59 seconds");
-    await write("61 seconds");
-    const partitions = createPartitions({
-      database: server.database,
-      clock: createTestClock(),
-      log: createLog({ format: "text", clock: createTestClock(), write: () => {} }),
-    });
-    await partitions.clean();
-    const [row] = await server.database.query((sql) => sql`select count(*) as kept from usage_changes`);
-    expect(row).toEqual({ kept: 1 });
   });
 });

@@ -6,7 +6,7 @@ import { openSession } from "../../src/database/mod.ts";
 import { issueKey } from "../../src/keys/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { attachPartition, createPartitions, type Partitions } from "../../src/usage/mod.ts";
+import { attachPartition, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
@@ -15,17 +15,45 @@ const NOW = "2026-11-20T12:00:00Z";
 let place: TestDatabase;
 let clock: TestClock;
 let lines: string[];
+let opened: Upkeep[];
 
 beforeEach(async () => {
   place = await createTestDatabase();
   clock = createTestClock(NOW);
   lines = [];
+  opened = [];
+  await setDatabaseClock(NOW);
 });
-afterEach(() => place.close());
+afterEach(async () => {
+  for (const upkeep of opened) await upkeep.stop();
+  await place.close();
+});
 
-function partitionsThatKeep(keptMonths: number): Partitions {
+function upkeepThatKeeps(keptMonths: number): Upkeep {
   const log = createLog({ format: "text", clock, write: (line) => void lines.push(line) });
-  return createPartitions({ database: place.database, clock, log, keptMonths });
+  const upkeep = createUpkeep({ address: place.address, clock, log, keptMonths });
+  opened.push(upkeep);
+  return upkeep;
+}
+
+/** Moves the clock of the database, for connections that are opened after this. */
+async function setDatabaseClock(at: string): Promise<void> {
+  const { database } = place;
+  const aheadMs = Date.parse(at) - Date.now();
+  await database.query((sql) => sql`create schema if not exists moved`);
+  await database.query((sql) =>
+    sql.unsafe(`
+      create or replace function moved.clock_timestamp() returns timestamptz
+        return pg_catalog.clock_timestamp() + interval '${aheadMs} ms'`),
+  );
+  await database.query((sql) =>
+    sql.unsafe(`
+      do $$
+      begin
+        execute format('alter database %I set search_path = public, moved, pg_catalog', current_database());
+      end
+      $$`),
+  );
 }
 
 async function attachMonths(...months: string[]): Promise<void> {
@@ -71,41 +99,89 @@ async function readWhile(table: string, body: () => Promise<void>): Promise<void
   }
 }
 
+const NONE = { partitions: 0, late_events: 0, retention: 0, claims: 0, usage_changes: 0 };
+const KEPT = ["2026-09", "2026-10"];
+const KEPT_TABLES = ["events_2026_09", "events_2026_10"];
 const AHEAD = ["events_2026_11", "events_2026_12", "events_2027_01"];
 
-describe("createPartitions() with events kept for 2 months", () => {
+describe("createUpkeep() with events kept for 2 months", () => {
   test("drops what lies before the two months before this one, and nothing younger", async () => {
     await attachMonths("2025-12", "2026-08", "2026-09", "2026-10", "2026-11");
     for (const at of ["2025-12-01", "2026-08-31 23:59:59.999Z", "2026-09-01 00:00Z", "2026-10-05", NOW]) {
       await insertEvents(at);
     }
-    const partitions = partitionsThatKeep(2);
-    await partitions.tidy();
+    const upkeep = upkeepThatKeeps(2);
+    await upkeep.tidy();
     expect(await tables()).toEqual(["events_2026_09", "events_2026_10", ...AHEAD]);
     expect(await eventsByMonth()).toEqual({ "2026-09": 1, "2026-10": 1, "2026-11": 1 });
-    expect(partitions.stats()).toEqual({ kept: 2, dropped: 2, deleted: 0, failures: 0 });
+    expect(upkeep.stats()).toEqual({ kept: 2, dropped: 2, failures: NONE });
     expect(lines.join("")).toContain("Dropped a month of events month=2025-12-01 kept_months=2");
   });
 
   test("drops the next month when the clock has come to it, not a moment before", async () => {
     await attachMonths("2026-09");
-    const partitions = partitionsThatKeep(2);
+    await insertEvents("2026-09-05");
+    await insertEvents("2026-10-05");
+    await insertEvents("2026-11-05");
+    const upkeep = upkeepThatKeeps(2);
+    await setDatabaseClock("2026-12-01T00:00:00Z");
     clock.setWall("2026-11-30T23:59:58Z");
-    await partitions.tidy();
+    await upkeep.tidy();
     expect(await tables()).toContain("events_2026_09");
     clock.setWall("2026-12-01T00:00:00Z");
-    await partitions.tidy();
+    await upkeep.tidy();
     expect(await tables()).not.toContain("events_2026_09");
   });
 
-  test("deletes what lies in no month's partition, in batches, and leaves what is younger", async () => {
+  test("drops what lay in no month's partition with its month, and leaves what is younger", async () => {
     await insertEvents("2026-03-01", 4_500);
+    await insertEvents("2026-09-01", 2);
     await insertEvents("2026-10-01", 2);
-    const partitions = partitionsThatKeep(2);
-    await partitions.tidy();
-    expect(await eventsByMonth()).toEqual({ "2026-10": 2 });
-    expect(partitions.stats()).toMatchObject({ dropped: 0, deleted: 4_500, failures: 0 });
+    const upkeep = upkeepThatKeeps(2);
+    await upkeep.tidy();
+    expect(await eventsByMonth()).toEqual({ "2026-09": 2, "2026-10": 2 });
+    expect(upkeep.stats()).toEqual({ kept: 2, dropped: 1, failures: NONE });
   });
+
+  test("drops none of the two newest months before this one that have events, however old", async () => {
+    await attachMonths("2025-12", "2026-01", "2026-02", "2026-03", "2026-11");
+    for (const at of ["2025-12-01", "2026-01-31", "2026-03-15", NOW]) await insertEvents(at);
+    await upkeepThatKeeps(2).tidy();
+    expect(await eventsByMonth()).toEqual({ "2026-01": 1, "2026-03": 1, "2026-11": 1 });
+    expect(await tables()).toEqual(["events_2026_01", "events_2026_02", "events_2026_03", ...AHEAD]);
+  });
+
+  test("drops nothing of what was stored before both clocks went years ahead", async () => {
+    await attachMonths("2026-09", "2026-10", "2026-11");
+    for (const at of ["2026-10-05", NOW]) await insertEvents(at);
+    await setDatabaseClock("2031-05-05");
+    clock.setWall("2031-05-05");
+    const upkeep = upkeepThatKeeps(2);
+    await upkeep.tidy();
+    await insertEvents("2031-05-05");
+    await upkeep.tidy();
+    expect(await eventsByMonth()).toEqual({ "2026-10": 1, "2026-11": 1, "2031-05": 1 });
+  });
+
+  test.each(["2026-11-19T11:59:00Z", "2026-11-21T12:01:00Z", "2031-05-05"])(
+    "drops nothing while the database's clock is more than a day from this one's: %s",
+    async (at) => {
+      await attachMonths("2026-01", "2026-02");
+      for (const month of ["2026-01", "2026-08", "2026-09", "2026-10"]) await insertEvents(`${month}-05`);
+      await setDatabaseClock(at);
+      const upkeep = upkeepThatKeeps(2);
+      await upkeep.tidy();
+      await upkeep.tidy();
+      expect(Object.keys(await eventsByMonth())).toContain("2026-01");
+      expect(upkeep.stats()).toEqual({ kept: 2, dropped: 0, failures: { ...NONE, retention: 2 } });
+      expect(lines.filter((line) => line.includes("task=retention"))).toEqual([
+        expect.stringMatching(/host's, so no events are dropped; set both right: timedatectl set-ntp true/),
+      ]);
+      await setDatabaseClock(NOW);
+      await upkeep.tidy();
+      expect(upkeep.stats()).toMatchObject({ dropped: 3, failures: { retention: 2 } });
+    },
+  );
 
   test("keeps the counts of usage", async () => {
     const { database } = place;
@@ -126,18 +202,20 @@ describe("createPartitions() with events kept for 2 months", () => {
     );
     await attachMonths("2026-01");
     await insertEvents("2026-01-15", 7);
-    await partitionsThatKeep(2).tidy();
-    expect(await eventsByMonth()).toEqual({});
+    for (const month of ["2026-09", "2026-10"]) await insertEvents(`${month}-01`);
+    await upkeepThatKeeps(2).tidy();
+    expect(await eventsByMonth()).toEqual({ "2026-09": 1, "2026-10": 1 });
     expect(await database.query((sql) => sql`select used from usage`)).toEqual([{ used: 7 }]);
   });
 
   test("waits for no backup, and holds no insert up: it is done an hour later", async () => {
-    await attachMonths("2026-01", "2026-02", "2026-11", "2026-12", "2027-01");
-    const partitions = partitionsThatKeep(2);
+    await attachMonths("2026-01", "2026-02", "2026-09", "2026-10", "2026-11", "2026-12", "2027-01");
+    for (const month of KEPT) await insertEvents(`${month}-01`);
+    const upkeep = upkeepThatKeeps(2);
     await readWhile("events", async () => {
       let slowestMs = 0;
       let isDone = false;
-      const tidied = partitions.tidy().then(() => {
+      const tidied = upkeep.tidy().then(() => {
         isDone = true;
       });
       while (!isDone) {
@@ -147,13 +225,14 @@ describe("createPartitions() with events kept for 2 months", () => {
       }
       await tidied;
       expect(slowestMs).toBeLessThan(700);
-      expect(await tables()).toEqual(["events_2026_01", "events_2026_02", ...AHEAD]);
-      expect(partitions.stats()).toMatchObject({ dropped: 0, failures: 1 });
+      expect(await tables()).toEqual(["events_2026_01", "events_2026_02", ...KEPT_TABLES, ...AHEAD]);
+      expect(upkeep.stats()).toEqual({ kept: 2, dropped: 0, failures: { ...NONE, retention: 1 } });
+      expect(lines.join("")).toContain("canceling statement due to lock timeout");
       expect(lines.join("")).toContain("tried again within the hour");
     });
-    await partitions.tidy();
-    expect(await tables()).toEqual(AHEAD);
-    expect(partitions.stats()).toMatchObject({ dropped: 2 });
+    await upkeep.tidy();
+    expect(await tables()).toEqual([...KEPT_TABLES, ...AHEAD]);
+    expect(upkeep.stats()).toMatchObject({ dropped: 2 });
   });
 
   test("drops what was taken off and not dropped, and no table that an operator took off", async () => {
@@ -162,24 +241,25 @@ describe("createPartitions() with events kept for 2 months", () => {
     await database.query((sql) => sql`alter table events detach partition events_2026_01`);
     await database.query((sql) => sql`alter table events detach partition events_2026_02`);
     await database.query((sql) => sql`alter table events_2026_02 rename to events_2026_02_expired`);
-    await partitionsThatKeep(2).tidy();
+    await upkeepThatKeeps(2).tidy();
     expect(await tables()).toEqual(["events_2026_01", ...AHEAD]);
   });
 
   test("does it once where two processes come to it together", async () => {
-    await attachMonths("2026-01", "2026-02", "2026-03");
-    const both = [partitionsThatKeep(2), partitionsThatKeep(2)];
-    await Promise.all(both.map((partitions) => partitions.tidy()));
-    expect(await tables()).toEqual(AHEAD);
-    expect(both.map((partitions) => partitions.stats().failures)).toEqual([0, 0]);
+    await attachMonths("2026-01", "2026-02", "2026-03", "2026-09", "2026-10");
+    for (const month of KEPT) await insertEvents(`${month}-01`);
+    const both = [upkeepThatKeeps(2), upkeepThatKeeps(2)];
+    await Promise.all(both.map((upkeep) => upkeep.tidy()));
+    expect(await tables()).toEqual([...KEPT_TABLES, ...AHEAD]);
+    expect(both.map((upkeep) => upkeep.stats().failures.retention)).toEqual([0, 0]);
   });
 });
 
-test("createPartitions() keeps events forever by default", async () => {
+test("createUpkeep() keeps events forever by default", async () => {
   const oldest = toMonth(monthOf(Date.parse(NOW)).index - 200).firstDay.slice(0, 7);
   await attachMonths(oldest);
   await insertEvents(`${oldest}-03`);
   await insertEvents("1990-01-01");
-  await partitionsThatKeep(0).tidy();
+  await upkeepThatKeeps(0).tidy();
   expect(await eventsByMonth()).toEqual({ [oldest]: 1, "1990-01": 1 });
 });

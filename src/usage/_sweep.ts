@@ -1,0 +1,74 @@
+/**
+ * Deletes rows that are too old by walking through a table from its first page to its last, some pages at a
+ * time.
+ *
+ * No index helps here. Rows that come reuse the pages of rows that went, and a block-range index only ever
+ * widens a range: after a day each range holds some old time, and each question reads the whole table. A tree
+ * would cost each event. A walk reads each page once, whatever was deleted before it, and however long a
+ * backup keeps PostgreSQL from clearing dead rows away.
+ */
+import type { Clock } from "../clock.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+
+export interface SweepOptions {
+  readonly database: Pick<Database, "query">;
+  readonly clock: Clock;
+  readonly table: string;
+  /** The condition of a row that is too old. */
+  readonly isOld: (sql: Sql) => Fragment;
+  /** Asked between batches. */
+  readonly isStopping: () => boolean;
+}
+
+/** About as long as a batch takes: an event that comes meanwhile hardly notices it. */
+const BATCH_MS = 8;
+const FIRST_PAGES = 64;
+const MAX_PAGES = 4_096;
+/** After each batch the database is left to others for so many times as long. */
+const REST = 6;
+const MAX_REST_MS = 1_000;
+
+/** Makes a function that deletes all old rows of a table, and throws what `query` throws. */
+export function createSweep({
+  database,
+  clock,
+  table,
+  isOld,
+  isStopping,
+}: SweepOptions): () => Promise<void> {
+  let batchPages = FIRST_PAGES;
+
+  const deleteOld = (first: number) =>
+    database.query(
+      (sql) => sql`
+        delete from ${sql(table)}
+         where ctid >= ${`(${first},0)`}::tid and ctid < ${`(${first + batchPages},0)`}::tid and ${isOld(sql)}`,
+    );
+
+  return async () => {
+    const [size] = await database.query<{ pages: number }>(
+      (sql) =>
+        sql`select pg_relation_size(${table}::regclass) / current_setting('block_size')::integer as pages`,
+    );
+    const pages = size?.pages ?? 0;
+    for (let first = 0; first < pages && !isStopping(); ) {
+      const beganMs = clock.monotonicMs();
+      try {
+        await deleteOld(first);
+      } catch (error) {
+        // The next one must fit the deadline.
+        batchPages = Math.max(1, batchPages >> 2);
+        throw error;
+      }
+      first += batchPages;
+      const tookMs = clock.monotonicMs() - beganMs;
+      if (tookMs > 2 * BATCH_MS) batchPages = Math.max(1, batchPages >> 1);
+      else if (tookMs < BATCH_MS / 2) batchPages = Math.min(MAX_PAGES, batchPages << 1);
+      if (first < pages) await sleep(Math.min(MAX_REST_MS, REST * tookMs));
+    }
+  };
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,119 @@
+/** What has to be done again and again: a task that fails is told of and tried again, and keeps no other. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { openDatabase } from "../../src/database/mod.ts";
+import { createLog, silentLog } from "../../src/log.ts";
+import { createSweep } from "../../src/usage/_sweep.ts";
+import { createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+let server: TestDatabase;
+let upkeep: Upkeep;
+let lines: string[];
+
+beforeEach(async () => {
+  server = await createTestDatabase();
+  lines = [];
+  const log = createLog({ format: "text", clock: systemClock, write: (line) => void lines.push(line) });
+  upkeep = createUpkeep({ address: server.address, clock: systemClock, log });
+});
+afterEach(async () => {
+  await upkeep.stop();
+  await server.close();
+});
+
+async function insertClaims(age: string, count: number): Promise<void> {
+  await server.database.query(
+    (sql) => sql`
+      insert into claims (key_id, claim, event_hash, event_id, claimed_at)
+      select gen_random_uuid(), sha256('claim'), sha256('event'), gen_random_uuid(), now() - ${age}::interval
+        from generate_series(1, ${count})`,
+  );
+}
+
+async function insertChange(age: string): Promise<void> {
+  await server.database.query(
+    (sql) => sql`
+      insert into usage_changes (writer, written_at, month, license_ids, used)
+      values (gen_random_uuid(), now() - ${age}::interval, '2026-11-01', '{}', '{}')`,
+  );
+}
+
+async function count(table: string): Promise<number | undefined> {
+  const [row] = await server.database.query<{ rows: number }>(
+    (sql) => sql`select count(*) as rows from ${sql(table)}`,
+  );
+  return row?.rows;
+}
+
+describe("createUpkeep()", () => {
+  test("clean() deletes claims of more than 24 hours, wherever they lie, and no other", async () => {
+    for (const age of ["25 hours", "23 hours", "24 hours 1 minute", "1 minute"]) {
+      await insertClaims(age, 10_000);
+    }
+    await upkeep.clean();
+    expect(await count("claims")).toBe(20_000);
+    const old = await server.database.query(
+      (sql) => sql`select from claims where claimed_at < now() - interval '24 hours'`,
+    );
+    expect(old).toEqual([]);
+  });
+
+  test("clean() keeps a minute of changes to counts", async () => {
+    await insertChange("59 seconds");
+    await insertChange("61 seconds");
+    await upkeep.clean();
+    expect(await count("usage_changes")).toBe(1);
+  });
+
+  test("clean() deletes from one table while the other cannot be reached, and says once why", async () => {
+    const { database } = server;
+    await insertClaims("25 hours", 10);
+    await insertChange("61 seconds");
+    await database.query((sql) => sql`alter table claims rename to away`);
+    for (let round = 0; round < 3; round++) await upkeep.clean();
+    expect(await count("usage_changes")).toBe(0);
+    expect(upkeep.stats().failures).toMatchObject({ claims: 3, usage_changes: 0 });
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /warn {2}Could not delete .* task=claims reason="relation \\"claims\\" does not exist"/,
+      ),
+    ]);
+
+    await database.query((sql) => sql`alter table away rename to claims`);
+    await upkeep.clean();
+    expect(await count("claims")).toBe(0);
+    expect(lines.splice(0)[1]).toContain("An upkeep task that had failed is done again task=claims");
+    await database.query((sql) => sql`alter table claims rename to away`);
+    await upkeep.clean();
+    expect(lines).toHaveLength(1);
+    expect(upkeep.stats().failures).toMatchObject({ claims: 4 });
+  });
+});
+
+test("createSweep() makes batches smaller until they fit the deadline", async () => {
+  await insertClaims("25 hours", 400);
+  await server.database.query((sql) =>
+    sql
+      .unsafe(`
+      create function linger() returns trigger language plpgsql
+        as $$ begin perform pg_sleep(0.002); return old; end $$;
+      create trigger linger before delete on claims for each row execute function linger()`)
+      .simple(),
+  );
+  const database = openDatabase(server.address, { clock: systemClock, log: silentLog, deadlineMs: 700 });
+  const sweep = createSweep({
+    database,
+    clock: systemClock,
+    table: "claims",
+    isOld: (sql) => sql`claimed_at < now() - interval '24 hours'`,
+    isStopping: () => false,
+  });
+  const failures: unknown[] = [];
+  for (let round = 0; round < 4 && (await count("claims")) !== 0; round++) {
+    await sweep().catch((error) => failures.push(error));
+  }
+  expect(failures).not.toEqual([]);
+  expect(await count("claims")).toBe(0);
+  await database.close();
+});
