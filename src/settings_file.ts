@@ -30,10 +30,16 @@ class UnreadableFile extends SettingError {}
  * `#` or `;` are left out, quotes around a value are taken off.
  */
 export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string, FileSetting> {
-  const { envFile, unitFiles = [] } = source;
+  return new Map(settingsFilesOf(source).flatMap((path) => [...readOne(path, source)]));
+}
+
+/** The settings files that are read: the named one, or those that are there. */
+export function settingsFilesOf({
+  envFile,
+  unitFiles = [],
+}: Pick<SettingsFileSource, "envFile" | "unitFiles">): readonly string[] {
   const standard = unitFiles.length > 0 ? unitFiles : [DEFAULT_ENV_FILE];
-  const paths = envFile === undefined ? standard.filter((path) => existsSync(path)) : [envFile];
-  return new Map(paths.flatMap((path) => [...readOne(path, source)]));
+  return envFile === undefined ? standard.filter((path) => existsSync(path)) : [envFile];
 }
 
 function readOne(path: string, { envFile, env }: SettingsFileSource): Map<string, FileSetting> {

@@ -8,20 +8,28 @@
  * The other user may take that process over. It gets no terminal and no descriptor that can be written to, only
  * pipes, which root reads; and root opens nothing on a path that the other user may change.
  */
-import { closeSync, constants, existsSync, openSync, readFileSync, statSync } from "node:fs";
+import { closeSync, constants, openSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
 import { checkPlace, FileFailure, writeWhole } from "../backup/mod.ts";
-import { type Config, type PackedConfig, packConfig, unpackConfig } from "../config.ts";
+import {
+  type Config,
+  type ConfigSource,
+  type PackedConfig,
+  packConfig,
+  readConfig,
+  unpackConfig,
+} from "../config.ts";
 import { type FollowedPath, findClosedFolder, followPath, refuseForeignFolder } from "../path_owner.ts";
 import { giveFiles } from "../read_regular_file.ts";
 import { isRefusal } from "../refusal.ts";
 import { parseRootSecret } from "../secrets/mod.ts";
-import { DEFAULT_ENV_FILE } from "../settings_file.ts";
+import { settingsFilesOf } from "../settings_file.ts";
 import { findSystemUser, type SystemUser } from "../system_users.ts";
 import type { PlaceOptions } from "./options.ts";
-import { CommandRefused, readCommandConfig } from "./run.ts";
+import { CommandRefused, ownSourceOf, sourceOf } from "./run.ts";
 import { FIRST_FILE_FD, HAND_OVER_FD, OUTPUT_FD, runAs } from "./run_as.ts";
+import { withServiceCredentials } from "./service_credentials.ts";
 import type { HandedOver, Surroundings } from "./surroundings.ts";
 
 /** What a command needs beside its data folder. */
@@ -70,7 +78,8 @@ export async function enterAsOwner(
   const hasDataDir = command.options.some(({ long }) => long === "--data-dir");
   if (!surroundings.isRoot || !hasDataDir || needs.staysAs === "nothing") return;
   const place: PlaceOptions = command.opts();
-  const config = readCommandConfig(surroundings, place, { asServed: needs.examines ?? false });
+  const source = needs.staysAs === "serve" ? ownSourceOf(surroundings, place) : sourceOf(surroundings, place);
+  const config = readConfig(needs.examines ? withServiceCredentials(source) : source);
   // The command itself says so.
   if (isRefusal(config)) return;
   const { dataDir } = config;
@@ -81,7 +90,7 @@ export async function enterAsOwner(
       throw new CommandRefused(refuseToServe(surroundings.programName, args, { found, owner }));
     const closed = findClosedFolder(found, owner);
     if (closed !== undefined) throw new CommandRefused(refuseClosed(dataDir, { closed, owner }));
-    throw new DoneByOther(await runAsOwner(surroundings, { args, needs, place, config, owner }));
+    throw new DoneByOther(await runAsOwner(surroundings, { args, needs, source, config, owner }));
   }
   const refusal = refuseForeignFolder(dataDir);
   if (refusal !== undefined && !needs.examines) throw new CommandRefused(refusal.sentence);
@@ -130,7 +139,7 @@ export function forShell(word: string): string {
 interface Errand {
   readonly args: readonly string[];
   readonly needs: Needs;
-  readonly place: PlaceOptions;
+  readonly source: ConfigSource;
   readonly config: Config;
   readonly owner: SystemUser;
 }
@@ -202,15 +211,14 @@ async function runAsOwner(surroundings: Surroundings, errand: Errand): Promise<n
 }
 
 /** A settings file that the owner may change would have root read for him what he names in it. */
-function refuseForeignSettings({ place, owner }: Errand): void {
-  const path = place.envFile ?? DEFAULT_ENV_FILE;
-  if (!existsSync(path)) return;
+function refuseForeignSettings({ source, owner }: Errand): void {
   const isOthers = (uid: number) => uid !== owner.uid;
-  if (
-    isOthers(statSync(path).uid) &&
-    followPath(resolve(path), { isTrusted: isOthers }).changeable === undefined
-  )
-    return;
+  const path = settingsFilesOf({ ...source, unitFiles: source.unit?.envFiles }).find(
+    (file) =>
+      !isOthers(statSync(file).uid) ||
+      followPath(resolve(source.workingFolder, file), { isTrusted: isOthers }).changeable !== undefined,
+  );
+  if (path === undefined) return;
   throw new CommandRefused(
     `Cannot use the settings in ${path} as root: user ${owner.name}, to whom the data folder belongs, may change ` +
       `them; \`chown root ${path}\` and close its folder to others, or run the command as that user`,

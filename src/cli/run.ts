@@ -51,8 +51,13 @@ export function readCommandConfig(
 }
 
 /** Where a command's settings come from: its own, and those of the service beside which it runs. */
-export function sourceOf(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): ConfigSource {
-  return withUnitSettings({ ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } });
+export function sourceOf(surroundings: Surroundings, place: PlaceOptions): ConfigSource {
+  return withUnitSettings(ownSourceOf(surroundings, place));
+}
+
+/** Where they come from without a service. */
+export function ownSourceOf(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): ConfigSource {
+  return { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
 }
 
 /** What a command works with. */
