@@ -159,17 +159,15 @@ export function takeHandOver(args: readonly string[]): {
   readonly handed?: HandedOver;
 } {
   if (args[0] !== AS_OWNER) return { args };
-  let handOver: HandOver;
   try {
-    handOver = JSON.parse(readFileSync(HAND_OVER_FD, "utf8"));
+    const { files, config, ...handed }: HandOver = JSON.parse(readFileSync(HAND_OVER_FD, "utf8"));
     closeSync(HAND_OVER_FD);
+    giveFiles(files);
+    return { args: args.slice(1), handed: { ...handed, config: unpackConfig(config) } };
   } catch {
     // Nobody handed anything over: an option that no command has.
     return { args };
   }
-  const { files, config, ...handed } = handOver;
-  giveFiles(files);
-  return { args: args.slice(1), handed: { ...handed, config: unpackConfig(config) } };
 }
 
 /** Runs the command again as the owner of the data folder; resolves with its exit status. */

@@ -38,6 +38,8 @@ export async function runAs(user: SystemUser, options: RunOptions): Promise<numb
   const child = start(user, options);
   const ended = untilEnd(child, user);
   forwardSignals(child, options.onSignal);
+  // Without a process there are no pipes: why there is none comes a moment later.
+  if (child.pid === undefined) return await ended;
   send(child.stdio[HAND_OVER_FD] as Writable, options.handOver);
   const { stdin } = child;
   if (stdin !== null) void relay(again.input, stdin).then(() => stdin.end());

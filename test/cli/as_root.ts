@@ -43,6 +43,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** SIGTERM comes after so long. */
   readonly terminateAfterMs?: number;
+  /** The user's by default. */
+  readonly dataDir?: string;
   /** The program and what comes before its arguments; from source by default. */
   readonly program?: readonly string[];
 }
@@ -61,6 +63,9 @@ export interface RootStage {
   asUser(line: string): void;
   /** Starts such a line and gives what ends it. */
   loopAsUser(line: string): { end(): Promise<void> };
+  /** Holds the data folder's lock as the user. */
+  holdLock(): { end(): void };
+  readonly program: readonly string[];
   /** What is in the victim, whose it is, and who may do what with it. */
   lookAtVictim(): object;
   /** Whose everything in the user's home is: his alone, or it throws. */
@@ -91,7 +96,7 @@ export function createRootStage(): RootStage {
     victim,
     asRoot: (args, options) => {
       const settings = args.includes("--env-file") ? [] : ["--env-file", envFile];
-      return run([...args, "--data-dir", dataDir, ...settings], { folder, ...options });
+      return run([...args, "--data-dir", options?.dataDir ?? dataDir, ...settings], { folder, ...options });
     },
     asUser: (line) =>
       void execFileSync("sh", hand(line), { ...USER, cwd: dataDir, env: { PATH: "/usr/bin:/bin" } }),
@@ -105,6 +110,16 @@ export function createRootStage(): RootStage {
       });
       return { end: () => endGroup(child) };
     },
+    holdLock() {
+      const child = spawn("flock", ["lock", "sleep", "60"], {
+        ...USER,
+        cwd: dataDir,
+        detached: true,
+        stdio: "ignore",
+      });
+      return { end: () => void endGroup(child) };
+    },
+    program: PROGRAM,
     lookAtVictim: () =>
       Object.fromEntries(
         ["", ...readdirSync(victim, { recursive: true, encoding: "utf8" })].sort().map((name) => {

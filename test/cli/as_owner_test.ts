@@ -1,0 +1,211 @@
+/** A command that root runs on another user's data folder does its work as that user, and its operator sees no difference. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { waitFor } from "../executable.ts";
+import { makeCertificate } from "../support/certificates.ts";
+import { canPlayBoth, createRootStage, type RootStage, USER } from "./as_root.ts";
+
+describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of another user", () => {
+  let stage: RootStage;
+  /** Where root keeps what nobody else may read. */
+  let vault: string;
+  const SECRET = randomBytes(32).toString("hex");
+
+  beforeAll(async () => {
+    stage = createRootStage();
+    vault = join(stage.folder, "vault");
+    mkdirSync(vault, { mode: 0o700 });
+    const made = await stage.asRoot(["migrate"]);
+    if (made.status !== 0) throw new Error(made.err);
+  });
+  afterAll(() => stage.remove());
+
+  function keep(name: string, text: string): string {
+    writeFileSync(join(vault, name), text, { mode: 0o600 });
+    return join(vault, name);
+  }
+
+  test("makes everything there the user's, in a folder that is still to be made, too", async () => {
+    expect(existsSync(join(stage.dataDir, "postgres/PG_VERSION"))).toBe(true);
+    stage.expectHisOwn();
+  });
+
+  test("prints, ends and reads as it does for anybody", async () => {
+    const issued = await stage.asRoot(
+      ["keys", "issue", "--email", "ada@example.org", "--tier", "free", "--json"],
+      {
+        env: { SUDO_USER: "olga" },
+      },
+    );
+    expect(issued).toMatchObject({ status: 0, err: "" });
+    const { id, api_key } = JSON.parse(issued.out);
+    const found = await stage.asRoot(["keys", "find", "--json"], { input: `${api_key}\n` });
+    expect(JSON.parse(found.out)).toMatchObject({ id });
+    const [entry] = JSON.parse((await stage.asRoot(["audit", "--json"])).out);
+    expect(entry).toMatchObject({ action: "key.issue", actor: "command:olga", key_id: id });
+    expect(await stage.asRoot(["keys", "find"], { input: "none" })).toMatchObject({
+      status: 1,
+      out: "",
+      err: expect.stringMatching(/^claviger: Cannot find key: [^\n]+\n$/),
+    });
+    expect(await stage.asRoot(["keys", "list", "--tier", "none"])).toMatchObject({ status: 2, out: "" });
+  });
+
+  test("reads files that root alone may read", async () => {
+    const line = { sha256: "0b".repeat(32), mode: "live", email: "x@example.org", tier: "free" };
+    const keys = keep(
+      "keys.jsonl",
+      `${JSON.stringify({ ...line, expires_at: "never", monthly_limit: null, used: 0 })}\n`,
+    );
+    expect(await stage.asRoot(["keys", "import", keys])).toMatchObject({
+      status: 0,
+      out: "Imported 1 key\n",
+    });
+
+    const weights = keep("weights", "weights");
+    const model = [
+      "--name",
+      "m",
+      "--version",
+      "1",
+      "--type",
+      "SvcLDA",
+      "--paradigm",
+      "p300",
+      "--file",
+      weights,
+    ];
+    const shape = ["--n-features", "8", "--n-classes", "2", "--requires-license", "free"];
+    const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+    expect(await stage.asRoot(["models", "add", ...model, ...shape], { env })).toMatchObject({ status: 0 });
+    expect(await stage.asRoot(["models", "verify"])).toMatchObject({ status: 0, err: "" });
+
+    const { certFile, keyFile } = makeCertificate(vault, "tls", 60);
+    const examined = await stage.asRoot(["doctor", "--json"], {
+      env: { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile },
+    });
+    const { findings } = JSON.parse(examined.out) as { findings: { name: string; state: string }[] };
+    expect(findings.find(({ name }) => name === "tls")).toMatchObject({ state: "ok" });
+    expect(await stage.asRoot(["keys", "import", join(vault, "none")])).toMatchObject({
+      status: 1,
+      err: `claviger: Cannot import keys: ${vault}/none: there is no such file\n`,
+    });
+    stage.expectHisOwn();
+  });
+
+  test("leaves a backup with root, whole or not at all, and restores it", async () => {
+    const env = { CLAVIGER_SECRET_FILE: keep("secret", SECRET) };
+    const path = join(vault, "saved");
+    const saved = await stage.asRoot(["backup", path, "--with-secret", "--with-models"], { env });
+    expect(saved).toMatchObject({
+      status: 0,
+      err: "",
+      out: expect.stringMatching(/^Saved \d+ rows .* to .*saved /),
+    });
+    expect(statSync(path)).toMatchObject({ uid: 0, gid: 0, mode: 0o100600 });
+    expect(await stage.asRoot(["backup", path], { env })).toMatchObject({
+      status: 1,
+      out: "",
+      err: expect.stringContaining("there is a file of that name"),
+    });
+    const before = readFileSync(path);
+    expect(await stage.asRoot(["backup", path, "--force"])).toMatchObject({ status: 0 });
+    expect(readFileSync(path).equals(before)).toBe(false);
+    const printed = await stage.asRoot(["backup", "-"]);
+    writeFileSync(path, printed.out, "latin1");
+    expect(await stage.asRoot(["backup", path, "--verify"])).toMatchObject({ status: 0 });
+
+    writeFileSync(path, before);
+    const restored = await stage.asRoot(["restore", path], { dataDir: join(stage.home, "restored") });
+    expect(restored).toMatchObject({ status: 0, err: "" });
+    expect(statSync(join(stage.home, "restored/secret"))).toMatchObject({ ...USER, mode: 0o100600 });
+    stage.expectHisOwn();
+
+    const failed = await stage.asRoot(["backup", join(vault, "failed"), "--with-secret"], {
+      env,
+      dataDir: join(stage.home, "nothing"),
+    });
+    expect(failed.status).toBe(1);
+    expect(readdirSync(vault).filter((name) => name.startsWith("failed"))).toEqual([]);
+  });
+
+  test("has the user's rights alone, and shows nobody its settings", async () => {
+    const lock = stage.holdLock();
+    const program = ["setpriv", "--groups", "4,27", ...stage.program];
+    const env = { CLAVIGER_SECRET: SECRET, DATABASE_URL: "" };
+    const running = stage.asRoot(["keys", "list"], { program, env, terminateAfterMs: 4_000 });
+    try {
+      const pid = await waitFor("the process of the user", () =>
+        readdirSync("/proc")
+          .filter((name) => /^\d+$/.test(name))
+          .find((name) => isAtWork(name, stage.dataDir)),
+      );
+      const status = readFileSync(`/proc/${pid}/status`, "utf8");
+      expect(status).toMatch(/^Uid:\t65534\t65534\t65534\t65534$/m);
+      expect(status).toMatch(/^Gid:\t65534\t65534\t65534\t65534$/m);
+      expect(status).toMatch(/^Groups:\s*$/m);
+      expect(status).toMatch(/^CapPrm:\t0+$/m);
+      for (const name of ["cmdline", "environ"]) {
+        expect(readFileSync(`/proc/${pid}/${name}`, "latin1")).not.toContain(SECRET);
+      }
+      const open = readdirSync(`/proc/${pid}/fd`).map((fd) => readLink(`/proc/${pid}/fd/${fd}`));
+      expect(open.filter((path) => /^\/dev\/(tty|pts)/.test(path))).toEqual([]);
+    } finally {
+      const ended = await running;
+      lock.end();
+      expect(ended).toMatchObject({ status: 1, err: "claviger: Stopped by SIGTERM: nothing was changed\n" });
+    }
+  });
+
+  test("is not `serve`: root is told how to run it", async () => {
+    const refused = await stage.asRoot(["serve", "--port", "0"]);
+    expect(refused).toMatchObject({ status: 1, out: "" });
+    expect(refused.err).toContain(`Cannot serve as root: ${stage.dataDir} belongs to user nobody`);
+    expect(refused.err).toMatch(
+      /`sudo -u nobody bun \S+main\.ts serve --port 0 --data-dir \S+data --env-file \S+`/,
+    );
+  });
+
+  test("says what to do where the user may not run the program", async () => {
+    const folder = join(stage.folder, "program");
+    mkdirSync(folder, { mode: 0o755 });
+    const [bun = "", main = ""] = stage.program;
+    const closed = join(folder, "bun");
+    writeFileSync(closed, readFileSync(bun), { mode: 0o700 });
+    const refused = await stage.asRoot(["keys", "list"], { program: [closed, main] });
+    expect(refused).toMatchObject({ status: 1, out: "" });
+    expect(refused.err).toMatch(/^claviger: Cannot run as user nobody, [^\n]*\/usr\/local\/bin\n$/);
+  });
+
+  test("cannot be asked for by hand", async () => {
+    for (const args of [["--as-owner", "keys", "list"], ["--as-owner"]])
+      expect(await stage.asRoot(args)).toMatchObject({ status: 2, out: "" });
+  });
+});
+
+function isAtWork(pid: string, dataDir: string): boolean {
+  try {
+    const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    return words.includes("--as-owner") && words.includes(dataDir) && existsSync(`/proc/${pid}/fd/0`);
+  } catch {
+    return false;
+  }
+}
+
+function readLink(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return "";
+  }
+}
