@@ -1,6 +1,7 @@
 /** TLS to an external server, as the driver is told of it. */
 import { readFileSync } from "node:fs";
-import { checkServerIdentity, getCACertificates, type PeerCertificate } from "node:tls";
+// The whole module: an older Node lacks one of its names, and must start to say which Node is needed.
+import * as nodeTls from "node:tls";
 import { parseDatabaseTls } from "../database_tls.ts";
 import type { DatabaseUrl } from "../database_url.ts";
 
@@ -13,7 +14,7 @@ export interface DriverTls {
 interface VerifyingTls {
   readonly ca: string[];
   readonly rejectUnauthorized: true;
-  checkServerIdentity(name: string, certificate: PeerCertificate): Error | undefined;
+  checkServerIdentity(name: string, certificate: nodeTls.PeerCertificate): Error | undefined;
 }
 
 /** Throws where the address has parameters that `DATABASE_URL` would not have been taken with. */
@@ -36,7 +37,7 @@ export function tlsOf(url: DatabaseUrl): DriverTls {
       checkServerIdentity(name, certificate) {
         // The driver tells no name for an address of numbers, and Node then checks for `localhost`.
         const names = hosts.includes(name) ? [name] : hosts;
-        const errors = names.map((host) => checkServerIdentity(host, certificate));
+        const errors = names.map((host) => nodeTls.checkServerIdentity(host, certificate));
         return errors.includes(undefined) ? undefined : errors[0];
       },
     },
@@ -45,7 +46,7 @@ export function tlsOf(url: DatabaseUrl): DriverTls {
 
 /** Those that the runtime brings, and those that the host's administrator trusts beside them. */
 function systemCertificates(): string[] {
-  return [...getCACertificates("default"), ...getCACertificates("system")];
+  return [...nodeTls.getCACertificates("default"), ...nodeTls.getCACertificates("system")];
 }
 
 const read = new Map<string, string>();

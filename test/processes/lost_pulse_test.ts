@@ -30,7 +30,7 @@ test("Without a pulse a process answers 503 for cached keys, and the others serv
     for (const key of [kept, revoked]) expect((await validate(replica, key)).status).toBe(200);
   }
 
-  cutOff.gate.shut();
+  await cutOff.gate.shut();
   const shutMs = performance.now();
   expect((await beside.post("/v1/auth/revoke", { api_key: revoked.apiKey })).status).toBe(200);
   const revokedMs = performance.now();

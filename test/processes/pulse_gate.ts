@@ -5,11 +5,13 @@
  */
 import { connect, createServer, type Socket } from "node:net";
 import type { EmbeddedAddress } from "../../src/database/embedded/mod.ts";
+import { until } from "../support/until.ts";
 
 export interface PulseGate {
   /** Where the database is, seen through the gate. */
   readonly url: string;
-  shut(): void;
+  /** Resolves when the pulse that was under way, if any, has its answer: that one still hears of changes. */
+  shut(): Promise<void>;
   /** Lets what was held pass, too. */
   open(): void;
   close(): Promise<void>;
@@ -17,10 +19,14 @@ export interface PulseGate {
 
 /** Said by the pulse alone, when its statement is prepared on a connection. */
 const OF_THE_PULSE = "pg_current_snapshot";
+/** ReadyForQuery outside a transaction: with it every answer ends. Source: PostgreSQL's message formats. */
+const END_OF_ANSWER = Buffer.from("5a0000000549", "hex");
 
 export async function startPulseGate({ socketPath, user, database }: EmbeddedAddress): Promise<PulseGate> {
   const clients = new Set<Socket>();
   const held = new Map<Socket, Buffer[]>();
+  /** Connections of the pulse that wait for an answer. */
+  const asking = new Set<Socket>();
   let isShut = false;
 
   const listener = createServer((client) => {
@@ -29,14 +35,22 @@ export async function startPulseGate({ socketPath, user, database }: EmbeddedAdd
     clients.add(client);
     client.on("data", (bytes: Buffer) => {
       isPulse ||= bytes.includes(OF_THE_PULSE);
-      if (isShut && isPulse) held.set(server, [...(held.get(server) ?? []), bytes]);
-      else server.write(bytes);
+      if (isShut && isPulse) {
+        held.set(server, [...(held.get(server) ?? []), bytes]);
+        return;
+      }
+      if (isPulse) asking.add(client);
+      server.write(bytes);
     });
-    server.on("data", (bytes) => client.write(bytes));
+    server.on("data", (bytes: Buffer) => {
+      if (bytes.subarray(-END_OF_ANSWER.length).equals(END_OF_ANSWER)) asking.delete(client);
+      client.write(bytes);
+    });
     client.on("error", () => {});
     server.on("error", () => {});
     client.on("close", () => {
       clients.delete(client);
+      asking.delete(client);
       held.delete(server);
       server.destroy();
     });
@@ -48,8 +62,9 @@ export async function startPulseGate({ socketPath, user, database }: EmbeddedAdd
 
   return {
     url: `postgres://${user}@127.0.0.1:${bound.port}/${database}`,
-    shut() {
+    async shut() {
       isShut = true;
+      await until(() => asking.size === 0);
     },
     open() {
       isShut = false;
