@@ -1,6 +1,8 @@
 /** What an operator's Prometheus is told, on an address of its own. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { openSession } from "../../src/database/mod.ts";
 import { renderExposition } from "../../src/http/exposition.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { whileDatabaseFails } from "../support/faults.ts";
@@ -53,6 +55,8 @@ describe("GET /metrics", () => {
       "claviger_database_outages_total{}",
       "claviger_database_pools_replaced_total{}",
       "claviger_event_retention_months{}",
+      'claviger_upkeep_failures_total{task="retention"}',
+      'claviger_upkeep_failures_total{task="usage_changes"}',
     ]) {
       expect([key, samples.get(key)]).toEqual([key, 0]);
     }
@@ -167,6 +171,29 @@ describe("GET /metrics", () => {
     expect(await outages()).toBe(before + 1);
     expect((await scrape()).get("claviger_database_up{}")).toBe(1);
   });
+
+  test.skipIf(ON_NODE)(
+    "counts a task of upkeep that failed, and the log has the database's words",
+    async () => {
+      const on = await createTestDatabase();
+      const report = openSession(on.address, { statementTimeoutMs: 10_000 });
+      await report.transaction(async (sql) => {
+        await sql`lock table events in access share mode`;
+        const other = await startTestService({
+          on,
+          config: { metricsListen: { host: "127.0.0.1", port: 0 } },
+        });
+        const response = await fetch(`http://127.0.0.1:${other.service.metrics?.port}/metrics`);
+        expect(await response.text()).toContain('claviger_upkeep_failures_total{task="partitions"} 1\n');
+        expect(other.logLines.filter((line) => line.includes("month's partition"))).toEqual([
+          expect.stringContaining('"task":"partitions","reason":"canceling statement due to lock timeout"'),
+        ]);
+        await other.close();
+      });
+      await report.close();
+      await on.close();
+    },
+  );
 
   test("holds no key, no address and no name of a person", async () => {
     const key = await service.issue({ email: "grace@example.org", name: "Grace" });
