@@ -38,11 +38,13 @@ export function createSweep({
 }: SweepOptions): () => Promise<void> {
   let batchPages = FIRST_PAGES;
 
+  // Not waited for until it is on disk: what a crash brings back is deleted again.
   const deleteOld = (first: number) =>
     database.query(
       (sql) => sql`
         delete from ${sql(table)}
-         where ctid >= ${`(${first},0)`}::tid and ctid < ${`(${first + batchPages},0)`}::tid and ${isOld(sql)}`,
+         where ctid >= ${`(${first},0)`}::tid and ctid < ${`(${first + batchPages},0)`}::tid and ${isOld(sql)}
+           and (select set_config('synchronous_commit', 'off', true)) = 'off'`,
     );
 
   return async () => {
