@@ -3,8 +3,9 @@
  * between two releases of this program. Every release of one major version can use the same cluster.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, realpathSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { followPath } from "../../path_owner.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import type { Account } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
@@ -29,14 +30,16 @@ export function useOperatorBinaries(
   const cannot = (why: string, remedy = REMEDY) =>
     refuse("INVALID_REQUEST", `Cannot run the PostgreSQL in ${folder}: ${why}; ${remedy}`);
   const major = majorOf(inside);
+  const own = process.getuid?.();
+  const isTrusted = (uid: number) => uid === 0 || uid === own;
   if (!existsSync(folder)) return cannot("there is no such folder");
-  // From here on by its real path: a link on the way may be turned elsewhere after it was looked at.
   const bin = realpathSync(folder);
   for (const program of ["postgres", "initdb"]) {
     const path = join(bin, program);
     if (!existsSync(path)) return cannot(`it holds no ${program}`);
-    const open = findOpenPath(realpathSync(path), process.getuid?.() ?? 0);
-    if (open !== undefined) {
+    const { changeable } = followPath(join(folder, program), { isTrusted, isFolder: true });
+    if (changeable !== undefined) {
+      const { path: open } = changeable;
       return cannot(
         `other users can change ${open}`,
         `give it to root alone (chown root ${open}; chmod go-w ${open}), or leave CLAVIGER_POSTGRES_BIN out`,
@@ -94,17 +97,4 @@ function readProgramVersion(path: string, account: Account | undefined): string 
 
 function majorOf(version: string): string {
   return version.split(".")[0] ?? "";
-}
-
-/** The part of a real path that somebody but root and `own` can replace or change, if there is one. */
-function findOpenPath(path: string, own: number): string | undefined {
-  // A user's own group is often that user alone; root's is not.
-  const others = own === 0 ? 0o022 : 0o002;
-  for (let part = path; ; part = dirname(part)) {
-    const { uid, mode } = statSync(part);
-    // In a sticky folder such as /tmp nobody but its owner can replace an entry.
-    const isOpen = (mode & others) !== 0 && (mode & 0o1000) === 0;
-    if ((uid !== 0 && uid !== own) || isOpen) return part;
-    if (part === dirname(part)) return undefined;
-  }
 }
