@@ -21,11 +21,11 @@ export interface SweepOptions {
 }
 
 /** About as long as a batch takes: an event that comes meanwhile hardly notices it. */
-const BATCH_MS = 8;
+const BATCH_MS = 4;
 const FIRST_PAGES = 64;
 const MAX_PAGES = 4_096;
 /** After each batch the database is left to others for so many times as long. */
-const REST = 6;
+const REST = 8;
 const MAX_REST_MS = 1_000;
 
 /** Makes a function that deletes all old rows of a table, and throws what `query` throws. */
