@@ -43,7 +43,7 @@ describe.skipIf(!isBuilt)("the executable, run by a service manager", () => {
   test("prints a unit as hardened as a JIT allows", async () => {
     const out = await printUnit();
     const lines = out.split("\n");
-    for (const line of ["Type=notify", "DynamicUser=yes", "StateDirectory=claviger", "KillMode=mixed"]) {
+    for (const line of ["Type=notify", "User=claviger", "StateDirectory=claviger", "KillMode=mixed"]) {
       expect(lines).toContain(line);
     }
     expect(out).not.toMatch(/^MemoryDenyWriteExecute/m);
