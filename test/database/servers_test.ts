@@ -1,0 +1,80 @@
+/** Of several servers in an address, one that does not answer is left after a second. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import { systemClock } from "../../src/clock.ts";
+import { openDatabase } from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { startFaultyProxy } from "../support/faulty_proxy.ts";
+
+const CONNECT_MS = 1_000;
+/** What a busy machine may add. */
+const GRACE_MS = 800;
+/** More than a listener's queue of connections that it has not accepted. */
+const CONNECTIONS = 600;
+const LISTENER = `require("node:net").createServer().listen(0, "127.0.0.1", function () {
+  console.log(this.address().port);
+})`;
+
+let server: TestDatabase;
+beforeAll(async () => {
+  server = await createTestDatabase({ empty: true });
+});
+afterAll(() => server.close());
+
+interface Silent {
+  readonly place: string;
+  close(): Promise<void>;
+}
+
+/** A server whose process stands still and whose queue is full: the kernel answers no connection any more. */
+async function startFullServer(): Promise<Silent> {
+  const child = Bun.spawn([process.execPath, "-e", LISTENER], { stdout: "pipe", stdin: "ignore" });
+  const { value } = await child.stdout.getReader().read();
+  const port = Number(new TextDecoder().decode(value));
+  child.kill("SIGSTOP");
+  const waiting: Socket[] = [];
+  for (let number = 0; number < CONNECTIONS; number++) {
+    waiting.push(connect({ host: "127.0.0.1", port }).on("error", () => {}));
+  }
+  await Bun.sleep(200);
+  return {
+    place: `127.0.0.1:${port}`,
+    async close() {
+      for (const socket of waiting) socket.destroy();
+      child.kill("SIGKILL");
+      await child.exited;
+    },
+  };
+}
+
+/** A server that accepts connections and says nothing. */
+async function startStalledServer(): Promise<Silent> {
+  const proxy = await startFaultyProxy(server.address);
+  proxy.set("stalled");
+  return { place: placeOf(proxy.address), close: () => proxy.close() };
+}
+
+function placeOf(address: object): string {
+  return "url" in address ? new URL(String(address.url)).host : "";
+}
+
+test.each([
+  ["takes no connection", startFullServer],
+  ["takes connections and says nothing", startStalledServer],
+])("openDatabase() goes on to the next server after a second where one %s", async (_, startSilent) => {
+  const silent = await startSilent();
+  const good = await startFaultyProxy(server.address);
+  const url = "url" in good.address ? good.address.url : "";
+  const address = { url: url.replace(placeOf(good.address), `${silent.place},${placeOf(good.address)}`) };
+  const options = { clock: systemClock, log: silentLog, maxConnections: 1, deadlineMs: 5_000 };
+  const database = openDatabase(address, options);
+  const beganMs = performance.now();
+  expect(await database.query((sql) => sql`select 1 as one`)).toMatchObject([{ one: 1 }]);
+  const tookMs = performance.now() - beganMs;
+  expect(tookMs).toBeGreaterThan(CONNECT_MS - 100);
+  expect(tookMs).toBeLessThan(CONNECT_MS + GRACE_MS);
+  await database.close();
+  await good.close();
+  await silent.close();
+});
