@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readOperatorVersion } from "../../src/database/embedded/mod.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_18_3.ts";
 import { cleanUp, makeFolder, open, query, start } from "./embedded_test_kit.ts";
@@ -57,19 +58,22 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
     const refusal = async () => sentenceOf(await open(makeFolder(), { postgresBin: other.bin }));
     chmodSync(other.bin, 0o775);
     expect(await refusal()).toContain(`other users can change ${other.bin}`);
+    expect(readOperatorVersion(other.bin)).toBeUndefined();
     chmodSync(other.bin, 0o755);
     const server = join(other.bin, "postgres");
     chownSync(server, 65_534, 65_534);
     expect(await refusal()).toContain(`other users can change ${server}`);
+    expect(readOperatorVersion(other.bin)).toBeUndefined();
     chownSync(server, 0, 0);
     chmodSync(server, 0o755);
+    expect(readOperatorVersion(other.bin)).toBe("18.3");
     await start(makeFolder(), { postgresBin: other.bin });
   });
 
   test.if(asRoot)("is refused where the cluster's user cannot get at the programs", async () => {
     chmodSync(other.bin, 0o700);
     expect(sentenceOf(await open(makeFolder(), { postgresBin: other.bin }))).toMatch(
-      /postgres cannot be run by user \d+, as whom PostgreSQL runs: EACCES; name the folder/,
+      /postgres cannot be run by user \d+, who runs PostgreSQL: EACCES; name the folder/,
     );
     chmodSync(other.bin, 0o755);
   });

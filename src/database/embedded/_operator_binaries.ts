@@ -5,7 +5,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { followPath } from "../../path_owner.ts";
+import { type ChangeableStep, followPath } from "../../path_owner.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import type { Account } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
@@ -22,7 +22,7 @@ const REMEDY =
   "name the folder that holds postgres and initdb, such as /usr/lib/postgresql/18/bin, or leave " +
   "CLAVIGER_POSTGRES_BIN out to run the PostgreSQL inside";
 
-/** Gives the programs of the folder, once each was run by the cluster's user and said its version. */
+/** Gives the programs of the folder, after the cluster's user has run each of them for its version. */
 export function useOperatorBinaries(
   folder: string,
   { inside, account }: OperatorBinariesOptions,
@@ -30,14 +30,12 @@ export function useOperatorBinaries(
   const cannot = (why: string, remedy = REMEDY) =>
     refuse("INVALID_REQUEST", `Cannot run the PostgreSQL in ${folder}: ${why}; ${remedy}`);
   const major = majorOf(inside);
-  const own = process.getuid?.();
-  const isTrusted = (uid: number) => uid === 0 || uid === own;
   if (!existsSync(folder)) return cannot("there is no such folder");
   const bin = realpathSync(folder);
   for (const program of ["postgres", "initdb"]) {
     const path = join(bin, program);
     if (!existsSync(path)) return cannot(`it holds no ${program}`);
-    const { changeable } = followPath(join(folder, program), { isTrusted, isFolder: true });
+    const changeable = findChangeable(join(folder, program));
     if (changeable !== undefined) {
       const { path: open } = changeable;
       return cannot(
@@ -58,10 +56,22 @@ export function useOperatorBinaries(
   return { bin, major };
 }
 
-/** The version of the folder's server, such as `18.6`; undefined where that cannot be told. */
+/**
+ * The version of the folder's server, such as `18.6`; undefined when it cannot be read. A program that other users
+ * can change is not run.
+ */
 export function readOperatorVersion(folder: string): string | undefined {
-  const found = readProgramVersion(join(folder, "postgres"), undefined);
+  const server = join(folder, "postgres");
+  if (!existsSync(server) || findChangeable(server) !== undefined) return undefined;
+  const found = readProgramVersion(server, undefined);
   return isFailure(found) ? undefined : found;
+}
+
+/** What another user than root and the present one could change: the program, or a name on the way to it. */
+function findChangeable(program: string): ChangeableStep | undefined {
+  const own = process.getuid?.();
+  const isTrusted = (uid: number) => uid === 0 || uid === own;
+  return followPath(program, { isTrusted, isFolder: true }).changeable;
 }
 
 interface Failure {
@@ -82,7 +92,7 @@ function readProgramVersion(path: string, account: Account | undefined): string 
     ...account,
   });
   if (run.error !== undefined) {
-    const who = account === undefined ? "" : ` by user ${account.uid}, as whom PostgreSQL runs`;
+    const who = account === undefined ? "" : ` by user ${account.uid}, who runs PostgreSQL`;
     return { failure: `cannot be run${who}: ${codeOf(run.error) || reasonOf(run.error)}` };
   }
   // Such as `postgres (PostgreSQL) 18.6 (Debian 18.6-1.pgdg13+1)`; a beta has no minor version.
