@@ -6,8 +6,8 @@
  * it are written together. A warning or an error is written at once, with what waits before it, and so is what
  * waits when the process exits. A process that is killed loses what it has gathered.
  *
- * Nor may strangers fill the disk: where a caller says what a line is alike, ten such lines in a second are
- * written, and then one that tells how many more there were.
+ * Strangers must not fill the disk either: of the lines for which a caller names one group, ten in a second are
+ * written, and then one that counts the others.
  *
  * Fields are plain values. Nobody hands a key, a token or a secret to it: callers name things by their
  * identifiers. What strangers wrote cannot forge a line, or move the cursor of whoever reads it.
@@ -24,8 +24,8 @@ export type LogFormat = "text" | "json";
  */
 export type LogRequests = "sampled" | "all" | "off" | `1/${number}`;
 
-/** What lines that may come in thousands have in common. */
-export interface Alike {
+/** The group of a line of which there may be thousands in a second. */
+export interface LineGroup {
   /** One of a few combinations that the program itself knows. */
   readonly kind: LogFields;
   /** The group of addresses on whose behalf the line is written. */
@@ -33,9 +33,9 @@ export interface Alike {
 }
 
 export interface Log {
-  info(message: string, fields?: LogFields, alike?: Alike): void;
-  warn(message: string, fields?: LogFields, alike?: Alike): void;
-  error(message: string, fields?: LogFields, alike?: Alike): void;
+  info(message: string, fields?: LogFields, group?: LineGroup): void;
+  warn(message: string, fields?: LogFields, group?: LineGroup): void;
+  error(message: string, fields?: LogFields, group?: LineGroup): void;
 }
 
 export interface LogOptions {
@@ -44,8 +44,8 @@ export interface LogOptions {
   /** Takes finished lines with their newlines; standard error by default. */
   readonly write?: (lines: string) => void;
   /**
-   * Whether lines are gathered, and those that are alike counted, as a service does that has one for each
-   * request; by default each is written.
+   * Whether lines are gathered, and those of one group counted, as a service needs that writes one for each
+   * request; by default each is written at once.
    */
   readonly gathers?: boolean;
 }
@@ -63,59 +63,59 @@ export function createLog(options: LogOptions): Log {
   }
   const { gather, writeNow, flush } = createGathering((lines) => write(lines.map(render).join("")));
   const gathered = { info: at("info", gather), warn: at("warn", writeNow), error: at("error", writeNow) };
-  const counter = createAlikeCounter((level, fields) =>
+  const counter = createGroupCounter((level, fields) =>
     gathered[level]("Further lines were left out", fields),
   );
   process.on("exit", () => {
     counter.end();
     flush();
   });
-  const counted = (level: LogLevel) => (message: string, fields?: LogFields, alike?: Alike) => {
-    if (alike === undefined || counter.admits(level, message, alike)) gathered[level](message, fields);
+  const counted = (level: LogLevel) => (message: string, fields?: LogFields, group?: LineGroup) => {
+    if (group === undefined || counter.admits(level, message, group)) gathered[level](message, fields);
   };
   return { info: counted("info"), warn: counted("warn"), error: counted("error") };
 }
 
-const ALIKE_MS = 1_000;
-/** Lines that are alike and written within that time. */
-const MAX_ALIKE = 10;
-/** Kinds and addresses that are told apart within that time; further addresses count as one. */
-const MAX_TOLD_APART = 100;
+const COUNTING_MS = 1_000;
+/** Lines of one group that are written within that time. */
+const MAX_LINES = 10;
+/** Groups that are told apart within that time; further addresses count as one. */
+const MAX_GROUPS = 100;
 
 interface Counted {
   readonly level: LogLevel;
   readonly message: string;
-  readonly alike: LogFields;
+  readonly group: LogFields;
   count: number;
 }
 
-function createAlikeCounter(write: (level: LogLevel, fields: LogFields) => void) {
+function createGroupCounter(write: (level: LogLevel, fields: LogFields) => void) {
   let counted = new Map<string, Counted>();
 
   function end() {
     const ended = counted;
     counted = new Map();
-    for (const { level, message, alike, count } of ended.values()) {
-      if (count > MAX_ALIKE) write(level, { of: message, count: count - MAX_ALIKE, ...alike });
+    for (const { level, message, group, count } of ended.values()) {
+      if (count > MAX_LINES) write(level, { of: message, count: count - MAX_LINES, ...group });
     }
   }
 
   return {
     end,
-    /** Counts a line; false where enough of its like were written. */
-    admits(level: LogLevel, message: string, { kind, address }: Alike): boolean {
-      // Nobody waits for it: what is left is written when the process exits.
-      if (counted.size === 0) setTimeout(end, ALIKE_MS).unref();
-      const nameOf = (alike: LogFields) => `${message} ${JSON.stringify(alike)}`;
-      let alike: LogFields = { ...kind, address };
-      let name = nameOf(alike);
-      if (counted.size >= MAX_TOLD_APART && !counted.has(name)) {
-        alike = { ...kind, address: "others" };
-        name = nameOf(alike);
+    /** Counts a line; false when enough lines of its group were written. */
+    admits(level: LogLevel, message: string, { kind, address }: LineGroup): boolean {
+      // The process need not wait for the timer: the counts are written when it exits.
+      if (counted.size === 0) setTimeout(end, COUNTING_MS).unref();
+      const nameOf = (group: LogFields) => `${message} ${JSON.stringify(group)}`;
+      let group: LogFields = { ...kind, address };
+      let name = nameOf(group);
+      if (counted.size >= MAX_GROUPS && !counted.has(name)) {
+        group = { ...kind, address: "others" };
+        name = nameOf(group);
       }
-      const known = counted.get(name) ?? { level, message, alike, count: 0 };
+      const known = counted.get(name) ?? { level, message, group, count: 0 };
       counted.set(name, known);
-      return ++known.count <= MAX_ALIKE;
+      return ++known.count <= MAX_LINES;
     },
   };
 }
