@@ -14,7 +14,7 @@ export function createSurroundings(
   // Whoever read our log may be gone: the service stays.
   stderr.on("error", () => {});
   return {
-    again: { ...ownCommand(), input: stdin, output: process.stdout, errors: stderr, isTyped },
+    ownProgram: { ...ownCommand(), input: stdin, output: process.stdout, errors: stderr, isTyped },
     clock: systemClock,
     env: process.env,
     workingFolder: process.cwd(),
@@ -59,7 +59,10 @@ function nameOfUser(): string {
   return findSystemUser(id)?.name ?? process.env.USER ?? String(id);
 }
 
-/** What runs this program again. Linux names it so wherever it lies: a folder on the way may be closed to others. */
+/**
+ * What starts this program once more. On Linux it is `/proc/self/exe`: another user may not be able to enter the
+ * folder of the program.
+ */
 function ownCommand(): { readonly file: string; readonly args: readonly string[] } {
   const script = process.argv[1] ?? "";
   const file = process.platform === "linux" ? "/proc/self/exe" : process.execPath;

@@ -1,12 +1,12 @@
 /**
- * Root never works in another user's folder: whoever can swap a file there for a link would have root write where
- * he likes. So a command of root's that comes to a data folder of another user opens what the operator named (the
- * settings, a backup, a model's file) and then runs itself again as that user, who does all work on the folder and
- * the database with his own rights alone. What such a command needs goes to it through a pipe: never by arguments
- * or by the environment, which others can read.
+ * Root does not work in a folder that belongs to another user: that user could replace a file by a link, and root
+ * would write where the link leads. So a command that root runs on such a data folder first opens the files that the
+ * operator named (the settings, a backup, a model's file). Then it starts the program again as the owner of the
+ * folder. That process does all work on the folder and the database, with the owner's rights alone. It gets the
+ * settings through a pipe, because other users can read arguments and environments.
  *
- * The other user may take that process over. It gets no terminal and no descriptor that can be written to, only
- * pipes, which root reads; and root opens nothing on a path that the other user may change.
+ * The owner may take that process over. So it gets no terminal, and nothing that it can write to but pipes, which
+ * root reads. Root opens no path that the owner can change.
  */
 import { closeSync, constants, openSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -27,6 +27,7 @@ import { parseRootSecret } from "../secrets/mod.ts";
 import { settingsFilesOf } from "../settings_file.ts";
 import { findSystemUser, type SystemUser } from "../system_users.ts";
 import type { PlaceOptions } from "./options.ts";
+import { quoteShellWord } from "./quote_shell_word.ts";
 import { CommandRefused, ownSourceOf, sourceOf } from "./run.ts";
 import { FIRST_FILE_FD, HAND_OVER_FD, OUTPUT_FD, runAs } from "./run_as.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
@@ -34,18 +35,21 @@ import type { HandedOver, Surroundings } from "./surroundings.ts";
 
 /** What a command needs beside its data folder. */
 export interface Needs {
-  /** Paths of files, as the operator gave them. */
+  /** Paths of regular files, as the operator gave them. */
   readonly files?: readonly (string | undefined)[];
-  /** The same, where a pipe will do. */
+  /** Paths of files that may be pipes. */
   readonly streams?: readonly string[];
-  /** Standard input. */
+  /** Whether the command reads standard input. */
   readonly input?: boolean;
-  /** The file that it writes; `-` is standard output. */
+  /** The file that the command writes; `-` is standard output. */
   readonly output?: { readonly file: string; readonly replace: boolean };
-  /** It examines the files that the settings name, and tells itself who else can change the data folder. */
+  /** The command examines the files that the settings name, and reports a data folder that others can change. */
   readonly examines?: boolean;
-  /** It runs as whoever started it: it goes on (`serve`), or does nothing in the data folder (`nothing`). */
-  readonly staysAs?: "serve" | "nothing";
+  /**
+   * Why the command keeps the user who started it: `serve` must be started by the owner of the data folder, and
+   * `no_data` does nothing in the data folder.
+   */
+  readonly keepsUser?: "serve" | "no_data";
 }
 
 const needsOf = new WeakMap<Command, (command: Command) => Needs>();
@@ -56,7 +60,7 @@ export function withNeeds(command: Command, needs: (command: Command) => Needs):
   return command;
 }
 
-/** Thrown where another process has done the command's work and said all there is to say. */
+/** Thrown when another process has done the command's work and printed its output. */
 export class DoneByOther extends Error {
   readonly status: number;
 
@@ -67,8 +71,9 @@ export class DoneByOther extends Error {
 }
 
 /**
- * Called before every command. Returns where it may go on as who it is; throws {@linkcode DoneByOther} where it was
- * run as the owner of the data folder, and {@linkcode CommandRefused} where root may not work there at all.
+ * Runs before every command. Returns when this process may do the command itself. Throws {@linkcode DoneByOther}
+ * after a process of the owner of the data folder has done it, and {@linkcode CommandRefused} when root may not work
+ * in that folder.
  */
 export async function enterAsOwner(
   surroundings: Surroundings,
@@ -76,17 +81,18 @@ export async function enterAsOwner(
 ): Promise<void> {
   const needs = needsOf.get(command)?.(command) ?? {};
   const hasDataDir = command.options.some(({ long }) => long === "--data-dir");
-  if (!surroundings.isRoot || !hasDataDir || needs.staysAs === "nothing") return;
+  if (!surroundings.isRoot || !hasDataDir || needs.keepsUser === "no_data") return;
   const place: PlaceOptions = command.opts();
-  const source = needs.staysAs === "serve" ? ownSourceOf(surroundings, place) : sourceOf(surroundings, place);
+  const source =
+    needs.keepsUser === "serve" ? ownSourceOf(surroundings, place) : sourceOf(surroundings, place);
   const config = readConfig(needs.examines ? withServiceCredentials(source) : source);
-  // The command itself says so.
+  // The command itself reports the fault.
   if (isRefusal(config)) return;
   const { dataDir } = config;
-  const { found, uid } = look(dataDir);
+  const { found, uid } = followDataDir(dataDir);
   if (uid !== 0) {
     const owner = findSystemUser(uid) ?? { name: `#${uid}`, uid, gid: uid };
-    if (needs.staysAs === "serve")
+    if (needs.keepsUser === "serve")
       throw new CommandRefused(refuseToServe(surroundings.programName, args, { found, owner }));
     const closed = findClosedFolder(found, owner);
     if (closed !== undefined) throw new CommandRefused(refuseClosed(dataDir, { closed, owner }));
@@ -96,7 +102,7 @@ export async function enterAsOwner(
   if (refusal !== undefined && !needs.examines) throw new CommandRefused(refusal.sentence);
 }
 
-function look(dataDir: string): FollowedPath {
+function followDataDir(dataDir: string): FollowedPath {
   try {
     return followPath(dataDir, { isTrusted: () => true });
   } catch (error) {
@@ -112,7 +118,7 @@ function refuseToServe(
 ): string {
   return (
     `Cannot serve as root: ${found} belongs to user ${owner.name}, and root does not work in another user's folder; ` +
-    `run \`sudo -u ${forShell(owner.name)} ${programName} ${args.map(forShell).join(" ")}\`, or choose a folder of root's own`
+    `run \`sudo -u ${quoteShellWord(owner.name)} ${programName} ${args.map(quoteShellWord).join(" ")}\`, or choose a folder of root's own`
   );
 }
 
@@ -128,15 +134,10 @@ function refuseClosed(
       ? "the service's unit has DynamicUser: stop the service, make its user by the line that `claviger systemd " +
         "--sysusers` prints, print the unit anew by `claviger systemd`, and start it"
       : `let that user pass (\`chmod o+x ${closed}\`), or move the data folder`;
-  return `Cannot open the data folder ${dataDir}: ${closed} is closed to user ${owner.name}, to whom the data folder belongs; ${remedy}`;
+  return `Cannot open the data folder ${dataDir}: ${closed} is closed to user ${owner.name}, the owner of the data folder; ${remedy}`;
 }
 
-/** A word as a shell takes it. */
-export function forShell(word: string): string {
-  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
-}
-
-interface Errand {
+interface DelegatedCommand {
   readonly args: readonly string[];
   readonly needs: Needs;
   readonly source: ConfigSource;
@@ -144,16 +145,19 @@ interface Errand {
   readonly owner: SystemUser;
 }
 
-/** What goes through the pipe. */
+/** The JSON document that goes through the pipe. */
 interface HandOver extends Omit<HandedOver, "config"> {
   readonly config: PackedConfig;
-  /** Descriptors, or the code of the error that opening gave, by path. */
+  /** By path: the descriptor of an open file, or the code of the error that opening it gave. */
   readonly files: Readonly<Record<string, number | string>>;
 }
 
 const AS_OWNER = "--as-owner";
 
-/** Takes what root handed to this process; whoever starts the program so himself fools nobody but himself. */
+/**
+ * Reads what root handed over to this process. A user who gives the option himself gains nothing: his process has
+ * his rights alone.
+ */
 export function takeHandOver(args: readonly string[]): {
   readonly args: readonly string[];
   readonly handed?: HandedOver;
@@ -165,37 +169,37 @@ export function takeHandOver(args: readonly string[]): {
     giveFiles(files);
     return { args: args.slice(1), handed: { ...handed, config: unpackConfig(config) } };
   } catch {
-    // Nobody handed anything over: an option that no command has.
+    // Nothing was handed over: the option stays, and is refused as unknown.
     return { args };
   }
 }
 
 /** Runs the command again as the owner of the data folder; resolves with its exit status. */
-async function runAsOwner(surroundings: Surroundings, errand: Errand): Promise<number> {
-  const { programName, workingFolder, isTerminal, userName, again } = surroundings;
-  const { needs, owner, config, args } = errand;
-  if (again === undefined) {
+async function runAsOwner(surroundings: Surroundings, delegated: DelegatedCommand): Promise<number> {
+  const { programName, workingFolder, isTerminal, userName, ownProgram } = surroundings;
+  const { needs, owner, config, args } = delegated;
+  if (ownProgram === undefined) {
     throw new CommandRefused(
       `Cannot work as root in ${config.dataDir}: run the command as user ${owner.name}`,
     );
   }
-  refuseForeignSettings(errand);
-  refuseOtherSecrets(config);
-  const output = await findOutput(workingFolder, errand);
-  const { files, descriptors } = openFiles(workingFolder, errand);
+  refuseForeignSettings(delegated);
+  refuseWrongSecret(config);
+  const output = await findOutput(workingFolder, delegated);
+  const { files, descriptors } = openFiles(workingFolder, delegated);
   const handOver: HandOver = {
     config: packConfig(config),
     userName,
     programName,
     workingFolder,
     isTerminal,
-    isTyped: again.isTyped,
+    isTyped: ownProgram.isTyped,
     output: output === undefined ? undefined : OUTPUT_FD,
     files,
   };
   try {
     return await runAs(owner, {
-      again,
+      program: ownProgram,
       args: [AS_OWNER, ...args],
       handOver: JSON.stringify(handOver),
       hasInput: needs.input ?? false,
@@ -208,8 +212,8 @@ async function runAsOwner(surroundings: Surroundings, errand: Errand): Promise<n
   }
 }
 
-/** A settings file that the owner may change would have root read for him what he names in it. */
-function refuseForeignSettings({ source, owner }: Errand): void {
+/** The owner could name a file of root's in settings that he can change, and root would open that file for him. */
+function refuseForeignSettings({ source, owner }: DelegatedCommand): void {
   const isOthers = (uid: number) => uid !== owner.uid;
   const path = settingsFilesOf({ ...source, unitFiles: source.unit?.envFiles }).find(
     (file) =>
@@ -218,13 +222,13 @@ function refuseForeignSettings({ source, owner }: Errand): void {
   );
   if (path === undefined) return;
   throw new CommandRefused(
-    `Cannot use the settings in ${path} as root: user ${owner.name}, to whom the data folder belongs, may change ` +
+    `Cannot use the settings in ${path} as root: user ${owner.name}, the owner of the data folder, can change ` +
       `them; \`chown root ${path}\` and close its folder to others, or run the command as that user`,
   );
 }
 
-/** What a file holds that is no root secret is none of the owner's business. */
-function refuseOtherSecrets({ secret }: Config): void {
+/** Text that is no root secret must not reach the owner: the settings may name a wrong file of root's. */
+function refuseWrongSecret({ secret }: Config): void {
   if (secret === undefined) return;
   const parsed = parseRootSecret(secret.text);
   if (parsed.ok) return;
@@ -233,7 +237,7 @@ function refuseOtherSecrets({ secret }: Config): void {
   );
 }
 
-function openFiles(workingFolder: string, { needs, config, owner }: Errand) {
+function openFiles(workingFolder: string, { needs, config, owner }: DelegatedCommand) {
   const { tls, gitHubApp } = config;
   const ofSettings = needs.examines ? [tls?.certFile, tls?.keyFile, gitHubApp?.privateKeyFile] : [];
   const files: Record<string, number | string> = {};
@@ -259,10 +263,10 @@ interface Output {
   readonly replace: boolean;
 }
 
-/** The file that root writes for the command; undefined where the command opens it itself, or writes none. */
+/** The file that root writes for the command; undefined when the command opens the file itself or writes none. */
 async function findOutput(
   workingFolder: string,
-  { needs: { output }, owner }: Errand,
+  { needs: { output }, owner }: DelegatedCommand,
 ): Promise<Output | undefined> {
   if (output === undefined || output.file === "-") return undefined;
   const path = resolve(workingFolder, output.file);

@@ -44,7 +44,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
   withNeeds(withPlace(withJson(program.command("backup"))), (command) => {
     const { verify, force } = command.opts<BackupFlags>();
     const [file = ""] = command.args;
-    return verify ? { staysAs: "nothing" } : { output: { file, replace: force } };
+    return verify ? { keepsUser: "no_data" } : { output: { file, replace: force } };
   })
     .description("save everything into one file, while serving or without a service")
     .argument("<file>", "the file to write, such as claviger.tar.zst; - is standard output")

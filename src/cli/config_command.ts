@@ -19,7 +19,7 @@ interface CheckOptions extends PlaceOptions {
 
 export function addConfigCommand(program: Command, surroundings: Surroundings): void {
   const config = program.command("config").description("the settings");
-  withNeeds(withPlace(withJson(config.command("check"))), () => ({ staysAs: "nothing" }))
+  withNeeds(withPlace(withJson(config.command("check"))), () => ({ keepsUser: "no_data" }))
     .description("read all settings and the files they name, and show what holds and why")
     .action((options: CheckOptions) => check(surroundings, options));
 }

@@ -4,7 +4,7 @@ import { DatabaseUnavailable } from "../database/mod.ts";
 import { nameOfDatabase } from "../database_url.ts";
 
 const NOT_TRUSTED =
-  "its certificate is not signed by an authority that is trusted; name that one's certificate by sslrootcert=FILE";
+  "no trusted authority signed its certificate; name the authority's certificate by sslrootcert=FILE";
 
 /** Why a server cannot be reached, by the system's or the driver's code. */
 const UNREACHABLE: Readonly<Record<string, string>> = {
@@ -27,7 +27,7 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another host",
   CERT_HAS_EXPIRED: "its certificate has expired",
   deadline: "it does not answer in time",
-  NOT_PRIMARY: "a read-only standby answers, and no primary",
+  NOT_PRIMARY: "only a read-only standby answers, and the primary is needed",
 };
 
 /** What to do about a server's refusal, by SQLSTATE. Source: PostgreSQL manual, appendix A. */

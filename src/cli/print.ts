@@ -8,17 +8,17 @@ export function counted(number: number, one: string): string {
   return `${number.toLocaleString("en-US")} ${one}${number === 1 ? "" : "s"}`;
 }
 
-/** A line for people; what strangers wrote in it cannot begin another. */
+/** Prints a line for people. Line breaks and other controls that strangers wrote in it become escapes. */
 export function printLine({ out }: Surroundings, text: string): void {
   out(`${escapeControls(text)}\n`);
 }
 
-/** The same beside what a command prints for its caller. */
+/** Prints such a line to standard error, beside the command's result. */
 export function printNote({ err }: Surroundings, text: string): void {
   err(`${escapeControls(text)}\n`);
 }
 
-/** A value for a program, in characters that a terminal can be shown. */
+/** Prints a value for a program as JSON, which a terminal can show without harm. */
 export function printJson(surroundings: Surroundings, value: unknown): void {
   surroundings.out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
 }

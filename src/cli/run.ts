@@ -50,12 +50,12 @@ export function readCommandConfig(
   return readConfig(asServed ? withServiceCredentials(source) : source);
 }
 
-/** Where a command's settings come from: its own, and those of the service beside which it runs. */
+/** Where a command's settings come from: its own sources, and below them the unit of the service. */
 export function sourceOf(surroundings: Surroundings, place: PlaceOptions): ConfigSource {
   return withUnitSettings(ownSourceOf(surroundings, place));
 }
 
-/** Where they come from without a service. */
+/** A command's own sources: its options, its environment and the settings file. */
 export function ownSourceOf(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): ConfigSource {
   return { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
 }

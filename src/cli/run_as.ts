@@ -1,61 +1,61 @@
-/** Runs this program again as another user, over pipes alone, and passes on what goes in and out, and signals. */
+/** Runs this program again as another user. Its input, its output and signals go through this process. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SystemUser } from "../system_users.ts";
 import { CommandRefused } from "./run.ts";
-import type { Again, StopSignal, Surroundings } from "./surroundings.ts";
+import type { OwnProgram, StopSignal, Surroundings } from "./surroundings.ts";
 
-/** Where the other process finds what goes to it, where it writes its file, and the first file it was given. */
+/** The other process's descriptors: what is handed over, the file that it writes, the first file that it reads. */
 export const HAND_OVER_FD = 3;
 export const OUTPUT_FD = 4;
 export const FIRST_FILE_FD = 5;
 
 export interface RunOptions {
-  readonly again: Again;
+  readonly program: OwnProgram;
   readonly args: readonly string[];
   readonly handOver: string;
-  /** Whether it gets our standard input: else it is left for whoever runs next. */
+  /** Whether the command reads standard input; otherwise the input is left for the next program. */
   readonly hasInput: boolean;
   readonly descriptors: readonly number[];
-  /** Keeps the file that it writes; what `source` throws says that the file is not whole. */
+  /** Writes the command's file. `source` throws when the command has failed: the file is then not whole. */
   readonly keepOutput: ((source: AsyncIterable<Uint8Array>) => Promise<unknown>) | undefined;
   readonly onSignal: Surroundings["onSignal"];
 }
 
-/** Beyond the time in which a command ends in order. */
+/** Longer than a command needs to end in order. */
 const STOP_LIMIT_MS = 20_000;
 const HURRY_LIMIT_MS = 1_000;
-/** For what was written and not yet read: whoever took the process over may keep its pipes open for ever. */
+/** For output that is not read yet: a process that the owner left behind may keep the pipes open for ever. */
 const LAST_WORDS_MS = 1_000;
 const HELD_LIMIT_BYTES = 1024 * 1024;
 const SIGNALS: readonly StopSignal[] = ["SIGTERM", "SIGINT", "SIGHUP"];
 
 /** Resolves with the exit status, or 128 and the number of the signal that ended it. */
 export async function runAs(user: SystemUser, options: RunOptions): Promise<number> {
-  const { again, keepOutput } = options;
+  const { program, keepOutput } = options;
   const child = start(user, options);
   const ended = untilEnd(child, user);
   forwardSignals(child, options.onSignal);
-  // Without a process there are no pipes: why there is none comes a moment later.
+  // The process could not be started, so there are no pipes: `ended` rejects with the reason.
   if (child.pid === undefined) return await ended;
   send(child.stdio[HAND_OVER_FD] as Writable, options.handOver);
   const { stdin } = child;
-  if (stdin !== null) void relay(again.input, stdin).then(() => stdin.end());
+  if (stdin !== null) void relay(program.input, stdin).then(() => stdin.end());
 
-  // What it says of its file holds only once that is in its place.
+  // The command reports its file before the file is in its place: the report is held until then.
   const held: Buffer[] = [];
   let isMuted = false;
-  const out = keepOutput === undefined ? relay(child.stdout, again.output) : hold(child.stdout, held);
-  const err = relay(child.stderr, again.errors, () => isMuted);
+  const out = keepOutput === undefined ? relay(child.stdout, program.output) : hold(child.stdout, held);
+  const err = relay(child.stderr, program.errors, () => isMuted);
   if (keepOutput !== undefined) {
     const whole = wholeOutput(child.stdio[OUTPUT_FD] as Readable, ended);
     try {
       await keepOutput(whole);
     } catch (error) {
       if (!(error instanceof NotWhole)) {
-        // It only sees that nobody reads any more: why, is said here.
+        // The command sees only that its pipe was closed: its message is left out, since `error` has the reason.
         isMuted = true;
         (child.stdio[OUTPUT_FD] as Readable).destroy();
         await ended;
@@ -65,21 +65,21 @@ export async function runAs(user: SystemUser, options: RunOptions): Promise<numb
   }
   const status = await ended;
   await Promise.race([Promise.all([out, err]), sleep(LAST_WORDS_MS)]);
-  if (status === 0) for (const bytes of held) await write(again.output, bytes);
+  if (status === 0) for (const bytes of held) await write(program.output, bytes);
   return status;
 }
 
 function start(
   { uid, gid, name }: SystemUser,
-  { again, args, descriptors, ...options }: RunOptions,
+  { program, args, descriptors, ...options }: RunOptions,
 ): ChildProcess {
   try {
-    return spawn(again.file, [...again.args, ...args], {
+    return spawn(program.file, [...program.args, ...args], {
       cwd: "/",
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", HOME: "/" },
       // A session of its own: a process of the terminal's session could type into the terminal.
       detached: true,
-      // Root's further groups go with the user: Node and Bun drop them.
+      // Node and Bun drop root's supplementary groups with it.
       uid,
       gid,
       stdio: [
@@ -99,7 +99,7 @@ function start(
 function cannotStart(name: string, error: unknown): CommandRefused {
   const why = error instanceof Error ? error.message : String(error);
   return new CommandRefused(
-    `Cannot run as user ${name}, to whom the data folder belongs: ${why}; put the program where every user may run ` +
+    `Cannot run as user ${name}, the owner of the data folder: ${why}; put the program where every user may run ` +
       "it, such as /usr/local/bin",
   );
 }
@@ -111,7 +111,7 @@ function untilEnd(child: ChildProcess, { name }: SystemUser): Promise<number> {
       resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal])),
     );
   });
-  // Awaited later, too.
+  // Awaited later: until then a rejection must not end this process as unhandled.
   ended.catch(() => {});
   return ended;
 }
@@ -132,7 +132,7 @@ function send(pipe: Writable, text: string): void {
   pipe.end(text);
 }
 
-/** Passes bytes on until their end; where nobody takes them any more, whoever sends them learns it. */
+/** Passes bytes on until their end. When the reader is gone, the sender's pipe is closed, so that it stops. */
 async function relay(
   from: Readable | null,
   to: Writable,
@@ -163,7 +163,7 @@ async function hold(from: Readable | null, held: Buffer[]): Promise<void> {
 
 class NotWhole extends Error {}
 
-/** Its file is whole where it ended well. */
+/** Gives the bytes of the command's file; throws at their end when the command has failed. */
 async function* wholeOutput(from: Readable, ended: Promise<number>): AsyncGenerator<Uint8Array> {
   yield* from;
   if ((await ended) !== 0) throw new NotWhole("The command failed");

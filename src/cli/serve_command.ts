@@ -6,11 +6,12 @@ import { countKeys } from "../keys/mod.ts";
 import { createLog, type Log } from "../log.ts";
 import { type OpenInstallation, type Service, startService } from "../service.ts";
 import { leaveServingNote, type ServingNote } from "../serving_note.ts";
-import { forShell, withNeeds } from "./as_owner.ts";
+import { withNeeds } from "./as_owner.ts";
 import { addDemo, renderDemo } from "./demo.ts";
 import { refuseTakenAddress } from "./free_addresses.ts";
 import { listenForSignals, runUntilStopped } from "./lifecycle.ts";
 import { type PlaceOptions, withPlace } from "./options.ts";
+import { quoteShellWord } from "./quote_shell_word.ts";
 import { explainFailures, orRefuse } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -27,7 +28,7 @@ interface ServeOptions extends PlaceOptions {
 const STOP_DEADLINE_MS = 9_000;
 
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
-  withNeeds(withPlace(program.command("serve")), () => ({ staysAs: "serve" }))
+  withNeeds(withPlace(program.command("serve")), () => ({ keepsUser: "serve" }))
     .description("run the service, and the database inside where no other is set")
     .option("--host <host>", "the address to listen on; 127.0.0.1 by default")
     .option("--port <port>", "the port; 8080 by default")
@@ -50,7 +51,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     CLAVIGER_TLS_CERT: options.tlsCert,
     CLAVIGER_TLS_KEY: options.tlsKey,
   };
-  // Not the unit's settings: one that the unit starts has them, and another is another service.
+  // Without the unit's settings: the unit's own service has them, and any other process is another service.
   const config = orRefuse(readConfig({ ...surroundings, envFile: options.envFile, flags }));
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
   orRefuse((await refuseTakenAddress(config, platform)) ?? {});
@@ -135,7 +136,9 @@ function toIssueCommand(
     ...(config.databaseUrl === undefined ? ["--data-dir", config.dataDir] : []),
     ...(envFile === undefined ? [] : ["--env-file", envFile]),
   ];
-  return [programName, "keys issue --email you@example.org --tier research", ...place.map(forShell)].join(
-    " ",
-  );
+  return [
+    programName,
+    "keys issue --email you@example.org --tier research",
+    ...place.map(quoteShellWord),
+  ].join(" ");
 }

@@ -6,28 +6,28 @@ import type { Platform } from "../platform/mod.ts";
 
 export type StopSignal = "SIGTERM" | "SIGINT" | "SIGHUP";
 
-/** What a process that root started has from it. */
+/** What root hands over to a process that it starts as another user. */
 export interface HandedOver {
   readonly config: Config;
   readonly userName: string;
   readonly programName: string;
   readonly workingFolder: string;
   readonly isTerminal: boolean;
-  /** Whether what standard input brings is typed by a person. */
+  /** Whether a person types at standard input. */
   readonly isTyped: boolean;
-  /** Where the file that the command writes goes; undefined where it opens that itself. */
+  /** The descriptor for the file that the command writes; undefined when the command opens the file itself. */
   readonly output?: number | undefined;
 }
 
-/** What it takes to run the program again with the same streams. */
-export interface Again {
+/** How to start this program once more, with the same streams. */
+export interface OwnProgram {
   readonly file: string;
-  /** What comes before the command's own arguments. */
+  /** The arguments before those of the command. */
   readonly args: readonly string[];
   readonly input: Readable;
   readonly output: Writable;
   readonly errors: Writable;
-  /** Whether the input is typed by a person. */
+  /** Whether a person types the input. */
   readonly isTyped: boolean;
 }
 
@@ -51,8 +51,8 @@ export interface Surroundings {
   readonly untilSignal: (signals?: readonly StopSignal[]) => Promise<string>;
   /** Calls the handler at each such signal from now on; absent where none can come. */
   readonly onSignal?: (signal: StopSignal, handler: () => void) => void;
-  /** How this process runs the program again; absent where it cannot. */
-  readonly again?: Again;
+  /** How to start this program once more; absent where that is not possible. */
+  readonly ownProgram?: OwnProgram;
   /** What root handed to this process, where root started it. */
   readonly handed?: HandedOver | undefined;
   /** Ends the process where it stands: only for when an orderly end is refused or takes too long. */

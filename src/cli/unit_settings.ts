@@ -1,11 +1,11 @@
 /**
- * What the service's unit gives the service, for commands beside it: most of an installation's settings can stand
- * in the unit, and its certificate and keys are handed to the service alone. So root asks systemd, whether the
- * service runs or not. Nobody else could read the credentials: other users go by what they see, and are told that
- * it may not be all.
+ * The settings and credentials that the unit gives the service, for the commands beside it. Most settings of an
+ * installation can stand in the unit, and the certificate and the keys are handed to the service alone. So root's
+ * commands ask systemd for them, whether the service runs or not. Other users cannot read the credentials: their
+ * commands use what they can see, and say that the service may have more.
  *
- * `systemctl show` has no form for `LoadCredential=` (it prints `[unprintable]`), therefore `busctl`, which gives
- * every property as JSON.
+ * `systemctl show` has no form for `LoadCredential=` (it prints `[unprintable]`). So `busctl` is
+ * asked, which prints every property as JSON.
  */
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
@@ -37,7 +37,7 @@ const ANSWER_LIMIT_MS = 5_000;
 const ANSWER_LIMIT_BYTES = 256 * 1024;
 
 const strings = v.object({ data: v.array(v.string()) });
-/** In the order of the question. Source: org.freedesktop.systemd1(5). */
+/** A line for each property, in the order of {@linkcode ASK}. Source: org.freedesktop.systemd1(5). */
 const answer = v.tuple([
   strings,
   v.object({ data: v.array(v.tuple([v.string(), v.boolean()])) }),
@@ -49,8 +49,8 @@ const NOT_ROOT = { why: "this user may not read the service's settings", remedy:
 const START_BUS = "`systemctl start dbus`, and see that `busctl` works";
 
 /**
- * Adds what the unit gives, or why it is not seen. A command whose settings file is named, or that a unit runs
- * with a state folder or credentials of its own, has its settings already.
+ * Adds the unit's settings, or why they cannot be seen. A command has its settings already when its settings file
+ * is named, and when a unit runs it with a state folder or credentials of its own.
  */
 export function withUnitSettings(source: ConfigSource): ConfigSource {
   const { env, envFile, isRoot } = source;
@@ -73,7 +73,7 @@ function isHidden(): boolean {
   }
 }
 
-/** Asks systemd; undefined where it has no such unit, or where there is no systemd. */
+/** Asks systemd for the unit's settings; undefined without such a unit, and without systemd. */
 function askUnit(path: string): UnitSettings | Refusal | undefined {
   const folders = path.split(":").filter((folder) => folder.startsWith("/"));
   const busctl = findTool("busctl", folders);
@@ -85,16 +85,16 @@ function askUnit(path: string): UnitSettings | Refusal | undefined {
     maxBuffer: ANSWER_LIMIT_BYTES,
   });
   if (status === 0) return parseUnit(stdout);
-  // A host with the tool and without systemd: sd_booted(3).
+  // The host has the tool, but does not run systemd. Source: sd_booted(3).
   if (!existsSync("/run/systemd/system")) return undefined;
   const why = error?.message ?? (stderr.trim().split("\n")[0] || `it ended with ${status}`);
   return refuse("INVALID_REQUEST", `Cannot ask systemd for the settings of ${UNIT}: ${why}`);
 }
 
 /**
- * Reads busctl's answer; undefined for that of a unit that does not exist, which is empty.
+ * Reads busctl's answer; undefined for a unit that does not exist, whose properties are empty.
  *
- * A credential is the copy that the running service has, else the file that it is made from.
+ * The path of a credential is that of the running service's copy, else that of the file to be copied.
  */
 export function parseUnit(
   text: string,
@@ -120,7 +120,7 @@ export function parseUnit(
   ];
   if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
   const credentials = new Map(
-    // A name alone, without a folder, is one that systemd looks for in places of its own.
+    // systemd looks for a name without a folder in places of its own.
     loaded
       .filter(([, source]) => source.startsWith("/"))
       .map(([name, source]) => {

@@ -523,8 +523,8 @@ describe("claviger doctor", () => {
       chownSync(closed.dataDir, 65_534, 65_534);
       chmodSync(closed.folder, 0o700);
       expect(refusalOf(await closed.here(["keys", "list"]))).toBe(
-        `Cannot open the data folder ${closed.dataDir}: ${closed.folder} is closed to user nobody, to whom the ` +
-          `data folder belongs; let that user pass (\`chmod o+x ${closed.folder}\`), or move the data folder`,
+        `Cannot open the data folder ${closed.dataDir}: ${closed.folder} is closed to user nobody, the owner of the ` +
+          `data folder; let that user pass (\`chmod o+x ${closed.folder}\`), or move the data folder`,
       );
       closed.remove();
     },
