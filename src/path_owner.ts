@@ -1,8 +1,8 @@
 /**
- * Who decides where a path leads. Whoever may change a name on the way, a folder's or a symbolic link's, can make
- * it lead elsewhere between two looks. Root follows a path only where that is root alone.
+ * Which users can change where a path leads. A user who can change a name on the way, of a folder or of a symbolic
+ * link, can make the path lead elsewhere between two looks. Root follows a path only when no other user can.
  *
- * Goes by owner and mode bits; access lists are not asked.
+ * Only owners and mode bits are read, not access lists.
  */
 import { lstatSync, readlinkSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -13,7 +13,7 @@ export interface FollowedPath {
   readonly found: string;
   readonly uid: number;
   readonly exists: boolean;
-  /** The first folder or link on the way that another user than a trusted one may change. */
+  /** The first folder or link on the way that a user who is not trusted can change. */
   readonly changeable: ChangeableStep | undefined;
 }
 
@@ -25,7 +25,7 @@ export interface ChangeableStep {
 
 export interface FollowOptions {
   readonly isTrusted: (uid: number) => boolean;
-  /** Whether what the path leads to is a folder in which nobody else may write, either. */
+  /** Whether the path leads to a folder, in which nobody else may write either. */
   readonly isFolder?: boolean;
 }
 
@@ -57,7 +57,7 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
     const next = join(at, name);
     const found = lstatSync(next, { throwIfNoEntry: false });
     if (found === undefined) return { found: at, uid: stat.uid, exists: false, changeable };
-    // In a folder with the sticky bit a name is its owner's to change.
+    // In a folder with the sticky bit, the owner of a name can change it.
     if ((stat.mode & OTHERS_WRITE) !== 0 && !isTrusted(found.uid))
       changeable ??= { path: next, uid: found.uid };
     if (found.isSymbolicLink()) {
@@ -102,13 +102,13 @@ function namesOf(path: string): string[] {
   return path.split("/").filter((name) => name !== "" && name !== ".");
 }
 
-/** Whether this process is root's and another user can change where the path leads. */
+/** Whether this process runs as root, and another user can change where the path leads. */
 export function isForeignPath(path: string): boolean {
   const isTrusted = (uid: number) => uid === 0;
   return process.getuid?.() === 0 && followPath(path, { isTrusted }).changeable !== undefined;
 }
 
-/** Why root may not work in a folder; undefined where root may, and for any other user, who has no more than his own. */
+/** Why root may not work in a folder; undefined when root may, and for other users, who have no rights to lose. */
 export function refuseForeignFolder(dataDir: string): Refusal | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const { changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0, isFolder: true });
@@ -116,14 +116,14 @@ export function refuseForeignFolder(dataDir: string): Refusal | undefined {
   const { path, uid } = changeable;
   const [why, remedy] =
     uid === undefined
-      ? [`others may write to ${path}`, `\`chmod go-w ${path}\``]
+      ? [`other users can write to ${path}`, `\`chmod go-w ${path}\``]
       : [
           `${path} belongs to user ${uid}`,
-          `run the command as that user, who then needs the data folder (chown -R)`,
+          `give that user the data folder (\`chown -R ${uid} ${dataDir}\`) and run the command as that user`,
         ];
   return refuse(
     "INVALID_REQUEST",
-    `Cannot use the data folder ${dataDir} as root: ${why}, who could make root write elsewhere; ${remedy}, or choose ` +
-      "a folder that root alone can change, such as /var/lib/claviger",
+    `Cannot use the data folder ${dataDir} as root: ${why}, so root could be made to write elsewhere; ${remedy}, or ` +
+      "choose a folder that root alone can change, such as /var/lib/claviger",
   );
 }

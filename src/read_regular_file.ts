@@ -14,9 +14,9 @@ export interface OpenFile {
 }
 
 /**
- * Opens a file for reading whose path somebody else chose, or that others may put something in the place of:
- * throws for what is no regular file, where reading could wait forever, as from a named pipe, or never end. What
- * it throws has a `code`, as the file system's own errors do. `O_NOFOLLOW` as `flags` refuses a link, too.
+ * Opens a regular file for reading. Throws for anything else that others may have put at the path: reading a named
+ * pipe could wait for ever, and reading a device could never end. Its errors have a `code`, as those of the file
+ * system. With `O_NOFOLLOW` as `flags` a symbolic link is refused, too.
  */
 export function openRegularFile(path: string, flags = 0): OpenFile {
   const named = openNamedFile(path, constants.O_NONBLOCK | constants.O_NOCTTY | flags);
@@ -26,15 +26,15 @@ export function openRegularFile(path: string, flags = 0): OpenFile {
 }
 
 /**
- * Opens what the operator named, whatever it is: a pipe too. But where root opened for this process what root may,
- * anything else is only a regular file: root waits for this process.
+ * Opens a file that the operator named, which may be a pipe. But when root has opened files for this process, any
+ * other path must be a regular file: root waits for this process, and a pipe could make both wait for ever.
  */
 export function openNamedFile(path: string, flags = 0): OpenFile {
   const given = givenFiles?.get(path);
   if (typeof given === "string") throw failure(given, path);
   if (givenFiles !== undefined && given === undefined && (flags & constants.O_NONBLOCK) === 0)
     return openRegularFile(path, flags);
-  // Looked at once it is open: a look before would be at what stood there then. Opening waits for nobody.
+  // Examined after it is open: before, another file could stand there.
   const fd = given ?? openSync(path, constants.O_RDONLY | flags);
   const close = given === undefined ? () => closeSync(fd) : () => {};
   try {
@@ -53,8 +53,8 @@ export function readRegularFile(path: string, limitBytes: number, flags = 0): Re
     const bytes = Buffer.alloc(limitBytes + 1);
     let size = 0;
     // By position: a file that was given to this process may have been read before.
-    for (let read = -1; read !== 0 && size < bytes.length; size += read)
-      read = readSync(fd, bytes, size, bytes.length - size, size);
+    for (let got = -1; got !== 0 && size < bytes.length; size += got)
+      got = readSync(fd, bytes, size, bytes.length - size, size);
     if (size > limitBytes) throw failure("EFBIG", path);
     return { text: bytes.toString("utf8", 0, size), uid: stat.uid };
   } finally {
@@ -63,8 +63,8 @@ export function readRegularFile(path: string, limitBytes: number, flags = 0): Re
 }
 
 /**
- * The bytes of an open file, from where it stands or, by position, up to `end`; each chunk is there until the next
- * is asked for. Not by a stream: Bun 1.4.5 closes a stream's descriptor where its reader stops early.
+ * The bytes of an open file: from its current position, or with `end` from 0 to `end`. A chunk is valid until the
+ * next one is asked for. Not by a stream: Bun 1.4.5 closes a stream's descriptor where its reader stops early.
  */
 export async function* readChunks(fd: number, end?: number): AsyncGenerator<Buffer> {
   const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
@@ -81,8 +81,8 @@ const CHUNK_BYTES = 1024 * 1024;
 const readSome = promisify(read);
 
 /**
- * Files that were opened for this process by one with other rights: descriptors by path, or the code of the
- * error that opening gave. They stay open, and are read from where they stand or by position.
+ * Sets the files that root opened for this process: by path, the descriptor or the code of the error that opening
+ * gave. The descriptors stay open.
  */
 export function giveFiles(files: Readonly<Record<string, number | string>>): void {
   givenFiles = new Map(Object.entries(files));

@@ -9,7 +9,7 @@ export interface SettingsFileSource {
   /** `/etc/claviger/claviger.env`, where it exists, by default. */
   readonly envFile?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Those of the service's unit, which take the place of the default one; a later one goes before. */
+  /** The unit's settings files, in place of the default one; a later file overrides an earlier one. */
   readonly unitFiles?: readonly string[] | undefined;
 }
 
@@ -33,7 +33,7 @@ export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string
   return new Map(settingsFilesOf(source).flatMap((path) => [...readOne(path, source)]));
 }
 
-/** The settings files that are read: the named one, or those that are there. */
+/** The settings files to read: the one that is named, else the standard ones that exist. */
 export function settingsFilesOf({
   envFile,
   unitFiles = [],
@@ -85,7 +85,7 @@ export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_
   }
 }
 
-/** A pipe is the operator's (`<(…)`), unless another user can put one there and have root wait for ever. */
+/** A pipe may be the operator's (`<(…)`). But where another user can put one, root could wait for ever. */
 function lookAt(path: string): { readonly size: number; readonly isPipe: boolean } {
   const stat = statSync(path);
   return { size: stat.size, isPipe: !stat.isFile() && !isForeignPath(path) };

@@ -14,7 +14,10 @@ export interface WrittenFile {
   readonly sha256: string;
 }
 
-/** A path; or, for a file that another process names when it is whole, a descriptor. */
+/**
+ * Where a file goes: a path, `-` for standard output, or a descriptor. Of a descriptor's file another process
+ * takes care.
+ */
 export type Target = string | number;
 
 const STANDARD_OUTPUT = 1;
@@ -30,7 +33,8 @@ export async function writeWhole(
 ): Promise<WrittenFile> {
   if (target === "-")
     return await explain("Cannot write standard output", () => writeThrough(STANDARD_OUTPUT, source));
-  if (typeof target === "number") return await explain("Cannot write", () => writeThrough(target, source));
+  if (typeof target === "number")
+    return await explain("Cannot write the file", () => writeThrough(target, source));
   return await explain(`Cannot write ${target}`, async () => {
     const unfinished = `${target}.unfinished-${randomBytes(4).toString("hex")}`;
     const file = await open(unfinished, "wx", 0o600);
@@ -80,7 +84,7 @@ async function writeAll(fd: number, bytes: Uint8Array): Promise<void> {
     try {
       at += (await writeSome(fd, bytes, at)).bytesWritten;
     } catch (error) {
-      // A pipe of somebody who does not want to wait for its reader.
+      // A full pipe in non-blocking mode: its reader has to take some bytes first.
       if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
       await sleep(PAUSE_MS);
     }

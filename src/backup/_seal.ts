@@ -30,7 +30,7 @@ export async function* unseal(path: string): AsyncGenerator<Buffer> {
     const hash = createHash("sha256");
     for await (const bytes of readChunks(file.fd, size)) {
       hash.update(bytes);
-      // A copy: whoever reads it may still be at it when the next is asked for.
+      // A copy: the reader may still use these bytes when the next ones overwrite the buffer.
       yield Buffer.from(bytes);
     }
     if (!renderSeal(hash.digest()).equals(sealed))

@@ -62,7 +62,7 @@ export async function storeFile(
   { now, onProgress }: StoreOptions,
 ): Promise<StoredFile | Refusal> {
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot add model: ${source}: ${why}`);
-  // Not waiting: opening a pipe waits for whoever writes to it.
+  // Without O_NONBLOCK, opening a pipe would wait until somebody writes to it.
   const from = openNamedFile(source, constants.O_NONBLOCK);
   try {
     if (!from.stat.isFile()) return cannot("it is not a file");

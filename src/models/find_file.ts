@@ -2,8 +2,8 @@
  * Finds the hosted file of a name and version, and what is asked of those who load it.
  *
  * Strangers can ask for it, too: a link is checked against the file that it names. So look-ups that wait
- * together go as one statement, one at a time, and who finds too many waiting is turned away. Those of addresses that
- * have used up their window are gathered for a tenth of a second first. What was found is kept: a version never
+ * together go as one statement, one at a time, and who finds too many waiting is turned away. Look-ups of addresses
+ * that have used up their window are gathered for a tenth of a second first. What was found is kept: a version never
  * changes, and what an operator changes by hand is seen within a minute.
  */
 import { LRUCache } from "lru-cache";
@@ -29,7 +29,7 @@ export interface FileDirectory {
 }
 
 export interface FindOptions {
-  /** Whether a look-up waits for others first; at once by default. */
+  /** Whether the look-up waits a tenth of a second for others; it is sent at once by default. */
   readonly isGathered?: boolean;
 }
 

@@ -270,8 +270,8 @@ describe.skipIf(!canPlayBoth)("root in a folder of its own, where the cluster's 
     const dir = { dataDir: join(between, "data") };
     chmodSync(between, 0o777);
     expect((await stage.asRoot(["migrate"], dir)).err).toBe(
-      `claviger: Cannot use the data folder ${dir.dataDir} as root: others may write to ${between}, who could make ` +
-        `root write elsewhere; \`chmod go-w ${between}\`, or choose a folder that root alone can change, such as ` +
+      `claviger: Cannot use the data folder ${dir.dataDir} as root: other users can write to ${between}, so root could ` +
+        `be made to write elsewhere; \`chmod go-w ${between}\`, or choose a folder that root alone can change, such as ` +
         "/var/lib/claviger\n",
     );
     chmodSync(between, 0o755);

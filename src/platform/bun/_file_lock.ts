@@ -35,7 +35,7 @@ export function tryLock(path: string): FileLock | undefined {
   };
 }
 
-/** Opens or makes a file of our own, and nothing that stands in its place. */
+/** Opens a file of this user, or makes it; refuses anything else at that path, and follows no link. */
 function openOwnFile(path: string): number {
   const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
   const fd = openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600);
