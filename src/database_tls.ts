@@ -1,15 +1,15 @@
 /**
- * How the connection to an external database is protected: what `sslmode` and `sslrootcert` of `DATABASE_URL` mean
- * here. The names are libpq's (https://www.postgresql.org/docs/18/libpq-ssl.html); without `sslmode` nothing is
+ * How `sslmode` and `sslrootcert` of `DATABASE_URL` protect the connection to an external database. The names are
+ * libpq's (https://www.postgresql.org/docs/18/libpq-ssl.html); without `sslmode` nothing is
  * encrypted.
  */
 import type { DatabaseUrl } from "./database_url.ts";
 
 /**
- * - `plain`: not encrypted; anybody on the way reads and changes it.
- * - `opportunistic`: encrypted where the server offers it, which anybody on the way can prevent.
- * - `unverified`: encrypted, but with whoever answers.
- * - `verified`: encrypted, with a server whose certificate is good for the host of the address.
+ * - `plain`: not encrypted; anybody on the network path can read and change the data.
+ * - `opportunistic`: encrypted when the server offers it; anybody on the network path can prevent that.
+ * - `unverified`: encrypted, but any server is accepted.
+ * - `verified`: encrypted, and the server's certificate must be valid for the host of the address.
  */
 export type Protection = "plain" | "opportunistic" | "unverified" | "verified";
 
@@ -19,7 +19,7 @@ export interface DatabaseTls {
   readonly rootCertFile: string | undefined;
 }
 
-/** `verify-ca` checks the name too: more than it asks for. `allow` encrypts, as `require` does. */
+/** `verify-ca` checks the host too, which libpq's does not. `allow` always encrypts, as `require` does. */
 const MODES: Readonly<Record<string, Protection>> = {
   disable: "plain",
   prefer: "opportunistic",
@@ -32,7 +32,7 @@ const MODES: Readonly<Record<string, Protection>> = {
   true: "verified",
 };
 
-/** Reads the parameters of an address; gives why they cannot be used as text, which repeats no value. */
+/** Reads the parameters of an address. A text says why they cannot be used, without repeating a value. */
 export function parseDatabaseTls({ first: { searchParams: query } }: DatabaseUrl): DatabaseTls | string {
   const rootCert = query.get("sslrootcert") ?? undefined;
   const mode =

@@ -1,6 +1,7 @@
 /**
  * The address in `DATABASE_URL`: one server, or several of which one is the primary, as libpq writes them:
- * `postgres://user:password@one:5432,two:5433/claviger`. What standard `URL`s cannot read of it is read here.
+ * `postgres://user:password@one:5432,two:5433/claviger`. The standard `URL` reads one server at most, so the
+ * list is read here.
  */
 
 export interface ServerPlace {

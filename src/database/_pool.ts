@@ -4,7 +4,7 @@
  * A server that accepts and closes at once is asked again without a pause, ten thousand times a second:
  * here connections are opened no faster than {@linkcode BURST_MS} allows. A pool that is ended while
  * it connects goes on connecting, and keeps what it gets: here its sockets are destroyed with it. And the driver
- * forgets which of several servers is the primary: here `_servers.ts` knows.
+ * forgets which of several servers is the primary: here `_servers.ts` remembers it.
  *
  * The rest is mended in the driver itself, by `postgres@3.4.9.patch`. What a connection leaves behind when it is
  * lost, bytes not sent, rows of half an answer, an error not yet told, it takes for its own on the next one. A
@@ -31,17 +31,17 @@ export interface PoolOptions {
   /** The server ends a statement that takes longer. */
   readonly statementTimeoutMs: number;
   /**
-   * Whether a connection that was idle is checked before it is used, and replaced where it is dead: not for
-   * transactions, which are over with their connection.
+   * Whether an idle connection is checked before its next statement, and replaced when it is dead. Not for
+   * transactions: they cannot go on on another connection.
    */
   readonly checksIdle?: boolean;
-  /** Told when a connection is lost, or could not be made. */
+  /** Called when a connection is lost, or could not be made. */
   readonly onLost?: () => void;
 }
 
 /** In so long a pool opens at most twice as many connections as it may have. */
 const BURST_MS = 250;
-/** For the connection to one server, and again for being let in. */
+/** For connecting to one server; the server then has as long again to let the connection in. */
 const CONNECT_TIMEOUT_MS = 1_000;
 /** A connection that ends sooner was not let in: the next one goes to the next server. */
 const YOUNG_MS = 2 * CONNECT_TIMEOUT_MS;
@@ -144,7 +144,7 @@ function toDriverOptions(address: DatabaseAddress, options: PoolOptions): Driver
     connect_timeout: CONNECT_TIMEOUT_MS / 1_000,
     ...(options.checksIdle && { check_idle: { after: IDLE_SECONDS, timeout: CHECK_SECONDS } }),
     target_session_attrs: "primary",
-    // Sockets have it from their making.
+    // Set when a socket is made.
     keep_alive: null,
     idle_timeout: 0,
     max_lifetime: null,

@@ -1,6 +1,6 @@
 /**
- * Which of the servers that an address names is dialled. The driver refuses one that is not the primary; this is
- * what remembers it, for all pools of one address: where one pool has gone on to the next server, the others follow.
+ * Remembers which of the servers of an address is the primary. The driver refuses a connection to any other. All
+ * pools of one address share this memory: when one pool goes on to the next server, the others follow.
  */
 import { parseDatabaseUrl } from "../database_url.ts";
 import type { DatabaseAddress } from "./database.ts";
@@ -8,10 +8,10 @@ import type { DatabaseUnavailable } from "./errors.ts";
 
 export interface Servers {
   readonly count: number;
-  /** The number of the one that is dialled now. */
+  /** The number of the server that is dialled now. */
   readonly current: number;
   readonly place: Place;
-  /** Goes on to the next, unless somebody has done so since `from` was current. */
+  /** Goes on to the next server, unless that was done since `from` was current. */
   moveOn(from: number): void;
 }
 
@@ -49,8 +49,8 @@ function createServers(places: readonly Place[]): Servers {
 }
 
 /**
- * True where the server let nobody in, so that nothing was sent to it: it is a standby, it starts or stops, or it
- * does not answer.
+ * True when the server did not let the connection in, so that no statement was sent: it is a standby, it starts or
+ * stops, or it does not answer.
  */
 export function wasNotSent({ code }: DatabaseUnavailable): boolean {
   return code === "NOT_PRIMARY" || code === "57P03" || code === "CONNECT_TIMEOUT";

@@ -17,7 +17,7 @@ interface VerifyingTls {
   checkServerIdentity(name: string, certificate: nodeTls.PeerCertificate): Error | undefined;
 }
 
-/** Throws where the address has parameters that `DATABASE_URL` would not have been taken with. */
+/** Throws for parameters that are refused when the setting is read. */
 export function tlsOf(url: DatabaseUrl): DriverTls {
   const cleaned = new URL(url.first);
   cleaned.searchParams.delete("sslrootcert");
@@ -35,7 +35,7 @@ export function tlsOf(url: DatabaseUrl): DriverTls {
       ca: rootCertFile === undefined ? systemCertificates() : [certificatesOf(rootCertFile)],
       rejectUnauthorized: true,
       checkServerIdentity(name, certificate) {
-        // The driver tells no name for an address of numbers, and Node then checks for `localhost`.
+        // For a numeric address the driver gives no name, and Node then checks for `localhost`.
         const names = hosts.includes(name) ? [name] : hosts;
         const errors = names.map((host) => nodeTls.checkServerIdentity(host, certificate));
         return errors.includes(undefined) ? undefined : errors[0];
@@ -44,14 +44,14 @@ export function tlsOf(url: DatabaseUrl): DriverTls {
   };
 }
 
-/** Those that the runtime brings, and those that the host's administrator trusts beside them. */
+/** The authorities that the runtime trusts, and those that the host's administrator added. */
 function systemCertificates(): string[] {
   return [...nodeTls.getCACertificates("default"), ...nodeTls.getCACertificates("system")];
 }
 
 const read = new Map<string, string>();
 
-/** A pool may be made anew at any moment, and must not fail for a file that has gone since the start. */
+/** Kept: a pool may be replaced at any moment, and must not fail when the file is gone by then. */
 function certificatesOf(path: string): string {
   const text = read.get(path) ?? readFileSync(path, "utf8");
   read.set(path, text);

@@ -6,9 +6,9 @@
  * and the old one gets until the deadline to finish what it holds. A new pool answers in some 15 ms.
  * The server's own limit is a little shorter: a slow statement, as opposed to a lost one, costs no pool.
  *
- * A statement that no server let in is tried on each server of the address. A read whose connection is lost is
- * repeated once; nobody knows what became of a write, so it fails. A connection that was idle is checked before it
- * is used (see `_pool.ts`), so that neither happens for a connection that has long been dead.
+ * A statement that was not sent, because the server let no connection in, is tried on each server of the address. A
+ * read whose connection is lost is repeated once; nobody knows what became of a write, so it fails. An idle
+ * connection is checked before it is used (see `_pool.ts`), so a connection that died while idle costs no statement.
  *
  * Only single statements run here. A transaction that is open while the database restarts hangs this
  * driver for good (postgres 3.4.9 on Bun 1.4.5); what must be atomic is one statement with `with` parts.
@@ -30,8 +30,8 @@ export interface QueryOptions {
   /** How long the caller waits; the database's own deadline by default. */
   readonly deadlineMs?: number;
   /**
-   * The statement changes nothing: where its connection is lost, it is asked once more on another. What became of
-   * any other is not known, so it is never sent again.
+   * Whether the statement changes nothing: when its connection is lost, it is sent once more on another. A statement
+   * that changes something is never sent again, because nobody knows whether it took effect.
    */
   readonly isRead?: boolean;
 }
@@ -45,7 +45,7 @@ export interface Database {
     build: (sql: Sql) => postgres.PendingQuery<Row[]> | postgres.PendingQuery<postgres.Row[]>,
     options?: QueryOptions,
   ): Promise<Row[]>;
-  /** Goes on with new connections; what runs may still finish on the old ones. */
+  /** Goes on with new connections; statements that run may still finish on the old ones. */
   renew(): void;
   stats(): DatabaseStats;
   /** Settles everything at once: what is still running fails. */

@@ -21,7 +21,7 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
-/** True where the connection ended under a statement, or the server ended it. */
+/** True when the connection was lost while a statement ran, or the server ended it. */
 export function isLost({ code }: DatabaseUnavailable): boolean {
   return LOST.has(code);
 }

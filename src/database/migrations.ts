@@ -89,7 +89,7 @@ export async function migrate(
   }
 }
 
-/** Applies a migration as soon as its tables can be locked; false where that took until then. */
+/** Applies a migration as soon as its tables can be locked; false when that was not possible in time. */
 async function applyBefore(
   untilMs: number,
   { session, migration, log }: { session: Session; migration: Migration; log: Log },

@@ -60,7 +60,7 @@ export async function examineDatabase(
   return [...server, ...content];
 }
 
-/** The minor releases that came out on one day with the PostgreSQL inside, by their major version. */
+/** By major version: the minor release of the same day as the release of the PostgreSQL inside. */
 export const RELEASED_WITH_INSIDE: Readonly<Record<string, number>> = { 15: 18, 16: 14, 17: 10, 18: 4 };
 
 async function examineServer(patient: DatabasePatient): Promise<Finding> {
@@ -109,7 +109,7 @@ async function findPrograms({
   return row && { bin: row.bin, isInside: row.bin.startsWith(`${realpathSync(config.dataDir)}/`) };
 }
 
-/** Of an external server alone: that inside is reached by a socket that nobody else can open. */
+/** For an external server only: the PostgreSQL inside has a socket that no other user can open. */
 async function examineConnection({ database, config }: DatabasePatient): Promise<Finding> {
   const name = "connection";
   const url = parseDatabaseUrl(config.databaseUrl ?? "");
@@ -125,8 +125,8 @@ async function examineConnection({ database, config }: DatabasePatient): Promise
   return warn(
     name,
     row?.isEncrypted
-      ? "encrypted, but the server's certificate is not verified: whoever is between here and there can pose as it"
-      : "not encrypted: whoever is between here and there can read and change everything, the password too",
+      ? "encrypted, but the server's certificate is not verified: anyone on the network path can pose as the server"
+      : "not encrypted: anyone on the network path can read and change everything, the password too",
     "sslmode=verify-full in DATABASE_URL, and sslrootcert=FILE for an authority of your own",
   );
 }

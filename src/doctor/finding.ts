@@ -1,7 +1,7 @@
 import type { Unseen } from "../config.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 
-/** `skip`: this user cannot see it, so that nothing can be said. */
+/** `skip`: this user cannot see enough to judge. */
 export type FindingState = "ok" | "warn" | "fail" | "skip";
 
 export interface Finding {
@@ -38,7 +38,7 @@ export function skip(name: string, message: string, remedy: string): Finding {
 
 const AS_ROOT = "run as root";
 
-/** A finding of what is not seen here, where the service may have it all the same. */
+/** Skips a check when the service may have settings that are not seen here. */
 export function unseenBy(
   name: string,
   { unseen }: { readonly unseen?: Unseen | undefined },
@@ -48,7 +48,7 @@ export function unseenBy(
 
 const FILE_LIMIT_BYTES = 64 * 1024;
 
-/** Throws EACCES for a file that this user may not read: nothing can be said of it. */
+/** Throws EACCES for a file that this user may not read: such a file cannot be judged. */
 export function demandSight(file: string): void {
   try {
     readRegularFile(file, FILE_LIMIT_BYTES);

@@ -62,7 +62,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     cache,
     onOtherServer() {
       hashes.forgetAll();
-      // The one before may still answer: what it says from now on must not be cached, and no event go there.
+      // The previous server may still answer: nothing that it says may be cached, and no event may go there.
       database.renew();
     },
   });
@@ -74,7 +74,8 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
       try {
         const found = await findKeysByHash(database, hashes, clock.nowMs());
         lookUp.fill(hashes, found);
-        // It is as old as the statement may be. The cache may keep it: the pulse tells of what changed since.
+        // The record may be as old as the statement, too old to answer with. The cache may keep it, because the
+        // pulse tells of later changes.
         if (clock.monotonicMs() - sentMs >= TRUST_MS) throw new DatabaseUnavailable("look-up took too long");
         return found;
       } finally {

@@ -5,9 +5,9 @@
  * from each line in turn, and a line that is too long turns its newest away. So whoever tries a million
  * made-up keys waits behind himself, and not the customers behind him.
  *
- * Look-ups of addresses that have used up their window can be gathered: all of them together are ten statements a
- * second at most, and have lines of their own. A made-up key then costs next to nothing, and a good key behind
- * such an address is found, a tenth of a second later.
+ * Look-ups of addresses that have used up their window can be gathered: all of them together become at most ten
+ * statements a second, and wait in lines of their own. A made-up key then costs next to nothing, and a good key
+ * behind such an address is found a tenth of a second later.
  */
 import type { Clock } from "../clock.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
@@ -39,7 +39,7 @@ export interface LookUpStats {
 interface Pace {
   readonly batchSize: number;
   readonly batchesInFlight: number;
-  /** From the begin of one batch to that of the next. */
+  /** From the start of one batch to the start of the next. */
   readonly pauseMs: number;
 }
 

@@ -9,8 +9,8 @@
  *
  * All that holds on one server. A standby that was promoted, or a server after a crash, may have lost transactions,
  * and gives their numbers to others: a change may then carry a number that seems to have been seen. So each answer
- * names its server, and its connection, which ends with every crash; where either is another than before, nothing
- * that is cached is kept.
+ * names its server, and its connection, which ends with every crash. When the server or the connection is another
+ * than before, the whole cache is dropped.
  */
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
@@ -22,7 +22,7 @@ export interface PulseOptions {
   readonly cache: KeyCache;
   readonly clock: Clock;
   readonly log: Log;
-  /** Told when another server answers than before, or the same one was started again. */
+  /** Called when another server answers than before, or when the same one was started again. */
   readonly onOtherServer?: () => void;
   /** This process, as `usage_changes.writer` names it: it knows its own counts already. */
   readonly processUuid: string;
@@ -42,7 +42,7 @@ export interface Pulse {
 }
 
 const INTERVAL_MS = 250;
-/** For so long after it was asked for, what the database said is answered from. */
+/** For so long an answer of the database is trusted, counted from the moment of the question. */
 export const TRUST_MS = 1_000;
 /**
  * What is answered later than half of the trust cannot keep it up anyway. A connection that a restart has left
@@ -120,7 +120,7 @@ export function createPulse(options: PulseOptions): Pulse {
            where ${isNew} and (writer <> ${processUuid}::uuid or ${beganMs < doubtedUntilMs}::boolean)
            group by 1, 2
         )
-        -- Some 60 µs in all. A standby refuses the second, and so has no pulse.
+        -- These take some 60 µs in all. A standby refuses pg_current_wal_lsn(), so it gives no pulse.
         select concat_ws(' ', (select system_identifier from pg_control_system()),
                          left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_postmaster_start_time()) as server,
                (select concat_ws(' ', pid, backend_start)

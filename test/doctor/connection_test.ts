@@ -33,7 +33,7 @@ describe("doctor's connection", () => {
     for (const query of ["", "?sslmode=disable", "?sslmode=prefer", "?sslmode=require"]) {
       expect(await examined(`postgres://u@db.example.org:5432/c${query}`)).toMatchObject({
         state: "warn",
-        message: expect.stringContaining("whoever is between here and there can"),
+        message: expect.stringContaining("anyone on the network path can"),
         remedy,
       });
     }

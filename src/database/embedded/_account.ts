@@ -20,8 +20,8 @@ const accountName = "claviger";
 /**
  * Finds the user to run the cluster as; undefined means as we are.
  *
- * For root, to whom the data folder then belongs: the owner of the cluster in it, else the system user `claviger`,
- * created when it is missing.
+ * For root, in a data folder of root's: the owner of the cluster in it, else the system user `claviger`, created
+ * when it is missing.
  */
 export function findAccount(
   layout: Layout,
@@ -44,7 +44,7 @@ function findUser(folders: readonly string[]): Account | Refusal | undefined {
   return refuse("INVALID_REQUEST", `Cannot run PostgreSQL as user ${accountName}: it must not be root`);
 }
 
-/** By the first tool that is installed: its error is the reason, whatever another tool would say. */
+/** Uses the first tool that is installed, and no other: its error is the reason that the operator needs. */
 function createUser(folders: readonly string[]): Account | Refusal {
   const useradd = findTool("useradd", folders);
   const program = useradd ?? findTool("adduser", folders);

@@ -55,7 +55,7 @@ export async function unpackBinaries(
   return binaries;
 }
 
-/** The version of what is inside, such as `18.4`. */
+/** The version of the PostgreSQL in an archive, such as `18.4`. */
 export function versionOf({ label }: PostgresArchive): string {
   return label.split("-")[0] ?? "";
 }

@@ -20,8 +20,8 @@ export const bareEnvironment = { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" }
 const VERSION_LIMIT_BYTES = 64;
 
 /**
- * The major version that made the cluster, such as `18`; undefined where there is none yet. The cluster may be
- * another user's than root, who must neither wait for a pipe of his nor show what a link of his leads to.
+ * The major version that made the cluster, such as `18`; undefined where there is none yet. The cluster may
+ * belong to another user while root reads it: root must not wait for a pipe, nor show the target of a link.
  */
 export function readClusterMajor(cluster: string): string | undefined {
   const path = join(cluster, "PG_VERSION");

@@ -23,7 +23,7 @@ export function readPostmasterFile(cluster: string): PostmasterFile | undefined 
   return Number.isInteger(pid) && pid > 0 ? { pid, status: lines[7]?.trim() ?? "" } : undefined;
 }
 
-/** Throws where something else than PostgreSQL's file stands there, or where this user may not look. */
+/** Throws when something else stands at the path of the file, or when this user may not look there. */
 export function demandPostmasterFile(cluster: string): void {
   try {
     openRegularFile(pathIn(cluster), constants.O_NOFOLLOW).close();

@@ -54,7 +54,7 @@ export interface EmbeddedOptions {
   readonly waitMs?: number;
   /** How long PostgreSQL may take until it accepts connections, 120 s by default. */
   readonly startMs?: number;
-  /** Asked while this waits, for another process or for PostgreSQL; true gives up. */
+  /** Asked during each wait, for another process or for PostgreSQL; true gives up. */
   readonly isInterrupted?: () => boolean;
   /** Where PostgreSQL is unpacked, the data folder by default; elsewhere it is shared, and stays. */
   readonly binariesParent?: string;
@@ -114,7 +114,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   }
 }
 
-/** Throws where this user may not look: nobody could say that nothing is there. */
+/** Throws when this user may not look into the folder: whether the file is there is then unknown. */
 function isThere(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
@@ -202,7 +202,7 @@ async function startServer(
   };
 }
 
-/** Those of the operator where a folder is named, else those inside, unpacked. */
+/** The operator's programs when a folder is named, else those inside, unpacked. */
 async function findBinaries(
   dataDir: string,
   account: Account | undefined,
@@ -224,7 +224,7 @@ async function tidyUp(
   { folder }: { readonly folder?: string },
   { dataDir, binariesParent }: EmbeddedOptions,
 ): Promise<void> {
-  // Nothing was unpacked, or it is not of this folder alone.
+  // Nothing was unpacked, or other data folders use the same programs.
   if (folder === undefined || binariesParent !== undefined) return;
   await settleBinaries(folder);
   removeOtherBinaries(layoutOf(dataDir).dataDir, folder);
