@@ -108,13 +108,13 @@ export interface ConfigSource {
 
 /** What a unit of systemd's gives its service. */
 export interface UnitSettings {
-  /** Its name, for people. */
+  /** The unit's name, for people. */
   readonly name: string;
-  /** The lowest of all: the settings file goes before, as it does for the service. */
+  /** Environment, command line and settings files override these, as the files do for the service. */
   readonly env: Readonly<Record<string, string>>;
-  /** Settings files that take the place of the default one; a later one goes before an earlier one. */
+  /** The settings files to read in place of the default one; a later file overrides an earlier one. */
   readonly envFiles: readonly string[];
-  /** The paths of its credentials, by their names. */
+  /** The paths of the credentials, by their names. */
   readonly credentials: ReadonlyMap<string, string>;
 }
 
@@ -274,11 +274,11 @@ function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
 function readPostgresBin(get: Get): string | undefined {
   const folder = get("CLAVIGER_POSTGRES_BIN");
   if (folder !== "" && !isAbsolute(folder)) throw wrong("CLAVIGER_POSTGRES_BIN", folder);
-  // The settings file may name the folder while a command is given another database for once.
+  // Not refused: the settings file may name the folder, and one command may be given another database.
   return folder === "" || get("DATABASE_URL") !== "" ? undefined : folder;
 }
 
-/** Where a credential is or would be: in the folder that systemd gives, else where the unit has it from. */
+/** Finds a credential in the folder that systemd gives, else in the file that the unit names. */
 function findCredential(
   name: string,
   { env, unit }: ConfigSource,
@@ -320,7 +320,7 @@ function readGitHubApp(get: Get, source: ConfigSource): GitHubAppSettings | unde
   const needed = ["CLAVIGER_GITHUB_APP_ID", "CLAVIGER_GITHUB_INSTALLATION_ID", "CLAVIGER_GITHUB_REPOSITORY"];
   const missing = needed.filter((name) => get(name) === "");
   const hasUrl = get("CLAVIGER_GITHUB_URL") !== settingOf("CLAVIGER_GITHUB_URL").default;
-  // Where settings are not seen, a credential that is seen does not mean that others were forgotten.
+  // While some settings cannot be seen, a credential alone does not mean that the operator forgot the others.
   const isGiven = path !== "" || hasUrl || (credential.exists && source.unseen === undefined);
   if (missing.length === needed.length && !isGiven) return undefined;
   if (missing.length > 0) {

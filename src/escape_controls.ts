@@ -2,7 +2,7 @@
  * Text from outside, as a terminal, a log and a JSON document may show it.
  *
  * Names, reasons, answers of other servers and files of other users may hold sequences that move the cursor, end
- * the line, or turn the writing direction. Whatever prints such a text passes it through here.
+ * the line, or turn the writing direction. Code that prints such a text passes it through here.
  */
 
 /** DEL, the C1 controls, the bidirectional marks, and the line and paragraph separators. JSON leaves them raw. */
@@ -16,7 +16,7 @@ export function escapeControls(text: string): string {
   return CONTROLS.test(text) ? text.replaceAll(EVERY_CONTROL, toEscape) : text;
 }
 
-/** The same for finished JSON, whose value stays what it is: line breaks between its members are left. */
+/** Makes finished JSON printable. Its value does not change, and line breaks between members stay. */
 export function escapeJson(json: string): string {
   return json.replaceAll(EVERY_BEYOND_JSON, toEscape);
 }

@@ -26,7 +26,7 @@ export interface InstallationOptions {
   readonly holder: "serve" | "command";
   /** Whether a folder without data is initialised or refused. */
   readonly create: boolean;
-  /** Asked while the database inside is waited for; true gives up. */
+  /** Asked while the database inside starts; true gives up. */
   readonly isInterrupted?: () => boolean;
 }
 

@@ -1,12 +1,12 @@
-/** Which commit a build is made of, for `claviger version`. */
+/** The commit that a build is made from, for `claviger version`. */
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
 
 const checkoutFolder = join(import.meta.dir, "../..");
 
 /**
- * The commit of a checkout, its first twelve digits; with ` and changes` behind it where a file differs from it
- * or is new. `unknown` without git, and where the folder is not the top of a repository.
+ * The first twelve digits of a checkout's commit, followed by ` and changes` when a file was changed or added since.
+ * `unknown` without git, and when the folder is not the top of a repository.
  */
 export function readCommit(folder: string = checkoutFolder): string {
   const git = (...args: string[]): string | undefined => {

@@ -13,15 +13,15 @@ export interface PackageToFetch {
 export interface FetchOptions {
   /** The folder that keeps packages; in `.cache` by default. */
   readonly cache?: string;
-  /** By default as it is written down. */
+  /** The digest to compare with; by default the one in `integrity.txt` or `bun.lock`. */
   readonly integrity?: string;
 }
 
 const checkout = join(import.meta.dir, "../..");
 
 /**
- * Gives the package's folder, which is kept after the first time; throws where it cannot be had, and where the
- * registry sends other bytes than those of the digest.
+ * Gives the package's folder, which is kept after the first time. Throws when the package cannot be fetched, and
+ * when the registry sends bytes that do not have the digest.
  */
 export async function fetchPackage(
   { name, version }: PackageToFetch,
@@ -29,7 +29,7 @@ export async function fetchPackage(
 ): Promise<string> {
   const { cache = join(checkout, ".cache/packages") } = options;
   const integrity = options.integrity ?? integrityOf({ name, version });
-  // Named for the digest: what an earlier program left there without looking is not used.
+  // The path holds the digest: a package that an earlier version fetched without comparing it is not used.
   const folder = join(cache, integrity.replaceAll(/\W/g, "").slice(0, 32), name);
   if (existsSync(folder)) return folder;
   mkdirSync(cache, { recursive: true });
@@ -68,7 +68,7 @@ export async function fetchPackage(
   }
 }
 
-/** The digest of a package, from `integrity.txt` or, for what `bun install` knows, from `bun.lock`. */
+/** The digest of a package, from `integrity.txt` or, for a package of package.json, from `bun.lock`. */
 export function integrityOf({ name, version }: PackageToFetch): string {
   const lines = readFileSync(join(import.meta.dir, "integrity.txt"), "utf8").split("\n");
   const [, listed] = lines.map((line) => line.split(" ")).find(([one]) => one === `${name}@${version}`) ?? [];

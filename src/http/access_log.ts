@@ -1,7 +1,7 @@
 /**
  * One line a request that somebody will want to read: refusals, changes, slow and failed requests always,
- * successes by the setting, one in a hundred by default. Of refusals of one kind from one group of addresses, those
- * beyond ten in a second are one line (see `log.ts`). Never a key: the key's identifier stands for it, and query
+ * successes by the setting, one in a hundred by default. One line counts the refusals of one kind from one group of
+ * addresses beyond ten in a second (see `log.ts`). Never a key: the key's identifier stands for it, and query
  * strings are blanked.
  */
 import { toId } from "../ids.ts";
@@ -76,13 +76,13 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
   };
 }
 
-/** A line holds so many characters of an address that a stranger chose, and says how many there were. */
-const MAX_TARGET = 200;
+/** A stranger chooses the path, so a longer one is cut, and its length is written behind it. */
+const MAX_TARGET_CHARACTERS = 200;
 
 function renderTarget(target: string): string {
   const shown = redactQuery(target);
-  const isWhole = shown.startsWith("/") && shown.length <= MAX_TARGET;
-  return isWhole || target.length <= MAX_TARGET
+  const isWhole = shown.startsWith("/") && shown.length <= MAX_TARGET_CHARACTERS;
+  return isWhole || target.length <= MAX_TARGET_CHARACTERS
     ? shown
-    : `${shown.slice(0, MAX_TARGET)}… (${target.length} characters)`;
+    : `${shown.slice(0, MAX_TARGET_CHARACTERS)}… (${target.length} characters)`;
 }

@@ -8,9 +8,9 @@
  * otherwise. A request that is refused before a window was chosen is counted against its address, without
  * being refused for it (see `app.ts`).
  *
- * The look-up comes before the limit, since a good key must not be refused for what a neighbour behind the same
- * address did. So that made-up keys are cheap all the same, the look-ups of an address whose window is full are
- * gathered: see `keys/look_up_queue.ts`.
+ * The look-up comes before the limit, because a good key must not be refused for what a neighbour behind the same
+ * address did. Made-up keys must be cheap all the same, so the look-ups of an address whose window is full are
+ * gathered (see `keys/look_up_queue.ts`).
  */
 import { LRUCache } from "lru-cache";
 import type { Brand } from "../brand.ts";
@@ -41,8 +41,8 @@ export interface Found {
 }
 
 /**
- * For requests of which a whole bundle counts as one: once the first was counted, it stands for the rest. Asked
- * for keys that are active and not expired alone: whatever else is refused counts each time.
+ * For requests of which a whole bundle counts as one: once the first was counted, it stands for the rest. Only
+ * requests with a key that is active and not expired are bundled: every other request counts.
  */
 export interface CountOnce {
   wasCounted(record: KeyRecord): boolean;
@@ -67,11 +67,11 @@ export interface Authenticator {
     keyUuid: string | null,
     once: CountOnce,
   ): Promise<KeyRecord | Refusal>;
-  /** Counts a request for which an earlier one was to stand, where that does not cover it after all. */
+  /** Counts a request that was not counted as a part of its bundle, when it turns out to be none. */
   countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Refusal | undefined;
   /** Counts a request against its address without refusing it for that. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
-  /** Whether the window of the request's address is full: then look-ups for it are gathered. */
+  /** Whether the window of the request's address is full: then look-ups for the address are gathered. */
   isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean;
   /** The group of client addresses that the request came from. */
   addressOf(exchange: Exchange): string;

@@ -4,9 +4,9 @@
  * A name and a version lead to a file through the registry alone. The bytes under an address never change,
  * so the file's SHA-256 is its strong tag, and whoever was cut off goes on by `Range`.
  *
- * An answer that has all bytes of a file counts against the limit each time, also where it was asked for as
- * the range from 0. Smaller ranges of a file count once in 15 minutes, and so does whatever else is no refusal:
- * a client that was cut off, or that loads a file in pieces, pays for one download. Refusals count each time.
+ * An answer with all bytes of a file counts against the limit each time, also when the client asked for the
+ * range from 0. All other answers on a file, except refusals, count once in 15 minutes: a client that was cut
+ * off, or that loads a file in pieces, pays for one download. Refusals count each time.
  * How many answers are on their way at once is bounded for each key and in all, since each holds a connection
  * and an open file for as long as its reader likes.
  */
@@ -62,14 +62,14 @@ export function download(parts: Parts): Handler {
     const link = exchange.request.headers.get("x-api-key") ? undefined : readLink(query);
     // What the ranges of one file have in common, for one key.
     const bundleOf = ({ uuid }: KeyRecord) => `${uuid} ${name}/${version} ${link?.expires ?? ""}`;
-    // Whether an earlier request was counted in the place of this one.
+    // Whether this request was not counted, because an earlier one of its bundle was.
     let isCovered = false;
     const once: CountOnce = {
       wasCounted(record) {
         isCovered = counted.has(bundleOf(record), clock.monotonicMs());
         return isCovered;
       },
-      // Before the file is found, so that its ranges which come together count once.
+      // Noted before the file is found: ranges that arrive at the same time count once.
       note: (record) => counted.add(bundleOf(record), clock.monotonicMs()),
     };
 
@@ -78,7 +78,7 @@ export function download(parts: Parts): Handler {
     if (link === undefined) {
       record = await authenticator.authenticate(exchange, "downloads", body, once);
     } else {
-      // Asked by whoever makes up a link, before anything can be counted.
+      // A stranger with a made-up link gets here before anything is counted.
       const isGathered = authenticator.isAddressFull(exchange, "downloads");
       file = link && (await files.find(name, version, { isGathered }));
       // A link to what is not there cannot have been signed: it is refused as any other that was not.
@@ -135,7 +135,7 @@ function mayLoad({ tier, accountUuid }: KeyRecord, { requiresLicense, ownerUuid 
 /** An answer, and of a file the part that it has, which is not open yet. */
 interface Chosen extends Reply {
   readonly part?: FilePart;
-  /** Whether that is all of it. */
+  /** Whether the part is the whole file. */
   readonly isWhole?: boolean;
 }
 

@@ -26,10 +26,11 @@ export interface Piece {
 const FULL_FOR_MS = 100;
 /** Without a bound in all, what has ended is cleared away at so many, and whenever there are twice as many. */
 const FIRST_SWEEP = 1_000;
-/** The share of all places from which on each sender may have so many. */
+/** From this share of all places on, each sender may have {@linkcode CROWDED_PER_SENDER}. */
 const CROWDED_SHARE = 0.75;
 const CROWDED_PER_SENDER = 16;
-const NEARLY = 0.9;
+/** A sweep that leaves this share of the crowded number is not repeated at once. */
+const NEARLY_CROWDED_SHARE = 0.9;
 const NEVER = Number.NEGATIVE_INFINITY;
 
 /** Which bound is reached, if any. */
@@ -92,8 +93,8 @@ export class InFlight {
     if (!mayCrowd()) return false;
     if (nowMs >= this.#crowdedUntilMs) {
       this.#sweepAll();
-      // Also where it is nearly so: else each of many requests would ask all the others.
-      if (this.#size >= this.#crowdedAt * NEARLY) this.#crowdedUntilMs = nowMs + FULL_FOR_MS;
+      // Also when the sweep freed only a few places: otherwise each request would look at all pieces again.
+      if (this.#size >= this.#crowdedAt * NEARLY_CROWDED_SHARE) this.#crowdedUntilMs = nowMs + FULL_FOR_MS;
     }
     if (!mayCrowd()) return false;
     own.crowdsUntilMs = nowMs + FULL_FOR_MS;

@@ -2,9 +2,9 @@
  * Deletes rows that are too old by walking through a table from its first page to its last, some pages at a
  * time.
  *
- * No index helps here. Rows that come reuse the pages of rows that went, and a block-range index only ever
- * widens a range: after a day each range holds some old time, and each question reads the whole table. A tree
- * would cost each event. A walk reads each page once, whatever was deleted before it, and however long a
+ * No index helps here. New rows reuse the pages of deleted rows, and a block-range index never narrows
+ * a range: after a day each range holds some old time, and each question reads the whole table. A tree would make
+ * each event dearer. A walk reads each page once, whatever was deleted before it, and however long a
  * backup keeps PostgreSQL from clearing dead rows away.
  */
 import type { Clock } from "../clock.ts";
@@ -20,12 +20,12 @@ export interface SweepOptions {
   readonly isStopping: () => boolean;
 }
 
-/** About as long as a batch takes: an event that comes meanwhile hardly notices it. */
+/** A batch takes about so long: an event that arrives meanwhile is hardly slower. */
 const BATCH_MS = 4;
 const FIRST_PAGES = 64;
 const MAX_PAGES = 4_096;
-/** After each batch the database is left to others for so many times as long. */
-const REST = 8;
+/** The pause after a batch is so many times as long as the batch took. */
+const REST_FACTOR = 8;
 const MAX_REST_MS = 1_000;
 
 /** Makes a function that deletes all old rows of a table, and throws what `query` throws. */
@@ -38,7 +38,7 @@ export function createSweep({
 }: SweepOptions): () => Promise<void> {
   let batchPages = FIRST_PAGES;
 
-  // Not waited for until it is on disk: what a crash brings back is deleted again.
+  // The commit does not wait for the disk: rows that a crash brings back are deleted again.
   const deleteOld = (first: number) =>
     database.query(
       (sql) => sql`
@@ -66,7 +66,7 @@ export function createSweep({
       const tookMs = clock.monotonicMs() - beganMs;
       if (tookMs > 2 * BATCH_MS) batchPages = Math.max(1, batchPages >> 1);
       else if (tookMs < BATCH_MS / 2) batchPages = Math.min(MAX_PAGES, batchPages << 1);
-      if (first < pages) await sleep(Math.min(MAX_REST_MS, REST * tookMs));
+      if (first < pages) await sleep(Math.min(MAX_REST_MS, REST_FACTOR * tookMs));
     }
   };
 }

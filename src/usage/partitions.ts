@@ -20,7 +20,7 @@ export interface AttachOptions {
 
 /** Pages of the default partition whose events move at a time. */
 const MOVED_PAGES = 1_000;
-/** Whoever inserts at this moment does so behind the last page, or in one that was among so many last ones. */
+/** An insert of this moment goes behind the last page, or into one of so many last pages. */
 const RECENT_PAGES = 1_024;
 
 export function partitionOf({ firstDay }: Month): string {
@@ -73,7 +73,7 @@ export async function attach(
              join pg_am on pg_am.oid = relam
             where indrelid = to_regclass('${name}') and amname = 'brin';
         end if;
-        -- Or the index of the default partition would be asked for some pages, and read all of them.
+        -- Otherwise the index of the default partition would be used for some pages, and all of it read each time.
         perform set_config('enable_bitmapscan', 'off', true);
         pages := pg_relation_size('events_elsewhen') / current_setting('block_size')::integer;
         for page in 0 .. pages by ${MOVED_PAGES} loop
@@ -92,7 +92,7 @@ export async function attach(
             pause_seconds := least(2 * pause_seconds, 30);
           end;
         end loop;
-        -- What came meanwhile. Were there any among the first pages, the next line would refuse all of it.
+        -- Moves the events that came meanwhile. If one is in an earlier page, the next statement fails and undoes all.
         ${moveFrom(`ctid >= format('(%s,0)', greatest(pages - ${RECENT_PAGES}, 0))::tid`)}
         alter table events attach partition ${name} for values from (${from}) to (${until});
         alter table ${name} drop constraint if exists ${name}_range;

@@ -1,9 +1,9 @@
 /**
  * Drops events that are older than a setting says, by whole months.
  *
- * What is dropped is gone, and a clock that is wrong by years must not do that. So as many months before the
- * present one stay as the setting says, counted by those that have events, and nothing is dropped while the
- * clocks of the database and of this host disagree.
+ * Dropped events are gone for good, so a clock that is wrong by years must not drop any. The newest months before
+ * the present one that have events always stay, as many as the setting says. And nothing is dropped while the
+ * clocks of the database and of this host are more than a day apart.
  *
  * A month's partition is taken off under a short lock timeout, given another name, and dropped by a second
  * statement: until then every insert waits for whoever takes it off, and afterwards nobody waits for the
@@ -29,7 +29,7 @@ const OWN_TABLE = /^events_(\d{4})_(\d{2})(_expired)?$/;
 
 /**
  * Drops the months before the present one that are older than so many months, and older than so many months
- * that have events. Throws what it met, after all else was done.
+ * that have events. Throws the first error after all other months were done.
  */
 export async function retireEvents(
   database: Pick<Database, "query">,
@@ -49,7 +49,7 @@ export async function retireEvents(
       await database.query((sql) => sql.unsafe(`drop table if exists ${table}`));
       onDropped(firstDay);
     } catch (error) {
-      // One that is in use must not keep the others.
+      // A month that is in use must not keep the others from being dropped.
       failure ??= { error };
     }
   }
@@ -91,7 +91,7 @@ async function findFirstMonthKept(
     if (firstDay < byAge) return firstDay;
     return byAge;
   }
-  // There are no more than stay.
+  // Too few months have events: all of them stay.
   return "";
 }
 

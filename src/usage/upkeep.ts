@@ -2,8 +2,9 @@
  * What has to be done again and again so that the tables of usage stay well: partitions for the months ahead,
  * late events moved into their month, old months dropped, old claims and changes to counts deleted.
  *
- * It has connections of its own, so that nothing on the serving path waits behind it. Each task fails for
- * itself: its failure is counted, is in the log once until the task succeeds, and is tried again.
+ * It has connections of its own, so that nothing on the serving path waits behind it. A task that fails does not
+ * keep the others from being done. The failure is counted and, until the task succeeds, logged once for each reason;
+ * the task is tried again.
  */
 import { monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
@@ -55,14 +56,14 @@ const MONTHS_AHEAD = 2;
 const TIDY_INTERVAL_MS = 3_600_000;
 /** Nobody waits for it: a start is not the time at which events must go. */
 const FIRST_TIDY_MS = 30_000;
-/** After a failure it comes earlier, and then after pauses that double. */
+/** After a failure the next round comes earlier, and then after pauses that double. */
 const FIRST_RETRY_MS = 60_000;
 const CLEANING_INTERVAL_MS = 15_000;
 /** Rows of `usage_changes` older than this have been read by every pulse that is trusted. */
 const CHANGES_KEPT_SECONDS = 60;
 /** For so long an `Idempotency-Key` stands for its event. */
 const CLAIMS_KEPT_MS = 24 * 3_600_000;
-/** A batch is far from it: a server that takes so long for one is in trouble. */
+/** A batch takes milliseconds: a server that takes so long is in trouble. */
 const DEADLINE_MS = 10_000;
 /** Moving a month's events, or unlinking its files, is one statement. */
 const LONG_DEADLINE_MS = 1_800_000;
@@ -73,7 +74,7 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
   const open = (deadlineMs: number) => openDatabase(address, { clock, log, maxConnections: 1, deadlineMs });
   const database = open(DEADLINE_MS);
   const failures = { partitions: 0, late_events: 0, retention: 0, claims: 0, usage_changes: 0 };
-  /** The reasons that the log has of each task since it succeeded last. */
+  /** For each task, the reasons that were logged since it last succeeded. */
   const told = new Map<UpkeepTask, Set<string>>();
   let longRunning: Database | undefined;
   let dropped = 0;
@@ -119,7 +120,7 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
     const month = monthOf(clock.nowMs());
     for (let ahead = 0; ahead <= MONTHS_AHEAD && !stopping; ahead++) {
       const next = toMonth(month.index + ahead);
-      // Those that move events take long, and are made by the next task.
+      // A partition that late events move into takes long, and is made by the next task.
       if (!(await hasLateEvents(database, next))) await attach(database, next);
     }
   }
@@ -147,7 +148,7 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
     const long = open(LONG_DEADLINE_MS);
     longRunning = long;
     try {
-      // A statement whose connection was closed is given up. Some systems cannot tell: there it ends by itself.
+      // The server then ends a statement whose connection is closed; where it cannot, the statement runs to its end.
       await long
         .query((sql) => sql`select set_config('client_connection_check_interval', '1s', false)`)
         .catch(() => {});
@@ -162,7 +163,7 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
 
   const timers = new Set<ReturnType<typeof setTimeout>>();
 
-  /** Does some work later, and again after as long as it says: so it is never under way twice. */
+  /** Does some work later, and again after the pause that it returns: it never runs twice at a time. */
   function schedule(afterMs: number, work: () => Promise<number>) {
     const timer = setTimeout(async () => {
       timers.delete(timer);
