@@ -143,7 +143,7 @@ describe("createLog() that gathers", () => {
     expect(lines.at(-1)).toMatchObject({ of: "request", count: 4_890, status: 401, address: "others" });
   });
 
-  test("writes each line of which nobody says what it is alike", () => {
+  test("writes each line that names no group", () => {
     const { writes, log } = collectGathered();
     for (let i = 0; i < 50; i++) log.warn("Slow");
     expect(linesOf(writes)).toHaveLength(50);

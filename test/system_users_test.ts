@@ -38,7 +38,7 @@ describe("findSystemUser()", () => {
     expect(existsSystemGroup("claviger", [folder])).toBe(true);
   });
 
-  test("believes getent that there is none, whatever the files say", () => {
+  test("finds nobody where getent says that there is none, whatever the files say", () => {
     standIn("getent", DYNAMIC);
     expect(findSystemUser("root", [folder])).toBeUndefined();
     expect(existsSystemGroup("root", [folder])).toBe(false);

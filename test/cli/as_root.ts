@@ -1,6 +1,6 @@
 /**
- * What tests need that let root run commands on the data folder of an ordinary user: the program as a process of its
- * own, that user's hand, and a victim of root's. Root alone can play both.
+ * For tests in which root runs commands on the data folder of an ordinary user: the program as a process of its own,
+ * shell commands of that user, and a victim, a folder of root's. Only root can play both users.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import {
@@ -66,9 +66,9 @@ export interface RootStage {
   /** Holds the data folder's lock as the user. */
   holdLock(): { end(): void };
   readonly program: readonly string[];
-  /** What is in the victim, whose it is, and who may do what with it. */
+  /** The victim's content, owners, modes and times. */
   lookAtVictim(): object;
-  /** Whose everything in the user's home is: his alone, or it throws. */
+  /** Throws when a file in the user's home belongs to another user. */
   expectHisOwn(): void;
   remove(): void;
 }
@@ -124,7 +124,8 @@ export function createRootStage(): RootStage {
       Object.fromEntries(
         ["", ...readdirSync(victim, { recursive: true, encoding: "utf8" })].sort().map((name) => {
           const path = join(victim, name);
-          const { uid, gid, mode, mtimeMs } = statSync(path);
+          const stat = statSync(path);
+          const { uid, gid, mode, mtimeMs } = stat;
           return [
             name,
             {
@@ -132,7 +133,7 @@ export function createRootStage(): RootStage {
               gid,
               mode,
               mtimeMs,
-              text: name.includes("e") && mode & 0o100000 ? readFileSync(path, "utf8") : "",
+              text: stat.isFile() ? readFileSync(path, "utf8") : "",
             },
           ];
         }),

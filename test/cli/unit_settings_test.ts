@@ -215,7 +215,7 @@ describe("root's commands, while the service of the unit is stopped", () => {
     expect(of("service")?.message).toBe(`none runs from ${line.dataDir}`);
   });
 
-  test("are refused by the name of the unit where that sets something wrong", async () => {
+  test("are refused, and the unit is named, where the unit sets something wrong", async () => {
     for (const [environment, sentence] of [
       ["CLAVIGER_PORT=http", "CLAVIGER_PORT must be a whole number from 0 to 65535"],
       ["CLAVIGER_PROT=1", "CLAVIGER_PROT is not a setting"],

@@ -51,7 +51,7 @@ const APP = {
 const CLOSED_TO_US = ["tls", "github app", "secret", "installer token", "public address"];
 
 describe("claviger doctor, of what the service may have and this user cannot see,", () => {
-  test("says that, not that it is missing", async () => {
+  test("says that it cannot be seen, not that it is missing", async () => {
     const unseen = UNSEEN;
     for (const env of [{}, APP]) {
       const of = await examineAll(env, unseen);
@@ -66,7 +66,7 @@ describe("claviger doctor, of what the service may have and this user cannot see
     }
   });
 
-  test("takes a credential that is seen for no sign of settings that were forgotten", async () => {
+  test("does not take one credential as a sign that other settings were forgotten", async () => {
     const key = join(folder, "claviger-github-key");
     writeFileSync(key, "");
     const env = { CREDENTIALS_DIRECTORY: folder };
@@ -86,7 +86,7 @@ describe("claviger doctor, of what the service may have and this user cannot see
     });
   });
 
-  test("calls missing what is missing where all is seen", async () => {
+  test("says what is missing when it sees everything", async () => {
     const of = await examineAll(APP);
     expect(
       ["tls", "github app", "secret", "installer token", "public address"].map((name) => of(name).state),

@@ -138,7 +138,7 @@ describe("createLookUpQueue() with look-ups that are gathered", () => {
     expect(batches.map(({ length }) => length)).toEqual([1, 2_000, 1_001]);
   });
 
-  test("lookUp() turns away who has 2,000 gathered, and has room of its own for everybody else", async () => {
+  test("lookUp() turns away an address with 2,000 gathered look-ups, and leaves room for all others", async () => {
     const { queue } = start();
     const flood = Array.from({ length: 25_000 }, (_, i) =>
       queue.lookUp(`flood ${i}`, `address ${i % 12}`, gathered),
