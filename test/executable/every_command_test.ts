@@ -1,0 +1,87 @@
+/** Root runs every command on the data folder of the service's user while no service runs, as on a stopped installation. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { createProgram } from "../../src/cli/program.ts";
+import { canPlayBoth, createRootStage, type RootStage } from "../cli/as_root.ts";
+import { surround } from "../cli/command_line.ts";
+import { builtExecutable } from "../executable.ts";
+import { isBuilt } from "./installed.ts";
+
+const LIMIT_MS = 180_000;
+const program = [builtExecutable];
+
+/** Root does not serve in another user's folder, and these know no data folder. */
+const OTHERS = ["serve", "health", "systemd", "version"];
+
+function listCommands(command: Command, name = ""): string[] {
+  if (command.commands.length === 0) return [name];
+  return command.commands.flatMap((each) => listCommands(each, `${name} ${each.name()}`.trim()));
+}
+
+describe.skipIf(!(canPlayBoth && isBuilt))("while no service runs", () => {
+  let stage: RootStage;
+  beforeAll(() => {
+    stage = createRootStage();
+  });
+  afterAll(() => stage.remove());
+
+  test(
+    "every command of root's works in the folder of the service's user",
+    async () => {
+      const done = new Set<string>();
+      const names = listCommands(createProgram(surround("/", {}).surroundings));
+      const run = async (line: string, options: { input?: string; dataDir?: string } = {}) => {
+        const words = line.split(" ");
+        const name = names.find((each) => `${line} `.startsWith(`${each} `)) ?? "";
+        const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+        const ended = await stage.asRoot([...words, "--json"], { program, env, ...options });
+        expect({ line, ...ended }).toMatchObject({ line, status: 0, err: "" });
+        done.add(name);
+        return JSON.parse(ended.out);
+      };
+      const key = { sha256: "0b".repeat(32), mode: "live", email: "x@example.org", tier: "free" };
+      const imported = { ...key, expires_at: "never", monthly_limit: null, used: 0 };
+      writeFileSync(join(stage.folder, "keys.jsonl"), `${JSON.stringify(imported)}\n`);
+      writeFileSync(join(stage.folder, "weights"), "weights");
+
+      await run("migrate");
+      // As the first start of the service makes it.
+      stage.asUser("umask 077; openssl rand -hex 32 > secret");
+      await run("keys import keys.jsonl");
+      const { id, api_key } = await run("keys issue --email ada@example.org --tier research");
+      await run("keys list");
+      await run(`keys show ${id}`);
+      await run("keys find", { input: api_key });
+      await run(`keys suspend ${id}`);
+      await run(`keys resume ${id}`);
+      await run(`keys renew ${id} --expires-at 2040-01-01T00:00:00Z`);
+      await run(`keys tier ${id} commercial`);
+      await run(`keys limit ${id} 100`);
+      await run(`keys usage ${id}`);
+      const successor = await run(`keys rotate ${id} --overlap 1h`);
+      for (const each of [id, successor.id]) await run(`keys revoke ${each}`);
+      await run("usage export --month 2026-11");
+      await run("accounts list");
+      await run("accounts update ada@example.org --name Ada");
+      const shape = "--n-features 8 --n-classes 2 --requires-license free --paradigm p300";
+      await run(`models add --name m --version 1 --type SvcLDA ${shape} --file weights`);
+      await run("models list");
+      await run("models verify");
+      await run("models remove m");
+      await run("installer set-token", { input: "a-token" });
+      await run("config check");
+      await run("doctor");
+      await run("backup saved --with-secret --with-models");
+      await run("restore saved", { dataDir: join(stage.home, "restored") });
+      await run("installer clear-token");
+      await run("accounts erase ada@example.org");
+      await run("audit");
+
+      expect(names.filter((name) => !done.has(name) && !OTHERS.includes(name))).toEqual([]);
+      stage.expectHisOwn();
+    },
+    LIMIT_MS,
+  );
+});
