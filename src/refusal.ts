@@ -20,6 +20,7 @@ export type Code =
   | "SERVER_ERROR"
   | "NOT_CONFIGURED"
   | "INVALID_REQUEST"
+  | "INVALID_LINK"
   | "LICENSE_REQUIRED"
   | "NOT_FOUND"
   | "PAYLOAD_TOO_LARGE"

@@ -93,6 +93,10 @@ interface Counted extends Omit<Sought, "hash"> {
 }
 
 const INVALID_KEY = refuse("INVALID_KEY", "The API key is invalid or inactive");
+const INVALID_LINK = refuse(
+  "INVALID_LINK",
+  "The download link has expired or was altered: list the models again for a new link",
+);
 const KEY_EXPIRED = refuse("KEY_EXPIRED", "The API key has expired");
 const MISSING_KEY = refuse("MISSING_KEY", "An API key is required");
 const DIFFERENT_KEYS = refuse("INVALID_REQUEST", "The request carries two different API keys");
@@ -235,7 +239,9 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     async authenticateLink(exchange, endpoint, keyUuid, once) {
       if (!directory.isTrusted()) return UNAVAILABLE;
       const hash = keyUuid === null ? null : await directory.hashOf(keyUuid);
-      return judge(await find(exchange, { hash, endpoint, once }));
+      const record = await find(exchange, { hash, endpoint, once });
+      // The key may be good: a client that is told otherwise throws it away.
+      return keyUuid === null && record === null ? INVALID_LINK : judge(record);
     },
     countAfterAll,
     countAgainstAddress,

@@ -31,6 +31,7 @@ const CONDITIONS: Readonly<Record<Code, string>> = {
   INVALID_REQUEST:
     "The body is not a JSON object, a field is out of its domain, or two places carry two keys",
   INVALID_KEY: "The key is unknown, suspended or revoked",
+  INVALID_LINK: "The download link has expired or was altered: list the models again for a new one",
   KEY_EXPIRED: "The key's license has expired",
   LICENSE_REQUIRED: "The model asks for a higher tier, or belongs to another customer",
   KEY_NOT_FOUND: "The key is unknown or already revoked",

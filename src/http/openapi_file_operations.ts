@@ -14,7 +14,7 @@ export function fileOperations(): Operation[] {
       "and 16 while three quarters of all places are taken.",
     limit: "downloads",
     isLink: true,
-    codes: [...WITH_GOOD_KEY, "NOT_FOUND", "LICENSE_REQUIRED"],
+    codes: [...WITH_GOOD_KEY, "INVALID_LINK", "NOT_FOUND", "LICENSE_REQUIRED"],
     parameters: [
       { ...parameter("path", "name", "The model's name", "motor_imagery_4class_v1"), required: true },
       { ...parameter("path", "version", "The model's version", "1.0.0"), required: true },

@@ -83,6 +83,7 @@ const STATUSES: Readonly<Record<string, readonly number[]>> = {
   // 422: an Idempotency-Key that was sent with another event.
   INVALID_REQUEST: [400, 422],
   INVALID_KEY: [401],
+  INVALID_LINK: [401],
   KEY_EXPIRED: [401],
   LICENSE_REQUIRED: [403],
   KEY_NOT_FOUND: [404],

@@ -14,6 +14,7 @@ const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 
 const CODES = [
   "INVALID_FORMAT",
   "INVALID_KEY",
+  "INVALID_LINK",
   "INVALID_REQUEST",
   "KEY_EXPIRED",
   "KEY_NOT_FOUND",
