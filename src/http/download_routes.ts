@@ -13,7 +13,7 @@
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
 import { CountedOnce, InFlight } from "../limits/mod.ts";
-import { type FileProblem, type HostedFile, locateFile } from "../models/mod.ts";
+import { type FileProblem, type FoundVersion, type HostedFile, isHosted, locateFile } from "../models/mod.ts";
 import type { FilePart } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { CountOnce } from "./authenticate.ts";
@@ -23,11 +23,8 @@ import type { Exchange, Reply } from "./exchange.ts";
 import type { Handler, Parts } from "./handler.ts";
 import { pathOf, readQuery } from "./target.ts";
 
-const NOT_FOUND = refuse("NOT_FOUND", "There is no such model and version with a file here");
-const LICENSE_REQUIRED = refuse(
-  "LICENSE_REQUIRED",
-  "The model asks for a higher tier, or belongs to another customer",
-);
+const NOT_FOUND = refuse("NOT_FOUND", "There is no such model and version");
+const ELSEWHERE = refuse("NOT_FOUND", "The file is hosted elsewhere: use the download_url of the model list");
 const DAMAGED = refuse("SERVER_ERROR", "The file of this model is damaged on the server");
 const OUT_OF_RANGE = refuse("RANGE_NOT_SATISFIABLE", "The file ends before the range begins");
 
@@ -74,20 +71,21 @@ export function download(parts: Parts): Handler {
     };
 
     let record: KeyRecord | Refusal;
-    let file: HostedFile | null = null;
+    let found: FoundVersion | null = null;
     if (link === undefined) {
       record = await authenticator.authenticate(exchange, "downloads", body, once);
     } else {
       // A stranger with a made-up link gets here before anything is counted.
       const isGathered = authenticator.isAddressFull(exchange, "downloads");
-      file = link && (await files.find(name, version, { isGathered }));
+      found = link && (await files.find(name, version, { isGathered }));
       // A link to what is not there cannot have been signed: it is refused as any other that was not.
-      const keyUuid = link !== null && file !== null && links.isGood(link, file) ? link.keyUuid : null;
+      const isGood = link !== null && found !== null && isHosted(found) && links.isGood(link, found);
+      const keyUuid = isGood ? link.keyUuid : null;
       record = await authenticator.authenticateLink(exchange, "downloads", keyUuid, once);
     }
     if (isRefusal(record)) return record;
-    file ??= await files.find(name, version);
-    const outcome = await choose(exchange, { record, file }, parts);
+    found ??= await files.find(name, version);
+    const outcome = await choose(exchange, { record, found }, parts);
     if (isRefusal(outcome)) {
       if (isCovered) return authenticator.countAfterAll(exchange, "downloads") ?? outcome;
       counted.forget(bundleOf(record));
@@ -128,10 +126,6 @@ function readPath(request: Request): { readonly name: string; readonly version: 
   }
 }
 
-function mayLoad({ tier, accountUuid }: KeyRecord, { requiresLicense, ownerUuid }: HostedFile): boolean {
-  return includesTier(tier, requiresLicense) && (ownerUuid === null || ownerUuid === accountUuid);
-}
-
 /** An answer, and of a file the part that it has, which is not open yet. */
 interface Chosen extends Reply {
   readonly part?: FilePart;
@@ -141,12 +135,22 @@ interface Chosen extends Reply {
 
 interface Wanted {
   readonly record: KeyRecord;
-  readonly file: HostedFile | null;
+  readonly found: FoundVersion | null;
 }
 
-async function choose(exchange: Exchange, { record, file }: Wanted, parts: Parts): Promise<Chosen | Refusal> {
-  if (file === null) return NOT_FOUND;
-  if (!mayLoad(record, file)) return LICENSE_REQUIRED;
+async function choose(
+  exchange: Exchange,
+  { record, found }: Wanted,
+  parts: Parts,
+): Promise<Chosen | Refusal> {
+  if (found === null) return NOT_FOUND;
+  // Another customer's model is answered as an unknown one: otherwise strangers could find out its name.
+  if (found.ownerUuid !== null && found.ownerUuid !== record.accountUuid) return NOT_FOUND;
+  if (!includesTier(record.tier, found.requiresLicense)) {
+    return refuse("LICENSE_REQUIRED", `The model asks for the tier ${found.requiresLicense} or a higher one`);
+  }
+  if (!isHosted(found)) return ELSEWHERE;
+  const file = found;
   const { request } = exchange;
   const etag = `"${file.sha256}"`;
   const headers = { ETag: etag, "Accept-Ranges": "bytes" };

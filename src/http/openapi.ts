@@ -33,7 +33,7 @@ const CONDITIONS: Readonly<Record<Code, string>> = {
   INVALID_KEY: "The key is unknown, suspended or revoked",
   INVALID_LINK: "The download link has expired or was altered: list the models again for a new one",
   KEY_EXPIRED: "The key's license has expired",
-  LICENSE_REQUIRED: "The model asks for a higher tier, or belongs to another customer",
+  LICENSE_REQUIRED: "The model asks for a higher tier, which the error names",
   KEY_NOT_FOUND: "The key is unknown or already revoked",
   NOT_FOUND: "There is nothing at this path, or no such model",
   METHOD_NOT_ALLOWED: "Another method than those that `Allow` lists",

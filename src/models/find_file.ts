@@ -1,5 +1,5 @@
 /**
- * Finds the hosted file of a name and version, and what is asked of those who load it.
+ * Finds a version of a model by its name, its file where that is hosted here, and what is asked of those who load it.
  *
  * Strangers can ask for it, too: a link is checked against the file that it names. So look-ups that wait
  * together go as one statement, one at a time, and who finds too many waiting is turned away. Look-ups of addresses
@@ -12,20 +12,29 @@ import { type Database, DatabaseUnavailable, toTextArray } from "../database/mod
 import type { Tier } from "../licensing/mod.ts";
 import type { StoredFile } from "./file_store.ts";
 
-export interface HostedFile extends StoredFile {
+export interface FoundVersion {
   readonly name: string;
   readonly version: string;
   readonly requiresLicense: Tier;
   /** UUID of the account whose keys alone may load it; null for a model for everybody. */
   readonly ownerUuid: string | null;
+  /** Null where the file is elsewhere; so is the size. */
+  readonly sha256: string | null;
+  readonly sizeBytes: number | null;
+}
+
+export type HostedFile = FoundVersion & StoredFile;
+
+/** Whether the file of a version is in the store of this installation. */
+export function isHosted(found: FoundVersion): found is HostedFile {
+  return found.sha256 !== null;
 }
 
 export interface FileDirectory {
   /**
-   * The file of that version, listed or not; null where there is no such model or version, or its file is
-   * elsewhere. Throws `DatabaseUnavailable`.
+   * That version, listed or not; null where there is no such model or version. Throws `DatabaseUnavailable`.
    */
-  find(name: string, version: string, how?: FindOptions): Promise<HostedFile | null>;
+  find(name: string, version: string, how?: FindOptions): Promise<FoundVersion | null>;
 }
 
 export interface FindOptions {
@@ -46,11 +55,11 @@ const GATHERED_MS = 100;
 interface Wanted {
   readonly name: string;
   readonly version: string;
-  readonly found: PromiseWithResolvers<HostedFile | null>;
+  readonly found: PromiseWithResolvers<FoundVersion | null>;
 }
 
 export function createFileDirectory({ database, clock }: FileDirectoryOptions): FileDirectory {
-  const known = new LRUCache<string, HostedFile>({
+  const known = new LRUCache<string, FoundVersion>({
     max: MAX_FILES,
     ttl: MAX_AGE_MS,
     perf: { now: () => clock.monotonicMs() },
@@ -115,17 +124,17 @@ function idOf({ name, version }: { readonly name: string; readonly version: stri
   return `${name}/${version}`;
 }
 
-async function findFiles(database: Database, wanted: readonly Wanted[]): Promise<HostedFile[]> {
+async function findFiles(database: Database, wanted: readonly Wanted[]): Promise<FoundVersion[]> {
   const names = toTextArray(wanted.map(({ name }) => name));
   const versions = toTextArray(wanted.map(({ version }) => version));
-  return await database.query<HostedFile>(
+  return await database.query<FoundVersion>(
     (sql) => sql`
       select m.name, v.version, f.sha256, f.size_bytes as "sizeBytes", m.owner_account_id as "ownerUuid",
              v.requires_license as "requiresLicense"
         from unnest(${names}::text[], ${versions}::text[]) as wanted (name, version)
         join models m on m.name = wanted.name
         join model_versions v on v.model_id = m.id and v.version = wanted.version
-        join model_files f on f.sha256 = v.file`,
+        left join model_files f on f.sha256 = v.file`,
     { isRead: true },
   );
 }

@@ -13,7 +13,13 @@ export {
   storeBytes,
   storeFile,
 } from "./file_store.ts";
-export { createFileDirectory, type FileDirectory, type HostedFile } from "./find_file.ts";
+export {
+  createFileDirectory,
+  type FileDirectory,
+  type FoundVersion,
+  type HostedFile,
+  isHosted,
+} from "./find_file.ts";
 export { type ListedFile, listAllModels, listModelsFor } from "./list_models.ts";
 export { type ModelSummary, type NewModel, parseNewModel } from "./model.ts";
 export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";

@@ -318,16 +318,39 @@ describe("GET /v1/models/download with a key", () => {
         headers: withKey(apiKey),
       });
       expect(response.status).toBe(status);
-      if (status === 403) expect(await response.json()).toMatchObject({ code: "LICENSE_REQUIRED" });
+      if (status === 403) {
+        expect(await response.json()).toEqual({
+          error: "The model asks for the tier commercial or a higher one",
+          code: "LICENSE_REQUIRED",
+        });
+      }
     });
   }
+
+  test("names the tier also where the file is elsewhere, and then where to look for the file", async () => {
+    const path = "/v1/models/download/high_elsewhere/1.0.0";
+    await addTestModel(service, { name: "high_elsewhere", requiresLicense: "commercial" });
+    const refused = await service.get(path, withKey(key.apiKey));
+    expectRefusal(refused, 403, "LICENSE_REQUIRED");
+    expect(refused.body.error).toContain("commercial");
+    const { apiKey } = await service.issue({ tier: "commercial" });
+    const allowed = await service.get(path, withKey(apiKey));
+    expectRefusal(allowed, 404, "NOT_FOUND");
+    expect(allowed.body.error).toContain("download_url");
+  });
 
   test("gives a custom model to its owner's keys alone", async () => {
     const path = "/v1/models/download/custom/1.0.0";
     const owners = await service.issue({ email: "owner@example.org", tier: "commercial" });
     await expectFile(service.url + path, testBytes(30, 5), withKey(owners.apiKey));
     const stranger = await service.issue({ tier: "enterprise" });
-    expectRefusal(await service.get(path, withKey(stranger.apiKey)), 403, "LICENSE_REQUIRED");
+    const refused = await service.get(path, withKey(stranger.apiKey));
+    expectRefusal(refused, 404, "NOT_FOUND");
+    const lower = await service.issue({ tier: "free" });
+    const unknown = await service.get("/v1/models/download/none/1.0.0", withKey(stranger.apiKey));
+    for (const answer of [refused, await service.get(path, withKey(lower.apiKey))]) {
+      expect([answer.status, answer.body]).toEqual([unknown.status, unknown.body]);
+    }
   });
 
   const unknown = [
