@@ -15,6 +15,7 @@ import {
   type StoredFile,
   type StoreOptions,
   storeFile,
+  toMegabytes,
   verifyFiles,
 } from "../models/mod.ts";
 import { findAccountBy } from "./accounts_commands.ts";
@@ -163,7 +164,7 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
       ...owned,
       checksum: stored.sha256,
       hostedBytes: stored.sizeBytes,
-      sizeMb: options.sizeMb ?? Math.round(stored.sizeBytes / 1e4) / 100,
+      sizeMb: options.sizeMb || toMegabytes(stored.sizeBytes),
     };
     orRefuse(await addModel(database, model, { actor, now }));
     showAdded(surroundings, options, model);

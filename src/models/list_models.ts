@@ -77,10 +77,13 @@ async function selectListed(database: Database, condition: (sql: Sql) => Fragmen
   return await database.query<ModelSummary>(
     (sql) => sql`
       select m.name, v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
-             v.size_mb as "sizeMb", v.download_url as "downloadUrl", v.checksum,
+             -- Versions that were added by an older program may have 0.
+             coalesce(nullif(v.size_mb, 0), f.size_bytes / 1e6, 0)::double precision as "sizeMb",
+             v.download_url as "downloadUrl", v.checksum,
              v.requires_license as "requiresLicense", v.metadata, m.owner_account_id as owner
         from models m
         join model_versions v on v.model_id = m.id and v.version = m.listed_version
+        left join model_files f on f.sha256 = v.file
        where ${condition(sql)}
        order by m.name collate "C"`,
     { isRead: true },

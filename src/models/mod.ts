@@ -21,5 +21,5 @@ export {
   isHosted,
 } from "./find_file.ts";
 export { type ListedFile, listAllModels, listModelsFor } from "./list_models.ts";
-export { type ModelSummary, type NewModel, parseNewModel } from "./model.ts";
+export { type ModelSummary, type NewModel, parseNewModel, toMegabytes } from "./model.ts";
 export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";

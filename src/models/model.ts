@@ -33,6 +33,11 @@ export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes"
   readonly owner: string | null;
 }
 
+/** The size as the list shows it: in hundredths, and exact below one of these, so that no file with bytes has 0. */
+export function toMegabytes(sizeBytes: number): number {
+  return sizeBytes < 1e4 ? sizeBytes / 1e6 : Math.round(sizeBytes / 1e4) / 100;
+}
+
 const slug = (what: string, max: number) =>
   v.pipe(
     v.string(),

@@ -81,6 +81,15 @@ describe("claviger models add --file", () => {
     expect(statSync(storedPath(SHA256)).mode & 0o777).toBe(0o640);
   });
 
+  test("shows a small file with a size above 0, also where an older program has recorded 0", async () => {
+    const small = join(line.folder, "small.onnx");
+    writeFileSync(small, testBytes(1_234, 9));
+    expect((await add({ name: "small", file: small })).status).toBe(0);
+    expect(await listed("small")).toMatchObject({ size_mb: 0.001234 });
+    expect((await add({ name: "zero", file: small, "size-mb": "0" })).status).toBe(0);
+    expect(await listed("zero")).toMatchObject({ size_mb: 0.001234 });
+  });
+
   test("--json prints what was recorded, and --size-mb stands where it is given", async () => {
     const { out } = await line.here([...addArgs({ name: "json", file, "size-mb": "2.4" }), "--json"], {
       env: PUBLIC,

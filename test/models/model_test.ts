@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { newUuid } from "../../src/ids.ts";
-import { parseNewModel } from "../../src/models/mod.ts";
+import { parseNewModel, toMegabytes } from "../../src/models/mod.ts";
 import { BRAND, sentenceOf } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 
@@ -89,4 +89,9 @@ describe("parseNewModel()", () => {
     expect(parseNewModel(newModel({ type: "AcmeLDA" }), brand)).toMatchObject({ type: "AcmeLDA" });
     expect(sentenceOf(parseNewModel(newModel(), brand))).toContain("AcmeLDA, AcmeQDA, AcmeProbit");
   });
+});
+
+test("toMegabytes() rounds to hundredths, but never the size of a file with bytes to 0", () => {
+  const sizes = [0, 1, 4_999, 9_999, 10_000, 14_999, 2_345_678];
+  expect(sizes.map(toMegabytes)).toEqual([0, 0.000001, 0.004999, 0.009999, 0.01, 0.01, 2.35]);
 });

@@ -55,6 +55,11 @@ describe("listModelsFor()", () => {
     );
   });
 
+  test("listModelsFor() shows the size of a hosted file for which 0 was recorded", async () => {
+    await add({ downloadUrl: null, hostedBytes: 1_234, sizeMb: 0 });
+    expect(await list()).toMatchObject([{ size_mb: 0.001234 }]);
+  });
+
   test("listModelsFor() shows each tier the models up to it", async () => {
     const tiers: Tier[] = ["enterprise", "commercial", "research", "free"];
     for (const requiresLicense of tiers) await add({ name: requiresLicense, requiresLicense });
