@@ -9,6 +9,7 @@ import claims from "../../sql/0007_claims.sql" with { type: "text" };
 import cheaperCommits from "../../sql/0008_cheaper_commits.sql" with { type: "text" };
 import eventIndex from "../../sql/0009_event_index.sql" with { type: "text" };
 import noClaimsIndex from "../../sql/0010_no_claims_index.sql" with { type: "text" };
+import licenseClaims from "../../sql/0011_license_claims.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -27,4 +28,5 @@ export const migrations: readonly Migration[] = [
   { number: 8, name: "0008_cheaper_commits", text: cheaperCommits },
   { number: 9, name: "0009_event_index", text: eventIndex },
   { number: 10, name: "0010_no_claims_index", text: noClaimsIndex },
+  { number: 11, name: "0011_license_claims", text: licenseClaims },
 ];

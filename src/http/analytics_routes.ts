@@ -8,7 +8,7 @@ import { newUuid, toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { redactKeysInEvent, renderWithoutKeys } from "../secrets/mod.ts";
-import type { Claim, EventOutcome, UsageEvent } from "../usage/mod.ts";
+import { digestEvent, type EventOutcome, type UsageEvent } from "../usage/mod.ts";
 import { type EventFields, eventFields, isPlainEvent } from "./event_fields.ts";
 import { andThen, type Eventually } from "./eventually.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
@@ -27,17 +27,18 @@ export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
     const { event_type: type } = body;
     if (type === undefined || type === null || type === "") return MISSING_EVENT_TYPE;
     const claimed = exchange.request.headers.get("idempotency-key");
-    // What a claim stands for is told by the fields in the schema's order, without others beside them.
+    // Earlier versions compared the fields in the schema's order, without others beside them.
     const fields = claimed === null && isPlainEvent(body) ? body : parseFields(eventFields, body);
     if (isRefusal(fields)) return fields;
-    const claim = claimed === null ? null : toClaim(claimed, fields);
-    if (isRefusal(claim)) return claim;
+    if (claimed !== null && !CLAIM.test(claimed)) return BAD_CLAIM;
     const receivedAtMs = clock.nowMs();
     const month = monthOf(receivedAtMs);
     // With a claim it may be an event that was counted before: only the commit can tell.
-    if (claim === null && fields.event_type === "inference" && isUsedUp(record, month)) return QUOTA_EXCEEDED;
-    const event = toEvent(fields, record, { receivedAtMs, claim });
-    return events.write(event).then((outcome) => toAnswer(outcome, record, month));
+    if (claimed === null && fields.event_type === "inference" && isUsedUp(record, month))
+      return QUOTA_EXCEEDED;
+    const event = toEvent(fields, record, receivedAtMs);
+    const written = events.write(claimed === null ? event : withClaim(event, { claimed, fields }));
+    return written.then((outcome) => toAnswer(outcome, record, month));
   };
   return (exchange, body) =>
     andThen(authenticator.authenticate(exchange, "analytics", body), (record) =>
@@ -52,7 +53,7 @@ function toAnswer(outcome: EventOutcome, record: KeyRecord, month: Month): Outco
     case "not_storable":
       return NOT_STORABLE;
     case "claim_mismatch":
-      return CLAIM_MISMATCH;
+      return toMismatch(outcome.field);
     case "committed": {
       const used = outcome.used ?? usedIn(record, month.index);
       const quota = `{"used":${used},"remaining":${remainingOf(record, used)}}`;
@@ -63,24 +64,32 @@ function toAnswer(outcome: EventOutcome, record: KeyRecord, month: Month): Outco
   }
 }
 
-const CLAIM_MISMATCH = refuse(
-  "CLAIM_MISMATCH",
-  "This Idempotency-Key was sent with another event: give each event a key of its own",
-);
+const CLAIM = /^[\x20-\x7e]{1,255}$/;
 const BAD_CLAIM = refuse("INVALID_REQUEST", "Idempotency-Key must be 1 to 255 printable ASCII characters");
 
-/** The claim that an `Idempotency-Key` makes for an event. */
-function toClaim(value: string, fields: EventFields): Claim | Refusal {
-  if (!/^[\x20-\x7e]{1,255}$/.test(value)) return BAD_CLAIM;
-  return { hash: hash("sha256", value, "hex"), eventHash: hash("sha256", JSON.stringify(fields), "hex") };
+function toMismatch(field: string | undefined): Refusal {
+  const which = field === undefined ? "" : `, whose ${field} differs`;
+  return refuse(
+    "CLAIM_MISMATCH",
+    `This Idempotency-Key was sent with another event${which}: give each event a key of its own`,
+  );
+}
+
+/** The event with the claim that its `Idempotency-Key` makes. */
+function withClaim(
+  event: UsageEvent,
+  { claimed, fields }: { claimed: string; fields: EventFields },
+): UsageEvent {
+  const claim = {
+    hash: hash("sha256", claimed, "hex"),
+    digest: digestEvent(event),
+    eventHash: hash("sha256", JSON.stringify(fields), "hex"),
+  };
+  return { ...event, claim };
 }
 
 /** The event as it is kept: without the keys that a client's texts may hold, such as an address in an error. */
-function toEvent(
-  fields: EventFields,
-  record: KeyRecord,
-  { receivedAtMs, claim }: Pick<UsageEvent, "receivedAtMs" | "claim">,
-): UsageEvent {
+function toEvent(fields: EventFields, record: KeyRecord, receivedAtMs: number): UsageEvent {
   return {
     uuid: newUuid(),
     receivedAtMs,
@@ -93,7 +102,7 @@ function toEvent(
     success: fields.success ?? fields.event_type !== "error",
     errorMessage: redacted(fields.error_message),
     metadata: fields.metadata == null ? null : renderWithoutKeys(fields.metadata),
-    claim,
+    claim: null,
   };
 }
 

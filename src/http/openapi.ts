@@ -39,7 +39,8 @@ const CONDITIONS: Readonly<Record<Code, string>> = {
   METHOD_NOT_ALLOWED: "Another method than those that `Allow` lists",
   PAYLOAD_TOO_LARGE: `The body has more than ${BODY_LIMIT_BYTES} bytes`,
   UNSUPPORTED_MEDIA_TYPE: "The body is encoded: leave out `Content-Encoding`",
-  CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another event",
+  CLAIM_MISMATCH:
+    "The `Idempotency-Key` was sent with another event; the sentence names the field that differs",
   RANGE_NOT_SATISFIABLE: "The range lies beyond the file's end",
   QUOTA_EXCEEDED: "The monthly quota is used up",
   RATE_LIMIT_EXCEEDED: "Too many requests within a minute: wait as `Retry-After` says",

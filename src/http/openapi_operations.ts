@@ -160,13 +160,15 @@ export function operations(brand: Brand): Operation[] {
       description:
         "Answered when it is committed. An `inference` uses one unit of the quota; the others use none, and " +
         "are accepted when it is used up. After a 503 nobody knows whether the event was counted: with an " +
-        "`Idempotency-Key` it can be sent again, and within 24 hours is stored and counted once.",
+        "`Idempotency-Key` it can be sent again, and within 24 hours is stored and counted once. Two events are " +
+        "the same where they mean the same: the order of names makes no difference, nor does a field that is " +
+        "null or has its default.",
       limit: "analytics",
       parameters: [
         {
           in: "header",
           name: "Idempotency-Key",
-          description: "A value of the client's own for each event",
+          description: "A value of the client's own for each event of the license",
           schema: { type: "string", pattern: "^[\\x20-\\x7e]{1,255}$" },
         },
       ],

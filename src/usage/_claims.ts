@@ -6,6 +6,7 @@
  * later, or held in more memory, than events without a claim.
  */
 import type { Arrival, Claim, EventOutcome, UsageEvent } from "./event.ts";
+import { findDifference } from "./event_digest.ts";
 
 export interface ClaimsOptions {
   /** Hands an event on to be committed; it counts as waiting until then. */
@@ -19,28 +20,25 @@ export interface Claims {
 }
 
 export function createClaims({ enqueue, leave }: ClaimsOptions): Claims {
-  const undecided = new Map<
-    string,
-    { readonly eventHash: string; readonly outcome: Promise<EventOutcome> }
-  >();
+  const undecided = new Map<string, { readonly digest: string; readonly outcome: Promise<EventOutcome> }>();
 
   return {
     async write(event, { claim, arrival }) {
-      const name = `${event.keyUuid}${claim.hash}`;
+      const name = `${event.licenseUuid}${claim.hash}`;
       for (let first = undecided.get(name); first !== undefined; first = undecided.get(name)) {
-        const isSame = first.eventHash === claim.eventHash;
+        const field = findDifference(first.digest, claim.digest);
         const outcome = await first.outcome.catch((error: unknown) => {
           // Whatever its fields are: to try again now would be to wait as long once more.
           leave(arrival);
           throw error;
         });
         // Any other outcome either left no claim behind, or was that of a claim written before.
-        if (!isSame && outcome.kind !== "committed") continue;
+        if (field !== undefined && outcome.kind !== "committed") continue;
         leave(arrival);
-        return isSame ? outcome : { kind: "claim_mismatch" };
+        return field === undefined ? outcome : { kind: "claim_mismatch", field };
       }
       const outcome = enqueue(event, arrival).finally(() => undecided.delete(name));
-      undecided.set(name, { eventHash: claim.eventHash, outcome });
+      undecided.set(name, { digest: claim.digest, outcome });
       return outcome;
     },
   };

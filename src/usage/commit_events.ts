@@ -31,8 +31,9 @@ export interface KnownEvent {
   readonly index: number;
   /** The event that the claim stands for. */
   readonly eventUuid: string;
-  /** Whether that event had the same fields. */
-  readonly isSame: boolean;
+  /** What that event means; null where the claim is of a version that kept only `eventHash`. */
+  readonly digest: string | null;
+  readonly eventHash: string | null;
 }
 
 export interface CommittedBatch {
@@ -115,7 +116,12 @@ export async function commitEvents(
       granted: granted?.[index] ?? 0,
       used: used?.[index] ?? 0,
     })),
-    known: (known ?? []).map(([index, eventUuid, isSame]) => ({ index, eventUuid, isSame })),
+    known: (known ?? []).map(([index, eventUuid, stored, isDigest]) => ({
+      index,
+      eventUuid,
+      digest: isDigest ? stored : null,
+      eventHash: isDigest ? null : stored,
+    })),
   };
 }
 
@@ -124,7 +130,9 @@ interface Row {
   readonly licenses: readonly string[] | null;
   readonly granted: readonly number[] | null;
   readonly used: readonly number[] | null;
-  readonly known: readonly (readonly [index: number, eventUuid: string, isSame: boolean])[] | null;
+  readonly known:
+    | readonly (readonly [index: number, eventUuid: string, stored: string, isDigest: boolean])[]
+    | null;
 }
 
 const NOTHING: Row = { licenses: null, granted: null, used: null, known: null };
@@ -219,22 +227,23 @@ function acceptedOfUnclaimed(sql: Sql): Fragment {
 /**
  * The parts `event`, `known`, which are the events whose claim is known, `fresh`, which are all the others,
  * and `wanted`. The claims are looked up one by one: joined, they would be read as a whole whenever the
- * statement was planned while there were few.
+ * statement was planned while there were few. Those of earlier versions have the key in place of the license.
  */
 function claimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
       event as (
         select * from unnest(${eventArrays(sql, events)},
           (select ${column(events, ({ claim }) => claim?.hash ?? null)}::text[]),
-          (select ${column(events, ({ claim }) => claim?.eventHash ?? null)}::text[])
-        ) with ordinality as event (${sql.unsafe(EVENT_COLUMNS)}, claim, event_hash, position)
+          (select ${column(events, ({ claim }) => claim?.digest ?? null)}::text[])
+        ) with ordinality as event (${sql.unsafe(EVENT_COLUMNS)}, claim, digest, position)
       ),
       known as (
-        select position, c.event_id, c.event_hash = decode(event.event_hash, 'hex') as is_same
+        select position, c.event_id, encode(c.event_hash, 'hex') as event_hash, c.by_license
           from event cross join lateral (
-            select event_id, event_hash from claims
-             where claims.key_id = event.key_id and claims.claim = decode(event.claim, 'hex')
-            offset 0
+            select event_id, event_hash, by_license from claims
+             where claims.key_id = any(array[event.license_id, event.key_id])
+               and claims.claim = decode(event.claim, 'hex')
+             limit 1
           ) as c
          where event.claim is not null
       ),
@@ -261,14 +270,14 @@ function acceptedOfClaimed(sql: Sql): Fragment {
 function claimsWritten(sql: Sql): Fragment {
   return sql`
       claims_written as (
-        insert into claims (key_id, claim, event_hash, event_id, claimed_at)
-        select key_id, decode(claim, 'hex'), decode(event_hash, 'hex'), id, to_timestamp(received_ms / 1000)
+        insert into claims (key_id, by_license, claim, event_hash, event_id, claimed_at)
+        select license_id, true, decode(claim, 'hex'), decode(digest, 'hex'), id, to_timestamp(received_ms / 1000)
           from accepted
          where claim is not null
-         order by key_id, claim
+         order by license_id, claim
       ),`;
 }
 
 function knownListed(sql: Sql): Fragment {
-  return sql`(select json_agg(json_build_array(position - 1, event_id, is_same)) from known)`;
+  return sql`(select json_agg(json_build_array(position - 1, event_id, event_hash, by_license)) from known)`;
 }

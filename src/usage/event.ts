@@ -24,11 +24,13 @@ export interface UsageEvent {
   readonly claim: Claim | null;
 }
 
-/** An `Idempotency-Key`: within 24 hours it stands for one event of its API key. */
+/** An `Idempotency-Key`: within 24 hours it stands for one event of its license. */
 export interface Claim {
   /** SHA-256 of the header's value, 64 hexadecimal digits. */
   readonly hash: string;
-  /** SHA-256 of the event's fields: the same claim with another event is refused. */
+  /** What the event means (see `event_digest.ts`): the same claim with another meaning is refused. */
+  readonly digest: string;
+  /** SHA-256 of the event's fields as they came, by which earlier versions compared events. */
   readonly eventHash: string;
 }
 
@@ -45,8 +47,8 @@ export type EventOutcome =
    * it, null where it used no quota now.
    */
   | { readonly kind: "committed"; readonly eventUuid: string; readonly used: number | null }
-  /** Neither stored nor counted: its claim stands for an event with other fields. */
-  | { readonly kind: "claim_mismatch" }
+  /** Neither stored nor counted: its claim stands for an event of which this field differs, where one is known. */
+  | { readonly kind: "claim_mismatch"; readonly field: string | undefined }
   /** Neither stored nor counted: the month's allowance was used up. */
   | { readonly kind: "quota_exceeded"; readonly used: number }
   /** Neither stored nor counted: the database cannot hold this value. */

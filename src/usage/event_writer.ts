@@ -13,8 +13,9 @@ import { Histogram, type HistogramCounts } from "../histogram.ts";
 import type { Log } from "../log.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import { createClaims } from "./_claims.ts";
-import { type CommittedBatch, commitEvents, type Grant } from "./commit_events.ts";
+import { type CommittedBatch, commitEvents, type Grant, type KnownEvent } from "./commit_events.ts";
 import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
+import { findDifference } from "./event_digest.ts";
 
 /** How events are gathered. Fixed in the product; a benchmark compares it with one statement an event. */
 export interface EventGathering {
@@ -172,11 +173,7 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
     for (const { event, resolve } of batch) {
       const before = knownAs.get(event);
       if (before !== undefined) {
-        resolve(
-          before.isSame
-            ? { kind: "committed", eventUuid: before.eventUuid, used: null }
-            : { kind: "claim_mismatch" },
-        );
+        resolve(outcomeOfKnown(event, before));
         continue;
       }
       const share = left.get(event.licenseUuid);
@@ -306,4 +303,13 @@ export function createEventWriter(options: EventWriterOptions): EventWriter {
       batches: batches.counts(),
     }),
   };
+}
+
+/** The outcome of an event whose claim was known: what it stands for is the same event, or another one. */
+function outcomeOfKnown({ claim }: UsageEvent, known: KnownEvent): EventOutcome {
+  const field = known.digest === null ? undefined : findDifference(known.digest, claim?.digest ?? "");
+  const isSame = known.digest === null ? known.eventHash === claim?.eventHash : field === undefined;
+  return isSame
+    ? { kind: "committed", eventUuid: known.eventUuid, used: null }
+    : { kind: "claim_mismatch", field };
 }

@@ -12,6 +12,7 @@ export {
   type InferenceType,
   type UsageEvent,
 } from "./event.ts";
+export { digestEvent } from "./event_digest.ts";
 export {
   createEventWriter,
   type EventGathering,

@@ -100,6 +100,9 @@ describe("a backup of version 0.1.0", () => {
     const again = await post("/v1/analytics/log", { api_key, ...event }, headers);
     expect(again).toMatchObject({ status: answer.status, body: { event_id: answer.body.event_id } });
     expect(await usedNow()).toBe(used);
+    const another = await post("/v1/analytics/log", { api_key, ...event, duration_ms: 1 }, headers);
+    expect(another).toMatchObject({ status: 422, body: { code: "INVALID_REQUEST" } });
+    expect(await usedNow()).toBe(used);
     expect(await post("/v1/analytics/log", { api_key, ...event })).toMatchObject({
       status: 202,
       body: { quota: { used: used + 1 } },

@@ -1,7 +1,10 @@
 /** `Idempotency-Key` on analytics: an event that is sent again is stored and counted once. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { newUuid } from "../../src/ids.ts";
+import { hash } from "node:crypto";
+import { newUuid, parseId } from "../../src/ids.ts";
+import { rotateKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { createUpkeep } from "../../src/usage/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
@@ -32,8 +35,7 @@ async function countStored(licenseUuid: string): Promise<{ events: number; used:
     (sql) => sql`
       select (select count(*) from events where license_id = ${licenseUuid}::uuid) as events,
              (select coalesce(sum(used), 0)::bigint from usage where license_id = ${licenseUuid}::uuid) as used,
-             (select count(*) from claims c join keys k on k.id = c.key_id
-               where k.license_id = ${licenseUuid}::uuid) as claims`,
+             (select count(*) from claims where key_id = ${licenseUuid}::uuid and by_license) as claims`,
   );
   if (row === undefined) throw new Error("No counts");
   return row;
@@ -71,6 +73,118 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 5, used: 5, claims: 5 });
   });
 
+  const full = {
+    model_name: "m",
+    inference_type: "batch",
+    duration_ms: 12.5,
+    error_message: "failed for svc_live_0123456789abcdef",
+    metadata: { a: [1, { b: 2, c: null }], d: "x" },
+  };
+
+  test.each([
+    ["without what is null", {}, { model_name: null, inference_type: null, metadata: null, success: null }],
+    ["without the default of success", {}, { success: true }],
+    ["with the default of success", { event_type: "error", success: false }, { event_type: "error" }],
+    ["with its fields in another order", full, Object.fromEntries(Object.entries(full).toReversed())],
+    ["with metadata in another order", full, { ...full, metadata: { d: "x", a: [1, { c: null, b: 2 }] } }],
+    ["with its numbers written otherwise", full, { ...full, duration_ms: 125e-1 }],
+    ["with fields that nobody knows", full, { ...full, unknown: 1 }],
+    ["with another key in a text", full, { ...full, error_message: "failed for svc_live_fedcba9876543210" }],
+  ])("takes an event for the same %s", async (_, one, same) => {
+    const { apiKey, licenseUuid } = await service.issue();
+    const first = await log(apiKey, "a", { fields: one });
+    expect(await log(apiKey, "a", { fields: same, at: other })).toMatchObject({
+      status: 202,
+      body: { event_id: first.body.event_id },
+    });
+    expect((await countStored(licenseUuid)).events).toBe(1);
+  });
+
+  test.each([
+    ["event_type", { event_type: "model_load" }],
+    ["inference_type", { inference_type: "streaming" }],
+    ["inference_type", { inference_type: null }],
+    ["success", { success: false }],
+    ["duration_ms", { duration_ms: 12.500000000000002 }],
+    ["duration_ms", { duration_ms: null }],
+    ["model_name", { model_name: "n" }],
+    ["model_name", { model_name: "" }],
+    ["error_message", { error_message: null }],
+    ["metadata", { metadata: { a: [1, { b: 2 }], d: "x" } }],
+    ["metadata", { metadata: { a: [{ b: 2, c: null }, 1], d: "x" } }],
+    ["metadata", { metadata: { a: [1, { b: "2", c: null }], d: "x" } }],
+    ["metadata", { metadata: {} }],
+    ["metadata", { metadata: null }],
+  ])("names %s in the 422 of an event that has %j", async (field, changed) => {
+    const { apiKey, licenseUuid } = await service.issue();
+    await log(apiKey, "a", { fields: full });
+    expect(await log(apiKey, "a", { fields: { ...full, ...changed } })).toMatchObject({
+      status: 422,
+      body: { error: expect.stringContaining(`another event, whose ${field} differs:`) },
+    });
+    expect((await countStored(licenseUuid)).events).toBe(1);
+  });
+
+  test("names the field that differs where both arrive together", async () => {
+    const { apiKey } = await service.issue();
+    const answers = await Promise.all(
+      ["m", "n"].map((name) => log(apiKey, "a", { fields: { model_name: name } })),
+    );
+    const [refused] = answers.filter(({ status }) => status === 422);
+    expect(refused?.body.error).toContain("whose model_name differs");
+  });
+
+  test("counts once where the key was rotated in between", async () => {
+    const { apiKey, id, licenseUuid } = await service.issue();
+    const keyUuid = parseId("key", id) ?? "";
+    const first = await log(apiKey, "a");
+    const rotated = await rotateKey(
+      service.database,
+      { uuid: keyUuid, mode: "live", overlapMs: 3_600_000 },
+      {
+        brand: service.config.brand,
+        actor: { door: "command", name: "test" },
+        now: service.clock.now(),
+      },
+    );
+    if (isRefusal(rotated)) throw new Error(rotated.sentence);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        log(index % 3 === 0 ? apiKey : rotated.apiKey, "a", { at: index % 2 === 0 ? service : other }),
+      ),
+    );
+    expect(new Set(answers.map(({ body }) => body.event_id))).toEqual(new Set([first.body.event_id]));
+    expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
+    const both = await Promise.all(
+      [apiKey, rotated.apiKey].map((key, index) => log(key, "b", { at: index === 0 ? service : other })),
+    );
+    expect(both[0]?.body.event_id).toBe(both[1]?.body.event_id);
+    expect(await countStored(licenseUuid)).toEqual({ events: 2, used: 2, claims: 2 });
+  });
+
+  test("knows a claim of an earlier version by its key, and compares the event as that version did", async () => {
+    const { apiKey, id, licenseUuid } = await service.issue();
+    const keyUuid = parseId("key", id) ?? "";
+    const eventUuid = newUuid();
+    const fields = { model_name: "m", duration_ms: 1 };
+    // The fields in the order of the schema, and those that were absent left out.
+    const asItDid = hash("sha256", JSON.stringify({ event_type: "inference", ...fields }), "hex");
+    await service.database.query(
+      (sql) => sql`
+        insert into claims (key_id, claim, event_hash, event_id, claimed_at)
+        values (${keyUuid}::uuid, sha256('a'), decode(${asItDid}::text, 'hex'), ${eventUuid}::uuid, now())`,
+    );
+    const again = await log(apiKey, "a", { fields: { duration_ms: 1, model_name: "m" } });
+    expect(again.status).toBe(202);
+    expect(parseId("evt", again.body.event_id)).toBe(eventUuid);
+    const refused = await log(apiKey, "a", { fields: { ...fields, success: true } });
+    expect(refused).toMatchObject({
+      status: 422,
+      body: { error: expect.stringContaining("was sent with another event:") },
+    });
+    expect(await countStored(licenseUuid)).toEqual({ events: 0, used: 0, claims: 0 });
+  });
+
   test("is 422 INVALID_REQUEST for another event, which changes nothing", async () => {
     const { apiKey, licenseUuid } = await service.issue();
     await log(apiKey, "a", { fields: { duration_ms: 1 } });
@@ -89,7 +203,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
   });
 
-  test("belongs to its API key: another's is another event", async () => {
+  test("belongs to its license: another's is another event", async () => {
     const [mine, theirs] = [await service.issue(), await service.issue()];
     const [first, second] = [await log(mine.apiKey, "a"), await log(theirs.apiKey, "a")];
     expect(first.body.event_id).not.toBe(second.body.event_id);

@@ -83,7 +83,7 @@ async function auditCounts(database: Database, ledger: Ledger, keys: LoadKeys): 
         left join (select license_id, count(*) filter (where event_type = 'inference') as units,
                           count(*) filter (where event_type <> 'inference') as others
                      from events group by license_id) as e on e.license_id = l.id
-        left join (select key_id, count(*) as claims from claims group by key_id) as c on c.key_id = k.id`,
+        left join (select key_id, count(*) as claims from claims group by key_id) as c on c.key_id = l.id`,
   );
   const byHash = new Map(rows.map((row) => [row.hash, row]));
   const used = new Map<string, number>();

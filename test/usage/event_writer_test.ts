@@ -286,7 +286,8 @@ async function start({ monthlyLimit, through = server.address, ...gathering }: O
 function sameClaim(licenseUuid: string, events: readonly Partial<UsageEvent>[]): UsageEvent[] {
   const [keyUuid, claim] = [newUuid(), sha256(newUuid())];
   return events.map((fields, i) => {
-    return usageEvent({ licenseUuid, keyUuid, ...fields, claim: { hash: claim, eventHash: sha256(`${i}`) } });
+    const digest = sha256(`${i}`);
+    return usageEvent({ licenseUuid, keyUuid, ...fields, claim: { hash: claim, digest, eventHash: digest } });
   });
 }
 
