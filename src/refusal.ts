@@ -33,16 +33,23 @@ export type Code =
 export class Refusal {
   readonly code: Code;
   readonly sentence: string;
+  /** When to try again, where the code alone does not say whether that can help. */
+  readonly retryAfterSeconds: number | undefined;
 
-  constructor(code: Code, sentence: string) {
+  constructor(code: Code, sentence: string, retryAfterSeconds?: number) {
     this.code = code;
     this.sentence = sentence;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
 }
 
 /** Makes a refusal: `return refuse("INVALID_REQUEST", "metadata must be an object")`. */
-export function refuse(code: Code, sentence: string): Refusal {
-  return new Refusal(code, sentence);
+export function refuse(
+  code: Code,
+  sentence: string,
+  { retryAfterSeconds }: { readonly retryAfterSeconds?: number } = {},
+): Refusal {
+  return new Refusal(code, sentence, retryAfterSeconds);
 }
 
 /** Tells a refusal from a result. */

@@ -13,7 +13,7 @@ import { askHealth } from "../ask_health.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
-import { openGitHubApp } from "../installer/mod.ts";
+import { openGitHubApp, tryGitHubApp } from "../installer/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import type { ServingAt } from "../serving_note.ts";
 import { readTlsIdentity, tlsWarning } from "../tls.ts";
@@ -146,16 +146,20 @@ function examineTls({ config, clock, serving }: HostPatient): Finding {
 export const MEND_APP =
   "give its key to `claviger systemd --github-key`, or name the file by CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
 
-function examineApp({ config }: HostPatient): Finding {
+async function examineApp({ config, clock }: HostPatient): Promise<Finding> {
   const { gitHubApp } = config;
   const unseen = gitHubApp?.privateKeyFile === undefined ? unseenBy("github app", config) : undefined;
   if (unseen !== undefined) return unseen;
   if (gitHubApp === undefined) return ok("github app", "none: the repository token is one that is stored");
   if (gitHubApp.privateKeyFile !== undefined) demandSight(gitHubApp.privateKeyFile);
   const app = openGitHubApp(gitHubApp);
-  return isRefusal(app)
-    ? fail("github app", app.sentence, MEND_APP)
-    : ok("github app", `App ${gitHubApp.appId} mints tokens for ${gitHubApp.repository}`);
+  if (isRefusal(app)) return fail("github app", app.sentence, MEND_APP);
+  const failure = await tryGitHubApp(app, { clock });
+  if (failure === undefined)
+    return ok("github app", `App ${gitHubApp.appId} mints tokens for ${gitHubApp.repository}`);
+  return failure.kind === "refused"
+    ? fail("github app", failure.reason, "mend what the sentence names, then `systemctl restart claviger`")
+    : warn("github app", failure.reason, `see whether this machine reaches ${gitHubApp.apiUrl}`);
 }
 
 async function examineService({ config, serving }: HostPatient): Promise<Finding> {

@@ -110,6 +110,10 @@ export function toResponse(
     case "SERVICE_UNAVAILABLE":
       headers.set("Retry-After", UNAVAILABLE_RETRY_SECONDS);
       break;
+    case "NOT_CONFIGURED":
+      if (outcome.retryAfterSeconds !== undefined)
+        headers.set("Retry-After", String(outcome.retryAfterSeconds));
+      break;
     case "METHOD_NOT_ALLOWED":
       headers.set("Allow", exchange.allow ?? "");
       break;

@@ -45,7 +45,8 @@ const CONDITIONS: Readonly<Record<Code, string>> = {
   QUOTA_EXCEEDED: "The monthly quota is used up",
   RATE_LIMIT_EXCEEDED: "Too many requests within a minute: wait as `Retry-After` says",
   SERVER_ERROR: "Nobody expected this",
-  NOT_CONFIGURED: "The operator has set no repository token, or it has expired",
+  NOT_CONFIGURED:
+    "There is no repository token at present; without `Retry-After`, the operator must act first",
   SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
 };
 

@@ -23,7 +23,8 @@ export const HEADERS = {
     schema: { type: "integer", minimum: 0 },
   },
   "Retry-After": {
-    description: "Whole seconds to wait; not with `QUOTA_EXCEEDED` and `NOT_CONFIGURED`",
+    description:
+      "Whole seconds to wait; not with `QUOTA_EXCEEDED`, and with `NOT_CONFIGURED` only where waiting can help",
     required: false,
     schema: { type: "integer", minimum: 1 },
   },

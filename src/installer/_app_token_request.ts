@@ -28,12 +28,17 @@ export interface Granted {
   readonly lifeMs: number;
 }
 
+/**
+ * `away`: no answer. `limited`: asked too often. `faulty`: an answer that is none, which may pass. `refused`: an
+ * operator has something to mend.
+ */
+export type FailureKind = "away" | "limited" | "faulty" | "refused";
+
 export interface Failed {
   /** What is wrong and what mends it, for the log. */
   readonly reason: string;
   readonly status?: number;
-  /** False where the host answered and an operator has something to mend. */
-  readonly isPassing: boolean;
+  readonly kind: FailureKind;
   /** How long the host asks to be left alone. */
   readonly retryAfterMs?: number;
   /** How far the host's clock is ahead of ours, where the host refused what it was sent and told its time. */
@@ -139,14 +144,14 @@ function judge(app: GitHubApp, text: string | undefined, hostNowMs: number): Gra
   const parsed = v.safeParse(Answer, text === undefined ? undefined : parseJson(text));
   if (!parsed.success) {
     const reason = "The GitHub host gave an answer that is not a token's: check CLAVIGER_GITHUB_URL";
-    return { reason, status: 201, isPassing: true };
+    return { reason, status: 201, kind: "faulty" };
   }
   const answer = parsed.output;
   if (!isNarrow(app, answer)) {
     const reason =
       `The GitHub host gave a token that may do more than read ${app.repository}, or may not read it: ` +
       "it is not handed out; the App needs read permission on contents and nothing else";
-    return { reason, status: 201, isPassing: false };
+    return { reason, status: 201, kind: "refused" };
   }
   const expiresAt = new Date(answer.expires_at);
   return { token: answer.token, expiresAt, lifeMs: expiresAt.getTime() - hostNowMs };
@@ -171,8 +176,15 @@ function toFailure(app: GitHubApp, { status, headers }: Response, hostAheadMs: n
   const retryAfterMs = /^\d{1,9}$/.test(retryAfter)
     ? Math.min(Number(retryAfter), MAX_RETRY_AFTER_SECONDS) * 1_000
     : 0;
-  const failed = { status, retryAfterMs, isPassing: false };
+  const failed = { status, retryAfterMs, kind: "refused" } as const;
   if (status === 401) return { ...failed, reason: WRONG_KEY, hostAheadMs };
+  // By its documentation, either status may mean too many requests; without a time to wait, 403 means something else.
+  if (
+    status === 429 ||
+    (status === 403 && (retryAfterMs > 0 || headers.get("x-ratelimit-remaining") === "0"))
+  ) {
+    return { ...failed, kind: "limited", reason: `The GitHub host limits requests (status ${status})` };
+  }
   if (status === 403) return { ...failed, reason: FORBIDDEN };
   if (status === 404) return { ...failed, reason: NO_INSTALLATION };
   if (status === 422) {
@@ -183,7 +195,7 @@ function toFailure(app: GitHubApp, { status, headers }: Response, hostAheadMs: n
   }
   // Zero is what some runtimes make of a redirect.
   if (status === 0 || (status >= 300 && status < 400)) return { ...failed, reason: REDIRECTED };
-  return { ...failed, isPassing: true, reason: `The GitHub host answered with status ${status}` };
+  return { ...failed, kind: "faulty", reason: `The GitHub host answered with status ${status}` };
 }
 
 const WRONG_KEY =
@@ -198,7 +210,7 @@ const REDIRECTED =
   "The GitHub host redirects, which is not followed: CLAVIGER_GITHUB_URL must be its own address";
 
 function away(what: string): Failed {
-  return { reason: `The GitHub host ${what}`, isPassing: true };
+  return { reason: `The GitHub host ${what}`, kind: "away" };
 }
 
 /** The short name of an error: its text may hold what was sent. */

@@ -12,7 +12,13 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { readAppKey } from "./_app_key.ts";
-import { type Failed, type GitHubApp, type Granted, requestToken } from "./_app_token_request.ts";
+import {
+  type Failed,
+  type FailureKind,
+  type GitHubApp,
+  type Granted,
+  requestToken,
+} from "./_app_token_request.ts";
 import type { TokenSource } from "./token_source.ts";
 
 /** A GitHub App as an operator names it. */
@@ -61,9 +67,14 @@ const MAX_PAUSE_MS = 30_000;
 /** A clock that is off by more makes the host refuse; `iat` and `exp` leave a minute on either side. */
 const CLOCK_TOLERANCE_MS = 30_000;
 
-const AWAY = "The repository token cannot be fetched now, because its host does not answer; try again later";
-const REFUSED =
-  "The repository token is not available: the repository's host refuses this server; ask its operator";
+/** What clients are told, by what came of the last question. */
+const SENTENCES: Readonly<Record<FailureKind, string>> = {
+  away: "The repository token cannot be fetched now, because its host does not answer; try again later",
+  limited: "The repository token cannot be fetched now, because its host limits requests; try again later",
+  faulty: "The repository token cannot be fetched now, because its host fails; try again later",
+  refused:
+    "The repository token is not available: this server's access to the repository is not set up; ask its operator",
+};
 
 /** Reads the key and so makes an App that can be used; refuses with what to mend. */
 export function openGitHubApp(settings: GitHubAppSettings): GitHubApp | Refusal {
@@ -123,21 +134,14 @@ export function createGitHubAppSource(options: {
     });
   }
 
-  async function ask(): Promise<Granted | Failed> {
-    const signal = AbortSignal.any([AbortSignal.timeout(DEADLINE_MS), stopping.signal]);
-    const request = () => requestToken(app, { now: clock.now, hostAheadMs, signal });
-    const first = await request();
-    if (!("reason" in first) || !isOff(first)) return checkLife(first);
-    hostAheadMs = first.hostAheadMs ?? 0;
-    log.warn("This machine's clock and the GitHub host's differ: set the clock by a time server", {
-      host_ahead_seconds: Math.round(hostAheadMs / 1_000),
-    });
-    return checkLife(await request());
-  }
-
-  /** Whether the host refused a time that we now know better. */
-  function isOff({ hostAheadMs: measured }: Failed): boolean {
-    return measured !== undefined && Math.abs(measured - hostAheadMs) > CLOCK_TOLERANCE_MS;
+  function ask(): Promise<Granted | Failed> {
+    const onClock = (aheadMs: number) => {
+      hostAheadMs = aheadMs;
+      log.warn("This machine's clock and the GitHub host's differ: set the clock by a time server", {
+        host_ahead_seconds: Math.round(aheadMs / 1_000),
+      });
+    };
+    return askHost(app, { clock, hostAheadMs, onClock, signal: stopping.signal });
   }
 
   function keep({ token, expiresAt, lifeMs }: Granted): void {
@@ -180,11 +184,47 @@ export function createGitHubAppSource(options: {
       if (kept !== undefined && lifeMs() >= LAST_RESORT_LIFE_MS) {
         return { token: kept.token, expiresAt: kept.expiresAt };
       }
-      return refuse("NOT_CONFIGURED", lastFailure?.isPassing === false ? REFUSED : AWAY);
+      const kind = lastFailure?.kind ?? "away";
+      const retryAfterSeconds = Math.max(1, Math.ceil((retryAtMs - clock.monotonicMs()) / 1_000));
+      return refuse("NOT_CONFIGURED", SENTENCES[kind], kind === "refused" ? {} : { retryAfterSeconds });
     },
     stats: () => ({ minted, failed }),
     stop: () => stopping.abort(),
   };
+}
+
+interface Question {
+  readonly clock: Clock;
+  readonly hostAheadMs: number;
+  /** Told how far the host's clock is ahead, where the host refused our time. */
+  readonly onClock: (hostAheadMs: number) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Asks for a token, and once more where the host's clock is another. */
+async function askHost(
+  app: GitHubApp,
+  { clock, hostAheadMs, onClock, signal: stopped }: Question,
+): Promise<Granted | Failed> {
+  const signal = AbortSignal.any([AbortSignal.timeout(DEADLINE_MS), stopped]);
+  const request = (aheadMs: number) => requestToken(app, { now: clock.now, hostAheadMs: aheadMs, signal });
+  const first = await request(hostAheadMs);
+  const measured = "reason" in first ? first.hostAheadMs : undefined;
+  // Whether the host refused a time that we now know better.
+  if (measured === undefined || Math.abs(measured - hostAheadMs) <= CLOCK_TOLERANCE_MS)
+    return checkLife(first);
+  onClock(measured);
+  return checkLife(await request(measured));
+}
+
+/** Has the host mint a token, which is thrown away: why there was none, undefined where there was one. */
+export async function tryGitHubApp(
+  app: GitHubApp,
+  { clock }: { readonly clock: Clock },
+): Promise<Pick<Failed, "kind" | "reason"> | undefined> {
+  const never = new AbortController().signal;
+  const result = await askHost(app, { clock, hostAheadMs: 0, onClock: () => {}, signal: never });
+  return "reason" in result ? { kind: result.kind, reason: result.reason } : undefined;
 }
 
 /** A token that would soon have to be replaced is not taken. */
@@ -193,5 +233,5 @@ function checkLife(result: Granted | Failed): Granted | Failed {
   const reason =
     `The GitHub host gave a token that has ${Math.round(result.lifeMs / 1_000)} seconds left, where at ` +
     `least ${FRESH_LIFE_MS / 1_000} are needed: check the clocks of the host and of this machine`;
-  return { reason, isPassing: true };
+  return { reason, kind: "faulty" };
 }

@@ -12,6 +12,7 @@ export {
   type GitHubAppSource,
   type GitHubAppStats,
   openGitHubApp,
+  tryGitHubApp,
 } from "./github_app_source.ts";
 export { clearInstallerToken, parseInstallerToken, setInstallerToken } from "./static_token.ts";
 export { createTokenSource, type InstallerToken, type TokenSource } from "./token_source.ts";

@@ -1,11 +1,12 @@
 /** What the service's unit gives the service, found by commands: on answers that systemd 252 gave. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { generateKeyPairSync } from "node:crypto";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseUnit, withUnitSettings } from "../../src/cli/unit_settings.ts";
+import { systemClock } from "../../src/clock.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
+import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { createCommandLine, refusalOf } from "./command_line.ts";
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -141,22 +142,23 @@ describe("root's commands, while the service of the unit is stopped", () => {
   let PATH = "";
   const run = (...args: string[]) => line.run(args, { env: { PATH }, isRoot: true });
 
-  beforeAll(() => {
-    const { privateKey } = generateKeyPairSync("rsa", {
-      modulusLength: 2048,
-      publicKeyEncoding: { type: "spki", format: "pem" },
-      privateKeyEncoding: { type: "pkcs8", format: "pem" },
-    });
+  let host: GitHubStandIn;
+  afterAll(() => host.close());
+
+  beforeAll(async () => {
+    host = await startGitHubStandIn({ clock: systemClock, folder: line.folder });
+    const { appId, installationId, repository, apiUrl } = host.settings;
     const { certFile, keyFile } = makeCertificate(line.folder, "licenses.example.org", 60);
     Object.assign(credentials, {
       "claviger-secret": line.write("kept-secret", SECRET),
-      "claviger-github-key": line.write("app.pem", privateKey),
+      "claviger-github-key": line.write("app.pem", APP_KEYS.privateKey),
       "claviger-tls-cert": certFile,
       "claviger-tls-key": keyFile,
     });
     settings = line.write(
       "unit.env",
-      "CLAVIGER_GITHUB_APP_ID=1\nCLAVIGER_GITHUB_INSTALLATION_ID=2\nCLAVIGER_GITHUB_REPOSITORY=core\nCLAVIGER_LOG_FORMAT=json\n",
+      `CLAVIGER_GITHUB_APP_ID=${appId}\nCLAVIGER_GITHUB_INSTALLATION_ID=${installationId}\n` +
+        `CLAVIGER_GITHUB_REPOSITORY=${repository}\nCLAVIGER_GITHUB_URL=${apiUrl}\nCLAVIGER_LOG_FORMAT=json\n`,
     );
     const named = (name: string) => `/run/credentials/claviger.service/${name}`;
     const unit = {
@@ -210,9 +212,30 @@ describe("root's commands, while the service of the unit is stopped", () => {
     expect(status).toBe(0);
     const of = (name: string) => findings.find((finding) => finding.name === name);
     expect(of("tls")?.message).toStartWith("the certificate is good until ");
-    expect(of("github app")?.message).toBe("App 1 mints tokens for core");
+    expect(of("github app")?.message).toBe("App 190219 mints tokens for core-package");
+    expect(host.seen.length).toBeGreaterThan(0);
     expect(of("secret")?.message).toBe("the one that this database was sealed with");
     expect(of("service")?.message).toBe(`none runs from ${line.dataDir}`);
+  });
+
+  test("let doctor say what the GitHub host refuses, and that it does not answer", async () => {
+    const appFinding = async () => {
+      const { status, out } = await run("doctor", "--json");
+      const { findings } = JSON.parse(out) as {
+        findings: { name: string; state: string; message: string }[];
+      };
+      return { status, ...findings.find(({ name }) => name === "github app") };
+    };
+    host.behave({ kind: "answer", status: 404 });
+    expect(await appFinding()).toMatchObject({
+      status: 1,
+      state: "fail",
+      message: expect.stringContaining("CLAVIGER_GITHUB_INSTALLATION_ID"),
+    });
+    host.behave({ kind: "answer", status: 401 });
+    expect(await appFinding()).toMatchObject({ status: 1, state: "fail" });
+    host.behave({ kind: "cut", after: "request" });
+    expect(await appFinding()).toMatchObject({ status: 0, state: "warn" });
   });
 
   test("are refused, and the unit is named, where the unit sets something wrong", async () => {

@@ -63,6 +63,7 @@ for (const endpoint of BOTH) {
     host.behave({ kind: "answer", status: 404 });
     const answer = await call(service, endpoint, key.apiKey);
     expectRefusal(answer, 503, "NOT_CONFIGURED");
+    expect(answer.headers.has("retry-after")).toBe(false);
     expect(answer.body.message).toMatch(/\S/);
     expect(service.logLines.join("\n")).toContain("CLAVIGER_GITHUB_INSTALLATION_ID");
     host.behave({ kind: "grant" });
@@ -74,7 +75,9 @@ for (const endpoint of BOTH) {
     const key = await service.issue();
     host.behave({ kind: "stall", after: "headers" });
     const beganMs = performance.now();
-    expectRefusal(await call(service, endpoint, key.apiKey), 503, "NOT_CONFIGURED");
+    const answer = await call(service, endpoint, key.apiKey);
+    expectRefusal(answer, 503, "NOT_CONFIGURED");
+    expect(answer.headers.get("retry-after")).toBe("1");
     expect(performance.now() - beganMs).toBeLessThan(4_500);
   });
 }

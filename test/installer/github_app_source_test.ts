@@ -8,6 +8,7 @@ import {
   type GitHubAppSource,
   type InstallerToken,
   openGitHubApp,
+  tryGitHubApp,
 } from "../../src/installer/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
@@ -156,7 +157,7 @@ describe("a token that the host should not have given", () => {
   ];
   test.each(wide)("is refused: it %s", async (_, change) => {
     host.behave({ kind: "grant", change });
-    expect((await refused()).sentence).toContain("refuses this server");
+    expect((await refused()).sentence).toContain("access to the repository is not set up");
     expect(log.join("")).toContain("may do more than read core-package");
   });
 
@@ -226,6 +227,67 @@ const failures: [what: string, behaviour: Behaviour, logged: string][] = [
     "redirects, which is not followed",
   ],
 ];
+
+describe("what clients are told of a host that", () => {
+  const told: [
+    what: string,
+    behaviour: Behaviour,
+    sentence: string,
+    retryAfterSeconds: number | undefined,
+  ][] = [
+    ["cuts the connection", { kind: "cut", after: "request" }, "its host does not answer; try again", 1],
+    ["answers 500", { kind: "answer", status: 500 }, "its host fails; try again", 1],
+    ["answers garbage", { kind: "answer", status: 201, body: "<html>" }, "its host fails; try again", 1],
+    ["gives a token that ends at once", { kind: "grant", lifeMs: 1 }, "its host fails; try again", 1],
+    ["answers 429", { kind: "answer", status: 429 }, "its host limits requests; try again", 1],
+    [
+      "limits requests by 403",
+      { kind: "answer", status: 403, headers: { "Retry-After": "60" } },
+      "its host limits requests; try again",
+      60,
+    ],
+    [
+      "has had enough of an hour",
+      { kind: "answer", status: 403, headers: { "X-RateLimit-Remaining": "0" } },
+      "its host limits requests; try again",
+      1,
+    ],
+    ["answers 401", { kind: "answer", status: 401 }, "is not set up; ask its operator", undefined],
+    ["answers 403", { kind: "answer", status: 403 }, "is not set up; ask its operator", undefined],
+    ["answers 404", { kind: "answer", status: 404 }, "is not set up; ask its operator", undefined],
+  ];
+  test.each(told)("%s is true, with when to try again", async (_, behaviour, sentence, retryAfterSeconds) => {
+    host.behave(behaviour);
+    const refusal = await refused();
+    expect(refusal.sentence).toContain(sentence);
+    expect(refusal.retryAfterSeconds).toBe(retryAfterSeconds);
+    if (retryAfterSeconds === undefined) return;
+    // Who waits as told is asked for then.
+    const asked = host.seen.length;
+    host.behave({ kind: "grant" });
+    clock.advance(retryAfterSeconds * 1_000);
+    await token();
+    expect(host.seen.length).toBe(asked + 1);
+  });
+});
+
+describe("tryGitHubApp()", () => {
+  test("tells an App that mints from one that is wrong and a host that is away", async () => {
+    const app = openGitHubApp(host.settings);
+    if (isRefusal(app)) throw new Error(app.sentence);
+    const look = () => tryGitHubApp(app, { clock });
+    expect(await look()).toBeUndefined();
+    host.setClock({ aheadMs: 3_600_000, tellsDate: true });
+    expect(await look()).toBeUndefined();
+    expect(await tryGitHubApp({ ...app, installationId: "1" }, { clock })).toMatchObject({ kind: "refused" });
+    host.behave({ kind: "answer", status: 401 });
+    expect(await look()).toMatchObject({ kind: "refused" });
+    host.behave({ kind: "stall", after: "headers" });
+    const beganMs = performance.now();
+    expect(await look()).toMatchObject({ kind: "away" });
+    expect(performance.now() - beganMs).toBeLessThan(4_000);
+  });
+});
 
 describe("a host that", () => {
   test.each(failures)("%s gives no token, and the log says so", async (_, behaviour, logged) => {
