@@ -33,7 +33,8 @@ export function createCertificate(
     const refusal = isRefusal(found) ? found.sentence : whyWorse(found, shown, clock.now());
     if (refusal !== undefined) return keep(refusal);
     if (isRefusal(found) || found.fingerprint === shown.fingerprint) {
-      log.info("The certificate is the same as before");
+      if (files.isCopy) log.warn(COPIED);
+      else log.info("The certificate is the same as before");
       return;
     }
     if (listener.renewTls === undefined)
@@ -57,6 +58,10 @@ export function createCertificate(
   }
   return { reload };
 }
+
+const COPIED =
+  "A reload cannot change the certificate: systemd copied it when it started the service; after a renewal run " +
+  "`systemctl restart claviger`";
 
 /** A pair that clients refuse does not take the place of one that they accept. */
 function whyWorse(found: TlsIdentity, shown: TlsIdentity, now: Date): string | undefined {

@@ -20,8 +20,10 @@ import {
   oneOf,
   readApiUrl,
   readDatabaseUrl,
+  readHost,
   readListenAddress,
   readLogRequests,
+  readPort,
   readPublicUrl,
   wholeNumber,
 } from "./setting_values.ts";
@@ -222,8 +224,8 @@ function read(source: ConfigSource): Config {
   const limit = (name: string) => wholeNumber(get, `CLAVIGER_LIMIT_${name}`, 10_000_000);
 
   return {
-    host: matching(get, "CLAVIGER_HOST", /^[A-Za-z0-9.:_%-]{1,255}$/),
-    port: wholeNumber(get, "CLAVIGER_PORT", 65_535),
+    host: readHost(get),
+    port: readPort(get),
     publicUrl: readPublicUrl(get("CLAVIGER_PUBLIC_URL")),
     tls: readTls(get, source),
     stopGraceMs: Number(matching(get, "CLAVIGER_STOP_GRACE", /^([0-2](\.\d{1,3})?|3(\.0{1,3})?)$/)) * 1_000,
@@ -265,10 +267,16 @@ function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
       `CLAVIGER_TLS_${given}`,
     );
   }
-  if (cert !== "") return { certFile: resolve(workingFolder, cert), keyFile: resolve(workingFolder, key) };
+  const folder = source.env.CREDENTIALS_DIRECTORY;
+  const find = (certFile: string, keyFile: string): TlsFiles => ({
+    certFile,
+    keyFile,
+    ...(folder && certFile.startsWith(`${folder}/`) && { isCopy: true }),
+  });
+  if (cert !== "") return find(resolve(workingFolder, cert), resolve(workingFolder, key));
   const certFile = findCredential("claviger-tls-cert", source);
   const keyFile = findCredential("claviger-tls-key", source);
-  return certFile.exists || keyFile.exists ? { certFile: certFile.path, keyFile: keyFile.path } : undefined;
+  return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
 }
 
 function readPostgresBin(get: Get): string | undefined {

@@ -44,7 +44,9 @@ const CREDENTIALS_FOLDER = "/run/credentials/";
 const note = v.object({
   host: v.string(),
   port: v.pipe(v.number(), v.integer()),
-  tls: v.optional(v.object({ certFile: v.string(), keyFile: v.string() })),
+  tls: v.optional(
+    v.object({ certFile: v.string(), keyFile: v.string(), isCopy: v.optional(v.literal(true)) }),
+  ),
   credentials: v.optional(v.string()),
   pid: v.pipe(v.number(), v.integer()),
   startedAt: v.string(),

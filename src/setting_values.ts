@@ -24,6 +24,14 @@ export function wholeNumber(get: Get, name: string, max: number, min = 0): numbe
   return Number(value);
 }
 
+export function readHost(get: Get): string {
+  return matching(get, "CLAVIGER_HOST", /^[A-Za-z0-9.:_%-]{1,255}$/);
+}
+
+export function readPort(get: Get): number {
+  return wholeNumber(get, "CLAVIGER_PORT", 65_535);
+}
+
 export function readLogRequests(get: Get): LogRequests {
   const value = get("CLAVIGER_LOG_REQUESTS");
   const [, every] = /^1\/([1-9]\d{0,6})$/.exec(value) ?? [];

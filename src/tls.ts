@@ -14,6 +14,8 @@ export interface TlsFiles {
   readonly certFile: string;
   /** PEM, without a passphrase. */
   readonly keyFile: string;
+  /** True where they are credentials that systemd copied when it started the service: what is renewed is not there. */
+  readonly isCopy?: true | undefined;
 }
 
 export interface TlsIdentity extends TlsPair {

@@ -94,7 +94,7 @@ export function createPlace(): Place {
       const err = collect(child.stderr);
       const url = await waitFor(`${executable} serve`, () => {
         if (child.exitCode !== null) throw new Error(`It ended with ${child.exitCode}: ${err.text}`);
-        return /serves at (\S+)/.exec(out.text)?.[1];
+        return /serves at ([^\s"]+)/.exec(out.text)?.[1];
       });
       const { host: address, protocol } = new URL(url);
       await waitUntilHealthy(address, protocol);

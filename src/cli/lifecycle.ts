@@ -112,14 +112,16 @@ function createReload(
   return () => {
     if (reload === undefined && !notifier.isHeard) return false;
     notifier.reloading();
-    const done =
-      reload === undefined ? Promise.resolve(log.info("There is nothing to be read again")) : reload();
+    const done = reload === undefined ? Promise.resolve(log.warn(NOTHING_TO_RELOAD)) : reload();
     done
       .catch((error: unknown) => log.error("Cannot read again", { reason: String(error) }))
       .finally(() => notifier.ready(status()));
     return true;
   };
 }
+
+const NOTHING_TO_RELOAD =
+  "A reload changes nothing: it reads the certificate again, and none is set; other settings need a restart";
 
 /** Ready now, signs of life from now on, and each change of the status. */
 function keepInformed(notifier: Notifier, service: Service, status: () => string): () => void {

@@ -3,6 +3,8 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Month, monthOf, parseTimestamp } from "../calendar.ts";
 import { type IdKind, parseId } from "../ids.ts";
 import { isTier, NEVER_EXPIRES, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
+import { SettingError, settingOf } from "../setting_error.ts";
+import type { Get } from "../setting_values.ts";
 
 /** Where the installation is: options of every command that touches it. */
 export interface PlaceOptions {
@@ -40,6 +42,22 @@ export function emailOption(text: string): string {
 export function accountOption(text: string): string {
   if (parseId("usr", text) !== undefined || parseEmail(text) !== undefined) return text;
   throw new InvalidArgumentError("It must be an account's id, usr_ and 32 hexadecimal digits, or its e-mail");
+}
+
+/** A flag that stands for a setting; `read` throws where it is no such value. */
+export function settingOption(
+  name: string,
+  read: (get: Get, name: string) => unknown,
+): (text: string) => string {
+  return (text) => {
+    try {
+      read(() => text, name);
+      return text;
+    } catch (error) {
+      if (!(error instanceof SettingError)) throw error;
+      throw new InvalidArgumentError(`It must be ${settingOf(name).allowed}`);
+    }
+  };
 }
 
 /** A text that people will read: one line of so many characters. */

@@ -9,6 +9,7 @@ import { addConfigCommand } from "./config_command.ts";
 import { addDatabaseCommands } from "./database_commands.ts";
 import { addDoctorCommand } from "./doctor_command.ts";
 import { renderFailure } from "./failures.ts";
+import { REFUSED, SUCCESS, WRONG_SETTINGS, WRONG_USAGE } from "./exit_status.ts";
 import { addHealthCommand } from "./health_command.ts";
 import { addInstallerCommands } from "./installer_commands.ts";
 import { addKeyLifeCommands } from "./key_life_commands.ts";
@@ -16,19 +17,16 @@ import { addKeysCommands } from "./keys_commands.ts";
 import { addModelsCommands } from "./models_commands.ts";
 import { printNote } from "./print.ts";
 import { addServeCommand } from "./serve_command.ts";
+import { WrongSettings } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { addSystemdCommand } from "./systemd_command.ts";
 import { addUsageCommands } from "./usage_commands.ts";
 import { addVersionCommand } from "./version_command.ts";
 
-const SUCCESS = 0;
-const REFUSED = 1;
-const WRONG_USAGE = 2;
-
 /** A key of any brand, alone or as an option's value. */
 const KEY_ARGUMENT = /(^|=)[a-z][a-z0-9]{0,15}_(live|test)_[0-9a-f]{48}$/i;
 
-/** Runs one command; resolves to the exit status: 0 done, 1 refused with a line that says why, 2 wrong usage. */
+/** Runs one command; resolves to the exit status. Whatever is not done is told in one line that says why. */
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
   if (args.some((argument) => KEY_ARGUMENT.test(argument))) {
     surroundings.err(
@@ -46,7 +44,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     if (error instanceof DoneByOther) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? SUCCESS : WRONG_USAGE;
     printNote(surroundings, `claviger: ${toLine(renderFailure(error))}`);
-    return REFUSED;
+    return error instanceof WrongSettings ? WRONG_SETTINGS : REFUSED;
   }
 }
 

@@ -1,8 +1,7 @@
 /**
  * How a one-shot command runs: settings, installation, database, the work, and the way out.
  *
- * Exit status 0 is success, 1 a refusal with one line on standard error, 2 wrong usage (which
- * `program.ts` sees to).
+ * `exit_status.ts` has the statuses, `program.ts` sees to them.
  */
 import type { Actor } from "../audit/mod.ts";
 import { type Config, type ConfigSource, readConfig } from "../config.ts";
@@ -25,6 +24,9 @@ import { withUnitSettings } from "./unit_settings.ts";
 
 /** Thrown to end a command with status 1 and this one line. */
 export class CommandRefused extends Error {}
+
+/** Thrown where `serve` cannot start before somebody changes its settings. */
+export class WrongSettings extends CommandRefused {}
 
 /** Passes a result on and ends the command for a refusal. */
 export function orRefuse<Result>(result: Result | Refusal): Result {

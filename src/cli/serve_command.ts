@@ -3,16 +3,18 @@ import type { Command } from "commander";
 import { type Config, readConfig } from "../config.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
 import { countKeys } from "../keys/mod.ts";
-import { createLog, type Log } from "../log.ts";
+import { createLog, type Log, type LogFields } from "../log.ts";
+import { isRefusal } from "../refusal.ts";
 import { type OpenInstallation, type Service, startService } from "../service.ts";
 import { leaveServingNote, type ServingNote } from "../serving_note.ts";
+import { readHost, readListenAddress, readPort } from "../setting_values.ts";
 import { withNeeds } from "./as_owner.ts";
 import { addDemo, renderDemo } from "./demo.ts";
 import { refuseTakenAddress } from "./free_addresses.ts";
 import { listenForSignals, runUntilStopped } from "./lifecycle.ts";
-import { type PlaceOptions, withPlace } from "./options.ts";
+import { type PlaceOptions, settingOption, withPlace } from "./options.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
-import { explainFailures, orRefuse } from "./run.ts";
+import { explainFailures, orRefuse, WrongSettings } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 interface ServeOptions extends PlaceOptions {
@@ -30,11 +32,19 @@ const STOP_DEADLINE_MS = 9_000;
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
   withNeeds(withPlace(program.command("serve")), () => ({ keepsUser: "serve" }))
     .description("run the service, and the database inside where no other is set")
-    .option("--host <host>", "the address to listen on; 127.0.0.1 by default")
-    .option("--port <port>", "the port; 8080 by default")
+    .option(
+      "--host <host>",
+      "the address to listen on; 127.0.0.1 by default",
+      settingOption("CLAVIGER_HOST", readHost),
+    )
+    .option("--port <port>", "the port; 8080 by default", settingOption("CLAVIGER_PORT", readPort))
     .option("--tls-cert <file>", "serve https with this certificate and its chain (PEM)")
     .option("--tls-key <file>", "the certificate's key (PEM); both are read again on SIGHUP")
-    .option("--metrics-listen <host:port>", "answer GET /metrics there, for Prometheus; nowhere by default")
+    .option(
+      "--metrics-listen <host:port>",
+      "answer GET /metrics there, for Prometheus; nowhere by default",
+      settingOption("CLAVIGER_METRICS_LISTEN", readListenAddress),
+    )
     .option("--demo", "fill an empty database with keys and models to try, and show them", false)
     .action((options: ServeOptions) => serve(surroundings, options));
 }
@@ -42,7 +52,7 @@ export function addServeCommand(program: Command, surroundings: Surroundings): v
 async function serve(surroundings: Surroundings, options: ServeOptions): Promise<void> {
   // Before anything starts: a signal that arrives while it starts must not be lost.
   const signals = listenForSignals(surroundings);
-  const { clock, platform, out } = surroundings;
+  const { clock, platform } = surroundings;
   const flags = {
     CLAVIGER_DATA_DIR: options.dataDir,
     CLAVIGER_HOST: options.host,
@@ -52,7 +62,9 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     CLAVIGER_TLS_KEY: options.tlsKey,
   };
   // Without the unit's settings: the unit's own service has them, and any other process is another service.
-  const config = orRefuse(readConfig({ ...surroundings, envFile: options.envFile, flags }));
+  const config = readConfig({ ...surroundings, envFile: options.envFile, flags });
+  if (isRefusal(config)) throw new WrongSettings(config.sentence);
+  const say = createSay(surroundings, config);
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
   orRefuse((await refuseTakenAddress(config, platform)) ?? {});
   await explainFailures(config, async () => {
@@ -62,13 +74,17 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     try {
       note = leaveNote(surroundings, service, { config, log });
       const address = service.url;
-      out(`Claviger serves at ${address}\nIts data is in ${service.place}\n`);
-      if (service.metrics) out(`Its metrics are at ${toAddress(service.metrics)}/metrics\n`);
+      say(`Claviger serves at ${address}`, { url: address });
+      say(`Its data is in ${service.place}`, { place: service.place });
+      if (service.metrics) {
+        const url = `${toAddress(service.metrics)}/metrics`;
+        say(`Its metrics are at ${url}`, { url });
+      }
       // Only now, when nothing can keep the service from starting: its keys are shown this once.
       const issue = toIssueCommand(surroundings, { config, envFile: options.envFile });
       if (options.demo)
-        await showDemo(surroundings, config, { opened: await opened.promise, address, issue });
-      await sayFirstStep(surroundings, service, issue);
+        await showDemo(surroundings, config, { opened: await opened.promise, address, issue, say });
+      await sayFirstStep(service, { issue, say });
       await runUntilStopped(surroundings, service, { config, log, signals });
     } catch (error) {
       await service.stop(STOP_DEADLINE_MS);
@@ -78,6 +94,14 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     }
     log.info("Stopped");
   });
+}
+
+/** Says a line on standard output, and below it a command that was to be run, if any: as the log says its own. */
+type Say = (message: string, fields: LogFields & { readonly command?: string }) => void;
+
+function createSay({ out, clock }: Surroundings, { logFormat }: Config): Say {
+  if (logFormat === "json") return createLog({ format: logFormat, clock, write: out }).info;
+  return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
 }
 
 /** For `doctor`, which can do without: no reason not to serve. */
@@ -98,34 +122,42 @@ function toAddress({ host, port }: { readonly host: string; readonly port: numbe
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
+interface ShowDemoOptions {
+  readonly opened: OpenInstallation;
+  readonly address: string;
+  readonly issue: string;
+  readonly say: Say;
+}
+
 async function showDemo(
   { out, userName, clock }: Surroundings,
   config: Config,
-  {
-    opened,
-    address,
-    issue,
-  }: { readonly opened: OpenInstallation; readonly address: string; readonly issue: string },
+  { opened, address, issue, say }: ShowDemoOptions,
 ): Promise<void> {
   const demo = await addDemo(opened, { brand: config.brand, userName, now: clock.now() });
-  out(
-    demo === undefined
-      ? `There are keys already, so no demo was added: a demo wants an empty ${
-          config.databaseUrl === undefined ? "--data-dir" : "database"
-        }; another key is issued by\n  ${issue}\n`
-      : renderDemo(demo, { address, config }),
-  );
+  if (demo === undefined) {
+    const empty = config.databaseUrl === undefined ? "--data-dir" : "database";
+    say(
+      `There are keys already, so no demo was added: a demo wants an empty ${empty}; another key is issued by`,
+      { command: issue },
+    );
+  } else if (config.logFormat === "json") {
+    say("Demo keys, shown this once", Object.fromEntries(demo.map(({ label, apiKey }) => [label, apiKey])));
+  } else out(renderDemo(demo, { address, config }));
 }
 
 /** While there are no keys, nobody can use the service: the operator is told how to issue the first. */
-async function sayFirstStep({ out }: Surroundings, service: Service, issue: string): Promise<void> {
+async function sayFirstStep(
+  service: Service,
+  { issue, say }: { readonly issue: string; readonly say: Say },
+): Promise<void> {
   const keys = await countKeys(service.database).catch((error: unknown) => {
     // It has just gone: no reason not to serve, since the service waits for it to come back.
     if (error instanceof DatabaseUnavailable) return undefined;
     throw error;
   });
   if (keys !== 0) return;
-  out(`There are no keys yet; the first is issued by\n  ${issue}\n`);
+  say("There are no keys yet; the first is issued by", { command: issue });
 }
 
 function toIssueCommand(

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
+import { WRONG_SETTINGS, WRONG_USAGE } from "./exit_status.ts";
 import { wholeNumberOption } from "./options.ts";
 import { CommandRefused } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -138,6 +139,8 @@ export function renderUnit(options: UnitOptions): string {
     "TimeoutStopSec=20s",
     "Restart=always",
     "RestartSec=1s",
+    "# Wrong usage and wrong settings, which no restart mends.",
+    `RestartPreventExitStatus=${WRONG_USAGE} ${WRONG_SETTINGS}`,
     "WatchdogSec=30s",
     "# A PostgreSQL that the kernel killed for want of memory is started again by the service.",
     "OOMPolicy=continue",

@@ -138,7 +138,9 @@ function examineTls({ config, clock, serving }: HostPatient): Finding {
   return (isRefused ? fail : warn)(
     "tls",
     warning,
-    `renew ${tls.certFile}, then \`systemctl reload claviger\``,
+    tls.isCopy
+      ? "renew the file that the unit hands over, then `systemctl restart claviger`"
+      : `renew ${tls.certFile}, then \`systemctl reload claviger\``,
   );
 }
 

@@ -99,7 +99,7 @@ export function createCommandLine(): CommandLine {
         },
       });
       await Promise.race([ready.promise, ended]);
-      const url = /serves at (\S+)/.exec(seen.out)?.[1];
+      const url = /serves at ([^\s"]+)/.exec(seen.out)?.[1];
       if (url === undefined) throw new Error(seen.err);
       return {
         url,

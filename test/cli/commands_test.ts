@@ -50,6 +50,31 @@ describe("claviger serve", () => {
     );
   });
 
+  test("says the same as JSON where the log is JSON, the demo's keys too", async () => {
+    const other = createCommandLine();
+    const options = { env: { CLAVIGER_LOG_FORMAT: "json" } };
+    const objects = (out: string) =>
+      out
+        .trim()
+        .split("\n")
+        .map((text) => JSON.parse(text));
+    const first = await other.serve(["--metrics-listen", "127.0.0.1:0"], options);
+    await first.stop();
+    expect(objects(first.out)).toMatchObject([
+      { level: "info", message: `Claviger serves at ${first.url}`, url: first.url },
+      { message: `Its data is in ${other.dataDir}`, place: other.dataDir },
+      { message: expect.stringMatching(/^Its metrics are at http:/) },
+      {
+        message: "There are no keys yet; the first is issued by",
+        command: expect.stringContaining("keys issue"),
+      },
+    ]);
+    const demo = await other.serve(["--demo"], options);
+    await demo.stop();
+    expect(objects(demo.out).at(-1)).toMatchObject({ free: expect.stringMatching(/^svc_test_/) });
+    other.remove();
+  });
+
   test("refuses a folder that a service holds, and names it", async () => {
     for (const port of ["0", new URL(service.url).port]) {
       expect(refusalOf(await line.here(["serve", "--port", port]))).toBe(

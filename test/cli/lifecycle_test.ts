@@ -32,8 +32,13 @@ interface Running {
   readonly log: () => string;
 }
 
-async function start(...args: string[]): Promise<Running> {
+function start(...args: string[]): Promise<Running> {
+  return startWith({}, ...args);
+}
+
+async function startWith(more: Readonly<Record<string, string>>, ...args: string[]): Promise<Running> {
   const env = {
+    ...more,
     CLAVIGER_LOG_REQUESTS: "off",
     CLAVIGER_LIMIT_ANALYTICS: "0",
     NOTIFY_SOCKET: join(folder, "n"),
@@ -236,6 +241,7 @@ describe("a service manager", () => {
       const texts = manager.received();
       return texts.slice(texts.indexOf(reloading)).some((text) => /^READY=1\nSTATUS=/.test(text));
     });
+    expect(service.log()).toMatch(/ warn +A reload changes nothing: .*other settings need a restart/);
     expect((await fetch(`http://127.0.0.1:${service.port}/api/health`)).status).toBe(200);
     service.process.kill("SIGINT");
     expect(await service.process.exited).toBe(0);
@@ -278,6 +284,16 @@ describe("TLS", () => {
     await Promise.all(clients);
     expect(failures).toEqual([]);
     expect((await show()).fingerprint).toBe(two.fingerprint);
+    service.process.kill("SIGINT");
+    expect(await service.process.exited).toBe(0);
+  });
+
+  test("a reload of credentials, which are copies, warns that it takes a restart", async () => {
+    copy(makeCertificate(folder, "five"));
+    const service = await startWith({ CREDENTIALS_DIRECTORY: folder }, ...files);
+    service.process.kill("SIGHUP");
+    await until(() => service.log().includes("A reload cannot change the certificate"));
+    expect(service.log()).toMatch(/ warn .*after a renewal run `systemctl restart claviger`/);
     service.process.kill("SIGINT");
     expect(await service.process.exited).toBe(0);
   });

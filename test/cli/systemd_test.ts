@@ -19,6 +19,8 @@ async function unit(...args: string[]): Promise<string> {
 describe("claviger systemd", () => {
   test("prints a unit that a JIT and a PostgreSQL can live in", async () => {
     const lines = (await unit()).split("\n");
+    // Wrong usage and wrong settings: the same again would be refused every second, for ever.
+    expect(lines).toContain("RestartPreventExitStatus=2 78");
     for (const setting of ["Type=notify", "User=claviger", "StateDirectory=claviger", "KillMode=mixed"])
       expect(lines).toContain(setting);
     // Its user would be gone with the service, and nobody could look into the data folder of one that is stopped.

@@ -190,7 +190,17 @@ describe("claviger checks what it can before it looks for a database", () => {
     expect(refusalOf(await line.here(["keys", "list"], { env: { CLAVIGER_PORT: "x" } }))).toStartWith(
       "CLAVIGER_PORT must be a whole number",
     );
-    expect(refusalOf(await line.here(["serve", "--port", "70000"]))).toStartWith("CLAVIGER_PORT must be");
+    for (const [flag, value, why] of [
+      ["--port", "70000", "It must be a whole number from 0 to 65535"],
+      ["--port", "", "It must be a whole number"],
+      ["--host", "not a host", "It must be an address or host name to listen on"],
+      ["--metrics-listen", "9464", "It must be HOST:PORT"],
+    ] as const) {
+      expect(usageErrorOf(await line.here(["serve", flag, value]))).toContain(why);
+    }
+    const wrong = await line.here(["serve"], { env: { CLAVIGER_PORT: "x" } });
+    expect([wrong.status, wrong.out]).toEqual([78, ""]);
+    expect(wrong.err).toMatch(/^claviger: CLAVIGER_PORT must be [^\n]+; it is set in the environment\n$/);
     expect(refusalOf(await line.here(["audit"], { env: { CLAVIGER_COLOUR: "red" } }))).toStartWith(
       "CLAVIGER_COLOUR is not a setting",
     );

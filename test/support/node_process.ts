@@ -140,7 +140,7 @@ function readPorts(
     const timer = setTimeout(() => reject(new Error("It is not ready in time")), START_DEADLINE_MS);
     child.stdout?.on("data", (chunk) => {
       out += chunk;
-      const port = /serves at http:\/\/127\.0\.0\.1:(\d+)\n/.exec(out)?.[1];
+      const port = /serves at http:\/\/127\.0\.0\.1:(\d+)\b/.exec(out)?.[1];
       const metricsPort = /metrics are at http:\/\/127\.0\.0\.1:(\d+)\//.exec(out)?.[1];
       if (port === undefined || (hasMetrics && metricsPort === undefined)) return;
       clearTimeout(timer);
