@@ -1,4 +1,4 @@
-/** `claviger models …`: add, list, verify and remove. */
+/** `claviger models …`: add, list, verify, remove, retire and purge. */
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { Config } from "../config.ts";
@@ -11,7 +11,9 @@ import {
   modelsFolderOf,
   type NewModel,
   parseNewModel,
+  purgeFiles,
   removeModel,
+  retireVersion,
   type StoredFile,
   type StoreOptions,
   storeFile,
@@ -30,7 +32,7 @@ import {
   withJson,
   withPlace,
 } from "./options.ts";
-import { printFields, printJson, printLine, printNote, printTable } from "./print.ts";
+import { counted, printFields, printJson, printLine, printNote, printTable } from "./print.ts";
 import { byteProgress } from "./progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -105,6 +107,22 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
         else printLine(surroundings, `Removed ${name} ${version} from the list`);
       }),
     );
+
+  withPlace(withJson(models.command("retire")))
+    .description("end the downloads of a version, and take it off the list")
+    .argument("<name>", "the model's name")
+    .argument("<version>", "its version")
+    .action((name: string, version: string, options: JsonOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+        orRefuse(await retireVersion(database, { name, version }, { actor, now }));
+        if (options.json) printJson(surroundings, { name, version, retired: true });
+        else printLine(surroundings, `Retired ${name} ${version}: its downloads end within a minute`);
+      }),
+    );
+
+  withPlace(withJson(models.command("purge")))
+    .description("delete the files that no version has needed for a day")
+    .action((options: JsonOptions) => purge(surroundings, options));
 }
 
 interface AddOptions extends JsonOptions {
@@ -241,6 +259,20 @@ async function verify(surroundings: Surroundings, options: JsonOptions): Promise
         "put the same files back: by `claviger models add --file` as a new version, or from a backup";
       throw new CommandRefused(`Not every model file is good: ${bad.join(", ")}; ${remedy}`);
     }
+  });
+}
+
+async function purge(surroundings: Surroundings, options: JsonOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+    const purged = await purgeFiles(database, config.dataDir, { actor, now });
+    if (options.json) return printJson(surroundings, purged);
+    const { files, bytes, waiting } = purged;
+    const kept =
+      waiting === 0
+        ? ""
+        : `; ${counted(waiting, "file")} kept until a day after the last version was retired`;
+    printLine(surroundings, `Deleted ${counted(files, "file")} (${counted(bytes, "byte")})${kept}`);
   });
 }
 

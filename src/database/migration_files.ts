@@ -10,6 +10,7 @@ import cheaperCommits from "../../sql/0008_cheaper_commits.sql" with { type: "te
 import eventIndex from "../../sql/0009_event_index.sql" with { type: "text" };
 import noClaimsIndex from "../../sql/0010_no_claims_index.sql" with { type: "text" };
 import licenseClaims from "../../sql/0011_license_claims.sql" with { type: "text" };
+import retiredModels from "../../sql/0012_retired_models.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -29,4 +30,5 @@ export const migrations: readonly Migration[] = [
   { number: 9, name: "0009_event_index", text: eventIndex },
   { number: 10, name: "0010_no_claims_index", text: noClaimsIndex },
   { number: 11, name: "0011_license_claims", text: licenseClaims },
+  { number: 12, name: "0012_retired_models", text: retiredModels },
 ];

@@ -32,7 +32,8 @@ export function isHosted(found: FoundVersion): found is HostedFile {
 
 export interface FileDirectory {
   /**
-   * That version, listed or not; null where there is no such model or version. Throws `DatabaseUnavailable`.
+   * That version, listed or not; null where there is no such model or version, or where it is retired. Throws
+   * `DatabaseUnavailable`.
    */
   find(name: string, version: string, how?: FindOptions): Promise<FoundVersion | null>;
 }
@@ -133,7 +134,7 @@ async function findFiles(database: Database, wanted: readonly Wanted[]): Promise
              v.requires_license as "requiresLicense"
         from unnest(${names}::text[], ${versions}::text[]) as wanted (name, version)
         join models m on m.name = wanted.name
-        join model_versions v on v.model_id = m.id and v.version = wanted.version
+        join model_versions v on v.model_id = m.id and v.version = wanted.version and v.retired_at is null
         left join model_files f on f.sha256 = v.file`,
     { isRead: true },
   );

@@ -22,4 +22,5 @@ export {
 } from "./find_file.ts";
 export { type ListedFile, listAllModels, listModelsFor } from "./list_models.ts";
 export { type ModelSummary, type NewModel, parseNewModel, toMegabytes } from "./model.ts";
+export { type Purge, purgeFiles, retireVersion } from "./retire_models.ts";
 export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";

@@ -1,0 +1,116 @@
+/** Ends the downloads of a version, and frees the disk of what no version needs. */
+import { statSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { type Actor, auditPart } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { listStored, modelsFolderOf, pathOfFile } from "./file_store.ts";
+
+interface Change {
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
+/**
+ * Retires a version: it is not listed any more, and its file is not found any more, which every process knows within
+ * a minute. The record stays, so that the version never means something else. Refuses one that is unknown, or retired
+ * already.
+ */
+export async function retireVersion(
+  database: Database,
+  { name, version }: { readonly name: string; readonly version: string },
+  { actor, now }: Change,
+): Promise<{ readonly wasListed: boolean } | Refusal> {
+  const [row] = await database.query<{ retiredAt: Date | null; wasListed: boolean }>(
+    (sql) => sql`
+      with old as (
+        select m.id as model_id, m.name, m.owner_account_id, v.id, v.version, v.retired_at,
+               m.listed_version is not distinct from v.version as was_listed
+          from models m join model_versions v on v.model_id = m.id
+         where m.name = ${name} and v.version = ${version} for update
+      ),
+      unlisted as (
+        update models m set listed_version = null from old where m.id = old.model_id and old.was_listed
+      ),
+      changed as (
+        update model_versions v set retired_at = ${now}::timestamptz
+          from old where v.id = old.id and old.retired_at is null
+        returning old.owner_account_id as account_id, null::uuid as license_id, null::uuid as key_id,
+                  null::jsonb as before, jsonb_build_object('name', old.name, 'version', v.version) as after
+      ),
+      logged as (${auditPart(sql, { action: "model.retire", actor, at: now, from: sql`changed` })})
+      select retired_at as "retiredAt", was_listed as "wasListed" from old`,
+  );
+  const cannot = (why: string) => refuse("NOT_FOUND", `Cannot retire model: ${why}`);
+  if (row === undefined) return cannot(`there is no ${name} ${version}`);
+  if (row.retiredAt !== null) return cannot(`${name} ${version} is retired already`);
+  return { wasListed: row.wasListed };
+}
+
+/** So long after its last version was retired, or after it was written, a file is kept. */
+const KEPT_MS = 86_400_000;
+
+export interface Purge {
+  readonly files: number;
+  readonly bytes: number;
+  /** Files that no version needs, and that are kept until a day after that began. */
+  readonly waiting: number;
+}
+
+/**
+ * Deletes the files that no version has needed for a day: those of retired versions, and what an interrupted add left.
+ * The registry forgets them first, so that a purge that is cut off leaves only files that the next one deletes.
+ */
+export async function purgeFiles(
+  database: Database,
+  dataDir: string,
+  { actor, now }: Change,
+): Promise<Purge> {
+  const until = new Date(now.getTime() - KEPT_MS);
+  await database.query(
+    (sql) => sql`
+      with due as (
+        select f.sha256 from model_files f
+         where not exists (
+           select from model_versions v
+            where v.file = f.sha256 and (v.retired_at is null or v.retired_at > ${until}::timestamptz)
+         )
+      ),
+      changed as (
+        update model_versions v set file = null from due where v.file = due.sha256
+        returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
+                  jsonb_build_object('version', v.version, 'file', due.sha256) as before, null::jsonb as after
+      ),
+      logged as (${auditPart(sql, { action: "model.purge", actor, at: now, from: sql`changed` })})
+      delete from model_files f using due where f.sha256 = due.sha256`,
+  );
+  const folder = modelsFolderOf(dataDir);
+  // In this order: what is added meanwhile is too young to be deleted.
+  const stored = await listStored(folder);
+  const rows = await database.query<{ sha256: string; isRetired: boolean }>(
+    (sql) => sql`
+      select f.sha256, not exists (
+               select from model_versions v where v.file = f.sha256 and v.retired_at is null
+             ) as "isRetired"
+        from model_files f`,
+  );
+  const needed = new Map(rows.map(({ sha256, isRetired }) => [sha256, isRetired]));
+  let [files, bytes, waiting] = [0, 0, 0];
+  for (const path of stored) {
+    const name = basename(path);
+    // What is not of our making is not ours to delete.
+    if (!/^[0-9a-f]{64}$/.test(name) || pathOfFile("", name) !== path) continue;
+    const isRetired = needed.get(name) ?? true;
+    if (!isRetired) continue;
+    const { size, mtime } = statSync(join(folder, path));
+    if (needed.has(name) || mtime > until) {
+      waiting++;
+      continue;
+    }
+    await rm(join(folder, path), { force: true });
+    files++;
+    bytes += size;
+  }
+  return { files, bytes, waiting };
+}

@@ -1,0 +1,110 @@
+/** `claviger models retire` and `models purge` beside a running service. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { hash } from "node:crypto";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { createCommandLine, type Ended, type RunningService, refusalOf } from "../cli/command_line.ts";
+import { testBytes } from "../support/hosted.ts";
+
+const line = createCommandLine();
+const PUBLIC = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org/" };
+const BYTES = testBytes(2_345_678);
+const SHA256 = hash("sha256", BYTES);
+const file = join(line.folder, "p300.onnx");
+
+let service: RunningService;
+let apiKey: string;
+
+beforeAll(async () => {
+  writeFileSync(file, BYTES);
+  service = await line.serve([], { env: PUBLIC });
+  const issued = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
+  apiKey = issued.api_key;
+});
+afterAll(async () => {
+  await service.stop();
+  line.remove();
+});
+
+const FIELDS: Readonly<Record<string, string>> = {
+  type: "SvcLDA",
+  "n-features": "44",
+  "n-classes": "4",
+  "requires-license": "free",
+  paradigm: "p300",
+  version: "1.0.0",
+};
+
+function addArgs(fields: Readonly<Record<string, string>>): string[] {
+  return [
+    "models",
+    "add",
+    ...Object.entries({ ...FIELDS, ...fields }).flatMap(([name, value]) => [`--${name}`, value]),
+  ];
+}
+
+const add = (fields: Readonly<Record<string, string>>, options = {}): Promise<Ended> =>
+  line.here(addArgs(fields), { env: PUBLIC, ...options });
+
+const storedPath = (sha256: string) => join(line.dataDir, "models", sha256.slice(0, 2), sha256);
+async function listed(name: string) {
+  const response = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
+  const { models } = (await response.json()) as { models: { name: string; [field: string]: unknown }[] };
+  return models.find((model) => model.name === name);
+}
+
+describe("claviger models retire and purge", () => {
+  const bytes = testBytes(54_321);
+  const sha256 = hash("sha256", bytes);
+  const load = async (name: string, version = "1.0.0") => {
+    const headers = { "X-API-Key": apiKey };
+    const response = await fetch(`${service.url}/v1/models/download/${name}/${version}`, { headers });
+    return response.status;
+  };
+  const inADay = { clock: { ...systemClock, now: () => new Date(Date.now() + 86_500_000) } };
+
+  test("end the downloads of one version and free its file a day later", async () => {
+    const path = join(line.folder, "retired.onnx");
+    writeFileSync(path, bytes);
+    expect((await add({ name: "retiring", file: path })).status).toBe(0);
+    expect((await add({ name: "retiring", file, version: "2.0.0" })).status).toBe(0);
+    const retired = await line.here(["models", "retire", "retiring", "1.0.0"]);
+    expect(retired.out).toBe("Retired retiring 1.0.0: its downloads end within a minute\n");
+    // Nobody has loaded it before: nothing is kept in memory of it.
+    expect(await load("retiring")).toBe(404);
+    expect(await load("retiring", "2.0.0")).toBe(200);
+    expect(await listed("retiring")).toMatchObject({ version: "2.0.0" });
+
+    expect(await line.json(["models", "purge"])).toEqual({ files: 0, bytes: 0, waiting: 1 });
+    expect(existsSync(storedPath(sha256))).toBe(true);
+    expect(await line.json(["models", "purge"], inADay)).toEqual({ files: 1, bytes: 54_321, waiting: 0 });
+    expect(existsSync(storedPath(sha256))).toBe(false);
+    expect(existsSync(storedPath(SHA256))).toBe(true);
+    // Nothing misses it.
+    expect((await line.here(["models", "verify"])).status).toBe(0);
+    expect((await add({ name: "retiring", file: path })).err).toContain("a version never changes");
+  });
+
+  test("keep a file that another version needs, and take back one that is added again", async () => {
+    const path = join(line.folder, "shared.onnx");
+    writeFileSync(path, testBytes(12_345));
+    const shared = storedPath(hash("sha256", testBytes(12_345)));
+    await add({ name: "one", file: path });
+    await add({ name: "two", file: path });
+    await line.here(["models", "retire", "one", "1.0.0"]);
+    expect(await line.json(["models", "purge"], inADay)).toMatchObject({ files: 0, waiting: 0 });
+    await line.here(["models", "retire", "two", "1.0.0"]);
+    expect(await listed("two")).toBeUndefined();
+    await add({ name: "three", file: path });
+    expect(await line.json(["models", "purge"], inADay)).toMatchObject({ files: 0, waiting: 0 });
+    expect(existsSync(shared)).toBe(true);
+    expect(await load("three")).toBe(200);
+  });
+
+  test("refuse what there is not, and what is retired", async () => {
+    const retire = async (...args: string[]) => refusalOf(await line.here(["models", "retire", ...args]));
+    expect(await retire("nothing", "1")).toBe("Cannot retire model: there is no nothing 1");
+    expect(await retire("two", "1.0.0")).toBe("Cannot retire model: two 1.0.0 is retired already");
+  });
+});
