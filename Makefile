@@ -25,6 +25,9 @@ INSTALLED := node_modules/.installed
 # The suite leaves out what needs a compiled executable: that is `make test-executable`.
 EXECUTABLE_TESTS := test/executable
 
+# Never what a service uses; for root a folder that PostgreSQL's user can enter, as it cannot what is below /root.
+DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-data)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test prove check check-style check-types check-imports format build release test-executable node test-node bench bench-start torture torture-input clean
@@ -34,7 +37,7 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
 run: $(INSTALLED) ## Serve the demo: a PostgreSQL of its own, sample keys and models (ARGS="--port 9000").
-	@$(BUN) src/main.ts serve --demo $(ARGS)
+	@$(BUN) src/main.ts serve --demo --data-dir $(DEMO_DATA) $(ARGS)
 
 test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
 	$(BUN) test/support/run_suite.ts $(ARGS)

@@ -35,6 +35,7 @@ export function mask(output: string): string {
     output
       // CSV and HTTP end their lines so, which no page shows.
       .replaceAll("\r\n", "\n")
+      .replaceAll(/"download_url":"[^"]*"/g, '"download_url":"LINK"')
       .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
       .replaceAll(/\b(svc_(?:live|test)_)[0-9a-f]{48}\b/g, "$1KEY")
       .replaceAll(/(…)[0-9a-f]{4}\b/g, "$1HINT")

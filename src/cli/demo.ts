@@ -1,25 +1,29 @@
-/** What `serve --demo` adds to an empty database, and the `curl` lines that it shows. */
-import { hash } from "node:crypto";
+/** What `serve --demo` adds to an empty database, the `curl` lines that it shows, and how all of it is removed. */
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { monthOf } from "../calendar.ts";
+import { systemClock } from "../clock.ts";
 import type { Config } from "../config.ts";
-import { openSession } from "../database/mod.ts";
+import { type Database, openSession } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
-import { setInstallerToken } from "../installer/mod.ts";
+import { clearInstallerToken, createTokenSource, setInstallerToken } from "../installer/mod.ts";
 import {
   countKeys,
   findKey,
   generateApiKey,
   type ImportedKey,
   importKeys,
+  listKeys,
   revokeKey,
   suspendKey,
 } from "../keys/mod.ts";
-import { monthlyLimitOf, TIERS, type Tier } from "../licensing/mod.ts";
-import { addModel, parseNewModel } from "../models/mod.ts";
+import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS, type Tier } from "../licensing/mod.ts";
+import { addModel, listAllModels, parseNewModel, retireVersion, storeBytes } from "../models/mod.ts";
+import { isRefusal } from "../refusal.ts";
+import type { Secrets } from "../secrets/mod.ts";
 import type { OpenInstallation } from "../service.ts";
 import { importedUsagePart } from "../usage/mod.ts";
+import { makeDemoModels } from "./demo_models.ts";
 import { orRefuse } from "./run.ts";
 
 export interface DemoKey {
@@ -28,12 +32,35 @@ export interface DemoKey {
   readonly apiKey: string;
 }
 
+export interface RemoveDemoOptions {
+  readonly config: Config;
+  readonly secrets: Secrets;
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
 const DAY_MS = 86_400_000;
+const TOKEN = "demo-repository-token";
+/** Of the keys, and of the accounts that have them; the account of `research` marks a demo. */
+const LABELS = [
+  "research",
+  "free",
+  "commercial",
+  "enterprise",
+  "expired",
+  "suspended",
+  "revoked",
+  "quota used up",
+];
 
 /** Adds a test key a tier, one in each other state, four models and an installer token; nothing twice. */
 export async function addDemo(
   { installation, database, secrets }: OpenInstallation,
-  { brand, userName, now }: { readonly brand: Brand; readonly userName: string; readonly now: Date },
+  {
+    config: { brand, dataDir },
+    userName,
+    now,
+  }: { readonly config: Config; readonly userName: string; readonly now: Date },
 ): Promise<readonly DemoKey[] | undefined> {
   if ((await countKeys(database)) > 0) return undefined;
   const actor: Actor = { door: "command", name: userName, reason: "demo" };
@@ -66,16 +93,78 @@ export async function addDemo(
         : suspendKey(database, uuid, { actor, now })),
     );
   }
-  for (const model of models(brand))
+  for (const { fields, file } of makeDemoModels(brand)) {
+    const sizeBytes = file.length;
+    const stored = await storeBytes(dataDir, toChunks(file), { sizeBytes, onProgress() {} });
+    const model = {
+      ...fields,
+      sizeMb: Math.max(0.01, Math.round(sizeBytes / 1e4) / 100),
+      downloadUrl: null,
+      checksum: stored.sha256,
+      hostedBytes: sizeBytes,
+    };
     orRefuse(await addModel(database, orRefuse(parseNewModel(model, brand)), { actor, now }));
-  orRefuse(
-    await setInstallerToken(
-      database,
-      { token: "demo-repository-token", expiresAt: null },
-      { secrets, actor, now },
-    ),
-  );
+  }
+  orRefuse(await setInstallerToken(database, { token: TOKEN, expiresAt: null }, { secrets, actor, now }));
   return made.map(({ label, apiKey }) => ({ label, apiKey }));
+}
+
+async function* toChunks(file: Buffer): AsyncGenerator<Buffer> {
+  yield file;
+}
+
+/**
+ * Tells whether the database has a demo's keys: its accounts are the mark. Nobody else has an address there, since
+ * `.example` is no domain (RFC 2606).
+ */
+export async function hasDemo(database: Database): Promise<boolean> {
+  return await hasAccount(database, toEmail("research"));
+}
+
+export interface RemovedDemo {
+  readonly keys: number;
+  readonly models: readonly string[];
+  /** Whether the token that was stored was the demo's. */
+  readonly token: boolean;
+}
+
+/**
+ * Ends what a demo has added: its keys are revoked and its accounts erased (rows of keys are never deleted), its
+ * models are retired, its token is removed. Another's token stays, and another version of a model.
+ */
+export async function removeDemo(
+  database: Database,
+  { config, secrets, actor, now }: RemoveDemoOptions,
+): Promise<RemovedDemo> {
+  const tokens = createTokenSource({ database, secrets, clock: { ...systemClock, now: () => now } });
+  const current = await tokens.current();
+  const isDemoToken = !isRefusal(current) && current.token === TOKEN;
+  if (isDemoToken) orRefuse(await clearInstallerToken(database, { actor, now }));
+  const models: string[] = [];
+  const listed = new Map((await listAllModels(database)).map((model) => [model.name, model]));
+  for (const { fields } of makeDemoModels(config.brand)) {
+    const model = listed.get(fields.name);
+    if (model === undefined || model.version !== fields.version || model.owner !== null) continue;
+    orRefuse(await retireVersion(database, fields, { actor, now }));
+    models.push(`${fields.name} ${fields.version}`);
+  }
+  let keys = 0;
+  // The account that is the mark goes last: what is cut off before can be done again.
+  for (const label of LABELS.toReversed()) {
+    const account = await findAccount(database, { email: toEmail(label) });
+    if (account === undefined) continue;
+    for (const { id, state } of await listKeys(database, { now, filter: { accountUuid: account.uuid } })) {
+      if (state === "revoked") continue;
+      orRefuse(await revokeKey(database, { uuid: parseId("key", id) ?? "" }, { actor, now }));
+      keys++;
+    }
+    orRefuse(await eraseAccount(database, account.uuid, { actor, now }));
+  }
+  return { keys, models, token: isDemoToken };
+}
+
+function toEmail(label: string): string {
+  return `${label.replaceAll(" ", "-")}@demo.example`;
 }
 
 function makeKey(
@@ -84,7 +173,7 @@ function makeKey(
   license: { readonly tier: Tier; readonly expiresAt: Date; readonly used?: number },
 ): DemoKey & { readonly key: ImportedKey } {
   const { apiKey, hash, hint } = generateApiKey(brand, "test");
-  const email = `${label.replaceAll(" ", "-")}@demo.example`;
+  const email = toEmail(label);
   const key = {
     hash,
     hint,
@@ -96,56 +185,6 @@ function makeKey(
     ...license,
   } as const;
   return { label, apiKey, key };
-}
-
-/** The public models of the contract's decisions; their files are made up. */
-function models(brand: Brand): readonly object[] {
-  const [lda, qda = lda, probit = lda] = brand.modelTypes;
-  const model = (name: string, rest: object) => ({
-    name,
-    version: "1.0.0",
-    downloadUrl: `https://models.example/${name}.onnx`,
-    checksum: hash("sha256", name, "hex"),
-    ...rest,
-  });
-  return [
-    model("motor_imagery_4class_v1", {
-      type: lda,
-      paradigm: "motor_imagery",
-      nFeatures: 44,
-      nClasses: 4,
-      sizeMb: 2.4,
-      requiresLicense: "free",
-      metadata: { description: "Left hand, right hand, feet and tongue", training_subjects: 9 },
-    }),
-    model("motor_imagery_2class_v1", {
-      type: lda,
-      paradigm: "motor_imagery",
-      nFeatures: 22,
-      nClasses: 2,
-      sizeMb: 1.1,
-      requiresLicense: "free",
-      metadata: { description: "Left hand and right hand", training_subjects: 9 },
-    }),
-    model("p300_binary_v1", {
-      type: probit,
-      paradigm: "p300",
-      nFeatures: 128,
-      nClasses: 2,
-      sizeMb: 3.8,
-      requiresLicense: "research",
-      metadata: { description: "Target and non-target", recommended_use: "spellers" },
-    }),
-    model("ssvep_multiclass_v1", {
-      type: qda,
-      paradigm: "ssvep",
-      nFeatures: 96,
-      nClasses: 8,
-      sizeMb: 5.2,
-      requiresLicense: "research",
-      metadata: { description: "Eight flicker frequencies" },
-    }),
-  ];
 }
 
 /** The keys, and lines that work as they stand. */

@@ -1,10 +1,11 @@
 /** `claviger doctor`: examines the installation and says what to mend. */
 import type { Command } from "commander";
 import { openDatabase } from "../database/mod.ts";
-import { examineDatabase, examineHost, type Finding, fail, ok, skip } from "../doctor/mod.ts";
+import { examineDatabase, examineHost, type Finding, fail, ok, skip, warn } from "../doctor/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { findServing } from "../serving_note.ts";
 import { withNeeds } from "./as_owner.ts";
+import { hasDemo } from "./demo.ts";
 import { type PlaceOptions, withJson, withPlace } from "./options.ts";
 import { printJson, printLine } from "./print.ts";
 import { CommandRefused, readCommandConfig, withInstallation } from "./run.ts";
@@ -53,6 +54,7 @@ async function examine(surroundings: Surroundings, place: PlaceOptions): Promise
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
       try {
         findings.push(...(await examineDatabase({ config, clock, address, database, place: where })));
+        if (findings.at(-1)?.name !== "schema" && (await hasDemo(database))) findings.push(DEMO);
       } finally {
         await database.close();
       }
@@ -63,6 +65,12 @@ async function examine(surroundings: Surroundings, place: PlaceOptions): Promise
   }
   return findings;
 }
+
+const DEMO = warn(
+  "demo",
+  "the data is a demo's: its keys are let in and its repository token is made up",
+  "`claviger demo remove`, before others reach the service",
+);
 
 function printFindings(surroundings: Surroundings, findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ name }) => name.length));

@@ -7,6 +7,7 @@ import { DoneByOther, enterAsOwner } from "./as_owner.ts";
 import { addBackupCommands } from "./backup_commands.ts";
 import { addConfigCommand } from "./config_command.ts";
 import { addDatabaseCommands } from "./database_commands.ts";
+import { addDemoCommand } from "./demo_command.ts";
 import { addDoctorCommand } from "./doctor_command.ts";
 import { REFUSED, SUCCESS, WRONG_SETTINGS, WRONG_USAGE } from "./exit_status.ts";
 import { renderFailure } from "./failures.ts";
@@ -61,6 +62,7 @@ export function createProgram(surroundings: Surroundings): Command {
   addUsageCommands(program, surroundings);
   addAccountsCommands(program, surroundings);
   addModelsCommands(program, surroundings);
+  addDemoCommand(program, surroundings);
   addInstallerCommands(program, surroundings);
   addDatabaseCommands(program, surroundings);
   addBackupCommands(program, surroundings);

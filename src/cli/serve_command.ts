@@ -9,7 +9,7 @@ import { type OpenInstallation, type Service, startService } from "../service.ts
 import { leaveServingNote, type ServingNote } from "../serving_note.ts";
 import { readHost, readListenAddress, readPort } from "../setting_values.ts";
 import { withNeeds } from "./as_owner.ts";
-import { addDemo, renderDemo } from "./demo.ts";
+import { addDemo, hasDemo, renderDemo } from "./demo.ts";
 import { refuseTakenAddress } from "./free_addresses.ts";
 import { listenForSignals, runUntilStopped } from "./lifecycle.ts";
 import { type PlaceOptions, settingOption, withPlace } from "./options.ts";
@@ -69,7 +69,15 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
   orRefuse((await refuseTakenAddress(config, platform)) ?? {});
   await explainFailures(config, async () => {
     const opened = Promise.withResolvers<OpenInstallation>();
-    const service = orRefuse(await startService({ config, platform, clock, log, onOpened: opened.resolve }));
+    const service = orRefuse(
+      await startService({
+        config: options.demo ? withPublicUrl(config) : config,
+        platform,
+        clock,
+        log,
+        onOpened: opened.resolve,
+      }),
+    );
     let note: ServingNote | undefined;
     try {
       note = leaveNote(surroundings, service, { config, log });
@@ -80,8 +88,10 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
         const url = `${toAddress(service.metrics)}/metrics`;
         say(`Its metrics are at ${url}`, { url });
       }
+      const commandTo = toCommand(surroundings, { config, envFile: options.envFile });
+      if (!options.demo) await warnOfDemo(service, { command: commandTo("demo remove"), say });
+      const issue = commandTo("keys issue --email you@example.org --tier research");
       // Only now, when nothing can keep the service from starting: its keys are shown this once.
-      const issue = toIssueCommand(surroundings, { config, envFile: options.envFile });
       if (options.demo)
         await showDemo(surroundings, config, { opened: await opened.promise, address, issue, say });
       await sayFirstStep(service, { issue, say });
@@ -118,8 +128,11 @@ function leaveNote(
   }
 }
 
-function toAddress({ host, port }: { readonly host: string; readonly port: number }): string {
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+function toAddress(
+  { host, port }: { readonly host: string; readonly port: number },
+  tls?: Config["tls"],
+): string {
+  return `http${tls === undefined ? "" : "s"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 interface ShowDemoOptions {
@@ -134,7 +147,7 @@ async function showDemo(
   config: Config,
   { opened, address, issue, say }: ShowDemoOptions,
 ): Promise<void> {
-  const demo = await addDemo(opened, { brand: config.brand, userName, now: clock.now() });
+  const demo = await addDemo(opened, { config, userName, now: clock.now() });
   if (demo === undefined) {
     const empty = config.databaseUrl === undefined ? "--data-dir" : "database";
     say(
@@ -146,31 +159,52 @@ async function showDemo(
   } else out(renderDemo(demo, { address, config }));
 }
 
+/** A demo's models can be downloaded without settings: from where it listens, unless the system chooses the port. */
+function withPublicUrl(config: Config): Config {
+  const { host, port, tls, publicUrl } = config;
+  if (publicUrl !== undefined || port === 0) return config;
+  return { ...config, publicUrl: toAddress({ host: host === "0.0.0.0" ? "127.0.0.1" : host, port }, tls) };
+}
+
+/** A demo's data is served without the demo: its keys are let in, and its token is handed out. */
+async function warnOfDemo(
+  service: Service,
+  { command, say }: { readonly command: string; readonly say: Say },
+): Promise<void> {
+  if (!(await unlessAway(() => hasDemo(service.database)))) return;
+  say("This data is a demo's: its keys are let in and its repository token is made up; both are removed by", {
+    command,
+  });
+}
+
 /** While there are no keys, nobody can use the service: the operator is told how to issue the first. */
 async function sayFirstStep(
   service: Service,
   { issue, say }: { readonly issue: string; readonly say: Say },
 ): Promise<void> {
-  const keys = await countKeys(service.database).catch((error: unknown) => {
-    // It has just gone: no reason not to serve, since the service waits for it to come back.
-    if (error instanceof DatabaseUnavailable) return undefined;
-    throw error;
-  });
+  const keys = await unlessAway(() => countKeys(service.database));
   if (keys !== 0) return;
   say("There are no keys yet; the first is issued by", { command: issue });
 }
 
-function toIssueCommand(
+/** Where the database has just gone, undefined: no reason not to serve, since the service waits for it. */
+async function unlessAway<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return undefined;
+    throw error;
+  }
+}
+
+/** A command of this program on the data of this service. */
+function toCommand(
   { programName }: Surroundings,
   { config, envFile }: { readonly config: Config; readonly envFile: string | undefined },
-): string {
+): (command: string) => string {
   const place = [
     ...(config.databaseUrl === undefined ? ["--data-dir", config.dataDir] : []),
     ...(envFile === undefined ? [] : ["--env-file", envFile]),
   ];
-  return [
-    programName,
-    "keys issue --email you@example.org --tier research",
-    ...place.map(quoteShellWord),
-  ].join(" ");
+  return (command) => [programName, command, ...place.map(quoteShellWord)].join(" ");
 }

@@ -38,6 +38,14 @@ export async function findAccount(
   return account;
 }
 
+/** Tells whether an account has that e-mail: one look into the index. */
+export async function hasAccount(database: Database, email: string): Promise<boolean> {
+  const rows = await database.query((sql) => sql`select from accounts where email = ${email}`, {
+    isRead: true,
+  });
+  return rows.length > 0;
+}
+
 async function select(
   database: Database,
   by: { readonly uuid: string } | { readonly email: string } | null,

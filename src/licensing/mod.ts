@@ -5,6 +5,7 @@
 export {
   type Account,
   findAccount,
+  hasAccount,
   listAccounts,
   parseEmail,
   updateAccount,

@@ -1,13 +1,13 @@
 /** Where the data is: a folder without a service, an operator's own PostgreSQL, and the secret of each. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { until } from "../support/until.ts";
-import { createCommandLine, refusalOf } from "./command_line.ts";
+import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
 const line = createCommandLine();
 afterAll(() => line.remove());
@@ -160,10 +160,113 @@ describe("claviger serve --demo on an empty folder", () => {
       });
       expect(service.out.match(/^ {2}curl -s /gm)).toHaveLength(7);
       expect(await demo.json(["models", "list"], { env: { CLAVIGER_BRAND: "acme" } })).toHaveLength(4);
+      const verified = await demo.json(["models", "verify"], { env: { CLAVIGER_BRAND: "acme" } });
+      expect(verified.files.map(({ state }: { state: string }) => state)).toEqual(Array(4).fill("good"));
     } finally {
       await service.stop();
       demo.remove();
     }
+  });
+});
+
+describe("a demo's data", () => {
+  const demo = createCommandLine();
+  const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
+  let first: RunningService;
+  beforeAll(async () => {
+    first = await demo.serve(["--demo"], { env });
+    await first.stop();
+  });
+  afterAll(() => demo.remove());
+
+  const findingsOf = async () => {
+    const { out } = await demo.here(["doctor", "--json"]);
+    return JSON.parse(out).findings as { name: string; state: string; message: string }[];
+  };
+
+  test("has models that a client downloads by the list's addresses", async () => {
+    const service = await demo.serve(["--demo"], { env });
+    const [, apiKey = ""] = /^ {2}research +(\S+)$/m.exec(first.out) ?? [];
+    const list = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
+    const { models } = (await list.json()) as { models: Record<string, string>[] };
+    expect(models).toHaveLength(4);
+    for (const { name, checksum, download_url: address, size_mb: size } of models) {
+      const response = await fetch(String(address).replace(env.CLAVIGER_PUBLIC_URL, service.url));
+      const bytes = new Uint8Array(await response.arrayBuffer());
+      expect({ name, checksum: `sha256:${hash("sha256", bytes)}` }).toEqual({
+        name: String(name),
+        checksum: String(checksum),
+      });
+      expect(bytes.length).toBeWithin(300, 10_000);
+      expect(size).toBeGreaterThan(0);
+    }
+    await service.stop();
+  });
+
+  test("is told of by serve without --demo, in its first lines, and by doctor", async () => {
+    const service = await demo.serve();
+    expect(service.out.split("\n").slice(2, 4)).toEqual([
+      "This data is a demo's: its keys are let in and its repository token is made up; both are removed by",
+      expect.stringMatching(/^ {2}\.\/claviger demo remove --data-dir \S+ --env-file \S+$/),
+    ]);
+    await service.stop();
+    expect(await findingsOf()).toContainEqual(expect.objectContaining({ name: "demo", state: "warn" }));
+  });
+
+  test("is removed by demo remove: its keys, models and token, and nothing else", async () => {
+    const service = await demo.serve();
+    const own = await demo.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
+    const validate = async (apiKey: string) => {
+      const body = JSON.stringify({ api_key: apiKey });
+      return (await fetch(`${service.url}/v1/auth/validate`, { method: "POST", body })).status;
+    };
+    const keys = [...first.out.matchAll(/svc_test_[0-9a-f]{48}/g)].map(([key]) => key);
+    const [, research = ""] = /^ {2}research +(\S+)$/m.exec(first.out) ?? [];
+    expect(await validate(research)).toBe(200);
+    expect(await demo.json(["demo", "remove"])).toEqual({
+      keys: 7,
+      models: [
+        "motor_imagery_4class_v1 1.0.0",
+        "motor_imagery_2class_v1 1.0.0",
+        "p300_binary_v1 1.0.0",
+        "ssvep_multiclass_v1 1.0.0",
+      ],
+      token: true,
+    });
+    await Bun.sleep(1_000);
+    for (const key of keys) expect(await validate(key)).toBe(401);
+    expect(await validate(own.api_key)).toBe(200);
+    const headers = { "X-API-Key": own.api_key };
+    expect(await (await fetch(`${service.url}/v1/models/list`, { headers })).json()).toMatchObject({
+      total: 0,
+    });
+    expect((await fetch(`${service.url}/v1/installer/repo-token`, { headers })).status).toBe(503);
+    await service.stop();
+
+    expect(refusalOf(await demo.here(["demo", "remove"]))).toBe("Cannot remove the demo: there is none here");
+    expect((await findingsOf()).filter(({ name }) => name === "demo")).toEqual([]);
+    const after = await demo.serve();
+    await after.stop();
+    expect(after.out).not.toContain("demo");
+  });
+
+  test("may have another's token and another version of a model: those stay", async () => {
+    const other = createCommandLine();
+    await (await other.serve(["--demo"], { env })).stop();
+    await other.here(["installer", "set-token"], { input: "own-token" });
+    const added = await other.here(
+      [
+        ...["models", "add", "--name", "p300_binary_v1", "--version", "2", "--type", "SvcProbit"],
+        ...["--n-features", "8", "--n-classes", "2", "--requires-license", "free", "--paradigm", "p300"],
+        ...["--url", "https://models.example.org/p300", "--sha256", "0".repeat(64), "--size-mb", "1"],
+      ],
+      { env },
+    );
+    expect(added.status).toBe(0);
+    const { models, token } = await other.json(["demo", "remove"]);
+    expect(models).not.toContain("p300_binary_v1 1.0.0");
+    expect({ models: models.length, token }).toEqual({ models: 3, token: false });
+    other.remove();
   });
 });
 
