@@ -30,26 +30,33 @@ export type Code =
   /** On the wire it is `INVALID_REQUEST`, under a status of its own. */
   | "CLAIM_MISMATCH";
 
+/** Why a key is refused: for operators alone, since clients learn no more than the code. */
+export type KeyFlaw = "unknown" | "suspended" | "revoked" | "expired";
+
+/** What some refusals say beside their sentence. */
+export interface RefusalDetails {
+  readonly retryAfterSeconds?: number;
+  readonly reason?: KeyFlaw;
+}
+
 export class Refusal {
   readonly code: Code;
   readonly sentence: string;
   /** When to try again, where the code alone does not say whether that can help. */
   readonly retryAfterSeconds: number | undefined;
+  readonly reason: KeyFlaw | undefined;
 
-  constructor(code: Code, sentence: string, retryAfterSeconds?: number) {
+  constructor(code: Code, sentence: string, { retryAfterSeconds, reason }: RefusalDetails = {}) {
     this.code = code;
     this.sentence = sentence;
     this.retryAfterSeconds = retryAfterSeconds;
+    this.reason = reason;
   }
 }
 
 /** Makes a refusal: `return refuse("INVALID_REQUEST", "metadata must be an object")`. */
-export function refuse(
-  code: Code,
-  sentence: string,
-  { retryAfterSeconds }: { readonly retryAfterSeconds?: number } = {},
-): Refusal {
-  return new Refusal(code, sentence, retryAfterSeconds);
+export function refuse(code: Code, sentence: string, details?: RefusalDetails): Refusal {
+  return new Refusal(code, sentence, details);
 }
 
 /** Tells a refusal from a result. */

@@ -55,6 +55,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
     const target = targetOf(request.url);
     const status = isSuccess ? outcome.status : statusOf(outcome.code);
     const code = isSuccess ? undefined : toWireCode(outcome.code);
+    const reason = isSuccess ? undefined : outcome.reason;
     const address = addressOf(exchange);
     const write = status >= 500 ? log.warn : log.info;
     write(
@@ -67,11 +68,12 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
         path: target === path ? path : renderTarget(target),
         status,
         code,
+        reason,
         ms: Math.round(durationMs * 10) / 10,
         key: record && toId("key", record.uuid),
         address,
       },
-      status >= 400 ? { kind: { endpoint, status, code }, address } : undefined,
+      status >= 400 ? { kind: { endpoint, status, code, reason }, address } : undefined,
     );
   };
 }

@@ -32,13 +32,16 @@ export function refresh({ authenticator, clock }: Parts): Handler {
 /** What a revocation has beside its key. */
 export const revocation = v.object({ reason: optionalText("reason", 2_000) });
 
-const KEY_NOT_FOUND = refuse("KEY_NOT_FOUND", "API key not found or already revoked");
+const NOT_FOUND = "API key not found or already revoked";
+const UNKNOWN_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "unknown" });
+const REVOKED_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "revoked" });
 
 export function revoke({ authenticator, database, directory, clock }: Parts): Handler {
   return async (exchange, body) => {
     const found = await authenticator.identify(exchange, "revoke", body);
     if (isRefusal(found)) return found;
-    if (found.record === null || found.record.state === "revoked") return KEY_NOT_FOUND;
+    if (found.record === null) return UNKNOWN_KEY;
+    if (found.record.state === "revoked") return REVOKED_KEY;
     const fields = parseFields(revocation, body);
     if (isRefusal(fields)) return fields;
     const { licenseUuid } = found.record;

@@ -92,12 +92,17 @@ interface Counted extends Omit<Sought, "hash"> {
   readonly nowMs: number;
 }
 
-const INVALID_KEY = refuse("INVALID_KEY", "The API key is invalid or inactive");
+const INVALID = "The API key is invalid or inactive";
+const UNKNOWN_KEY = refuse("INVALID_KEY", INVALID, { reason: "unknown" });
+const INACTIVE_KEY = {
+  suspended: refuse("INVALID_KEY", INVALID, { reason: "suspended" }),
+  revoked: refuse("INVALID_KEY", INVALID, { reason: "revoked" }),
+} as const;
 const INVALID_LINK = refuse(
   "INVALID_LINK",
   "The download link has expired or was altered: list the models again for a new link",
 );
-const KEY_EXPIRED = refuse("KEY_EXPIRED", "The API key has expired");
+const KEY_EXPIRED = refuse("KEY_EXPIRED", "The API key has expired", { reason: "expired" });
 const MISSING_KEY = refuse("MISSING_KEY", "An API key is required");
 const DIFFERENT_KEYS = refuse("INVALID_REQUEST", "The request carries two different API keys");
 const RATE_LIMITED = refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says");
@@ -157,6 +162,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     const { byKey, byAddress } = limiter.windows[endpoint];
     if (record === null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
+      // For the log alone: the window of a revoked key is its address's.
+      if (record !== null) exchange.record = record;
       exchange.verdict = byAddress.take(addressOf(exchange), nowMs);
     } else {
       exchange.record = record;
@@ -205,12 +212,12 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   function findFlaw(record: KeyRecord): Refusal | undefined {
-    if (record.state !== "active") return INVALID_KEY;
+    if (record.state !== "active") return INACTIVE_KEY[record.state];
     return record.expiresAtMs <= clock.nowMs() ? KEY_EXPIRED : undefined;
   }
 
   function judge(record: KeyRecord | null | Refusal): KeyRecord | Refusal {
-    if (record === null) return INVALID_KEY;
+    if (record === null) return UNKNOWN_KEY;
     if (isRefusal(record)) return record;
     const flaw = findFlaw(record);
     if (flaw !== undefined) return flaw;

@@ -52,6 +52,29 @@ test("A refusal's line has its code", async () => {
   ]);
 });
 
+test("A refused key's line has the reason, which its client does not learn", async () => {
+  const answers = new Set<string>();
+  for (const state of ["suspended", "revoked", "expired"] as const) {
+    const { id, apiKey } = await issueIn(service, state);
+    service.logLines.splice(0);
+    const response = await call(service, ENDPOINTS.validate, apiKey);
+    expect(linesOf(service)).toMatchObject([{ status: 401, reason: state, key: id }]);
+    if (state !== "expired") answers.add(JSON.stringify(response.body));
+  }
+  const { apiKey: revoked } = await issueIn(service, "revoked");
+  service.logLines.splice(0);
+  answers.add(JSON.stringify((await call(service, ENDPOINTS.validate, UNKNOWN_KEY)).body));
+  for (const key of [UNKNOWN_KEY, revoked]) await call(service, ENDPOINTS.revoke, key);
+  await call(service, ENDPOINTS.validate, "no key");
+  expect(linesOf(service).map(({ code, reason }) => [code, reason])).toEqual([
+    ["INVALID_KEY", "unknown"],
+    ["KEY_NOT_FOUND", "unknown"],
+    ["KEY_NOT_FOUND", "revoked"],
+    ["INVALID_FORMAT", undefined],
+  ]);
+  expect(answers.size).toBe(1);
+});
+
 test("A query is redacted but for what is known to be harmless", async () => {
   const { apiKey } = await service.issue();
   await service.get(`/v1/models/list?api_key=${apiKey}&paradigm=p300&other=secret`);
