@@ -21,9 +21,11 @@ export function createSurroundings(
     isRoot: process.getuid?.() === 0,
     userName: process.env.SUDO_USER ?? nameOfUser(),
     isTerminal: stderr.isTTY === true,
+    isTyped,
     out: writeOut,
     err: (text) => void stderr.write(text),
-    readInput: (limitBytes) => readInput(limitBytes, isTyped),
+    readInput: (limitBytes, prompt = "Enter it as one line: ") =>
+      readInput(limitBytes, isTyped ? prompt : undefined),
     untilSignal: (signals = ["SIGTERM", "SIGINT", "SIGHUP"]) =>
       new Promise((resolve) => {
         for (const signal of signals) process.once(signal, () => resolve(signal));
@@ -69,8 +71,9 @@ function ownCommand(): { readonly file: string; readonly args: readonly string[]
   return { file, args: script.startsWith("/$bunfs/") ? [] : [...process.execArgv, script] };
 }
 
-async function readInput(limitBytes: number, isTyped: boolean): Promise<string | undefined> {
-  if (isTyped) stderr.write("Enter it as one line: ");
+/** `prompt` is for a person who types. */
+async function readInput(limitBytes: number, prompt: string | undefined): Promise<string | undefined> {
+  if (prompt !== undefined) stderr.write(prompt);
   const decoder = new TextDecoder();
   let text = "";
   let bytes = 0;
@@ -78,7 +81,7 @@ async function readInput(limitBytes: number, isTyped: boolean): Promise<string |
     bytes += chunk.length;
     if (bytes > limitBytes) return undefined;
     text += decoder.decode(chunk, { stream: true });
-    if (isTyped && text.endsWith("\n")) break;
+    if (prompt !== undefined && text.endsWith("\n")) break;
   }
   return text + decoder.decode();
 }

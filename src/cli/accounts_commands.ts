@@ -11,8 +11,9 @@ import {
   parseEmail,
   updateAccount,
 } from "../licensing/mod.ts";
+import { type ConfirmOptions, confirm, withConfirmation } from "./confirm.ts";
 import { type JsonOptions, textOption, withJson, withPlace } from "./options.ts";
-import { printFields, printJson, printTable } from "./print.ts";
+import { counted, printFields, printJson, printLine, printNote, printTable } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -48,19 +49,37 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       return runUpdate(surroundings, account, options);
     });
 
-  withPlace(withJson(accounts.command("erase")))
+  withConfirmation(withPlace(withJson(accounts.command("erase"))))
     .description("remove a person's name and e-mail for good, and keep the counts")
     .argument("<account>", "the account's id or e-mail")
     .option("--reason <text>", "for the audit log; do not name the person", textOption(0, 2_000))
-    .action((who: string, options: JsonOptions & { readonly reason?: string }) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
-        const account = await findAccountBy(database, who);
-        const by = { actor: { ...actor, reason: options.reason }, now };
-        orRefuse(await eraseAccount(database, account.uuid, by));
-        if (options.json) printJson(surroundings, { id: account.id, erased: true });
-        else surroundings.out(`Erased ${account.id}\n`);
-      }),
-    );
+    .action((who: string, options: EraseOptions) => erase(surroundings, who, options));
+}
+
+interface EraseOptions extends ConfirmOptions {
+  readonly reason?: string;
+}
+
+async function erase(surroundings: Surroundings, who: string, options: EraseOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
+    const { database, actor, now } = workplace;
+    const account = await findAccountBy(database, who);
+    const { id, uuid, email } = account;
+    const by = { actor: { ...actor, reason: options.reason }, now };
+    const { isPersonal } = orRefuse(await eraseAccount(database, uuid, { ...by, isDryRun: true }));
+    const tell = (shown: object, line: string) =>
+      options.json ? printJson(surroundings, shown) : printLine(surroundings, line);
+    if (!isPersonal)
+      return tell({ id, erased: true, changed: false }, `Nothing changed: ${id} is erased already`);
+    if (options.dryRun) {
+      const held = counted(account.keys, "revoked key");
+      return tell({ id, erased: false, dry_run: true }, `Would erase ${id} (${email}), which has ${held}`);
+    }
+    const question = `Erase ${id} (${email})? No command brings back the name, e-mail and organization.`;
+    await confirm(surroundings, question, { ...workplace, options });
+    orRefuse(await eraseAccount(database, uuid, by));
+    tell({ id, erased: true, changed: true }, `Erased ${id}`);
+  });
 }
 
 /** Finds an account by what people name it by, its id or its e-mail; ends the command where there is none. */
@@ -91,8 +110,11 @@ async function runUpdate(surroundings: Surroundings, who: string, options: Updat
     const changed = orRefuse(
       await updateAccount(database, { name, organization, uuid: account.uuid, actor, now }),
     );
-    const shown = { id: account.id, email: account.email, ...changed };
-    if (options.json) printJson(surroundings, shown);
-    else printFields(surroundings, shown);
+    const { isChanged, ...fields } = changed;
+    const shown = { id: account.id, email: account.email, ...fields };
+    if (options.json) return printJson(surroundings, { ...shown, changed: isChanged });
+    printFields(surroundings, shown);
+    if (!isChanged)
+      printNote(surroundings, "Nothing changed: the account has this name and organization already");
   });
 }

@@ -41,6 +41,8 @@ export interface Needs {
   readonly streams?: readonly string[];
   /** Whether the command reads standard input. */
   readonly input?: boolean;
+  /** Whether the command asks a person a question: it reads standard input only where that is typed. */
+  readonly answer?: boolean;
   /** The file that the command writes; `-` is standard output. */
   readonly output?: { readonly file: string; readonly replace: boolean };
   /** The command examines the files that the settings name, and reports a data folder that others can change. */
@@ -202,7 +204,7 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
       program: ownProgram,
       args: [AS_OWNER, ...args],
       handOver: JSON.stringify(handOver),
-      hasInput: needs.input ?? false,
+      hasInput: needs.input === true || (needs.answer === true && ownProgram.isTyped),
       descriptors,
       keepOutput: output && ((source) => orFileRefusal(() => writeWhole(output.path, source, output))),
       onSignal: surroundings.onSignal,

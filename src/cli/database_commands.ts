@@ -13,7 +13,7 @@ import {
   withJson,
   withPlace,
 } from "./options.ts";
-import { printJson, printTable } from "./print.ts";
+import { printJson, printNote, printTable } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase, withInstallation } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -49,14 +49,16 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
       options.account === undefined
         ? undefined
         : await findAccountBy(database, options.account, "show audit log");
+    const { limit } = options;
     const rows = await listAudit(database, {
-      limit: options.limit,
+      // One more tells whether there are more.
+      limit: limit + 1,
       ...(options.key !== undefined && { keyUuid: options.key }),
       ...(account !== undefined && { accountUuid: account.uuid }),
       ...(options.since !== undefined && { since: options.since }),
       ...(options.until !== undefined && { until: options.until }),
     });
-    const shown = rows.map((row) => ({
+    const shown = rows.slice(0, limit).map((row) => ({
       at: toTimestamp(row.at),
       actor: row.actor,
       action: row.action,
@@ -68,6 +70,11 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
     }));
     if (options.json) printJson(surroundings, shown);
     else printTable(surroundings, shown);
+    if (rows.length <= limit) return;
+    printNote(
+      surroundings,
+      `There are older rows: --limit shows more than ${limit}, --until those before a time`,
+    );
   });
 }
 

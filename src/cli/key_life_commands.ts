@@ -105,7 +105,7 @@ async function change(
   { options, change }: { readonly options: Options; readonly change: LicenseChange },
 ): Promise<void> {
   await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
-    orRefuse(
+    const { isChanged } = orRefuse(
       await changeLicense(database, uuid, { change, actor: { ...actor, reason: options.reason }, now }),
     );
     const key = await findKey(database, { uuid }, { now });
@@ -125,10 +125,13 @@ async function change(
         ...shown,
         license_expires_at: licenseExpiresAt,
         replaced_by: key.replacedBy,
+        changed: isChanged,
       });
       return;
     }
     printFields(surroundings, { ...shown, monthly_limit: key.monthlyLimit ?? "unlimited" });
+    if (!isChanged)
+      surroundings.err(`Nothing changed: the license has this ${WHAT[change.action]} already\n`);
     if (key.replacedBy === null) return;
     surroundings.err(
       `This key was replaced by ${key.replacedBy}: the change is one of their license, which ends at ` +
@@ -136,6 +139,12 @@ async function change(
     );
   });
 }
+
+const WHAT = {
+  "license.renew": "expiry",
+  "license.tier": "tier",
+  "license.limit": "monthly limit",
+} as const satisfies Record<LicenseChange["action"], string>;
 
 async function rotate(
   surroundings: Surroundings,

@@ -5,6 +5,7 @@ import { monthOf, toTimestamp } from "../calendar.ts";
 import { openSession } from "../database/mod.ts";
 import {
   findKey,
+  findRevocable,
   hashApiKey,
   importKeys,
   issueKey,
@@ -19,6 +20,7 @@ import { noSuchKey } from "../no_such_key.ts";
 import { importedUsagePart } from "../usage/mod.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 import { withNeeds } from "./as_owner.ts";
+import { type ConfirmOptions, confirm, withConfirmation } from "./confirm.ts";
 import { readImportFile } from "./import_file.ts";
 import {
   emailOption,
@@ -31,7 +33,7 @@ import {
   withJson,
   withPlace,
 } from "./options.ts";
-import { counted, printFields, printJson, printTable } from "./print.ts";
+import { counted, printFields, printJson, printLine, printTable } from "./print.ts";
 import { showProgress } from "./progress.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -86,20 +88,16 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .description("find the key that is given on standard input")
     .action((options: JsonOptions) => find(surroundings, options));
 
-  withPlace(withJson(keys.command("revoke")))
+  withConfirmation(withPlace(withJson(keys.command("revoke"))))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--reason <text>", "for the audit log", textOption(0, 2_000))
-    .action((uuid: string, options: JsonOptions & { readonly reason?: string }) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
-        const revoked = orRefuse(
-          await revokeKey(database, { uuid }, { actor: { ...actor, reason: options.reason }, now }),
-        );
-        if (options.json) printJson(surroundings, { id: revoked.id, state: "revoked" });
-        else surroundings.out(`Revoked ${revoked.id}\n`);
-      }),
-    );
+    .action((uuid: string, options: RevokeOptions) => revoke(surroundings, uuid, options));
   return keys;
+}
+
+interface RevokeOptions extends ConfirmOptions {
+  readonly reason?: string;
 }
 
 interface ListOptions extends JsonOptions {
@@ -194,6 +192,25 @@ async function find(surroundings: Surroundings, options: JsonOptions): Promise<v
       );
     }
     show(surroundings, options, found);
+  });
+}
+
+async function revoke(surroundings: Surroundings, uuid: string, options: RevokeOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
+    const { database, actor, now } = workplace;
+    const key = orRefuse(await findRevocable(database, uuid, { now }));
+    const named = `${key.id} (${key.hint}) of ${key.email}`;
+    if (options.dryRun) {
+      if (options.json) printJson(surroundings, { id: key.id, state: key.state, dry_run: true });
+      else printLine(surroundings, `Would revoke ${named}: it is ${key.state}`);
+      return;
+    }
+    const question = `Revoke ${named}? It is ${key.state}, and no command takes this back.`;
+    await confirm(surroundings, question, { ...workplace, options });
+    const by = { actor: { ...actor, reason: options.reason }, now };
+    const { id } = orRefuse(await revokeKey(database, { uuid }, by));
+    if (options.json) printJson(surroundings, { id, state: "revoked" });
+    else surroundings.out(`Revoked ${id}\n`);
   });
 }
 

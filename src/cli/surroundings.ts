@@ -43,10 +43,12 @@ export interface Surroundings {
   readonly userName: string;
   /** Whether standard error is a terminal: progress is shown there alone. */
   readonly isTerminal: boolean;
+  /** Whether what standard input brings is typed by a person. */
+  readonly isTyped: boolean;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** Reads standard input to its end, from a terminal one line; undefined when it has more than that. */
-  readonly readInput: (limitBytes: number) => Promise<string | undefined>;
+  /** Reads standard input to its end, from a terminal one line after a prompt; undefined when it has more than that. */
+  readonly readInput: (limitBytes: number, prompt?: string) => Promise<string | undefined>;
   /** Resolves at the first SIGTERM, SIGINT or SIGHUP after the call, or of those that are named. */
   readonly untilSignal: (signals?: readonly StopSignal[]) => Promise<string>;
   /** Calls the handler at each such signal from now on; absent where none can come. */

@@ -22,5 +22,5 @@ export {
   usedIn,
 } from "./key_record.ts";
 export { countKeys, findKey, type KeyFilter, type KeySummary, listKeys } from "./list_keys.ts";
-export { type RevokedKey, revokeKey } from "./revoke_key.ts";
+export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, rotateKey } from "./rotate_key.ts";

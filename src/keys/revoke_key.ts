@@ -3,6 +3,7 @@ import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
+import { findKey, type KeySummary } from "./list_keys.ts";
 
 export interface RevokedKey {
   /** `key_…`. */
@@ -43,11 +44,25 @@ export async function revokeKey(
   if (row === undefined) {
     // Whoever names the key itself, as clients do, learns no more than that; an id is the operator's.
     if (uuid === null) return refuse("KEY_NOT_FOUND", "API key not found or already revoked");
-    return await refuseKeyChange(database, uuid, {
-      what: "revoke key",
-      now,
-      reasonOf: ({ state }) => (state === "revoked" ? "it is revoked already" : undefined),
-    });
+    return await refuseRevocation(database, uuid, now);
   }
   return { id: toId("key", row.uuid), licenseUuid: row.licenseUuid };
+}
+
+/** Finds the key that {@linkcode revokeKey} would revoke, and refuses what it would refuse. */
+export async function findRevocable(
+  database: Database,
+  uuid: string,
+  { now }: { readonly now: Date },
+): Promise<KeySummary | Refusal> {
+  const key = await findKey(database, { uuid }, { now });
+  return key === undefined || key.state === "revoked" ? await refuseRevocation(database, uuid, now) : key;
+}
+
+function refuseRevocation(database: Database, uuid: string, now: Date): Promise<Refusal> {
+  return refuseKeyChange(database, uuid, {
+    what: "revoke key",
+    now,
+    reasonOf: ({ state }) => (state === "revoked" ? "it is revoked already" : undefined),
+  });
 }

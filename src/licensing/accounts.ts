@@ -67,7 +67,16 @@ async function select(
   return rows.map((row) => ({ id: toId("usr", row.uuid), ...row }));
 }
 
-/** Changes an account's name or organization; refuses an account that does not exist. */
+export interface UpdatedAccount {
+  readonly name: string;
+  readonly organization: string;
+  readonly isChanged: boolean;
+}
+
+/**
+ * Changes an account's name or organization, and tells whether they were others; refuses an account that does not
+ * exist.
+ */
 export async function updateAccount(
   database: Database,
   change: {
@@ -77,19 +86,19 @@ export async function updateAccount(
     readonly actor: Actor;
     readonly now: Date;
   },
-): Promise<{ readonly name: string; readonly organization: string } | Refusal> {
-  const [changed] = await database.query<{ name: string; organization: string }>(
+): Promise<UpdatedAccount | Refusal> {
+  const [updated] = await database.query<UpdatedAccount>(
     (sql) => sql`
       with old as (
-        select id, name, organization from accounts where id = ${change.uuid}::uuid for update
+        select id, name, organization, coalesce(${change.name ?? null}::text, name) as new_name,
+               coalesce(${change.organization ?? null}::text, organization) as new_organization
+          from accounts where id = ${change.uuid}::uuid for update
       ),
       changed as (
-        update accounts a
-           set name = coalesce(${change.name ?? null}::text, a.name),
-               organization = coalesce(${change.organization ?? null}::text, a.organization)
+        update accounts a set name = new_name, organization = new_organization
           from old
-         where a.id = old.id
-        returning a.id as account_id, null::uuid as license_id, null::uuid as key_id, a.name, a.organization,
+         where a.id = old.id and (new_name, new_organization) <> (old.name, old.organization)
+        returning a.id as account_id, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before,
                   -- Which fields, not what they say: a person can be erased from the account, the log only grows.
                   jsonb_build_object('changed', array_remove(array[
@@ -102,7 +111,9 @@ export async function updateAccount(
         at: change.now,
         from: sql`changed`,
       })})
-      select name, organization from changed`,
+      select new_name as name, new_organization as organization,
+             exists (select from changed) as "isChanged"
+        from old`,
   );
-  return changed ?? refuse("NOT_FOUND", "Cannot update account: no account has that id or e-mail");
+  return updated ?? refuse("NOT_FOUND", "Cannot update account: no account has that id or e-mail");
 }

@@ -16,6 +16,8 @@ export interface ChangedLicense {
   /** Null: the tier's own limit. */
   readonly monthlyLimit: number | null;
   readonly expiresAt: Date;
+  /** False where the license was like this already: then nothing is written. */
+  readonly isChanged: boolean;
 }
 
 /**
@@ -37,18 +39,19 @@ export async function changeLicense(
   const [changed] = await database.query<ChangedLicense>(
     (sql) => sql`
       with old as (
-        select l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, k.id as key_id
+        select l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, k.id as key_id,
+               coalesce(${tier}::text, l.tier) as new_tier,
+               case when ${setsLimit}::boolean then ${monthlyLimit}::bigint else l.monthly_limit end as new_limit,
+               coalesce(${expiresAt}::timestamptz, l.expires_at) as new_expires_at
           from keys k join licenses l on l.id = k.license_id
          where k.id = ${keyUuid}::uuid and k.state <> 'revoked'
            for update of l
       ),
       changed as (
-        update licenses l
-           set tier = coalesce(${tier}::text, l.tier),
-               monthly_limit = case when ${setsLimit}::boolean then ${monthlyLimit}::bigint else l.monthly_limit end,
-               expires_at = coalesce(${expiresAt}::timestamptz, l.expires_at)
+        update licenses l set tier = new_tier, monthly_limit = new_limit, expires_at = new_expires_at
           from old
          where l.id = old.id
+           and (new_tier, new_limit, new_expires_at) is distinct from (old.tier, old.monthly_limit, old.expires_at)
         returning l.account_id, l.id as license_id, old.key_id, l.tier, l.monthly_limit, l.expires_at,
                   jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
                     'expires_at', old.expires_at) as before,
@@ -56,7 +59,9 @@ export async function changeLicense(
                     'expires_at', l.expires_at) as after
       ),
       logged as (${auditPart(sql, { action: change.action, actor, at: now, from: sql`changed` })})
-      select tier, monthly_limit as "monthlyLimit", expires_at as "expiresAt" from changed`,
+      select new_tier as tier, new_limit as "monthlyLimit", new_expires_at as "expiresAt",
+             exists (select from changed) as "isChanged"
+        from old`,
   );
   return changed ?? (await refuseLicenseChange(database, keyUuid, WHAT[change.action]));
 }

@@ -5,16 +5,25 @@ import { type Refusal, refuse } from "../refusal.ts";
 /**
  * Removes a person's name, e-mail and organization for good and keeps the counts: licenses, keys, usage and
  * events stay under the account's identifier, which says nothing of the person. Refuses an account that
- * is unknown, or that still has a key which is not revoked.
+ * is unknown, or that still has a key which is not revoked. A dry run refuses the same, and changes nothing.
+ *
+ * Tells whether there was something to remove: an account is erased once.
  */
 export async function eraseAccount(
   database: Database,
   uuid: string,
-  { actor, now }: { readonly actor: Actor; readonly now: Date },
-): Promise<{ readonly email: string } | Refusal> {
-  const [row] = await database.query<{ email: string | null; keysInUse: number }>(
+  {
+    actor,
+    now,
+    isDryRun = false,
+  }: { readonly actor: Actor; readonly now: Date; readonly isDryRun?: boolean },
+): Promise<{ readonly isPersonal: boolean } | Refusal> {
+  const [row] = await database.query<{ isPersonal: boolean; keysInUse: number }>(
     (sql) => sql`
-      with old as (select id from accounts where id = ${uuid}::uuid for update),
+      with old as (
+        select id, email <> 'erased-' || id || '@erased.invalid' as is_personal
+          from accounts where id = ${uuid}::uuid for update
+      ),
       in_use as (
         select count(*) as keys
           from old join licenses l on l.account_id = old.id join keys k on k.license_id = l.id
@@ -24,15 +33,15 @@ export async function eraseAccount(
         update accounts a
            set email = 'erased-' || a.id || '@erased.invalid', name = 'erased', organization = ''
           from old, in_use
-         where a.id = old.id and in_use.keys = 0
+         where a.id = old.id and in_use.keys = 0 and old.is_personal and not ${isDryRun}::boolean
         returning a.id as account_id, a.email, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before, null::jsonb as after
       ),
       logged as (${auditPart(sql, { action: "account.erase", actor, at: now, from: sql`changed` })})
-      select (select email from changed) as email, in_use.keys as "keysInUse" from old, in_use`,
+      select old.is_personal as "isPersonal", in_use.keys as "keysInUse" from old, in_use`,
   );
   if (row === undefined) return refuse("NOT_FOUND", "Cannot erase account: no account has that id or e-mail");
-  if (row.email !== null) return { email: row.email };
+  if (row.keysInUse === 0) return { isPersonal: row.isPersonal };
   const why =
     row.keysInUse === 1
       ? "a key of it is not revoked; revoke it first"

@@ -15,6 +15,27 @@ import { waitFor } from "../executable.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { canPlayBoth, createRootStage, type RootStage, USER } from "./as_root.ts";
 
+/** Runs a program at a terminal of its own, and types an answer once it is asked. */
+const TERMINAL = `
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+shown = b""
+asked = False
+while True:
+    try:
+        shown += os.read(terminal, 4096)
+    except OSError:
+        break
+    if not asked and shown.endswith(b"go on: "):
+        asked = True
+        os.write(terminal, sys.argv[1].encode() + b"\\n")
+sys.stdout.buffer.write(shown)
+sys.stdout.flush()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+`;
+
 describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of another user", () => {
   let stage: RootStage;
   /** Where root keeps what nobody else may read. */
@@ -59,6 +80,34 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
       err: expect.stringMatching(/^claviger: Cannot find key: [^\n]+\n$/),
     });
     expect(await stage.asRoot(["keys", "list", "--tier", "none"])).toMatchObject({ status: 2, out: "" });
+  });
+
+  test("asks at root's terminal, and reads the answer from there", async () => {
+    const issued = await stage.asRoot([
+      "keys",
+      "issue",
+      "--email",
+      "t@example.org",
+      "--tier",
+      "free",
+      "--json",
+    ]);
+    const { id } = JSON.parse(issued.out);
+    const revoke = (answer: string) =>
+      stage.asRoot(["keys", "revoke", id], {
+        program: ["python3", "-c", TERMINAL, answer, ...stage.program],
+      });
+    const refused = await revoke("no");
+    expect([refused.status, refused.out]).toEqual([
+      1,
+      expect.stringMatching(/Type yes to go on: [\s\S]*Nothing was changed: the answer was not yes/),
+    ]);
+    expect(await revoke("yes")).toMatchObject({ status: 0, out: expect.stringContaining(`Revoked ${id}`) });
+    // Without a terminal it goes on as it always did, and leaves the input to whoever reads it next.
+    expect(await stage.asRoot(["keys", "revoke", id], { input: "no" })).toMatchObject({
+      status: 1,
+      err: "claviger: Cannot revoke key: it is revoked already\n",
+    });
   });
 
   test("reads files that root alone may read", async () => {

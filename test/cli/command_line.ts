@@ -17,6 +17,8 @@ export interface RunOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly isTerminal?: boolean;
+  /** Whether the input is typed at a terminal. */
+  readonly isTyped?: boolean;
   /** The real one by default. */
   readonly clock?: Clock;
   /** Whether it is root who types; this process's user by default. */
@@ -121,6 +123,7 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     input = "",
     env = {},
     isTerminal = false,
+    isTyped = false,
     clock = systemClock,
     isRoot = process.getuid?.() === 0,
     signal,
@@ -135,6 +138,7 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     isRoot,
     userName: "olga",
     isTerminal,
+    isTyped,
     out(text) {
       seen.out += text;
       onOut?.();
@@ -142,7 +146,10 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     err(text) {
       seen.err += text;
     },
-    readInput: async (limit) => (Buffer.byteLength(input) > limit ? undefined : input),
+    async readInput(limit, prompt = "") {
+      seen.err += prompt;
+      return Buffer.byteLength(input) > limit ? undefined : input;
+    },
     untilSignal: () => (signal === undefined ? new Promise(() => {}) : Promise.resolve(signal)),
   };
   return { surroundings, seen };

@@ -225,7 +225,7 @@ describe("claviger accounts", () => {
     ]);
     await validate(apiKey);
     const shown = await line.json(["accounts", "update", "C@accounts.example", "--name", "Cem"]);
-    expect(shown).toEqual({ id, email: "c@accounts.example", name: "Cem", organization: "" });
+    expect(shown).toEqual({ id, email: "c@accounts.example", name: "Cem", organization: "", changed: true });
     const { status, out } = await line.here(["accounts", "update", id, "--organization", "Works"]);
     expect({ status, out }).toEqual({
       status: 0,

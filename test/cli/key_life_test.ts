@@ -135,7 +135,7 @@ describe("claviger keys renew", () => {
         "and this key keeps its own end\n",
     ]);
     expect(await line.json(["keys", "show", id])).toMatchObject({ expires_at: "2099-01-01T00:00:00Z" });
-    const next = await line.here(["keys", "limit", id, "9"]);
+    const next = await line.here(["keys", "limit", id, "8"]);
     expect([next.status, next.err]).toEqual([0, ""]);
   });
 
@@ -166,6 +166,108 @@ describe("claviger keys tier and limit", () => {
     await expectWithinASecond(key.api_key, { quota: { monthly_limit: 7, remaining: 7 } });
     await line.json(["keys", "limit", key.id, "none"]);
     await expectWithinASecond(key.api_key, { quota: { monthly_limit: 50_000 } });
+  });
+});
+
+describe("claviger, a change that changes nothing", () => {
+  const changes: [args: (id: string) => string[], what: string][] = [
+    [(id) => ["keys", "tier", id, "commercial"], "tier"],
+    [(id) => ["keys", "limit", id, "7"], "monthly limit"],
+    [(id) => ["keys", "limit", id, "none"], "monthly limit"],
+    [(id) => ["keys", "renew", id, "--expires-at", "2099-01-01"], "expiry"],
+  ];
+
+  for (const [args, what] of changes) {
+    test(`says so, and leaves no row in the audit log: ${args("ID").join(" ")}`, async () => {
+      const key = await issue("--monthly-limit", "9");
+      const first = await line.here(args(key.id));
+      expect([first.status, first.err]).toEqual([0, ""]);
+      const rows = await auditOf(key.id);
+      const again = await line.here(args(key.id));
+      expect(again).toEqual({ ...first, err: `Nothing changed: the license has this ${what} already\n` });
+      expect(await line.json(args(key.id))).toMatchObject({ changed: false });
+      expect(await auditOf(key.id)).toEqual(rows);
+    });
+  }
+
+  test("says so of an account's name and organization, and of one that is erased", async () => {
+    const key = await issue("--name", "Ada");
+    const update = (name: string) => ["accounts", "update", key.email, "--name", name, "--organization", ""];
+    expect(await line.json(update("Ada"))).toMatchObject({ name: "Ada", changed: false });
+    expect((await line.here(update("Ada"))).err).toBe(
+      "Nothing changed: the account has this name and organization already\n",
+    );
+    expect(await line.json(update("Grace"))).toMatchObject({ name: "Grace", changed: true });
+    await line.json(["keys", "revoke", key.id]);
+    const { id } = await line.json(["accounts", "erase", key.email]);
+    expect((await line.here(["accounts", "erase", id])).out).toBe(
+      `Nothing changed: ${id} is erased already\n`,
+    );
+    const rows: { action: string }[] = await line.json(["audit", "--account", id]);
+    expect(rows.map(({ action }) => action)).toEqual([
+      "account.erase",
+      "key.revoke",
+      "account.update",
+      "key.issue",
+    ]);
+  });
+});
+
+describe("claviger keys revoke and accounts erase", () => {
+  const terminal = { isTyped: true, isTerminal: true };
+  const stateOf = async (id: string) => (await line.json(["keys", "show", id])).state;
+
+  test("ask at a terminal, and change nothing unless the answer is yes", async () => {
+    const key = await issue();
+    const revoke = (input: string) => line.here(["keys", "revoke", key.id], { ...terminal, input });
+    const hint = `svc_live_…${key.api_key.slice(-4)}`;
+    const question =
+      `Revoke ${key.id} (${hint}) of ${key.email}? It is active, and no command takes this back. ` +
+      "Type yes to go on: ";
+    for (const input of ["", "\n", "no\n", "yes, please\n"]) {
+      expect(await revoke(input)).toEqual({
+        status: 1,
+        out: "",
+        err: `${question}claviger: Nothing was changed: the answer was not yes\n`,
+      });
+    }
+    expect(await stateOf(key.id)).toBe("active");
+    expect(await revoke("yes\n")).toEqual({ status: 0, out: `Revoked ${key.id}\n`, err: question });
+
+    const erase = (input: string) => line.here(["accounts", "erase", key.email], { ...terminal, input });
+    const refused = await erase("n\n");
+    expect(refused).toMatchObject({ status: 1, out: "" });
+    expect(refused.err).toMatch(/^Erase usr_\w+ \(owner-\d+@example.org\)\? .*claviger: Nothing was changed/);
+    expect(await erase("Yes\n")).toMatchObject({ status: 0, out: expect.stringMatching(/^Erased usr_/) });
+  });
+
+  test("do not ask where --yes is given, where nobody types, and where nobody would see it", async () => {
+    const asked = [["--yes"], terminal] as const;
+    for (const [more, options] of [asked, [[], { isTyped: true }], [[], { isTerminal: true }]] as const) {
+      const key = await issue();
+      const { status, err } = await line.here(["keys", "revoke", key.id, ...more], options);
+      expect([status, err]).toEqual([0, ""]);
+      const erased = await line.here(["accounts", "erase", key.email, ...more], options);
+      expect([erased.status, erased.err]).toEqual([0, ""]);
+    }
+  });
+
+  test("tell by --dry-run what they would do, refuse what they would refuse, and change nothing", async () => {
+    const key = await issue();
+    const revoke = ["keys", "revoke", key.id, "--dry-run"];
+    expect(await line.here(revoke, terminal)).toEqual({
+      status: 0,
+      out: `Would revoke ${key.id} (svc_live_…${key.api_key.slice(-4)}) of ${key.email}: it is active\n`,
+      err: "",
+    });
+    expect(await line.json(revoke)).toEqual({ id: key.id, state: "active", dry_run: true });
+    expect(await stateOf(key.id)).toBe("active");
+    const erase = ["accounts", "erase", key.email, "--dry-run"];
+    expect(refusalOf(await line.here(erase))).toContain("a key of it is not revoked");
+    await line.json(["keys", "revoke", key.id]);
+    expect(refusalOf(await line.here(revoke))).toBe("Cannot revoke key: it is revoked already");
+    expect((await line.here(erase)).out).toMatch(/^Would erase usr_\w+ \(.*\), which has 1 revoked key\n$/);
+    expect(await line.json(["keys", "show", key.id])).toMatchObject({ email: key.email });
   });
 });
 
@@ -360,6 +462,17 @@ describe("claviger audit", () => {
     expect(refusalOf(await line.here(["audit", "--account", "nobody@example.org"]))).toBe(
       "Cannot show audit log: no account has the id or e-mail nobody@example.org",
     );
+  });
+
+  test("says that there are more rows than it shows", async () => {
+    const key = await issue();
+    await line.json(["keys", "limit", key.id, "3"]);
+    const audit = (limit: string) => line.here(["audit", "--key", key.id, "--limit", limit]);
+    const cut = await audit("1");
+    expect(cut.out.trim().split("\n")).toHaveLength(2);
+    expect(cut.err).toBe("There are older rows: --limit shows more than 1, --until those before a time\n");
+    expect((await audit("2")).err).toBe("");
+    expect(await line.json(["audit", "--key", key.id, "--limit", "1"])).toHaveLength(1);
   });
 
   test("filters by time", async () => {

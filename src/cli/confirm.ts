@@ -1,0 +1,47 @@
+/** Commands that cannot be undone: they ask a person at a terminal first, and can tell what they would do. */
+import { type Command, Option } from "commander";
+import { escapeControls } from "../escape_controls.ts";
+import { withNeeds } from "./as_owner.ts";
+import type { JsonOptions } from "./options.ts";
+import { CommandRefused, type Opened } from "./run.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+export interface ConfirmOptions extends JsonOptions {
+  readonly yes: boolean;
+  readonly dryRun: boolean;
+}
+
+export function withConfirmation(command: Command): Command {
+  return withNeeds(command, (command) => ({ answer: isAsking(command.opts<ConfirmOptions>()) }))
+    .addOption(new Option("--yes", "do not ask, also at a terminal").default(false))
+    .addOption(new Option("--dry-run", "only tell what would be done").default(false));
+}
+
+function isAsking({ yes, dryRun }: ConfirmOptions): boolean {
+  return !yes && !dryRun;
+}
+
+const ANSWER_LIMIT_BYTES = 1_024;
+
+/**
+ * Asks whether to go on; ends the command for any answer but yes. Without a terminal nobody can be asked: a script
+ * goes on.
+ */
+export async function confirm(
+  surroundings: Surroundings,
+  question: string,
+  { options, stopIfInterrupted }: { readonly options: ConfirmOptions } & Pick<Opened, "stopIfInterrupted">,
+): Promise<void> {
+  const { isTyped, isTerminal } = surroundings;
+  if (!isAsking(options) || !isTyped || !isTerminal) return;
+  const prompt = `${escapeControls(question)} Type yes to go on: `;
+  const answer = await Promise.race([
+    surroundings.readInput(ANSWER_LIMIT_BYTES, prompt),
+    // Nothing would interrupt the reading.
+    surroundings.untilSignal(),
+  ]);
+  stopIfInterrupted();
+  if (answer?.trim().toLowerCase() !== "yes") {
+    throw new CommandRefused("Nothing was changed: the answer was not yes");
+  }
+}
