@@ -12,6 +12,7 @@ import {
   updateAccount,
 } from "../licensing/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "./confirm.ts";
+import { type ListOptions, partOf, showPart, withListOptions } from "./list_options.ts";
 import { type JsonOptions, textOption, withJson, withPlace } from "./options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "./print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "./run.ts";
@@ -20,11 +21,12 @@ import type { Surroundings } from "./surroundings.ts";
 export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
   const accounts = program.command("accounts").description("look at and change accounts");
 
-  withPlace(withJson(accounts.command("list")))
-    .description("list all accounts")
-    .action((options: JsonOptions) =>
+  withListOptions(withPlace(withJson(accounts.command("list"))), { kind: "usr" })
+    .description("list accounts, oldest first")
+    .action((options: JsonOptions & ListOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
-        const rows = (await listAccounts(database)).map((account) => ({
+        const accounts = await listAccounts(database, await partOf(surroundings, database, options));
+        const found = accounts.map((account) => ({
           id: account.id,
           email: account.email,
           name: account.name,
@@ -32,8 +34,8 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
           keys: account.keys,
           created_at: toTimestamp(account.createdAt),
         }));
-        if (options.json) printJson(surroundings, rows);
-        else printTable(surroundings, rows);
+        const show = options.json ? printJson : printTable<(typeof found)[number]>;
+        showPart(surroundings, { ...options, found, show: (rows) => show(surroundings, rows) });
       }),
     );
 

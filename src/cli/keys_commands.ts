@@ -22,6 +22,7 @@ import { findAccountBy } from "./accounts_commands.ts";
 import { withNeeds } from "./as_owner.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "./confirm.ts";
 import { readImportFile } from "./import_file.ts";
+import { type ListOptions, partOf, showPart, withListOptions } from "./list_options.ts";
 import {
   emailOption,
   expiryOption,
@@ -61,8 +62,8 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     )
     .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 
-  withPlace(withJson(keys.command("list")))
-    .description("list keys, all of them or those that meet every condition")
+  withListOptions(withPlace(withJson(keys.command("list"))), { kind: "key" })
+    .description("list keys, oldest first: those that meet every condition")
     .option("--account <account>", "of the account with this id or e-mail")
     .option("--tier <tier>", "of this tier", tierOption)
     .addOption(
@@ -71,7 +72,12 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .addOption(new Option("--mode <mode>", "of this mode").choices(["live", "test"]))
     .option("--expiring-within <days>", "whose time ends within so many days", wholeNumberOption(0))
     .option("--unused-for <days>", "not used, nor issued, for so many days", wholeNumberOption(0))
-    .action((options: ListOptions) => list(surroundings, options));
+    .option(
+      "--near-quota <percent>",
+      "whose license has used so much of its month's limit",
+      wholeNumberOption(1, 100),
+    )
+    .action((options: KeyListOptions) => list(surroundings, options));
 
   withPlace(withJson(keys.command("show")))
     .description("show one key")
@@ -100,13 +106,14 @@ interface RevokeOptions extends ConfirmOptions {
   readonly reason?: string;
 }
 
-interface ListOptions extends JsonOptions {
+interface KeyListOptions extends JsonOptions, ListOptions {
   readonly account?: string;
   readonly tier?: Tier;
   readonly state?: KeySummary["state"];
   readonly mode?: KeyMode;
   readonly expiringWithin?: number;
   readonly unusedFor?: number;
+  readonly nearQuota?: number;
 }
 
 interface IssueOptions extends JsonOptions {
@@ -143,34 +150,43 @@ async function issue(surroundings: Surroundings, options: IssueOptions): Promise
   );
 }
 
-async function list(surroundings: Surroundings, options: ListOptions): Promise<void> {
+async function list(surroundings: Surroundings, options: KeyListOptions): Promise<void> {
   await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
     const account =
       options.account === undefined ? undefined : await findAccountBy(database, options.account);
+    const { tier, state, mode } = options;
     const filter = {
-      ...options,
+      ...(await partOf(surroundings, database, options)),
+      tier,
+      state,
+      mode,
+      nearQuotaPercent: options.nearQuota,
       accountUuid: account?.uuid,
       expiringWithinDays: options.expiringWithin,
       unusedForDays: options.unusedFor,
     };
-    const keys = await listKeys(database, { now, filter });
-    if (options.json) return printJson(surroundings, keys.map(toJson));
-    printTable(
-      surroundings,
-      keys.map((key) => ({
-        id: key.id,
-        key: key.hint,
-        email: key.email,
-        tier: key.tier,
-        mode: key.mode,
-        state: key.state,
-        used: key.used,
-        limit: key.monthlyLimit ?? "unlimited",
-        "expires at": key.expiresAt,
-        "last used": key.lastUsedAt,
-      })),
-    );
+    const found = await listKeys(database, { now, filter });
+    const show = (keys: readonly KeySummary[]) =>
+      options.json
+        ? printJson(surroundings, keys.map(toJson))
+        : printTable(surroundings, keys.map(toTableRow));
+    showPart(surroundings, { ...options, found, show });
   });
+}
+
+function toTableRow(key: KeySummary) {
+  return {
+    id: key.id,
+    key: key.hint,
+    email: key.email,
+    tier: key.tier,
+    mode: key.mode,
+    state: key.state,
+    used: key.used,
+    limit: key.monthlyLimit ?? "unlimited",
+    "expires at": key.expiresAt,
+    "last used": key.lastUsedAt,
+  };
 }
 
 /** A key of 58 characters and a newline: anything much longer is none. */

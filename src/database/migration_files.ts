@@ -11,6 +11,7 @@ import eventIndex from "../../sql/0009_event_index.sql" with { type: "text" };
 import noClaimsIndex from "../../sql/0010_no_claims_index.sql" with { type: "text" };
 import licenseClaims from "../../sql/0011_license_claims.sql" with { type: "text" };
 import retiredModels from "../../sql/0012_retired_models.sql" with { type: "text" };
+import search from "../../sql/0013_search.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -31,4 +32,5 @@ export const migrations: readonly Migration[] = [
   { number: 10, name: "0010_no_claims_index", text: noClaimsIndex },
   { number: 11, name: "0011_license_claims", text: licenseClaims },
   { number: 12, name: "0012_retired_models", text: retiredModels },
+  { number: 13, name: "0013_search", text: search },
 ];

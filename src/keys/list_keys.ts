@@ -1,7 +1,7 @@
 import { monthOf } from "../calendar.ts";
-import type { Database } from "../database/mod.ts";
+import { type Database, toTextArray } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import { effectiveLimit, type ListPart, monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 import type { KeyMode } from "./api_key.ts";
 import type { KeyState } from "./key_record.ts";
 
@@ -31,7 +31,7 @@ export interface KeySummary {
 }
 
 /** Which keys to list: those that meet every condition that is given. */
-export interface KeyFilter {
+export interface KeyFilter extends ListPart {
   readonly accountUuid?: string | undefined;
   readonly tier?: Tier | undefined;
   readonly state?: KeySummary["state"] | undefined;
@@ -40,6 +40,8 @@ export interface KeyFilter {
   readonly expiringWithinDays?: number | undefined;
   /** Keys that were not used for so many days, nor issued since. */
   readonly unusedForDays?: number | undefined;
+  /** Keys whose license has used so much of its month's limit, in percent. */
+  readonly nearQuotaPercent?: number | undefined;
 }
 
 interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy"> {
@@ -94,7 +96,8 @@ async function select(
                l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
                least(l.expires_at, k.own_expires_at) as "expiresAt", l.expires_at as "licenseExpiresAt",
                k.created_at as "createdAt",
-               k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid"
+               k.last_used_at as "lastUsedAt", k.replaced_by as "replacedByUuid",
+               ${effectiveLimit(sql)} as effective_limit
           from keys k
           join licenses l on l.id = k.license_id
           join accounts a on a.id = l.account_id
@@ -114,7 +117,21 @@ async function select(
                   and "expiresAt" <= ${daysFrom(now, filter.expiringWithinDays)}::timestamptz))
          and (${daysFrom(now, negative(filter.unusedForDays))}::timestamptz is null
               or greatest("lastUsedAt", "createdAt") <= ${daysFrom(now, negative(filter.unusedForDays))}::timestamptz)
-       order by "createdAt", uuid`,
+         and (${filter.nearQuotaPercent ?? null}::bigint is null
+              or used * 100.0 >= effective_limit * ${filter.nearQuotaPercent ?? null}::bigint)
+         and (${filter.afterUuid ?? null}::uuid is null or uuid > ${filter.afterUuid ?? null}::uuid)
+         ${
+           filter.search === undefined
+             ? sql``
+             : sql`and uuid in (
+                 select k.id from licenses l join keys k on k.license_id = l.id
+                  where l.account_id = any(${toTextArray(filter.search.accountUuids)}::uuid[])
+                  union
+                 select k.id from keys k where right(k.hint, 4) = ${filter.search.lastFour}::text)`
+         }
+       -- Identifiers sort by the time at which they were made.
+       order by uuid
+       limit ${filter.limit ?? null}::bigint`,
   );
   return rows.map(({ uuid: key, accountUuid, licenseUuid, replacedByUuid, ...rest }) => ({
     id: toId("key", key),

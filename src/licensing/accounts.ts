@@ -1,7 +1,8 @@
 import { type Actor, auditPart } from "../audit/mod.ts";
-import type { Database } from "../database/mod.ts";
+import { type Database, toTextArray } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import type { Search } from "./search_accounts.ts";
 
 export interface Account {
   /** `usr_…`. */
@@ -24,9 +25,18 @@ export function parseEmail(text: string): string | undefined {
   return text.length <= 254 && EMAIL.test(text) ? text.toLowerCase() : undefined;
 }
 
-/** Lists accounts by e-mail, with the number of keys each has. */
-export async function listAccounts(database: Database): Promise<Account[]> {
-  return await select(database, null);
+/** Which part of a list to give. */
+export interface ListPart {
+  readonly search?: Search | undefined;
+  /** What comes after the row with this UUID. */
+  readonly afterUuid?: string | undefined;
+  /** So many rows at most; all of them by default. */
+  readonly limit?: number | undefined;
+}
+
+/** Lists accounts, oldest first, with the number of keys each has. */
+export async function listAccounts(database: Database, part: ListPart = {}): Promise<Account[]> {
+  return await select(database, part);
 }
 
 /** Finds an account by its UUID or its e-mail. */
@@ -48,21 +58,29 @@ export async function hasAccount(database: Database, email: string): Promise<boo
 
 async function select(
   database: Database,
-  by: { readonly uuid: string } | { readonly email: string } | null,
+  { uuid, email, search, afterUuid, limit }: ListPart & { readonly uuid?: string; readonly email?: string },
 ): Promise<Account[]> {
-  const uuid = by !== null && "uuid" in by ? by.uuid : null;
-  const email = by !== null && "email" in by ? by.email : null;
   const rows = await database.query<Omit<Account, "id">>(
     (sql) => sql`
       select a.id as uuid, a.email, a.name, a.organization, a.created_at as "createdAt",
-             coalesce(held.keys, 0) as keys
+             (select count(*) from licenses l join keys k on k.license_id = l.id
+               where l.account_id = a.id) as keys
         from accounts a
-        left join (
-          select l.account_id, count(*) as keys from licenses l join keys k on k.license_id = l.id group by 1
-        ) as held on held.account_id = a.id
-       where (${uuid}::uuid is null or a.id = ${uuid}::uuid)
-         and (${email}::text is null or a.email = ${email}::text)
-       order by a.email collate "C"`,
+       where (${uuid ?? null}::uuid is null or a.id = ${uuid ?? null}::uuid)
+         and (${email ?? null}::text is null or a.email = ${email ?? null}::text)
+         and (${afterUuid ?? null}::uuid is null or a.id > ${afterUuid ?? null}::uuid)
+         ${
+           search === undefined
+             ? sql``
+             : sql`and a.id in (
+                 select unnest(${toTextArray(search.accountUuids)}::uuid[])
+                  union
+                 select l.account_id from keys k join licenses l on l.id = k.license_id
+                  where right(k.hint, 4) = ${search.lastFour}::text)`
+         }
+       -- Identifiers sort by the time at which they were made.
+       order by a.id
+       limit ${limit ?? null}::bigint`,
   );
   return rows.map((row) => ({ id: toId("usr", row.uuid), ...row }));
 }

@@ -6,6 +6,7 @@ export {
   type Account,
   findAccount,
   hasAccount,
+  type ListPart,
   listAccounts,
   parseEmail,
   updateAccount,
@@ -20,4 +21,5 @@ export {
   NEVER_EXPIRES,
   oneYearAfter,
 } from "./licenses.ts";
+export { MAX_SEARCHED, type Search, searchAccounts } from "./search_accounts.ts";
 export { featuresOf, includesTier, isTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";

@@ -383,6 +383,69 @@ describe("claviger keys list", () => {
   });
 });
 
+describe("claviger keys list and accounts list", () => {
+  const idsOf = (rows: { id: string }[]) => rows.map(({ id }) => id);
+
+  test("search words of the account and the last four characters of a key", async () => {
+    const key = await issue("--name", "Searched Person", "--organization", "Umbrella-Works");
+    const next = await line.json(["keys", "rotate", key.id]);
+    const [account] = await line.json(["accounts", "list", "--search", key.email]);
+    expect(account).toMatchObject({ email: key.email, keys: 2 });
+    for (const text of ["searched pers", "works umbrella", key.email]) {
+      expect(idsOf(await line.json(["keys", "list", "--search", text]))).toEqual([key.id, next.id]);
+      expect(idsOf(await line.json(["accounts", "list", "--search", text]))).toEqual([account.id]);
+    }
+    const lastFour = key.api_key.slice(-4);
+    expect(idsOf(await line.json(["keys", "list", "--search", lastFour]))).toContain(key.id);
+    expect(idsOf(await line.json(["keys", "list", "--search", lastFour]))).not.toContain(next.id);
+    expect(idsOf(await line.json(["accounts", "list", "--search", lastFour]))).toContain(account.id);
+    const conditions = ["--search", "umbrella", "--state", "active", "--tier", "free"];
+    expect(await line.json(["keys", "list", ...conditions])).toEqual([]);
+    expect(refusalOf(await line.here(["keys", "list", "--search", "@"]))).toBe(
+      "Cannot search: the text has no letter and no digit",
+    );
+  });
+
+  test("go on after an id, oldest first, and say that there is more", async () => {
+    const email = `paged-${++people}@example.org`;
+    const keys: Issued[] = [];
+    for (let count = 0; count < 3; count++) {
+      keys.push(await line.json(["keys", "issue", "--email", email, "--tier", "free"]));
+    }
+    const [first = "", second = "", third = ""] = keys.map(({ id }) => id);
+    const list = ["keys", "list", "--account", email, "--limit", "2"];
+    expect(idsOf(await line.json(list))).toEqual([first, second]);
+    expect((await line.here(list)).err).toBe(
+      `There are more: --limit shows more than 2, --after ${second} the next ones\n`,
+    );
+    const rest = await line.here([...list, "--after", `${second}`, "--json"]);
+    expect([idsOf(JSON.parse(rest.out)), rest.err]).toEqual([[third], ""]);
+
+    const accounts: { id: string }[] = await line.json(["accounts", "list", "--limit", "1000"]);
+    const [one = "", two = "", three = ""] = idsOf(accounts).slice(-3);
+    const page = ["accounts", "list", "--limit", "1", "--after", `${one}`];
+    expect(await line.here([...page, "--json"])).toMatchObject({
+      out: expect.stringContaining(`${two}`),
+      err: `There are more: --limit shows more than 1, --after ${two} the next ones\n`,
+    });
+    expect(idsOf(await line.json(["accounts", "list", "--after", `${two}`]))).toEqual([`${three}`]);
+  });
+
+  test("tell whose quota is nearly used up", async () => {
+    const key = await issue("--monthly-limit", "4");
+    const near = async (percent: string) =>
+      idsOf(await line.json(["keys", "list", "--near-quota", percent])).includes(key.id);
+    for (let count = 0; count < 3; count++) {
+      await post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
+    }
+    expect([await near("75"), await near("76")]).toEqual([true, false]);
+    await line.json(["keys", "limit", key.id, "none"]);
+    expect(await near("75")).toBe(false);
+    await line.json(["keys", "tier", key.id, "enterprise"]);
+    expect(await near("1")).toBe(false);
+  });
+});
+
 describe("claviger keys usage and usage export", () => {
   test("show the license's use by day and by month, with test keys marked", async () => {
     const key = await issue("--mode", "test", "--organization", 'Say "hi", Inc.');

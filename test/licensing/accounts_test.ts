@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { newUuid, parseId } from "../../src/ids.ts";
-import { findAccount, listAccounts, parseEmail, updateAccount } from "../../src/licensing/mod.ts";
+import { newUuid, parseId, toId } from "../../src/ids.ts";
+import {
+  findAccount,
+  listAccounts,
+  parseEmail,
+  searchAccounts,
+  updateAccount,
+} from "../../src/licensing/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, countRows, issue, NOW } from "../support/issue.ts";
 
@@ -53,16 +60,78 @@ describe("accounts", () => {
   });
   afterAll(() => server.close());
 
-  test("listAccounts() lists by e-mail, in byte order, with the number of keys", async () => {
+  test("listAccounts() lists the oldest first, with the number of keys", async () => {
     for (const email of ["b@example.org", "a_@example.org", "a1@example.org", "b@example.org"]) {
       await issue(server.database, { email });
     }
     const listed = await listAccounts(server.database);
     expect(listed.map(({ email, keys }) => [email, keys])).toEqual([
-      ["a1@example.org", 1],
-      ["a_@example.org", 1],
       ["b@example.org", 2],
+      ["a_@example.org", 1],
+      ["a1@example.org", 1],
     ]);
+  });
+
+  test("searchAccounts() finds the beginnings of words, whatever stands between them", async () => {
+    const { userId } = await issue(server.database, {
+      email: "lin.o_brien-7@lab2.example.com",
+      name: "Lin O'Brien",
+      organization: "Universit\u00e9 de Li\u00e8ge, Dept. 3",
+    });
+    const find = async (text: string) => {
+      const found = await searchAccounts(server.database, text);
+      if (isRefusal(found)) throw new Error(found.sentence);
+      return found.accountUuids.map((uuid) => toId("usr", uuid));
+    };
+    for (const text of [
+      "lin",
+      "LI",
+      "brien",
+      "o'bri",
+      "lin.o_brien-7@lab2.example.com",
+      "lab2 com",
+      "lab",
+      "7",
+      "univ li\u00e8ge",
+      "Li\u00e8g 3",
+      "'lin':* & \\!",
+    ]) {
+      expect([text, await find(text)]).toEqual([text, [userId]]);
+    }
+    for (const text of ["in", "rien", "lin ada", "lab3", "ab2"]) {
+      expect([text, await find(text)]).toEqual([text, []]);
+    }
+    for (const text of ["@", " . "]) {
+      expect(await searchAccounts(server.database, text)).toMatchObject({ code: "INVALID_REQUEST" });
+    }
+  });
+
+  test("searchAccounts() tells what may be the last four characters of a key", async () => {
+    const lastFourOf = async (text: string) => await searchAccounts(server.database, text);
+    for (const text of ["00ff", "00FF", " 00ff", "svc_live_\u202600ff"]) {
+      expect(await lastFourOf(text)).toMatchObject({ lastFour: "00ff" });
+    }
+    for (const text of ["0ff", "00fff", "00fg", "x 00ff"]) {
+      expect(await lastFourOf(text)).toMatchObject({ lastFour: null });
+    }
+  });
+
+  test("searchAccounts() follows a thousand accounts, and says that there are more", async () => {
+    const fill = (count: number) =>
+      server.database.query(
+        (sql) => sql`
+          insert into accounts (id, email, name, created_at)
+          select gen_random_uuid(), 'many-' || gen_random_uuid() || '@many.example', 'Many', ${NOW}::timestamptz
+            from generate_series(1, ${count})`,
+      );
+    const search = async () => {
+      const found = await searchAccounts(server.database, "many");
+      return isRefusal(found) ? found : [found.accountUuids.length, found.isTooWide];
+    };
+    await fill(1_000);
+    expect(await search()).toEqual([1_000, false]);
+    await fill(1);
+    expect(await search()).toEqual([1_000, true]);
   });
 
   test("findAccount() finds by e-mail and by UUID", async () => {
