@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { escapeControls, escapeJson } from "../src/escape_controls.ts";
+import { escapeControls, escapeJson, escapeLines, LINE_ANEW } from "../src/escape_controls.ts";
 
 const EVERY = Array.from({ length: 0x3000 }, (_, code) => String.fromCharCode(code)).join("");
 const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
@@ -21,4 +21,11 @@ test("escapeJson() leaves the value and the breaks between members as they are",
   expect(JSON.parse(json)).toEqual(value);
   expect(json.replaceAll("\n", "")).not.toMatch(UNPRINTABLE);
   expect(json.split("\n")).toHaveLength(7);
+});
+
+test("escapeLines() leaves the breaks of lines, and a line that is written anew", () => {
+  const text = `one\n${LINE_ANEW}two\n`;
+  expect(escapeLines(text)).toBe(text);
+  expect(escapeLines("\r\u001b[2K\u001b[K\r\t")).toBe("\\r\\u001b[2K\\u001b[K\\r\\t");
+  expect(escapeLines(EVERY).replaceAll("\n", "")).not.toMatch(UNPRINTABLE);
 });

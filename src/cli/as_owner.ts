@@ -206,6 +206,7 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
       handOver: JSON.stringify(handOver),
       hasInput: needs.input === true || (needs.answer === true && ownProgram.isTyped),
       descriptors,
+      printsBytes: needs.output?.file === "-",
       keepOutput: output && ((source) => orFileRefusal(() => writeWhole(output.path, source, output))),
       onSignal: surroundings.onSignal,
     });

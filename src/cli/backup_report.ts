@@ -1,5 +1,6 @@
 /** What is told of a backup: how far it is, what it holds, where it comes from. */
 import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
+import { LINE_ANEW } from "../escape_controls.ts";
 import { counted } from "./print.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -14,10 +15,10 @@ export function createProgressLine({ isTerminal, clock, err }: Surroundings, sto
       stopIfInterrupted();
       if (!isTerminal) return;
       const total = of === undefined ? "" : ` of ${toCount(of)}`;
-      err(`\r\u001b[K${doing} ${what}: ${toCount(done)}${total}`);
+      err(`${LINE_ANEW}${doing} ${what}: ${toCount(done)}${total}`);
     },
     clear() {
-      if (isTerminal && shownMs !== Number.NEGATIVE_INFINITY) err("\r\u001b[K");
+      if (isTerminal && shownMs !== Number.NEGATIVE_INFINITY) err(LINE_ANEW);
     },
   };
 }

@@ -2,7 +2,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as pause, setTimeout as sleep } from "node:timers/promises";
+import { escapeLines } from "../escape_controls.ts";
 import type { SystemUser } from "../system_users.ts";
 import { CommandRefused } from "./run.ts";
 import type { OwnProgram, StopSignal, Surroundings } from "./surroundings.ts";
@@ -19,6 +20,8 @@ export interface RunOptions {
   /** Whether the command reads standard input; otherwise the input is left for the next program. */
   readonly hasInput: boolean;
   readonly descriptors: readonly number[];
+  /** Whether the command prints a file: its output is then passed on unchanged. */
+  readonly printsBytes: boolean;
   /** Writes the command's file. `source` throws when the command has failed: the file is then not whole. */
   readonly keepOutput: ((source: AsyncIterable<Uint8Array>) => Promise<unknown>) | undefined;
   readonly onSignal: Surroundings["onSignal"];
@@ -29,6 +32,9 @@ const STOP_LIMIT_MS = 20_000;
 const HURRY_LIMIT_MS = 1_000;
 /** For output that is not read yet: a process that the owner left behind may keep the pipes open for ever. */
 const LAST_WORDS_MS = 1_000;
+/** More than what a pipe and its reader can hold. */
+const LAST_WORDS_BYTES = 2 * 1024 * 1024;
+const LOOK_MS = 50;
 const HELD_LIMIT_BYTES = 1024 * 1024;
 const SIGNALS: readonly StopSignal[] = ["SIGTERM", "SIGINT", "SIGHUP"];
 
@@ -37,7 +43,7 @@ export async function runAs(user: SystemUser, options: RunOptions): Promise<numb
   const { program, keepOutput } = options;
   const child = start(user, options);
   const ended = untilEnd(child, user);
-  forwardSignals(child, options.onSignal);
+  const stopped = forwardSignals(child, options.onSignal);
   // The process could not be started, so there are no pipes: `ended` rejects with the reason.
   if (child.pid === undefined) return await ended;
   send(child.stdio[HAND_OVER_FD] as Writable, options.handOver);
@@ -45,27 +51,31 @@ export async function runAs(user: SystemUser, options: RunOptions): Promise<numb
   if (stdin !== null) void relay(program.input, stdin).then(() => stdin.end());
 
   // The command reports its file before the file is in its place: the report is held until then.
-  const held: Buffer[] = [];
+  const held: (Uint8Array | string)[] = [];
   let isMuted = false;
-  const out = keepOutput === undefined ? relay(child.stdout, program.output) : hold(child.stdout, held);
-  const err = relay(child.stderr, program.errors, () => isMuted);
+  const printed = readPipe(child.stdout as Readable, ended);
+  const shown = options.printsBytes ? printed : toText(printed);
+  const out = keepOutput === undefined ? relay(shown, program.output) : hold(shown, held);
+  const err = relay(toText(readPipe(child.stderr as Readable, ended)), program.errors, () => isMuted);
   if (keepOutput !== undefined) {
-    const whole = wholeOutput(child.stdio[OUTPUT_FD] as Readable, ended);
+    const file = child.stdio[OUTPUT_FD] as Readable;
     try {
-      await keepOutput(whole);
+      await keepOutput(wholeOutput(file, ended, user));
     } catch (error) {
       if (!(error instanceof NotWhole)) {
         // The command sees only that its pipe was closed: its message is left out, since `error` has the reason.
         isMuted = true;
-        (child.stdio[OUTPUT_FD] as Readable).destroy();
+        file.destroy();
+        setTimeout(() => child.kill("SIGKILL"), STOP_LIMIT_MS).unref();
         await ended;
         throw error;
       }
     }
   }
   const status = await ended;
-  await Promise.race([Promise.all([out, err]), sleep(LAST_WORDS_MS)]);
-  if (status === 0) for (const bytes of held) await write(program.output, bytes);
+  // A slow reader of our output gets all of it, unless a signal asks us to stop.
+  await Promise.race([Promise.all([out, err]), stopped.then(() => sleep(LAST_WORDS_MS))]);
+  if (status === 0) for (const words of held) await write(program.output, words);
   return status;
 }
 
@@ -116,14 +126,18 @@ function untilEnd(child: ChildProcess, { name }: SystemUser): Promise<number> {
   return ended;
 }
 
-function forwardSignals(child: ChildProcess, onSignal: Surroundings["onSignal"]): void {
+/** Resolves at the first signal. */
+function forwardSignals(child: ChildProcess, onSignal: Surroundings["onSignal"]): Promise<void> {
   let count = 0;
-  for (const signal of SIGNALS) {
-    onSignal?.(signal, () => {
-      child.kill(signal);
-      setTimeout(() => child.kill("SIGKILL"), count++ === 0 ? STOP_LIMIT_MS : HURRY_LIMIT_MS).unref();
-    });
-  }
+  return new Promise((resolve) => {
+    for (const signal of SIGNALS) {
+      onSignal?.(signal, () => {
+        resolve();
+        child.kill(signal);
+        setTimeout(() => child.kill("SIGKILL"), count++ === 0 ? STOP_LIMIT_MS : HURRY_LIMIT_MS).unref();
+      });
+    }
+  });
 }
 
 function send(pipe: Writable, text: string): void {
@@ -132,39 +146,99 @@ function send(pipe: Writable, text: string): void {
   pipe.end(text);
 }
 
-/** Passes bytes on until their end. When the reader is gone, the sender's pipe is closed, so that it stops. */
-async function relay(
-  from: Readable | null,
-  to: Writable,
-  isMuted: () => boolean = () => false,
-): Promise<void> {
-  if (from === null) return;
-  to.on("error", () => {});
+class HeldOpen extends Error {}
+
+/**
+ * Reads a pipe until it is closed. A process that the owner left behind may keep it open: then this reads what the
+ * command wrote before its end, and throws {@linkcode HeldOpen}.
+ */
+async function* readPipe(from: Readable, ended: Promise<unknown>): AsyncGenerator<Uint8Array> {
+  let hasEnded = false;
+  let isWaiting = true;
+  let [waitedMs, size] = [0, 0];
+  let timer: NodeJS.Timeout | undefined;
+  const look = () => {
+    if (isWaiting) waitedMs += LOOK_MS;
+    if (waitedMs >= LAST_WORDS_MS) from.destroy(new HeldOpen());
+  };
+  const watch = () => {
+    hasEnded = true;
+    if (!from.readableEnded) timer = setInterval(look, LOOK_MS);
+  };
+  ended.then(watch, watch);
   try {
-    for await (const bytes of from) if (!isMuted()) await write(to, bytes);
-  } catch {
-    from.destroy();
+    for await (const bytes of from) {
+      if (hasEnded) size += bytes.length;
+      if (size > LAST_WORDS_BYTES) throw new HeldOpen();
+      isWaiting = false;
+      // Bun reads on as long as there is something to read: an endless stream would keep signals from us.
+      await pause();
+      yield bytes;
+      isWaiting = true;
+    }
+  } finally {
+    clearInterval(timer);
   }
 }
 
-function write(to: Writable, bytes: Uint8Array): Promise<void> {
+/** Decodes text and escapes what would control root's terminal. */
+async function* toText(source: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  for await (const bytes of source) yield escapeLines(decoder.decode(bytes, { stream: true }));
+}
+
+/** Passes output on until its end. When the reader is gone, the sender's pipe is closed, so that it stops. */
+async function relay(
+  from: AsyncIterable<Uint8Array | string>,
+  to: Writable,
+  isMuted: () => boolean = () => false,
+): Promise<void> {
+  to.on("error", () => {});
+  try {
+    for await (const words of from) if (!isMuted()) await write(to, words);
+  } catch {
+    // The loop has closed the source.
+  }
+}
+
+function write(to: Writable, words: Uint8Array | string): Promise<void> {
   return new Promise((resolve, reject) => {
-    to.write(bytes, (error) => (error ? reject(error) : resolve()));
+    to.write(words, (error) => (error ? reject(error) : resolve()));
   });
 }
 
-async function hold(from: Readable | null, held: Buffer[]): Promise<void> {
+async function hold(from: AsyncIterable<Uint8Array | string>, held: (Uint8Array | string)[]): Promise<void> {
   let size = 0;
-  for await (const bytes of from ?? []) {
-    size += bytes.length;
-    if (size <= HELD_LIMIT_BYTES) held.push(bytes);
+  try {
+    for await (const words of from) {
+      size += words.length;
+      if (size <= HELD_LIMIT_BYTES) held.push(words);
+    }
+  } catch {
+    // The pipe was kept open: what came before is there.
   }
 }
 
 class NotWhole extends Error {}
 
-/** Gives the bytes of the command's file; throws at their end when the command has failed. */
-async function* wholeOutput(from: Readable, ended: Promise<number>): AsyncGenerator<Uint8Array> {
-  yield* from;
+/** Gives the bytes of the command's file; throws at their end when the command has failed, or another process can write more. */
+async function* wholeOutput(
+  from: Readable,
+  ended: Promise<number>,
+  { name }: SystemUser,
+): AsyncGenerator<Uint8Array> {
+  let isHeld = false;
+  try {
+    yield* readPipe(from, ended);
+  } catch (error) {
+    if (!(error instanceof HeldOpen)) throw error;
+    isHeld = true;
+  }
   if ((await ended) !== 0) throw new NotWhole("The command failed");
+  if (isHeld) {
+    throw new CommandRefused(
+      `Cannot keep the file: a process of user ${name} still writes it, and the command has ended; see what ` +
+        `that user runs (\`ps -u ${name}\`)`,
+    );
+  }
 }

@@ -31,6 +31,9 @@ if (!canPlayBoth) {
   );
 }
 
+/** What a test starts ends although the test is killed; a signal goes to the program alone. */
+export const ENDING = ["--foreground", "--kill-after=5", "90"] as const;
+
 export interface Ended {
   readonly status: number;
   readonly out: string;
@@ -59,9 +62,11 @@ export interface RootStage {
   readonly victim: string;
   /** Runs a command as root on the user's data folder. */
   asRoot(args: readonly string[], options?: RunOptions): Promise<Ended>;
+  /** Makes something the user's. */
+  give(path: string): void;
   /** Runs a shell's line as the user, in the data folder. */
   asUser(line: string): void;
-  /** Starts such a line and gives what ends it. */
+  /** Starts such a line, again and again, and gives what ends it; it ends after a minute, too. */
   loopAsUser(line: string): { end(): Promise<void> };
   /** Holds the data folder's lock as the user. */
   holdLock(): { end(): void };
@@ -98,10 +103,11 @@ export function createRootStage(): RootStage {
       const settings = args.includes("--env-file") ? [] : ["--env-file", envFile];
       return run([...args, "--data-dir", options?.dataDir ?? dataDir, ...settings], { folder, ...options });
     },
+    give: (path) => chownSync(path, USER.uid, USER.gid),
     asUser: (line) =>
       void execFileSync("sh", hand(line), { ...USER, cwd: dataDir, env: { PATH: "/usr/bin:/bin" } }),
     loopAsUser(line) {
-      const child = spawn("sh", hand(`while :; do ${line}; done`), {
+      const child = spawn("timeout", ["60", "sh", ...hand(`while :; do ${line}; done`)], {
         ...USER,
         cwd: dataDir,
         env: { PATH: "/usr/bin:/bin" },
@@ -151,8 +157,7 @@ async function run(
   { folder, input, env = {}, terminateAfterMs, program = PROGRAM }: RunOptions & { readonly folder: string },
 ): Promise<Ended> {
   const began = performance.now();
-  const [file = "", ...before] = program;
-  const child = spawn(file, [...before, ...args], {
+  const child = spawn("timeout", [...ENDING, ...program, ...args], {
     cwd: folder,
     env: { PATH: "/usr/bin:/bin", HOME: folder, ...env },
     stdio: ["pipe", "pipe", "pipe"],

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { canPlayBoth, createRootStage, type RootStage, USER } from "../cli/as_root.ts";
+import { canPlayBoth, createRootStage, ENDING, type RootStage, USER } from "../cli/as_root.ts";
 import { builtExecutable, waitFor } from "../executable.ts";
 import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
@@ -25,10 +25,10 @@ describe.skipIf(!(canPlayBoth && isBuilt))("root beside the service of an ordina
     "commands work while it serves, and everything stays the user's",
     async () => {
       const args = ["serve", "--port", "0", "--data-dir", stage.dataDir, "--env-file", "/dev/null"];
-      const service = spawn(builtExecutable, args, {
+      const service = spawn("timeout", [...ENDING, builtExecutable, ...args], {
         ...USER,
         cwd: "/",
-        env: {},
+        env: { PATH: "/usr/bin:/bin" },
         stdio: ["ignore", "pipe", "ignore"],
       });
       let out = "";
