@@ -28,7 +28,7 @@ import {
   wholeNumber,
 } from "./setting_values.ts";
 import { isSetting } from "./settings.ts";
-import { readBounded, readSettingsFile } from "./settings_file.ts";
+import { readNamed, readSettingsFile } from "./settings_file.ts";
 import type { TlsFiles } from "./tls.ts";
 
 export interface Config {
@@ -89,6 +89,8 @@ export interface GivenSecret {
   readonly text: string;
   /** Where it was given, for people. */
   readonly source: string;
+  /** The file that holds it, as it was named, and to whom that belongs; undefined for a pipe. */
+  readonly file?: { readonly path: string; readonly uid?: number };
 }
 
 /** What came by flags, by the names of the settings they stand for. */
@@ -311,11 +313,19 @@ function readSecret(get: Get, from: ConfigSource): GivenSecret | undefined {
     throw new SettingError("CLAVIGER_SECRET and CLAVIGER_SECRET_FILE are both given: leave one of them out");
   }
   if (text !== "") return { text, source: "CLAVIGER_SECRET" };
-  if (path !== "") return { text: readBounded(path, "CLAVIGER_SECRET_FILE"), source: `the file ${path}` };
+  if (path !== "") return secretIn(path, { what: "CLAVIGER_SECRET_FILE", source: `the file ${path}` });
   const credential = findCredential("claviger-secret", from);
   if (!credential.exists) return undefined;
   const source = "the credential claviger-secret";
-  return { text: readBounded(credential.path, source), source };
+  return secretIn(credential.path, { what: source, source });
+}
+
+function secretIn(
+  path: string,
+  { what, source }: { readonly what: string; readonly source: string },
+): GivenSecret {
+  const { text, uid } = readNamed(path, what);
+  return { text, source, file: { path, ...(uid !== undefined && { uid }) } };
 }
 
 /**

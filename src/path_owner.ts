@@ -4,7 +4,7 @@
  *
  * Only owners and mode bits are read, not access lists.
  */
-import { lstatSync, readlinkSync, realpathSync, type Stats, statSync } from "node:fs";
+import { existsSync, lstatSync, readlinkSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type Refusal, refuse } from "./refusal.ts";
 
@@ -25,7 +25,7 @@ export interface ChangeableStep {
 
 export interface FollowOptions {
   readonly isTrusted: (uid: number) => boolean;
-  /** Whether the path leads to a folder, in which nobody else may write either. */
+  /** Whether the path leads to a folder that exists, in which nobody else may write either. */
   readonly isFolder?: boolean;
 }
 
@@ -56,7 +56,11 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
     judge(at, stat, true);
     const next = join(at, name);
     const found = lstatSync(next, { throwIfNoEntry: false });
-    if (found === undefined) return { found: at, uid: stat.uid, exists: false, changeable };
+    if (found === undefined) {
+      // Another user could make it first.
+      if (isFolder) judge(at, stat, false);
+      return { found: at, uid: stat.uid, exists: false, changeable };
+    }
     // In a folder with the sticky bit, the owner of a name can change it.
     if ((stat.mode & OTHERS_WRITE) !== 0 && !isTrusted(found.uid))
       changeable ??= { path: next, uid: found.uid };
@@ -108,10 +112,17 @@ export function isForeignPath(path: string): boolean {
   return process.getuid?.() === 0 && followPath(path, { isTrusted }).changeable !== undefined;
 }
 
-/** Why root may not work in a folder; undefined when root may, and for other users, who have no rights to lose. */
-export function refuseForeignFolder(dataDir: string): Refusal | undefined {
+/**
+ * Why root may not work in a folder; undefined when root may, and for other users, who have no rights to lose. With
+ * `mayBeMade` the folder need not exist; check it again once it is made.
+ */
+export function refuseForeignFolder(
+  dataDir: string,
+  { mayBeMade = false }: { readonly mayBeMade?: boolean } = {},
+): Refusal | undefined {
   if (process.getuid?.() !== 0) return undefined;
-  const { changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0, isFolder: true });
+  const isFolder = !mayBeMade || existsSync(dataDir);
+  const { changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0, isFolder });
   if (changeable === undefined) return undefined;
   const { path, uid } = changeable;
   const [why, remedy] =

@@ -7,18 +7,10 @@
  *
  * The data folder is the service's, and `doctor` is run by root: a service that was broken into may write what
  * it likes here. So a note speaks for a process of the user alone to whom it belongs, and leads root to no
- * folder of credentials but one that systemd made.
+ * folder of credentials but the one that systemd made for that process's unit.
  */
-import {
-  constants,
-  existsSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { join } from "node:path";
+import { constants, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import * as v from "valibot";
 import { readRegularFile } from "./read_regular_file.ts";
 import type { TlsFiles } from "./tls.ts";
@@ -77,13 +69,17 @@ export function leaveServingNote(dataDir: string, at: ServingAt): ServingNote {
   };
 }
 
-/** Where the service of a data folder listens; undefined where none runs that left a note. */
-export function findServing(dataDir: string): ServingAt | undefined {
+/**
+ * Where the service of a data folder listens; undefined where none runs that left a note. `of` is whose note alone
+ * will do.
+ */
+export function findServing(dataDir: string, of?: number): ServingAt | undefined {
   const left = readNote(pathIn(dataDir));
-  if (left === undefined) return undefined;
+  if (left === undefined || left.uid !== (of ?? left.uid)) return undefined;
   const { pid, startedAt, uid, credentials, ...at } = left;
+  const unit = unitOf(pid);
   if (startOf(pid) !== startedAt || userOf(pid) !== uid) return undefined;
-  return { ...at, credentials: credentials && believedFolder(credentials, uid) };
+  return { ...at, credentials: credentials && believedFolder(credentials, { uid, unit }) };
 }
 
 function pathIn(dataDir: string): string {
@@ -100,15 +96,29 @@ function readNote(path: string): (Note & { readonly uid: number }) | undefined {
 }
 
 /** The folder, where this process may look into it on the word of that user; undefined otherwise. */
-function believedFolder(folder: string, uid: number): string | undefined {
+function believedFolder(
+  folder: string,
+  { uid, unit }: { readonly uid: number; readonly unit: string | undefined },
+): string | undefined {
   // Root, and whoever runs this, could look there without a note.
   if (uid === 0 || uid === process.geteuid?.()) return folder;
+  return unit !== undefined && resolve(folder) === join(CREDENTIALS_FOLDER, unit) ? folder : undefined;
+}
+
+function unitOf(pid: number): string | undefined {
   try {
-    const path = realpathSync(folder);
-    return path.startsWith(CREDENTIALS_FOLDER) ? path : undefined;
+    return parseUnitName(readFileSync(`/proc/${pid}/cgroup`, "utf8"));
   } catch {
     return undefined;
   }
+}
+
+/**
+ * The unit of systemd's own that a process runs in, by `/proc/PID/cgroup`; undefined for another process. Below
+ * slices alone: whoever has a manager of his own, or a service that makes groups, names those below as he likes.
+ */
+export function parseUnitName(cgroup: string): string | undefined {
+  return /^(?:0:|\d+:name=systemd):(?:\/[^/\n]+\.slice)+\/([^/\n]+\.service)$/m.exec(cgroup)?.[1];
 }
 
 /** The user as whom a process runs; undefined for one that is not there. Source: proc(5). */

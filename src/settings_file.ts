@@ -72,12 +72,21 @@ function unquoted(value: string): string {
 
 /** Reads a file that is small or refused; `what` names it in the refusal. */
 export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): string {
+  return readNamed(path, what, limitBytes).text;
+}
+
+/** The same, with the user to whom the file belongs: undefined for a pipe. */
+export function readNamed(
+  path: string,
+  what: string,
+  limitBytes = FILE_LIMIT_BYTES,
+): { readonly text: string; readonly uid?: number } {
   try {
     const { size, isPipe } = lookAt(path);
     if (size > limitBytes) {
       throw new SettingError(`Cannot read ${what}: ${path} has more than ${limitBytes} bytes`);
     }
-    return isPipe ? readFileSync(path, "utf8") : readRegularFile(path, limitBytes).text;
+    return isPipe ? { text: readFileSync(path, "utf8") } : readRegularFile(path, limitBytes);
   } catch (error) {
     if (error instanceof SettingError) throw error;
     const code = error instanceof Error && "code" in error ? String(error.code) : String(error);

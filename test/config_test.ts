@@ -334,7 +334,7 @@ describe("readConfig() and the secret", () => {
   test("is read from a file", () => {
     const path = fileWith("from a file\n");
     const { secret } = read({ env: { CLAVIGER_SECRET_FILE: path } });
-    expect(secret).toEqual({ text: "from a file\n", source: `the file ${path}` });
+    expect(secret).toMatchObject({ text: "from a file\n", source: `the file ${path}`, file: { path } });
   });
 
   test("is read from a systemd credential, which the settings go before", () => {
@@ -343,7 +343,10 @@ describe("readConfig() and the secret", () => {
     const env = { CREDENTIALS_DIRECTORY: credentials };
     expect(read({ env }).secret).toBeUndefined();
     writeFileSync(join(credentials, "claviger-secret"), "sealed");
-    expect(read({ env }).secret).toEqual({ text: "sealed", source: "the credential claviger-secret" });
+    expect(read({ env }).secret).toMatchObject({
+      text: "sealed",
+      source: "the credential claviger-secret",
+    });
     expect(read({ env: { ...env, CLAVIGER_SECRET: "given" } }).secret?.text).toBe("given");
   });
 

@@ -73,6 +73,13 @@ describe("followPath()", () => {
     expect(followPath(path, { ...trustMe, isFolder: true }).changeable).toEqual({ path, uid: undefined });
   });
 
+  test("names the folder in which another user could make what is to be there", () => {
+    const path = join(folder, "a/new");
+    chmodSync(join(folder, "a"), 0o1777);
+    expect(followPath(path, trustMe).changeable).toBeUndefined();
+    expect(followPath(path, { ...trustMe, isFolder: true }).changeable?.path).toBe(join(folder, "a"));
+  });
+
   test("ends at links that lead to each other", () => {
     symlinkSync(join(folder, "two"), join(folder, "one"));
     symlinkSync(join(folder, "one"), join(folder, "two"));

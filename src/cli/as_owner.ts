@@ -8,7 +8,7 @@
  * The owner may take that process over. So it gets no terminal, and nothing that it can write to but pipes, which
  * root reads. Root opens no path that the owner can change.
  */
-import { closeSync, constants, openSync, readFileSync, statSync } from "node:fs";
+import { closeSync, readFileSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
 import { checkPlace, FileFailure, writeWhole } from "../backup/mod.ts";
@@ -21,11 +21,11 @@ import {
   unpackConfig,
 } from "../config.ts";
 import { type FollowedPath, findClosedFolder, followPath, refuseForeignFolder } from "../path_owner.ts";
-import { giveFiles } from "../read_regular_file.ts";
+import { giveFiles, type OpenFile, openNamedFile, openRegularFile } from "../read_regular_file.ts";
 import { isRefusal } from "../refusal.ts";
 import { parseRootSecret } from "../secrets/mod.ts";
 import { settingsFilesOf } from "../settings_file.ts";
-import { findSystemUser, type SystemUser } from "../system_users.ts";
+import { existsSystemGroup, findSystemUser, type SystemUser } from "../system_users.ts";
 import type { PlaceOptions } from "./options.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
 import { CommandRefused, ownSourceOf, sourceOf } from "./run.ts";
@@ -87,22 +87,33 @@ export async function enterAsOwner(
   const place: PlaceOptions = command.opts();
   const source =
     needs.keepsUser === "serve" ? ownSourceOf(surroundings, place) : sourceOf(surroundings, place);
-  const config = readConfig(needs.examines ? withServiceCredentials(source) : source);
+  const own = readConfig(source);
   // The command itself reports the fault.
-  if (isRefusal(config)) return;
-  const { dataDir } = config;
+  if (isRefusal(own)) return;
+  const { dataDir } = own;
   const { found, uid } = followDataDir(dataDir);
+  // Only the owner's own service counts: the credentials of another one must not reach the owner.
+  const config = needs.examines ? readConfig(withServiceCredentials(source, uid)) : own;
+  if (isRefusal(config)) return;
   if (uid !== 0) {
-    const owner = findSystemUser(uid) ?? { name: `#${uid}`, uid, gid: uid };
+    const owner = findSystemUser(uid) ?? nameless(uid);
     if (needs.keepsUser === "serve")
       throw new CommandRefused(refuseToServe(surroundings.programName, args, { found, owner }));
     const closed = findClosedFolder(found, owner);
     if (closed !== undefined) throw new CommandRefused(refuseClosed(dataDir, { closed, owner }));
     throw new DoneByOther(await runAsOwner(surroundings, { args, needs, source, config, owner }));
   }
-  const refusal = refuseForeignFolder(dataDir);
+  const refusal = refuseForeignFolder(dataDir, { mayBeMade: true });
   if (refusal !== undefined && !needs.examines) throw new CommandRefused(refusal.sentence);
 }
+
+/** A user without a name gets the group of the same number, unless a group of that number exists. */
+function nameless(uid: number): SystemUser {
+  return { name: `#${uid}`, uid, gid: existsSystemGroup(String(uid)) ? NO_GROUP : uid };
+}
+
+/** The kernel's overflow group, which has no rights. */
+const NO_GROUP = 65_534;
 
 function followDataDir(dataDir: string): FollowedPath {
   try {
@@ -135,7 +146,7 @@ function refuseClosed(
     closed === DYNAMIC_FOLDERS
       ? "the service's unit has DynamicUser: stop the service, make its user by the line that `claviger systemd " +
         "--sysusers` prints, print the unit anew by `claviger systemd`, and start it"
-      : `let that user pass (\`chmod o+x ${closed}\`), or move the data folder`;
+      : `let that user pass (\`chmod o+x ${quoteShellWord(closed)}\`), or move the data folder`;
   return `Cannot open the data folder ${dataDir}: ${closed} is closed to user ${owner.name}, the owner of the data folder; ${remedy}`;
 }
 
@@ -186,7 +197,7 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
     );
   }
   refuseForeignSettings(delegated);
-  refuseWrongSecret(config);
+  refuseWrongSecret(delegated);
   const output = await findOutput(workingFolder, delegated);
   const { files, descriptors } = openFiles(workingFolder, delegated);
   const handOver: HandOver = {
@@ -215,50 +226,92 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
   }
 }
 
+function mayWrite(user: SystemUser, file: Stats): boolean {
+  const { uid, gid, mode } = file;
+  const isOpen = (mode & 0o002) !== 0 || (gid === user.gid && (mode & 0o020) !== 0);
+  // Everybody may write to /dev/null, and nothing comes of it.
+  return uid === user.uid || (isOpen && file.isFile());
+}
+
 /** The owner could name a file of root's in settings that he can change, and root would open that file for him. */
 function refuseForeignSettings({ source, owner }: DelegatedCommand): void {
   const isOthers = (uid: number) => uid !== owner.uid;
   const path = settingsFilesOf({ ...source, unitFiles: source.unit?.envFiles }).find(
     (file) =>
-      !isOthers(statSync(file).uid) ||
+      mayWrite(owner, statSync(file)) ||
       followPath(resolve(source.workingFolder, file), { isTrusted: isOthers }).changeable !== undefined,
   );
   if (path === undefined) return;
   throw new CommandRefused(
     `Cannot use the settings in ${path} as root: user ${owner.name}, the owner of the data folder, can change ` +
-      `them; \`chown root ${path}\` and close its folder to others, or run the command as that user`,
+      `them; \`chown root ${quoteShellWord(path)}; chmod go-w ${quoteShellWord(path)}\`, and let nobody else write to its ` +
+      "folder, or run the command as that user",
   );
 }
 
-/** Text that is no root secret must not reach the owner: the settings may name a wrong file of root's. */
-function refuseWrongSecret({ secret }: Config): void {
+/**
+ * Text that is no root secret must not reach the owner: the settings may name a wrong file of root's. Nor must a
+ * secret of root's reach the owner because he, or another user, put a link to it in the place of his own file.
+ */
+function refuseWrongSecret(delegated: DelegatedCommand): void {
+  const { source, owner } = delegated;
+  const { secret } = delegated.config;
   if (secret === undefined) return;
+  const cannot = (why: string) => new CommandRefused(`Cannot use the secret of ${secret.source}: ${why}`);
+  if (secret.file !== undefined) {
+    const { path, uid } = secret.file;
+    const { changeable } = followPath(resolve(source.workingFolder, path), trustRoot(delegated));
+    if (changeable !== undefined && uid !== owner.uid && uid !== changeable.uid) {
+      throw cannot(
+        `another user than root can change ${changeable.path}, and the path leads to a file of somebody else; ` +
+          "put the secret where root alone can change the path",
+      );
+    }
+  }
   const parsed = parseRootSecret(secret.text);
-  if (parsed.ok) return;
-  throw new CommandRefused(
-    `Cannot use the secret of ${secret.source}: ${parsed.error.replace(/^[^:]*: /, "")}`,
-  );
+  if (!parsed.ok) throw cannot(parsed.error.replace(/^[^:]*: /, ""));
 }
 
-function openFiles(workingFolder: string, { needs, config, owner }: DelegatedCommand) {
-  const { tls, gitHubApp } = config;
+/** Trusts root, and the user who became root by sudo: that user chose the paths. */
+function trustRoot({ source, owner }: DelegatedCommand) {
+  const sudoer = source.env.SUDO_UID;
+  return { isTrusted: (uid: number) => uid === 0 || (String(uid) === sudoer && uid !== owner.uid) };
+}
+
+/**
+ * Opens the files that the operator named. When another user can change a path, root opens it only if the file
+ * belongs to that user; otherwise the other process opens the path with its own rights.
+ */
+function openFiles(workingFolder: string, delegated: DelegatedCommand) {
+  const { needs, owner } = delegated;
+  const { tls, gitHubApp } = delegated.config;
   const ofSettings = needs.examines ? [tls?.certFile, tls?.keyFile, gitHubApp?.privateKeyFile] : [];
   const files: Record<string, number | string> = {};
   const descriptors: number[] = [];
-  const give = (name: string | undefined, flags: number) => {
+  const give = (name: string | undefined, open: (path: string) => OpenFile) => {
     if (name === undefined) return;
     const path = resolve(workingFolder, name);
     try {
       if (followPath(path, { isTrusted: (uid) => uid !== owner.uid }).changeable !== undefined) return;
-      const fd = openSync(path, constants.O_RDONLY | flags);
+      const { changeable } = followPath(path, trustRoot(delegated));
+      const { fd, stat, close } = open(path);
+      if (changeable !== undefined && stat.uid !== changeable.uid) return close();
       files[path] = FIRST_FILE_FD + descriptors.push(fd) - 1;
     } catch (error) {
       files[path] = error instanceof Error && "code" in error ? String(error.code) : "EIO";
     }
   };
-  for (const name of [...(needs.files ?? []), ...ofSettings]) give(name, constants.O_NONBLOCK);
-  for (const name of needs.streams ?? []) give(name, 0);
+  for (const name of [...(needs.files ?? []), ...ofSettings]) give(name, openRegularFile);
+  for (const name of needs.streams ?? []) give(name, openStream);
   return { files, descriptors };
+}
+
+/** With an open folder, the other process could reach files below a folder that is closed to it. */
+function openStream(path: string): OpenFile {
+  const opened = openNamedFile(path);
+  if (!opened.stat.isDirectory()) return opened;
+  opened.close();
+  throw Object.assign(new Error(`EISDIR: ${path}`), { code: "EISDIR" });
 }
 
 interface Output {

@@ -93,17 +93,17 @@ export async function storeBytes(
 
 /** Makes the folders that are missing; with an external database that is the data folder, too. */
 async function makeStore(dataDir: string): Promise<string> {
+  demandOwnFolder(dataDir, { mayBeMade: true });
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  // Somebody else may have been faster to make it, or a part of it.
   demandOwnFolder(dataDir);
-  const firstMade = await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  // Somebody else may have been faster to make a part of it.
-  if (firstMade !== undefined) demandOwnFolder(dataDir);
   const folder = modelsFolderOf(dataDir);
   await makeFolder(folder);
   return folder;
 }
 
-function demandOwnFolder(dataDir: string): void {
-  const foreign = refuseForeignFolder(dataDir);
+function demandOwnFolder(dataDir: string, options?: { readonly mayBeMade: boolean }): void {
+  const foreign = refuseForeignFolder(dataDir, options);
   if (foreign !== undefined) throw new Error(foreign.sentence);
 }
 

@@ -18,6 +18,8 @@ import {
 import { join } from "node:path";
 import { canPlayBoth, createRootStage, type Ended, type RootStage, USER } from "./as_root.ts";
 
+/** Neither root nor the owner of the data folder. */
+const THIRD = 54_321;
 const LIMIT_MS = 2_000;
 const COPY_LIMIT_MS = 60_000;
 
@@ -198,6 +200,77 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     expect(ended.err).toContain(`${stage.home}/own.env`);
     expect(ended.status).toBe(1);
     expectHarmless(ended);
+  });
+
+  test("settings that the user's group, or everybody, may write", async () => {
+    mend();
+    const path = join(stage.folder, "open.env");
+    writeFileSync(path, "");
+    for (const [gid, mode] of [
+      [USER.gid, 0o660],
+      [0, 0o646],
+    ] as const) {
+      chownSync(path, 0, gid);
+      chmodSync(path, mode);
+      const ended = await stage.asRoot(["keys", "list", "--env-file", path]);
+      expectHarmless(ended);
+      expect(ended).toMatchObject({ status: 1, err: expect.stringContaining(`chmod go-w ${path}`) });
+    }
+  });
+
+  test("a link to root's secret in the place of the user's own", async () => {
+    mend();
+    const secret = randomBytes(32).toString("hex");
+    const given = { env: { CLAVIGER_SECRET_FILE: join(stage.dataDir, "own") } };
+    const save = () => stage.asRoot(["backup", "stolen", "--with-secret", "--force"], given);
+    stage.asUser(`echo ${secret} > own`);
+    expect(await save()).toMatchObject({ status: 0, err: "" });
+    rmSync(join(stage.folder, "stolen"));
+    writeFileSync(join(stage.folder, "roots"), secret, { mode: 0o600 });
+    stage.asUser("ln -sf ../../roots own");
+    const ended = await save();
+    expectHarmless(ended);
+    expect(ended).toMatchObject({
+      status: 1,
+      err: expect.stringContaining("leads to a file of somebody else"),
+    });
+    expect(existsSync(join(stage.folder, "stolen"))).toBe(false);
+  });
+
+  test("a link to root's file in the folder of a third user, who may have an accomplice", async () => {
+    mend();
+    const third = join(stage.folder, "third");
+    mkdirSync(third, { mode: 0o755 });
+    chownSync(third, THIRD, THIRD);
+    const line = { sha256: "0c".repeat(32), mode: "live", email: "x@example.org", tier: "free" };
+    const keys = `${JSON.stringify({ ...line, expires_at: "never", monthly_limit: null, used: 0 })}\n`;
+    const path = join(third, "keys.jsonl");
+    writeFileSync(path, keys, { mode: 0o600 });
+    // It is root's, and another than root can change what the path leads to.
+    expect(await stage.asRoot(["keys", "import", path])).toMatchObject({
+      status: 1,
+      out: "",
+      err: expect.stringContaining("may not"),
+    });
+    // Who became root by sudo names what is his to name.
+    const sudo = { env: { SUDO_UID: String(THIRD), SUDO_USER: "third" } };
+    expect(await stage.asRoot(["keys", "import", path], sudo)).toMatchObject({ status: 0 });
+    // It is the third user's own.
+    writeFileSync(path, keys.replaceAll("0c", "0d"));
+    chownSync(path, THIRD, THIRD);
+    expect(await stage.asRoot(["keys", "import", path])).toMatchObject({ status: 0 });
+  });
+
+  test("a folder in the place of a file is not handed over", async () => {
+    mend();
+    for (const args of [
+      ["keys", "import", stage.victim],
+      ["restore", stage.victim],
+    ])
+      expect(await stage.asRoot(args)).toMatchObject({
+        status: 1,
+        err: expect.stringMatching(/is a folder/),
+      });
   });
 
   test("a start of PostgreSQL that never ends is ended by a signal", async () => {

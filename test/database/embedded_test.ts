@@ -13,9 +13,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { prepareDataDir } from "../../src/database/embedded/_data_dir.ts";
 import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import type { Log } from "../../src/log.ts";
+import { refuseForeignFolder } from "../../src/path_owner.ts";
 import { waitFor } from "../executable.ts";
 import {
   cleanUp,
@@ -400,6 +402,18 @@ describe.if(asRoot)("openEmbedded() as root", () => {
       sentence: expect.stringContaining(`as root: others may write to ${folder}`),
     });
     expect(existsSync(join(folder, "lock"))).toBe(false);
+  });
+
+  test("does not take the folder that another user was faster to make", () => {
+    const folder = makeFolder();
+    chmodSync(folder, 0o1777);
+    const path = join(folder, "data");
+    expect(refuseForeignFolder(path, { mayBeMade: true })).toBeUndefined();
+    mkdirSync(path);
+    chownSync(path, 65_534, 65_534);
+    expect(prepareDataDir(path)).toMatchObject({
+      sentence: expect.stringContaining("belongs to user 65534"),
+    });
   });
 });
 

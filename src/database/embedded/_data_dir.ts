@@ -9,11 +9,11 @@ import { isUnfinished, type Layout } from "./_layout.ts";
 /** Gives the first of the folders that had to be made, undefined where the data folder was there. */
 export function prepareDataDir(dataDir: string): string | Refusal | undefined {
   const firstMade = mkdirSync(dataDir, { recursive: true });
-  if (firstMade === undefined) return undefined;
-  // Somebody else may have been faster to make a part of it.
+  // Somebody else may have been faster to make it, or a part of it.
   const foreign = refuseForeignFolder(dataDir);
-  if (foreign === undefined) chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
-  return foreign ?? firstMade;
+  if (foreign !== undefined || firstMade === undefined) return foreign;
+  chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
+  return firstMade;
 }
 
 /**

@@ -88,7 +88,8 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   try {
     // Before the folder is made: a build without a PostgreSQL leaves nothing behind.
     if ((await options.platform.postgresArchive()) === undefined) return nothingInside();
-    const foreign = refuseForeignFolder(layout.dataDir);
+    if (!options.create && !isThere(layout.dataDir)) return noData(layout);
+    const foreign = refuseForeignFolder(layout.dataDir, { mayBeMade: options.create });
     if (foreign !== undefined) return foreign;
     const firstMade = options.create ? prepareDataDir(layout.dataDir) : undefined;
     if (isRefusal(firstMade)) return firstMade;
