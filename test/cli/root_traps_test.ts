@@ -54,9 +54,9 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     stage.expectHisOwn();
   }
 
-  /** It worked, or said in one line why not. */
+  /** It worked, or said in one line why not, after what PostgreSQL may have said. */
   function expectOutcomeTold({ status, out, err }: Omit<Ended, "ms">): void {
-    if (status !== 0) expect(err).toMatch(/^(claviger: [^\n]{20,}\n)+$/);
+    if (status !== 0) expect(err).toMatch(/^(\S+Z error PostgreSQL: [^\n]+\n)*(claviger: [^\n]{20,}\n)+$/);
     expect(out + err).not.toContain("    at ");
   }
 

@@ -399,7 +399,7 @@ describe.if(asRoot)("openEmbedded() as root", () => {
     chmodSync(folder, 0o777);
     const inside = join(folder, "data");
     expect(await open(inside)).toMatchObject({
-      sentence: expect.stringContaining(`as root: others may write to ${folder}`),
+      sentence: expect.stringContaining(`as root: other users can write to ${folder}`),
     });
     expect(existsSync(join(folder, "lock"))).toBe(false);
   });
