@@ -23,7 +23,7 @@ const MOVED_PAGES = 1_000;
 /** An insert of this moment goes behind the last page, or into one of so many last pages. */
 const RECENT_PAGES = 1_024;
 
-export function partitionOf({ firstDay }: Month): string {
+function partitionOf({ firstDay }: Month): string {
   return `events_${firstDay.slice(0, 7).replace("-", "_")}`;
 }
 

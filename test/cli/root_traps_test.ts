@@ -116,6 +116,12 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
   const swaps: readonly (readonly [string, string, keyof typeof commands])[] = [
     ["lock", "ln -sf $1/key lock; rm -f lock; : > lock; rm -f lock", "list"],
     ["models", "ln -s $1 models; rm models; mkdir models; rm -rf models", "add"],
+    ["secret", "ln -s $1/key secret; rm -f secret; mkfifo secret; rm -f secret", "backup"],
+    [
+      "serving, for root itself",
+      "ln -s $1/key serving; rm -f serving; mkfifo serving; rm -f serving",
+      "check",
+    ],
     ["postgres", "mv postgres p; ln -s $1/below postgres; rm postgres; mv p postgres", "list"],
     [
       "PG_VERSION",
