@@ -13,7 +13,7 @@ import type { DatabaseAddress } from "./database/mod.ts";
 import { nameOfDatabase } from "./database_url.ts";
 import type { Log } from "./log.ts";
 import type { Platform } from "./platform/mod.ts";
-import { readRegularFile } from "./read_regular_file.ts";
+import { readRegularFile, WRONG_KINDS } from "./read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "./secrets/mod.ts";
 
@@ -150,9 +150,7 @@ const SECRET_LIMIT_BYTES = 64 * 1024;
 
 const READ_FAILURES: Readonly<Record<string, string>> = {
   EACCES: "this user may not; run the command by sudo",
-  ENOTREG: "it is no regular file",
-  ENXIO: "it is no regular file",
-  EISDIR: "it is a folder",
+  ...WRONG_KINDS,
   EFBIG: `it has more than ${SECRET_LIMIT_BYTES} bytes`,
 };
 

@@ -1,7 +1,7 @@
 /** The settings file, and other small files that settings name. */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { isForeignPath } from "./path_owner.ts";
-import { readRegularFile } from "./read_regular_file.ts";
+import { readRegularFile, WRONG_KINDS } from "./read_regular_file.ts";
 import { SettingError, unknown } from "./setting_error.ts";
 import { isSetting } from "./settings.ts";
 
@@ -103,9 +103,7 @@ function lookAt(path: string): { readonly size: number; readonly isPipe: boolean
 const READ_FAILURES: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
-  EISDIR: "it is a folder",
-  ENOTREG: "it is no regular file",
-  ENXIO: "it is no regular file",
+  ...WRONG_KINDS,
   EACCES:
     "this user may not read it; run the command by sudo, or give a secret to the service as a systemd credential",
 };

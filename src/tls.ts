@@ -5,7 +5,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { toTimestamp } from "./calendar.ts";
 import type { TlsPair } from "./platform/mod.ts";
-import { readRegularFile } from "./read_regular_file.ts";
+import { readRegularFile, WRONG_KINDS } from "./read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 
 /** Where the two are; absolute paths. */
@@ -96,9 +96,7 @@ function readText(path: string, what: string): string | Refusal {
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
-  EISDIR: "it is a folder",
-  ENOTREG: "it is no regular file",
-  ENXIO: "it is no regular file",
+  ...WRONG_KINDS,
   EFBIG: `it has more than ${FILE_LIMIT_BYTES} bytes`,
   EACCES: "this user may not read it; hand it over as a credential (see `claviger systemd --help`)",
 };

@@ -2,6 +2,7 @@
 import type { Config } from "../config.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
 import { nameOfDatabase } from "../database_url.ts";
+import { WRONG_KINDS } from "../read_regular_file.ts";
 
 const NOT_TRUSTED =
   "no trusted authority signed its certificate; name the authority's certificate by sslrootcert=FILE";
@@ -77,9 +78,7 @@ export function renderFileFailure(error: unknown): string {
   const reasons: Readonly<Record<string, string>> = {
     ENOENT: "there is no such file",
     EACCES: "this user may not read it",
-    EISDIR: "it is a folder",
-    ENOTREG: "it is no regular file",
-    ENXIO: "it is no regular file",
+    ...WRONG_KINDS,
   };
   return reasons[codeOf(error) ?? ""] ?? renderFailure(error);
 }
