@@ -10,6 +10,7 @@
  * again after pauses that grow.
  */
 import { createHash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Log, silentLog } from "../log.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { DatabaseAddress } from "./database.ts";
@@ -194,10 +195,6 @@ async function takeLock(session: Session, deadlineMs: number): Promise<boolean> 
     if (performance.now() > until) return false;
     await sleep(100);
   }
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 async function listApplied(sql: Sql): Promise<AppliedMigration[]> {

@@ -7,6 +7,7 @@
  * each event dearer. A walk reads each page once, whatever was deleted before it, and however long a
  * backup keeps PostgreSQL from clearing dead rows away.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../clock.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 
@@ -69,8 +70,4 @@ export function createSweep({
       if (first < pages) await sleep(Math.min(MAX_REST_MS, REST_FACTOR * tookMs));
     }
   };
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
