@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
-import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { NO_LIMITS, ON_NODE, startTestService, type TestService } from "../support/service.ts";
 
 let service: TestService;
 
@@ -161,15 +161,7 @@ describe("Of successes the log shows", () => {
 test.skipIf(ON_NODE)(
   "Refusals of one kind and address beyond ten a second are one line with their number",
   async () => {
-    const limits = {
-      validate: 20,
-      refresh: 0,
-      revoke: 0,
-      repo_token: 0,
-      models: 0,
-      analytics: 0,
-      downloads: 0,
-    };
+    const limits = { ...NO_LIMITS, validate: 20 };
     const busy = await startTestService({ config: { limits }, gathersLog: true });
     try {
       const { apiKey } = await busy.issue();

@@ -21,9 +21,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { createServer } from "node:net";
 import { basename, dirname, join } from "node:path";
 import postgres from "postgres";
+import { findFreePort } from "./find_free_port.ts";
 import { testFolder } from "./postgres.ts";
 
 export interface ReplicatedServer {
@@ -107,7 +107,7 @@ export async function startReplication(): Promise<Replication> {
   };
 
   async function start(folder: string): Promise<ReplicatedServer> {
-    const port = await findPort();
+    const port = await findFreePort();
     const log = openSync(`${folder}.log`, "a");
     const settings = [...SETTINGS, `port=${port}`].flatMap((setting) => ["-c", setting]);
     const child = spawn(join(binaries, "bin/postgres"), ["-D", folder, ...settings], {
@@ -205,12 +205,4 @@ async function until(attempt: () => Promise<unknown>, failure: string): Promise<
       await Bun.sleep(20);
     }
   }
-}
-
-async function findPort(): Promise<number> {
-  const listener = createServer();
-  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
-  const bound = listener.address();
-  await new Promise((resolve) => listener.close(resolve));
-  return typeof bound === "object" ? (bound?.port ?? 0) : 0;
 }

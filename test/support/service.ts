@@ -74,7 +74,7 @@ export interface JsonResponse {
 /** 32 bytes that are no secret to anybody. */
 export const TEST_SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
-const NO_LIMITS = {
+export const NO_LIMITS = {
   validate: 0,
   refresh: 0,
   revoke: 0,

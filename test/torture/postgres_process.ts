@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync, statSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { join } from "node:path";
 import postgres from "postgres";
 import { systemClock } from "../../src/clock.ts";
@@ -13,6 +13,7 @@ import type { DatabaseAddress } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { findFreePort } from "../support/find_free_port.ts";
 import { testFolder } from "../support/postgres.ts";
 import { listPostmasters } from "./processes.ts";
 
@@ -60,7 +61,7 @@ export async function createOwnPostgres(dataDir: string, logPath: string): Promi
   const folder = join(dataDir, "postgres");
   const archive = await bunPlatform.postgresArchive();
   const program = join(testFolder(), `postgres-${archive?.label}`, "bin/postgres");
-  const port = await findPort();
+  const port = await findFreePort();
   const { uid, gid } = statSync(folder);
   const settings = [
     ...["listen_addresses=127.0.0.1", `port=${port}`, "unix_socket_directories=.", "max_connections=60"],
@@ -97,15 +98,6 @@ export async function createOwnPostgres(dataDir: string, logPath: string): Promi
   await postgresProcess.start();
   await untilAccepting(postgresProcess, { restart: postgresProcess.start });
   return postgresProcess;
-}
-
-/** A port that is free now. Should somebody take it while the server is down, the server is started again. */
-async function findPort(): Promise<number> {
-  const listener = createServer();
-  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
-  const bound = listener.address();
-  await new Promise((resolve) => listener.close(resolve));
-  return typeof bound === "object" ? (bound?.port ?? 0) : 0;
 }
 
 const ACCEPT_DEADLINE_MS = 60_000;
