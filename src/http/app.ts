@@ -20,6 +20,7 @@ import { type AccessLog, createAccessLog, type LoggedRoute } from "./access_log.
 import { analyticsLog } from "./analytics_routes.ts";
 import { refresh, revoke, validate } from "./auth_routes.ts";
 import { type Authenticator, createAuthenticator } from "./authenticate.ts";
+import { discardBody } from "./discard_body.ts";
 import { createDownloadLinks, DOWNLOAD_PATH } from "./download_link.ts";
 import { download } from "./download_routes.ts";
 import { toFailure } from "./error_response.ts";
@@ -101,7 +102,9 @@ export function createApp(options: AppOptions): Answer {
   }
   const nowhere = { endpoint: OTHER, metrics: options.requestMetrics.endpoint(OTHER) };
   app.onError((error, { env: exchange }) => lastResort(error, exchange, tools));
-  app.notFound(({ env: exchange }) => finish(nowhere, exchange, { outcome: NOT_FOUND, tools }));
+  app.notFound(({ env: exchange }) =>
+    afterBody(exchange, finish(nowhere, exchange, { outcome: NOT_FOUND, tools })),
+  );
   return (request, peer) => {
     const exchange = new Exchange(request, peer, clock);
     const other = app.fetch(request, exchange);
@@ -133,7 +136,7 @@ function serve(route: ServedRoute, exchange: Exchange, tools: Tools): Eventually
   if (handler === undefined) {
     exchange.allow = Object.keys(route.methods).join(", ");
     const outcome = refuse("METHOD_NOT_ALLOWED", `${method.slice(0, 20)} is not allowed here`);
-    return finish(route, exchange, { outcome, tools });
+    return afterBody(exchange, finish(route, exchange, { outcome, tools }));
   }
 
   return answer(route, exchange, { handler, tools });
@@ -160,7 +163,13 @@ async function answer(
   } catch (error) {
     outcome = toOutcome(error, exchange, tools);
   }
-  return conclude(route, exchange, { outcome, tools });
+  const response = conclude(route, exchange, { outcome, tools });
+  return isRefusal(body) ? afterBody(exchange, response) : response;
+}
+
+/** The answer to a request whose body was not read, once its client can see it. */
+function afterBody({ request }: Exchange, response: Response): Eventually<Response> {
+  return discardBody(request)?.then(() => response) ?? response;
 }
 
 /** What nobody expected, as it is answered. */

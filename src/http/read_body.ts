@@ -39,10 +39,18 @@ async function readChunks({ body }: Request): Promise<unknown> {
   const decoder = new TextDecoder();
   let text = "";
   let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.byteLength;
-    if (bytes > BODY_LIMIT_BYTES) return TOO_LARGE;
-    text += decoder.decode(chunk, { stream: true });
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      bytes += value.byteLength;
+      if (bytes > BODY_LIMIT_BYTES) return TOO_LARGE;
+      text += decoder.decode(value, { stream: true });
+    }
+  } finally {
+    // The rest of a body that is too large is discarded by another reader.
+    reader.releaseLock();
   }
   text += decoder.decode();
   return text === "" ? NO_BODY : JSON.parse(text);

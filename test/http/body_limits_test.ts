@@ -80,12 +80,66 @@ test(`POST ${VALIDATE} refuses a declared body of 2 MiB`, async () => {
   expect(answer?.status).toBe(413);
 });
 
+/** Sends all of its body before it reads, as urllib does, and prints the status. */
+const BLOCKING_CLIENT = `
+import sys, urllib.error, urllib.request
+url, size, is_chunked = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "chunks"
+data = (b"x" * 65536 for _ in range(size // 65536)) if is_chunked else b"x" * size
+try:
+  print(urllib.request.urlopen(urllib.request.Request(url, data=data, method="POST"), timeout=10).status)
+except urllib.error.HTTPError as error:
+  print(error.code)
+except Exception as error:
+  print(repr(error))
+`;
+
+async function sendBlocking(path: string, bytes: number, form: string): Promise<string> {
+  const python = Bun.spawn(["python3", "-c", BLOCKING_CLIENT, service.url + path, `${bytes}`, form]);
+  return (await new Response(python.stdout).text()).trim();
+}
+
+describe("A client that reads nothing before it has sent its body sees the answer", () => {
+  for (const [path, status] of [
+    [VALIDATE, "413"],
+    ["/v1/nothing", "404"],
+    ["/v1/models/list", "405"],
+  ] as const) {
+    for (const form of ["a declared length", "chunks"]) {
+      test(`of ${path}, up to 8 MB, by ${form}`, async () => {
+        for (const bytes of [1_500_000, 5_000_000, 8_000_000]) {
+          expect(await sendBlocking(path, bytes, form)).toBe(status);
+        }
+      });
+    }
+  }
+});
+
+test("A body that goes on beyond 8 MiB is answered, and read no further", async () => {
+  const beganMs = performance.now();
+  const head = `POST ${VALIDATE} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n`;
+  expectTooLarge((await sendRaw(service.url, head + "x".repeat(8 * 1024 * 1024)))[0]);
+  expect(performance.now() - beganMs).toBeLessThan(1_500);
+});
+
+test("Bodies that do not come are waited for up to 2 s, of 64 requests at once", async () => {
+  const head = `POST ${VALIDATE} HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n`;
+  const beganMs = performance.now();
+  const times = await Promise.all(
+    Array.from({ length: 70 }, async () => {
+      expectTooLarge((await sendRaw(service.url, head))[0]);
+      return performance.now() - beganMs;
+    }),
+  );
+  expect(times.filter((ms) => ms < 1_500)).toHaveLength(6);
+  expect(times.filter((ms) => ms >= 1_900)).toHaveLength(64);
+});
+
 test(`POST ${VALIDATE} refuses a large body before it is sent`, async () => {
   const head = `POST ${VALIDATE} HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n`;
   expectTooLarge((await sendRaw(service.url, head))[0]);
 });
 
-test(`POST ${VALIDATE} refuses chunks that have no end as soon as they are too many`, async () => {
+test(`POST ${VALIDATE} refuses too many chunks that have no end`, async () => {
   const bytes = chunked(VALIDATE, "x".repeat(LIMIT_BYTES + 1)).replace("\r\n0\r\n\r\n", "\r\n");
   expectTooLarge((await sendRaw(service.url, bytes))[0]);
 });
