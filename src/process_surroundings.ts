@@ -14,7 +14,7 @@ export function createSurroundings(
   // Whoever read our log may be gone: the service stays.
   stderr.on("error", () => {});
   return {
-    ownProgram: { ...ownCommand(), input: stdin, output: process.stdout, errors: stderr, isTyped },
+    ownProgram: { ...ownCommand(), input: stdin, output: process.stdout, errors: stderr },
     clock: systemClock,
     env: process.env,
     workingFolder: process.cwd(),

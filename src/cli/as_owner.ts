@@ -41,7 +41,7 @@ export interface Needs {
   readonly streams?: readonly string[];
   /** Whether the command reads standard input. */
   readonly input?: boolean;
-  /** Whether the command asks a person a question: it reads standard input only where that is typed. */
+  /** Whether a person answers a question of the command: standard input is handed over only where it is typed. */
   readonly answer?: boolean;
   /** The file that the command writes; `-` is standard output. */
   readonly output?: { readonly file: string; readonly replace: boolean };
@@ -189,7 +189,7 @@ export function takeHandOver(args: readonly string[]): {
 
 /** Runs the command again as the owner of the data folder; resolves with its exit status. */
 async function runAsOwner(surroundings: Surroundings, delegated: DelegatedCommand): Promise<number> {
-  const { programName, workingFolder, isTerminal, userName, ownProgram } = surroundings;
+  const { programName, workingFolder, isTerminal, isTyped, userName, ownProgram } = surroundings;
   const { needs, owner, config, args } = delegated;
   if (ownProgram === undefined) {
     throw new CommandRefused(
@@ -206,7 +206,7 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
     programName,
     workingFolder,
     isTerminal,
-    isTyped: ownProgram.isTyped,
+    isTyped,
     output: output === undefined ? undefined : OUTPUT_FD,
     files,
   };
@@ -215,7 +215,7 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
       program: ownProgram,
       args: [AS_OWNER, ...args],
       handOver: JSON.stringify(handOver),
-      hasInput: needs.input === true || (needs.answer === true && ownProgram.isTyped),
+      hasInput: needs.input === true || (needs.answer === true && isTyped),
       descriptors,
       printsBytes: needs.output?.file === "-",
       keepOutput: output && ((source) => orFileRefusal(() => writeWhole(output.path, source, output))),

@@ -37,7 +37,7 @@ export async function confirm(
   const prompt = `${escapeControls(question)} Type yes to go on: `;
   const answer = await Promise.race([
     surroundings.readInput(ANSWER_LIMIT_BYTES, prompt),
-    // Nothing would interrupt the reading.
+    // A read from a terminal does not end at a signal.
     surroundings.untilSignal(),
   ]);
   stopIfInterrupted();

@@ -27,8 +27,6 @@ export interface OwnProgram {
   readonly input: Readable;
   readonly output: Writable;
   readonly errors: Writable;
-  /** Whether a person types the input. */
-  readonly isTyped: boolean;
 }
 
 export interface Surroundings {
@@ -43,11 +41,11 @@ export interface Surroundings {
   readonly userName: string;
   /** Whether standard error is a terminal: progress is shown there alone. */
   readonly isTerminal: boolean;
-  /** Whether what standard input brings is typed by a person. */
+  /** Whether a person types at standard input. */
   readonly isTyped: boolean;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** Reads standard input to its end, from a terminal one line after a prompt; undefined when it has more than that. */
+  /** Reads standard input to its end, or one line from a terminal after a prompt; undefined above the limit. */
   readonly readInput: (limitBytes: number, prompt?: string) => Promise<string | undefined>;
   /** Resolves at the first SIGTERM, SIGINT or SIGHUP after the call, or of those that are named. */
   readonly untilSignal: (signals?: readonly StopSignal[]) => Promise<string>;

@@ -204,11 +204,11 @@ describe("claviger keys revoke", () => {
 });
 
 describe("claviger accounts", () => {
-  test("list shows them by e-mail with their keys", async () => {
+  test("list shows them, the oldest first, with their keys", async () => {
     await line.json(["keys", "issue", "--email", "b@accounts.example", "--tier", "free", "--name", "Bea"]);
     await line.json(["keys", "issue", "--email", "a@accounts.example", "--tier", "free"]);
     const emails = (await line.json(["accounts", "list"])).map((row: { email: string }) => row.email);
-    expect(emails.indexOf("a@accounts.example")).toBeLessThan(emails.indexOf("b@accounts.example"));
+    expect(emails.indexOf("b@accounts.example")).toBeLessThan(emails.indexOf("a@accounts.example"));
     const { out } = await line.here(["accounts", "list"]);
     expect(out).toMatch(/^ID +EMAIL +NAME +ORGANIZATION +KEYS +CREATED AT\n/);
     expect(out).toMatch(/b@accounts\.example +Bea +- +1 +\d{4}/);
