@@ -28,7 +28,7 @@ import type { Listener, Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { readTlsIdentity, type TlsIdentity } from "./tls.ts";
-import { createEventWriter, createUpkeep, type EventGathering } from "./usage/mod.ts";
+import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 
 export interface ServiceOptions {
   readonly config: Config;
@@ -136,16 +136,16 @@ async function startOn(
   if (isRefusal(migrated)) return migrated;
   for (const migration of migrated.applied) log.info("Applied a migration", { name: migration.name });
 
-  const database = openDatabase(installation.address, { clock, log });
-  opened.push({ close: () => database.close() });
-  const secret = openSecrets(config, { create: true, isSealed: await isSealed(database) });
+  const pool = openDatabase(installation.address, { clock, log });
+  opened.push({ close: () => pool.close() });
+  const secret = openSecrets(config, { create: true, isSealed: await isSealed(pool) });
   if (isRefusal(secret)) return secret;
-  const wrongSecret = await proveSecret(database, secret.secrets, clock.now());
+  const wrongSecret = await proveSecret(pool, secret.secrets, clock.now());
   if (wrongSecret !== undefined) {
     secret.forget();
     return refuse("INVALID_REQUEST", wrongSecret);
   }
-  onOpened?.({ installation, database, secrets: secret.secrets });
+  onOpened?.({ installation, database: pool, secrets: secret.secrets });
 
   const processUuid = newUuid();
   const upkeep = createUpkeep({
@@ -158,6 +158,9 @@ async function startOn(
   await upkeep.start();
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
   opened.push({ close: () => pulseDatabase.close() });
+  const writes = watchWrites({ database: pool, clock, log, processUuid });
+  opened.push({ close: () => Promise.resolve(writes.stop()) });
+  const { database } = writes;
   const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
   await directory.start();
   opened.push({ close: directory.stop });
@@ -188,7 +191,7 @@ async function startOn(
     platform,
     maxBodyBytes: MAX_BODY_BYTES,
     idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS,
-    answer: createMetricsPage({ ...counted, upkeep, tokens: minted }),
+    answer: createMetricsPage({ ...counted, upkeep, tokens: minted, writes, dataDir: config.dataDir }),
   });
   if (isRefusal(metrics)) return metrics;
   if (metrics !== undefined) opened.push({ close: () => metrics.stop(0) });
@@ -235,6 +238,7 @@ async function startOn(
     await within(CUT_OFF_MS, upkeep.stop());
     await within(LAST_WORDS_MS, directory.stop());
     await within(CUT_OFF_MS, metrics?.stop(0));
+    writes.stop();
     await within(CUT_OFF_MS, Promise.all([database.close(), pulseDatabase.close()]));
     // Not raced: what it does is bounded by itself, and a database that is left behind is no stop.
     await installation.close(left(endMs - Math.min(MAX_FORCE_MS, spanMs * FORCE_SHARE)));

@@ -28,6 +28,16 @@ export function isLost({ code }: DatabaseUnavailable): boolean {
 
 const LOST: ReadonlySet<string> = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE", "57P01", "57P02"]);
 
+/** What the server said where it refused to write: its disk is full or fails, or it is read-only. */
+export function refusedWrite(
+  error: unknown,
+): { readonly message: string; readonly code: string } | undefined {
+  const cause = error instanceof DatabaseUnavailable ? error.cause : error;
+  return cause instanceof postgres.PostgresError && /^(53100|58030|25006)$/.test(cause.code)
+    ? cause
+    : undefined;
+}
+
 /** True for an error of the data: a value out of range or a broken constraint (SQLSTATE 22 and 23). */
 export function isDataError(error: unknown): boolean {
   return error instanceof postgres.PostgresError && /^2[23]/.test(error.code);

@@ -5,7 +5,14 @@
 
 export { type CopyIn, copyIn, copyOut } from "./copy.ts";
 export { type Database, type DatabaseAddress, openDatabase, type QueryOptions } from "./database.ts";
-export { constraintOf, DatabaseUnavailable, isDataError, isDuplicate, isLockTimeout } from "./errors.ts";
+export {
+  constraintOf,
+  DatabaseUnavailable,
+  isDataError,
+  isDuplicate,
+  isLockTimeout,
+  refusedWrite,
+} from "./errors.ts";
 export { type Migration, migrations } from "./migration_files.ts";
 export {
   type AppliedMigration,

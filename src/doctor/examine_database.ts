@@ -10,6 +10,7 @@ import {
   type DatabaseAddress,
   migrationStatus,
   migrations,
+  refusedWrite,
 } from "../database/mod.ts";
 import { parseDatabaseTls } from "../database_tls.ts";
 import { parseDatabaseUrl } from "../database_url.ts";
@@ -46,6 +47,7 @@ export async function examineDatabase(
     { name: "database", examine: examineServer },
     ...(patient.config.databaseUrl === undefined ? [] : [{ name: "connection", examine: examineConnection }]),
     { name: "durability", examine: examineDurability },
+    { name: "writes", examine: examineWrites },
     { name: "database clock", examine: examineClocks },
     { name: "schema", examine: examineSchema },
   ]);
@@ -129,6 +131,27 @@ async function examineConnection({ database, config }: DatabasePatient): Promise
       : "not encrypted: anyone on the network path can read and change everything, the password too",
     "sslmode=verify-full in DATABASE_URL, and sslrootcert=FILE for an authority of your own",
   );
+}
+
+/** Sorts more than fits into its memory, which the server writes to its disk and drops. */
+async function examineWrites({ database }: DatabasePatient): Promise<Finding> {
+  try {
+    const [row] = await database.query<{ isReadOnly: boolean }>(
+      (sql) => sql`
+        select current_setting('transaction_read_only')::boolean as "isReadOnly",
+               (select count(*) from (select from generate_series(1, 200000) n order by md5(n::text)) sorted)`,
+    );
+    if (!row?.isReadOnly) return ok("writes", "the database takes them");
+    return fail("writes", "the database is read-only", "set default_transaction_read_only = off");
+  } catch (error) {
+    const refusal = refusedWrite(error);
+    if (refusal === undefined) throw error;
+    return fail(
+      "writes",
+      `the database refuses them: ${refusal.message}`,
+      "free some space on the server's disk",
+    );
+  }
 }
 
 async function examineDurability({ database, config }: DatabasePatient): Promise<Finding> {

@@ -4,12 +4,13 @@
  * Read when somebody asks, so that counting costs the parts an addition and no more. No key, no address, no
  * e-mail: every label is one of a few words that the program knows itself.
  */
+import { statfsSync } from "node:fs";
 import type { Database } from "../database/mod.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import type { GitHubAppStats } from "../installer/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import type { Limiter } from "../limits/mod.ts";
-import type { EventWriter, Upkeep } from "../usage/mod.ts";
+import type { EventWriter, Upkeep, WriteWatch } from "../usage/mod.ts";
 import { type Family, type PlainFamily, single } from "./exposition.ts";
 import { processMetrics } from "./process_metrics.ts";
 import type { RequestMetrics } from "./request_metrics.ts";
@@ -23,6 +24,8 @@ export interface MetricsSources {
   readonly database: Database;
   /** Absent where the repository token is stored, not minted. */
   readonly tokens?: { stats(): GitHubAppStats } | undefined;
+  readonly writes: Pick<WriteWatch, "isWritable">;
+  readonly dataDir: string;
   readonly isStopping: () => boolean;
 }
 
@@ -182,7 +185,7 @@ function ofEvents({ events, upkeep }: MetricsSources): Family[] {
   ];
 }
 
-function ofDatabase({ database, directory }: MetricsSources): Family[] {
+function ofDatabase({ database, directory, writes, dataDir }: MetricsSources): Family[] {
   const stats = database.stats();
   const { outages, failures } = directory.stats();
   return [
@@ -190,6 +193,11 @@ function ofDatabase({ database, directory }: MetricsSources): Family[] {
       help: "1 while the database answers, so that requests are answered too",
       value: Number(directory.isTrusted()),
     }),
+    single("gauge", "claviger_database_writable", {
+      help: "0 while the database answers and refuses writes, as on a full disk: events are answered with 503",
+      value: Number(writes.isWritable()),
+    }),
+    ...ofDisk(dataDir),
     single("counter", "claviger_database_outages_total", {
       help: "Times that the database stopped answering",
       value: outages,
@@ -219,6 +227,21 @@ function ofDatabase({ database, directory }: MetricsSources): Family[] {
       value: stats.poolsReplaced,
     }),
   ];
+}
+
+/** Nothing where there is no data folder, as beside an external database. */
+function ofDisk(dataDir: string): Family[] {
+  try {
+    const { bavail, bsize } = statfsSync(dataDir);
+    return [
+      single("gauge", "claviger_disk_free_bytes", {
+        help: "What is free where the data folder lies",
+        value: bavail * bsize,
+      }),
+    ];
+  } catch {
+    return [];
+  }
 }
 
 function ofTokens({ tokens }: MetricsSources): Family[] {

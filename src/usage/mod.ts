@@ -2,6 +2,7 @@
  * Usage: events, the month's quota, and their commit in groups. Owns the tables `usage`, `usage_changes`
  * and `events`.
  */
+
 export { type CommittedBatch, commitEvents, type Grant, type KnownEvent } from "./commit_events.ts";
 export {
   type Claim,
@@ -22,3 +23,4 @@ export { importedUsagePart } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
 export { type DayOfUse, findUsageByDay, listUsage, type MonthOfUse } from "./report_usage.ts";
 export { createUpkeep, type Upkeep, type UpkeepTask } from "./upkeep.ts";
+export { type WriteWatch, watchWrites } from "./write_watch.ts";

@@ -240,7 +240,7 @@ describe("claviger doctor", () => {
     expect(status).toBe(0);
     expect(of("service")).toMatchObject({ state: "ok", message: `healthy at ${service.url}` });
     expect(of("database")?.message).toMatch(/^PostgreSQL 18\.\d+ in /);
-    for (const name of ["durability", "database clock", "schema", "secret", "disk", "clock"])
+    for (const name of ["durability", "writes", "database clock", "schema", "secret", "disk", "clock"])
       expect(of(name)?.state).toBe("ok");
     expect(of("installer token")).toMatchObject({
       state: "warn",

@@ -1,0 +1,88 @@
+/**
+ * Notices that the database answers and refuses every write, as it does when its disk is full.
+ *
+ * Reads go on then, so the service stays healthy and validates keys. The log says once what the database says, and
+ * once that it is over. While writes are refused, a row that means nothing is written every second: where nobody sends
+ * events, nothing else would show that it is over.
+ */
+import { monthOf } from "../calendar.ts";
+import type { Clock } from "../clock.ts";
+import { type Database, refusedWrite } from "../database/mod.ts";
+import type { Log } from "../log.ts";
+
+export interface WriteWatch {
+  /** The database whose statements are watched. */
+  readonly database: Database;
+  isWritable(): boolean;
+  stop(): void;
+}
+
+export interface WriteWatchOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly processUuid: string;
+}
+
+const TRIAL_INTERVAL_MS = 1_000;
+/** On a disk that is nearly full, small writes succeed between refusals: they are one trouble. */
+const QUIET_MS = 5_000;
+
+export function watchWrites({ database, clock, log, processUuid }: WriteWatchOptions): WriteWatch {
+  let refusedAtMs: number | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let stopped = false;
+
+  function note(error: unknown): void {
+    const refusal = refusedWrite(error);
+    if (refusal === undefined) return;
+    const isFirst = refusedAtMs === undefined;
+    refusedAtMs = clock.monotonicMs();
+    if (!isFirst) return;
+    log.error("The database refuses writes: events and changes are answered with 503 until it takes them", {
+      reason: refusal.message,
+      code: refusal.code,
+    });
+    waitForTrial();
+  }
+
+  function waitForTrial(): void {
+    if (stopped) return;
+    timer = setTimeout(() => void tryToWrite(), TRIAL_INTERVAL_MS);
+    timer.unref();
+  }
+
+  async function tryToWrite(): Promise<void> {
+    try {
+      await database.query(
+        (sql) => sql`
+          insert into usage_changes (writer, month, license_ids, used)
+          values (${processUuid}::uuid, ${monthOf(clock.nowMs()).firstDay}::date, '{}', '{}')`,
+      );
+      if (refusedAtMs !== undefined && clock.monotonicMs() - refusedAtMs >= QUIET_MS) {
+        refusedAtMs = undefined;
+        log.info("The database takes writes again");
+        return;
+      }
+    } catch (error) {
+      note(error);
+    }
+    waitForTrial();
+  }
+
+  return {
+    database: {
+      ...database,
+      query(build, options) {
+        const result = database.query(build, options);
+        result.catch(note);
+        return result as never;
+      },
+    },
+    isWritable: () => refusedAtMs === undefined,
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,38 @@
+/** What `doctor` says of a database that answers and takes no writes. */
+import { expect, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { readConfig } from "../../src/config.ts";
+import { openDatabase } from "../../src/database/mod.ts";
+import { examineDatabase } from "../../src/doctor/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { TEST_SECRET } from "../support/service.ts";
+
+test("doctor fails where the database takes no writes, and says why", async () => {
+  const opened = await createTestDatabase();
+  const config = readConfig({ env: { CLAVIGER_SECRET: TEST_SECRET }, workingFolder: "/", isRoot: false });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  const look = async () => {
+    // New connections: what is set of the database holds for those alone.
+    const database = openDatabase(opened.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
+    const patient = { config, clock: systemClock, address: opened.address, database, place: "a test" };
+    const findings = await examineDatabase(patient);
+    await database.close();
+    return findings.find(({ name }) => name === "writes");
+  };
+  const set = async (setting: string) => {
+    const [row] = await opened.database.query<{ name: string }>(
+      (sql) => sql`select current_database() as name`,
+    );
+    await opened.database.query((sql) => sql.unsafe(`alter database ${row?.name} set ${setting}`));
+  };
+  expect(await look()).toMatchObject({ state: "ok" });
+  // By PostgreSQL's code for more than this of temporary files: what is asked goes to the disk, and over this limit.
+  await set("temp_file_limit = '1MB'");
+  expect(await look()).toMatchObject({ state: "fail", message: expect.stringContaining("53400") });
+  await set("temp_file_limit = -1");
+  await set("default_transaction_read_only = on");
+  expect(await look()).toMatchObject({ state: "fail", message: "the database is read-only" });
+  await opened.close();
+});

@@ -1,0 +1,60 @@
+/** A database that answers and refuses writes, as one does whose disk is full. */
+import { expect, test } from "bun:test";
+import { expectRefusal } from "../support/answers.ts";
+import { createTestClock } from "../support/clock.ts";
+import { call, ENDPOINTS } from "../support/endpoints.ts";
+import { parseExposition } from "../support/exposition.ts";
+import { ON_NODE, startTestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+
+const REASON = 'could not extend file "base/5/1": No space left on device';
+
+test.skipIf(ON_NODE)(
+  "a refused write is one line, a metric, and no reason to be unhealthy; so is its end",
+  async () => {
+    const clock = createTestClock();
+    const service = await startTestService({
+      clock,
+      config: { metricsListen: { host: "127.0.0.1", port: 0 } },
+    });
+    const gauge = async (name: string) => {
+      const response = await fetch(`http://127.0.0.1:${service.service.metrics?.port}/metrics`);
+      return parseExposition(await response.text())
+        .get(name)
+        ?.samples.get(`${name}{}`);
+    };
+    const lines = (part: string) => service.logLines.filter((line) => line.includes(part));
+    const run = (text: string) => service.database.query((sql) => sql.unsafe(text));
+    const { apiKey } = await service.issue();
+    expect((await call(service, ENDPOINTS.analyticsLog, apiKey)).status).toBe(202);
+    expect(await gauge("claviger_database_writable")).toBe(1);
+    expect(await gauge("claviger_disk_free_bytes")).toBeGreaterThan(0);
+
+    await run(`create function full_disk() returns trigger language plpgsql as $$
+    begin raise exception '${REASON}' using errcode = 'disk_full'; end $$`);
+    for (const table of ["usage", "usage_changes", "events"]) {
+      await run(`create trigger full_disk before insert or update on ${table} execute function full_disk()`);
+    }
+    for (let i = 0; i < 3; i++) {
+      expectRefusal(await call(service, ENDPOINTS.analyticsLog, apiKey), 503, "SERVICE_UNAVAILABLE");
+    }
+    expect((await service.get("/api/health")).status).toBe(200);
+    expect((await call(service, ENDPOINTS.validate, apiKey)).status).toBe(200);
+    expect(await gauge("claviger_database_writable")).toBe(0);
+    // Longer than the quiet after which it would count as over, with trials that are refused.
+    await service.advance(6_000);
+    await Bun.sleep(1_300);
+    expect(lines("The database refuses writes").map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ level: "error", reason: REASON, code: "53100" }),
+    ]);
+    expect(lines("takes writes again")).toEqual([]);
+
+    for (const table of ["usage", "usage_changes", "events"]) await run(`drop trigger full_disk on ${table}`);
+    await service.advance(6_000);
+    await until(() => lines("The database takes writes again").length === 1);
+    expect(await gauge("claviger_database_writable")).toBe(1);
+    expect((await call(service, ENDPOINTS.analyticsLog, apiKey)).status).toBe(202);
+    expect(lines("The database refuses writes")).toHaveLength(1);
+    await service.close();
+  },
+);
