@@ -10,6 +10,8 @@ export interface HealthAnswer {
   readonly database?: string;
   /** What is wrong; undefined where nothing is. */
   readonly error?: string;
+  /** True where it is the certificate, which waiting does not mend. */
+  readonly isCertificate?: boolean;
 }
 
 export interface AskOptions {
@@ -36,6 +38,11 @@ export function askHealth(url: URL, { ca, trustAny = false, timeoutMs }: AskOpti
   const isSecure = url.protocol === "https:";
   return new Promise((resolve) => {
     const fail = (error: string) => resolve({ isHealthy: false, error });
+    const failFor = (error: Error) => {
+      const reason = certificateReasonOf(error, ca !== undefined);
+      if (reason === undefined) fail(reasonOf(error));
+      else resolve({ isHealthy: false, error: reason, isCertificate: true });
+    };
     const options = { agent: false, rejectUnauthorized: !trustAny, ...(ca !== undefined && { ca }) } as const;
     const asked = (isSecure ? requestHttps : requestHttp)(url, options, (response) => {
       let text = "";
@@ -51,7 +58,7 @@ export function askHealth(url: URL, { ca, trustAny = false, timeoutMs }: AskOpti
       fail(`it did not answer within ${timeoutMs / 1_000} s`);
       asked.destroy();
     }, timeoutMs);
-    asked.on("error", (error) => fail(reasonOf(error)));
+    asked.on("error", failFor);
     asked.on("close", () => {
       clearTimeout(timer);
       fail("it closed the connection");
@@ -86,13 +93,28 @@ const REASONS: Readonly<Record<string, string>> = {
   EAI_AGAIN: "its name cannot be looked up",
   EHOSTUNREACH: "no network leads there",
   ENETUNREACH: "no network leads there",
+};
+
+const CERTIFICATE_REASONS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: "its certificate has expired",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet",
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
+};
+
+/** By whom it is signed is not trusted: what to do depends on whether certificates were given. */
+const NOT_TRUSTED: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is signed by itself; give it with --ca",
   SELF_SIGNED_CERT_IN_CHAIN: "its certificate's root is not trusted; give it with --ca",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "its certificate is not trusted; give its root with --ca",
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "its certificate is not trusted; give its root with --ca",
 };
+
+function certificateReasonOf(error: Error, hasCa: boolean): string | undefined {
+  const code = "code" in error ? String(error.code) : "";
+  const untrusted = NOT_TRUSTED[code];
+  if (untrusted === undefined) return CERTIFICATE_REASONS[code];
+  return hasCa ? "its certificate is not signed by one of those that --ca names" : untrusted;
+}
 
 function reasonOf(error: Error): string {
   const code = "code" in error ? String(error.code) : "";

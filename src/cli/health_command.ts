@@ -39,7 +39,7 @@ async function health(surroundings: Surroundings, options: HealthOptions): Promi
   for (;;) {
     const leftMs = Math.max(untilMs - clock.monotonicMs(), options.wait === 0 ? ANSWER_LIMIT_MS : 1_000);
     answer = await askHealth(url, { timeoutMs: Math.min(ANSWER_LIMIT_MS, leftMs), ...(ca && { ca }) });
-    if (answer.isHealthy || clock.monotonicMs() + PAUSE_MS > untilMs) break;
+    if (answer.isHealthy || answer.isCertificate || clock.monotonicMs() + PAUSE_MS > untilMs) break;
     await sleep(PAUSE_MS);
   }
   const waitedMs = Math.round(clock.monotonicMs() - beganMs);
