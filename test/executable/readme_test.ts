@@ -85,7 +85,8 @@ describe.skipIf(!isBuilt)("README.md's walk from the file to a service", () => {
       expect(client).toMatch(
         /"download_url":"https:\/\/licenses\.example\.org\/v1\/models\/download\/p300_speller/,
       );
-      expect(client).toContain(`"repo_token":"${host.tokens[0]}"`);
+      // doctor had the first one minted, to see whether the host gives any.
+      expect(client).toContain(`"repo_token":"${host.tokens[1]}"`);
       expect(sha256Of(join(folder, "got.onnx"))).toEqual(sha256Of(join(folder, "speller.onnx")));
       const rehearsed = outputOf(walked, "claviger restore");
       expect(rehearsed).toContain("ada@example.org");
