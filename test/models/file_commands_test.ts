@@ -206,7 +206,7 @@ describe("claviger models verify", () => {
       bytes: BYTES.length,
       checksum: `sha256:${SHA256}`,
     });
-    expect(files.map(({ state }: { state: string }) => state)).toEqual(Array(4).fill("good"));
+    expect(files.map(({ state }: { state: string }) => state)).toEqual(Array(6).fill("good"));
     expect(files.map(({ model }: { model: string }) => model)).not.toContain("elsewhere 1.0.0");
     expect(unnamed).toEqual([]);
   });
