@@ -189,8 +189,14 @@ interface Concluded {
 
 function conclude(route: ServedRoute, exchange: Exchange, concluded: Concluded): Response {
   try {
-    if (route.limit !== undefined && exchange.verdict === undefined) {
-      concluded.tools.authenticator.countAgainstAddress(exchange, route.limit);
+    const { outcome, tools } = concluded;
+    if (route.limit !== undefined) {
+      // A client that tries again through an outage, as Retry-After says, must not use up its window by it.
+      if (isRefusal(outcome) && outcome.code === "SERVICE_UNAVAILABLE") {
+        tools.authenticator.takeBack(exchange, route.limit);
+      } else if (exchange.verdict === undefined) {
+        tools.authenticator.countAgainstAddress(exchange, route.limit);
+      }
     }
     return finish(route, exchange, concluded);
   } catch (error) {

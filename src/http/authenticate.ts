@@ -69,6 +69,8 @@ export interface Authenticator {
   ): Promise<KeyRecord | Refusal>;
   /** Counts a request that was not counted as a part of its bundle, when it turns out to be none. */
   countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Refusal | undefined;
+  /** Takes back what {@linkcode identify} or another of these has counted, for an answer that is our own failure. */
+  takeBack(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** Counts a request against its address without refusing it for that. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** Whether the window of the request's address is full: then look-ups for the address are gathered. */
@@ -144,6 +146,15 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 
   function countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void {
     exchange.verdict = limiter.windows[endpoint].byAddress.record(addressOf(exchange), clock.monotonicMs());
+  }
+
+  function takeBack(exchange: Exchange, endpoint: LimitedEndpoint): void {
+    const { byKey, byAddress } = limiter.windows[endpoint];
+    const { verdict, record } = exchange;
+    const nowMs = clock.monotonicMs();
+    if (verdict === undefined) exchange.verdict = byAddress.peek(addressOf(exchange), nowMs);
+    else if (record === undefined) exchange.verdict = byAddress.takeBack(addressOf(exchange), verdict, nowMs);
+    else exchange.verdict = byKey.takeBack(record, verdict, nowMs);
   }
 
   /** The hash of the key that the request carries. */
@@ -252,6 +263,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     },
     countAfterAll,
     countAgainstAddress,
+    takeBack,
     isAddressFull,
     addressOf,
   };

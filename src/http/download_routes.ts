@@ -84,7 +84,14 @@ export function download(parts: Parts): Handler {
       record = await authenticator.authenticateLink(exchange, "downloads", keyUuid, once);
     }
     if (isRefusal(record)) return record;
-    found ??= await files.find(name, version);
+    // What failed on our side is not counted, and so stands for nothing.
+    const forget = () => isCovered || counted.forget(bundleOf(record));
+    try {
+      found ??= await files.find(name, version);
+    } catch (error) {
+      forget();
+      throw error;
+    }
     const outcome = await choose(exchange, { record, found }, parts);
     if (isRefusal(outcome)) {
       if (isCovered) return authenticator.countAfterAll(exchange, "downloads") ?? outcome;
@@ -108,7 +115,10 @@ export function download(parts: Parts): Handler {
       isRefused = true;
       return refusal;
     }
-    if (begun === "all full") return ALL_FULL;
+    if (begun === "all full") {
+      forget();
+      return ALL_FULL;
+    }
     if (exchange.verdict !== undefined) {
       exchange.verdict = { ...exchange.verdict, retryAfterSeconds: FULL_RETRY_SECONDS };
     }

@@ -73,6 +73,27 @@ export class SlidingWindow {
     this.#total += 1;
   }
 
+  /** Takes back one request that was counted in `second`; nothing where that second has left the window. */
+  takeBack(second: number): void {
+    if (this.#newestCount === 0) return;
+    if (this.#newestSecond !== second) {
+      for (let i = 0; i < this.#pairs; i++) {
+        if (this.#secondAt(i) !== second || this.#countAt(i) === 0) continue;
+        this.#ring[this.#indexOf(i) + 1] = this.#countAt(i) - 1;
+        this.#total -= 1;
+      }
+      return;
+    }
+    this.#newestCount -= 1;
+    this.#total -= 1;
+    // The newest pair counts something, or nothing does: `count` and `emptyAtSecond` rely on it.
+    while (this.#newestCount === 0 && this.#pairs > 0) {
+      this.#pairs -= 1;
+      this.#newestSecond = this.#secondAt(this.#pairs);
+      this.#newestCount = this.#countAt(this.#pairs);
+    }
+  }
+
   /** The first second at which fewer than `limit` (≥ 1) of the present requests will be counted. */
   roomAtSecond(limit: number): number {
     let left = this.#total;

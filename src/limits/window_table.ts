@@ -2,7 +2,7 @@
  * The windows of all senders at one endpoint, in bounded memory.
  *
  * Windows stand in a list ordered by the second in which they last counted, so the first of the list
- * is always the first to become empty. Giving up is therefore exact and costs next to nothing: each
+ * is the first to become empty (one from which requests were taken back may wait longer). Giving up is therefore exact and costs next to nothing: each
  * call drops at most a few empty windows from the front, and when the table is full one look at the
  * front tells whether anything can go. A window that is not empty is never given up.
  *
@@ -24,6 +24,8 @@ export interface Verdict {
   readonly remaining: number;
   /** When refused, whole seconds, 1 to 61, after which there is room again; otherwise 0. */
   readonly retryAfterSeconds: number;
+  /** The second in which the request was counted; undefined where it was not. */
+  readonly countedSecond: number | undefined;
   /** Milliseconds from the time passed in until the window is empty if nothing more is counted. */
   readonly resetAfterMs: number;
 }
@@ -47,6 +49,7 @@ const switchedOff: Verdict = Object.freeze({
   limit: 0,
   remaining: 0,
   retryAfterSeconds: 0,
+  countedSecond: undefined,
   resetAfterMs: 0,
 });
 
@@ -132,17 +135,27 @@ export class WindowTable {
     window.forget(this.#second);
     const allowed = window.total < this.#limit;
     this.#count(window);
-    return this.#verdict(window, allowed, nowMs);
+    return { ...this.#verdict(window, allowed, nowMs), countedSecond: this.#second };
   }
 
   /** What the sender's window says now, without counting: for a request that another one stands for. */
   peek(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
+    return this.#look(this.#windowOf(sender) ?? this.#overflow, nowMs);
+  }
+
+  /**
+   * Takes back the request of the sender that `verdict` is about, where that was counted: for one that the service
+   * itself could not answer. Gives what the sender's window says then.
+   */
+  takeBack(sender: string | Sender, verdict: Verdict, nowMs: number): Verdict {
+    if (this.#limit === 0 || verdict.countedSecond === undefined) return verdict;
+    this.#advance(nowMs);
+    // A window that was made since has inherited the request from the shared one, where it stays for all others.
     const window = this.#windowOf(sender) ?? this.#overflow;
-    window.forget(this.#second);
-    const verdict = this.#verdict(window, window.total < this.#limit, nowMs);
-    return { ...verdict, resetAfterMs: Math.max(0, verdict.resetAfterMs) };
+    window.takeBack(verdict.countedSecond);
+    return this.#look(window, nowMs);
   }
 
   stats(): WindowTableStats {
@@ -158,11 +171,19 @@ export class WindowTable {
     return window;
   }
 
+  #look(window: HeldWindow, nowMs: number): Verdict {
+    window.forget(this.#second);
+    const verdict = this.#verdict(window, window.total < this.#limit, nowMs);
+    const resetAfterMs = window.total === 0 ? 0 : verdict.resetAfterMs;
+    return { ...verdict, countedSecond: undefined, resetAfterMs };
+  }
+
   #verdict(window: HeldWindow, allowed: boolean, nowMs: number): Verdict {
     return {
       allowed,
       limit: this.#limit,
       remaining: Math.max(0, this.#limit - window.total),
+      countedSecond: allowed ? this.#second : undefined,
       retryAfterSeconds: allowed ? 0 : window.roomAtSecond(this.#limit) - this.#second,
       resetAfterMs: window.emptyAtSecond * 1000 - nowMs,
     };

@@ -1,10 +1,15 @@
 /** What a client is told when the service itself is in trouble. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { Config } from "../../src/config.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { whileDatabaseFails, whileRegistryIsBroken } from "../support/faults.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+const limitsOf = (n: number): Config["limits"] => {
+  return { validate: n, refresh: n, revoke: n, repo_token: n, models: n, analytics: n, downloads: n };
+};
 
 let service: TestService;
 
@@ -26,6 +31,38 @@ for (const endpoint of ALL) {
       expectRefusal(await call(service, endpoint, "malformed"), 400, "INVALID_FORMAT");
     });
     expect((await call(service, ENDPOINTS.validate, apiKey)).status).toBe(200);
+  });
+}
+
+for (const endpoint of ALL) {
+  test(`${endpoint.title} counts none of the requests that met an outage`, async () => {
+    const narrow = await startTestService({ on: service.testDatabase, config: { limits: limitsOf(3) } });
+    const remaining = ({ headers }: JsonResponse) => Number(headers.get("x-ratelimit-remaining"));
+    try {
+      const { apiKey } = await narrow.issue();
+      expect(remaining(await call(narrow, endpoint, apiKey, { fields: { reason: 5 } }))).toBe(2);
+      expect(remaining(await call(narrow, endpoint, UNKNOWN_KEY))).toBe(2);
+      await whileDatabaseFails(narrow, async () => {
+        for (let times = 0; times < 10; times++) {
+          for (const key of [apiKey, UNKNOWN_KEY]) {
+            const answer = await call(narrow, endpoint, key);
+            expectRefusal(answer, 503, "SERVICE_UNAVAILABLE");
+            expect(remaining(answer)).toBe(2);
+          }
+        }
+      });
+      for (const left of [1, 0]) {
+        expect(remaining(await call(narrow, endpoint, apiKey, { fields: { reason: 5 } }))).toBe(left);
+        expect(remaining(await call(narrow, endpoint, UNKNOWN_KEY))).toBe(left);
+      }
+      for (const key of [apiKey, UNKNOWN_KEY]) expect((await call(narrow, endpoint, key)).status).toBe(429);
+      // A window that was full before stays so.
+      await whileDatabaseFails(narrow, async () => {
+        expectRefusal(await call(narrow, endpoint, apiKey), 429, "RATE_LIMIT_EXCEEDED");
+      });
+    } finally {
+      await narrow.close();
+    }
   });
 }
 

@@ -33,7 +33,7 @@ test("CountedOnce drops what has ended when something is added", () => {
 
 test("WindowTable.peek() says what the window says, and counts nothing", () => {
   const table = new WindowTable(2, 10);
-  expect(table.peek("a", 0)).toMatchObject({ allowed: true, limit: 2, remaining: 2, resetAfterMs: 61_000 });
+  expect(table.peek("a", 0)).toMatchObject({ allowed: true, limit: 2, remaining: 2, resetAfterMs: 0 });
   table.take("a", 0);
   for (let times = 0; times < 5; times++) expect(table.peek("a", 0)).toMatchObject({ remaining: 1 });
   table.take("a", 0);

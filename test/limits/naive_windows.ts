@@ -9,8 +9,14 @@ export interface NaiveRequest {
 export class NaiveWindow {
   readonly requests: NaiveRequest[] = [];
 
-  add(atMs: number, accepted: boolean): void {
-    this.requests.push({ atMs, accepted });
+  add(atMs: number, accepted: boolean): NaiveRequest {
+    const request = { atMs, accepted };
+    this.requests.push(request);
+    return request;
+  }
+
+  remove(request: NaiveRequest): void {
+    this.requests.splice(this.requests.indexOf(request), 1);
   }
 
   /** Requests of the last `spanMs`, accepted or recorded; one that is exactly that old is left out. */

@@ -6,8 +6,8 @@
  */
 import { expect } from "bun:test";
 import fc from "fast-check";
-import { type Sender, WindowTable } from "../../src/limits/mod.ts";
-import { NaiveWindow } from "./naive_windows.ts";
+import { type Sender, type Verdict, WindowTable } from "../../src/limits/mod.ts";
+import { type NaiveRequest, NaiveWindow } from "./naive_windows.ts";
 
 export interface Sequences {
   readonly seed: number;
@@ -18,16 +18,18 @@ export interface Sequences {
 
 type Command =
   | { readonly kind: "take" | "record" | "takeAndWait"; readonly key: string }
+  | { readonly kind: "takeBack"; readonly key: string; readonly choice: number }
   | { readonly kind: "advance"; readonly byMs: number };
 
 /** By how often each kind comes, out of 18. */
-const KINDS = [..."tttttttttt", ..."rr", "w", ..."aaaaa"];
+const KINDS = [..."tttttttt", ..."rr", "w", ..."bb", ..."aaaaa"];
 
 function toCommand(drawn: number, keys: readonly string[]): Command {
   const kind = KINDS[drawn % 18];
   const rest = Math.floor(drawn / 18);
   if (kind === "a") return { kind: "advance", byMs: toJump(rest) };
   const key = keys[rest % keys.length] ?? "";
+  if (kind === "b") return { kind: "takeBack", key, choice: rest };
   return { kind: kind === "t" ? "take" : kind === "r" ? "record" : "takeAndWait", key };
 }
 
@@ -58,6 +60,26 @@ class Senders {
   }
 }
 
+/** A counted request that may still be taken back. */
+interface Counted {
+  readonly verdict: Verdict;
+  readonly request: NaiveRequest;
+}
+
+/** The counted requests of each key; the one that is taken back may be the newest, or minutes old. */
+class Pending {
+  readonly #counted = new Map<string, Counted[]>();
+
+  add(key: string, counted: Counted): void {
+    this.#counted.set(key, [...(this.#counted.get(key) ?? []), counted]);
+  }
+
+  remove(key: string, choice: number): Counted | undefined {
+    const counted = this.#counted.get(key) ?? [];
+    return counted.splice(choice % counted.length, 1)[0];
+  }
+}
+
 /** A table and the reference beside it; every answer is held against the reference as it is given. */
 class Checked {
   nowMs: number;
@@ -65,6 +87,7 @@ class Checked {
   readonly #limit: number;
   readonly #naive = new Map<string, NaiveWindow>();
   readonly #senders = new Senders();
+  readonly #pending = new Pending();
 
   constructor(limit: number, startMs: number) {
     this.#limit = limit;
@@ -78,7 +101,7 @@ class Checked {
     const mustRefuse = naive.countedWithin(60_000, this.nowMs) >= this.#limit;
     const mustAllow = naive.countedWithin(61_000, this.nowMs) < this.#limit;
     const verdict = this.#table.take(this.#senders.of(key), this.nowMs);
-    if (verdict.allowed) naive.add(this.nowMs, true);
+    if (verdict.allowed) this.#pending.add(key, { verdict, request: naive.add(this.nowMs, true) });
     is("allowed", verdict.allowed, roomBefore);
     if (mustRefuse) is("allowed", verdict.allowed, false);
     if (mustAllow) is("allowed", verdict.allowed, true);
@@ -90,8 +113,18 @@ class Checked {
     const naive = this.#naiveOf(key);
     const roomBefore = naive.countedBySecond(this.nowMs) < this.#limit;
     const verdict = this.#table.record(this.#senders.of(key), this.nowMs);
-    naive.add(this.nowMs, false);
+    this.#pending.add(key, { verdict, request: naive.add(this.nowMs, false) });
     is("allowed", verdict.allowed, roomBefore);
+    this.#compare(verdict, naive);
+  }
+
+  takeBack(key: string, choice: number): void {
+    const next = this.#pending.remove(key, choice);
+    if (next === undefined) return;
+    const naive = this.#naiveOf(key);
+    const verdict = this.#table.takeBack(this.#senders.of(key), next.verdict, this.nowMs);
+    naive.remove(next.request);
+    is("allowed", verdict.allowed, naive.countedBySecond(this.nowMs) < this.#limit);
     this.#compare(verdict, naive);
   }
 
@@ -104,7 +137,7 @@ class Checked {
   #compare(verdict: ReturnType<WindowTable["take"]>, naive: NaiveWindow): void {
     is("limit", verdict.limit, this.#limit);
     is("remaining", verdict.remaining, Math.max(0, this.#limit - naive.countedBySecond(this.nowMs)));
-    is("resetAfterMs", verdict.resetAfterMs, naive.emptyAtMs() - this.nowMs);
+    is("resetAfterMs", verdict.resetAfterMs, Math.max(0, naive.emptyAtMs() - this.nowMs));
     const wait = verdict.allowed ? 0 : naive.secondsUntilRoom(this.#limit, this.nowMs);
     is("retryAfterSeconds", verdict.retryAfterSeconds, wait);
     if (!verdict.allowed && (wait < 1 || wait > 61)) throw new Error(`a wait of ${wait} s`);
@@ -136,6 +169,7 @@ export function checkSequences({ seed, sequences, length }: Sequences): void {
           if (command.kind === "advance") checked.nowMs += command.byMs;
           else if (command.kind === "take") checked.take(command.key);
           else if (command.kind === "record") checked.record(command.key);
+          else if (command.kind === "takeBack") checked.takeBack(command.key, command.choice);
           else {
             const { allowed, retryAfterSeconds } = checked.take(command.key);
             if (allowed) continue;
@@ -158,6 +192,7 @@ export function checkCrowdedSequences({ seed, sequences, length }: Sequences): v
       const table = new WindowTable(limit, 2);
       const naive = new Map<string, NaiveWindow>();
       const senders = new Senders();
+      const pending = new Pending();
       let nowMs = 0;
       for (const drawn of script) {
         const command = toCommand(drawn, ["a", "b", "c", "d", "e", "f"]);
@@ -170,7 +205,15 @@ export function checkCrowdedSequences({ seed, sequences, length }: Sequences): v
         naive.set(key, counted);
         const sender = senders.of(key);
         if (command.kind === "record") table.record(sender, nowMs);
-        else if (table.take(sender, nowMs).allowed) counted.add(nowMs, true);
+        else if (command.kind === "takeBack") {
+          const next = pending.remove(key, command.choice);
+          if (next === undefined) continue;
+          table.takeBack(sender, next.verdict, nowMs);
+          counted.remove(next.request);
+        } else {
+          const verdict = table.take(sender, nowMs);
+          if (verdict.allowed) pending.add(key, { verdict, request: counted.add(nowMs, true) });
+        }
         if (table.stats().windows > 2) throw new Error("more windows than places");
       }
       for (const counted of naive.values()) {

@@ -81,6 +81,7 @@ describe("take()", () => {
       limit: 2,
       remaining: 1,
       retryAfterSeconds: 0,
+      countedSecond: 1,
       resetAfterMs: 60_750,
     });
     expect(table.take("a", 11_000)).toMatchObject({ allowed: true, remaining: 0, resetAfterMs: 61_000 });
@@ -89,6 +90,7 @@ describe("take()", () => {
       limit: 2,
       remaining: 0,
       retryAfterSeconds: 50,
+      countedSecond: undefined,
       resetAfterMs: 59_100,
     });
   });
@@ -98,6 +100,41 @@ describe("take()", () => {
     table.take("a", 0);
     for (let atMs = 1_000; atMs < 61_000; atMs += 100) expect(table.take("a", atMs).allowed).toBe(false);
     expect(table.take("a", 61_000).allowed).toBe(true);
+  });
+
+  test("takeBack() gives the room of a counted request back, in whichever second it was", () => {
+    const table = new WindowTable(3, 10);
+    const verdicts = [500, 1_500, 2_500].map((atMs) => table.take("a", atMs));
+    const refused = table.take("a", 3_000);
+    expect(refused.allowed).toBe(false);
+    expect(table.takeBack("a", refused, 3_000)).toBe(refused);
+    for (const [index, left] of [
+      [1, 1],
+      [2, 2],
+    ] as const) {
+      const verdict = verdicts[index] ?? refused;
+      expect(table.takeBack("a", verdict, 3_000)).toMatchObject({ allowed: true, remaining: left });
+    }
+    // What is left was counted in second 0.
+    expect(table.peek("a", 3_000).resetAfterMs).toBe(58_000);
+    expect(takeMany(table, "a", { times: 5, atMs: 3_000 })).toBe(2);
+  });
+
+  test("takeBack() gives nothing back for a request that has left the window", () => {
+    const table = new WindowTable(1, 10);
+    const old = table.take("a", 0);
+    table.take("a", 61_000);
+    expect(table.takeBack("a", old, 61_000)).toMatchObject({ allowed: false, remaining: 0 });
+  });
+
+  test("takeBack() gives back where a window of one's own was made since, and nothing to those who share", () => {
+    const table = new WindowTable(2, 1);
+    table.take("a", 0);
+    const shared = table.take("b", 30_000);
+    // The place is free now, and the new window inherits: what the shared one holds may have been anybody's.
+    expect(table.take("b", 61_000)).toMatchObject({ allowed: true, remaining: 0 });
+    expect(table.takeBack("b", shared, 61_000)).toMatchObject({ allowed: true, remaining: 1 });
+    expect(table.take("c", 61_000)).toMatchObject({ allowed: true, remaining: 0 });
   });
 
   test("take() puts a request whose time is behind into the second that is known already", () => {
@@ -116,6 +153,7 @@ describe("take()", () => {
       limit: 0,
       remaining: 0,
       retryAfterSeconds: 0,
+      countedSecond: undefined,
       resetAfterMs: 0,
     });
     expect(table.stats()).toEqual({ windows: 0, refused: 0, overflowHits: 0 });
