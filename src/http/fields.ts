@@ -58,6 +58,7 @@ export function optionalMetadata(name: string) {
       ),
       inJsonSchema({
         type: "object",
+        additionalProperties: true,
         description: `At most ${METADATA_LIMIT_BYTES} bytes as JSON and ${METADATA_LEVELS} levels`,
       }),
     ),

@@ -19,6 +19,8 @@ import { BODY_LIMIT_BYTES } from "./read_body.ts";
 
 export interface OpenApiOptions {
   readonly brand: Brand;
+  /** Where clients reach the service, without a slash at its end; undefined where nobody said. */
+  readonly publicUrl: string | undefined;
   /** Requests a minute; 0 is none. */
   readonly limits: Readonly<Record<LimitedEndpoint, number>>;
 }
@@ -50,6 +52,15 @@ const CONDITIONS: Readonly<Record<Code, string>> = {
   SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
 };
 
+/** What belongs together, by the second part of a path; what has no such part is of the service itself. */
+const TAGS: Readonly<Record<string, string>> = {
+  auth: "A key and its license",
+  installer: "The token of the package repository",
+  models: "The list of models and their files",
+  analytics: "Usage events",
+  service: "The service itself: these need no key",
+};
+
 /** What every endpoint may refuse with. */
 const EVERYWHERE: readonly Code[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"];
 const OF_WINDOW: readonly HeaderName[] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
@@ -72,7 +83,8 @@ export function renderOpenApi(options: OpenApiOptions): string {
         "Where you do not know an error's `code`, go by the status. A path that is not listed here is 404 " +
         "`NOT_FOUND`.",
     },
-    servers: [{ url: "/" }],
+    servers: [{ url: options.publicUrl ?? "/" }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       schemas: renderSchemas(brand),
@@ -107,16 +119,16 @@ function renderSchemas(brand: Brand): Json {
     ignoreActions: ["check", "finite"],
     overrideSchema: ({ valibotSchema }) => (valibotSchema.type === "custom" ? {} : undefined),
     overrideAction: ({ valibotAction, jsonSchema }) =>
-      valibotAction.type === "metadata" ? { ...jsonSchema, ...keywordsOf(valibotAction) } : undefined,
+      valibotAction.type === "metadata" ? withKeywordsOf(valibotAction, { ...jsonSchema }) : undefined,
     overrideRef: ({ referenceId }) => refTo("schemas", referenceId),
   });
 }
 
-/** What `inJsonSchema` left with a schema. */
-function keywordsOf(action: object): Json {
+/** The schema with what `inJsonSchema` left in it, in place of the property that it was left under. */
+function withKeywordsOf(action: object, { jsonSchema: _, ...schema }: Json): Json {
   const metadata: unknown = "metadata" in action ? action.metadata : undefined;
   const isOurs = typeof metadata === "object" && metadata !== null && "jsonSchema" in metadata;
-  return isOurs ? (metadata.jsonSchema as Json) : {};
+  return isOurs ? { ...schema, ...(metadata.jsonSchema as Json) } : schema;
 }
 
 function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json {
@@ -129,7 +141,8 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   const responses: Record<string, Json> = {};
   for (const success of successes) responses[success.status] = renderSuccess(success, ofWindow);
   const codes = [...operation.codes, ...EVERYWHERE].filter(
-    (code) => code !== "RATE_LIMIT_EXCEEDED" || perMinute > 0,
+    // A download is also refused while the key has too many under way.
+    (code) => code !== "RATE_LIMIT_EXCEEDED" || perMinute > 0 || limit === "downloads",
   );
   for (const [status, some] of Map.groupBy(codes, statusOf)) {
     const { content, ...head } = renderRefusals(some, ofWindow);
@@ -138,12 +151,15 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   return {
     operationId: id,
     summary,
+    tags: [operation.limit === undefined ? "service" : (operation.path.split("/")[2] ?? "")],
     ...(text !== "" && { description: text }),
     security: securityOf(operation),
     ...(parameters !== undefined && { parameters }),
     ...(request !== undefined && {
       requestBody: {
-        description: "Its content type is not looked at. Unknown fields are ignored.",
+        required: true,
+        description:
+          "Its content type is not looked at. Unknown fields are ignored. With the key in a header it may be {}.",
         content: { "application/json": { schema: schemaRef(request.schema), example: request.example } },
       },
     }),
@@ -182,7 +198,8 @@ function renderRefusals(codes: readonly Code[], ofWindow: readonly HeaderName[])
     ...(codes.some((code) => code !== "NOT_CONFIGURED") ? [schemaRef("Error")] : []),
     ...(codes.includes("NOT_CONFIGURED") ? [schemaRef("NotConfigured")] : []),
   ];
-  const only = { properties: { code: { enum: codes.map(toWireCode) } } };
+  // Not an enumeration: a client that is generated today must take a code that comes later.
+  const only = { properties: { code: { type: "string", "x-extensible-enum": codes.map(toWireCode) } } };
   const examples = codes.map((ofOurs) => {
     const error = CONDITIONS[ofOurs];
     const code = toWireCode(ofOurs);

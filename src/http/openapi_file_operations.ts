@@ -31,7 +31,7 @@ export function fileOperations(): Operation[] {
     description: "`If-None-Match` names its tag",
     headers: fileHeaders,
   };
-  const bytes = { "application/octet-stream": {} };
+  const bytes = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
   return [
     {

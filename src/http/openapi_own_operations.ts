@@ -7,11 +7,13 @@ export function ownOperations(): Operation[] {
   const health = {
     path: "/api/health",
     summary: "Ask whether the service is well",
+    description: "Healthy as long as keys can be validated.",
     codes: [],
   } as const satisfies Partial<Operation>;
   const document = {
     path: "/openapi.json",
     summary: "Get this document",
+    description: "It changes with the version of the service and with its settings.",
     codes: [],
   } as const satisfies Partial<Operation>;
   const documentHeaders: readonly HeaderName[] = ["ETag"];

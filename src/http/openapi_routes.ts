@@ -4,8 +4,12 @@ import { isKnown } from "./byte_ranges.ts";
 import type { Handler, Parts } from "./handler.ts";
 import { renderOpenApi } from "./openapi.ts";
 
-export function openApiDocument({ brand, limits }: Pick<Parts, "brand" | "limits">): Handler {
-  const body = renderOpenApi({ brand, limits });
+export function openApiDocument({
+  brand,
+  limits,
+  publicUrl,
+}: Pick<Parts, "brand" | "limits" | "publicUrl">): Handler {
+  const body = renderOpenApi({ brand, limits, publicUrl });
   const etag = `"${hash("sha256", body, "base64url")}"`;
   // It may be kept, and is asked for again at every use: it changes with the executable and its settings.
   const headers = { ETag: etag, "Cache-Control": "no-cache" };

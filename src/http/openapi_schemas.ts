@@ -29,7 +29,7 @@ export function createSchemas(brand: Brand) {
   );
   const license = {
     license_type: v.pipe(v.picklist(TIERS), v.description("The tier")),
-    features: v.pipe(v.array(v.picklist(features)), v.description("What the tier includes")),
+    features: v.pipe(v.array(oneOfThese(features)), v.description("What the tier includes")),
   };
 
   const Quota = v.object({
@@ -58,7 +58,7 @@ export function createSchemas(brand: Brand) {
   };
   const error = {
     error: v.pipe(v.string(), v.description("For people")),
-    code: v.picklist([...new Set(CODES.map(toWireCode))]),
+    code: oneOfThese([...new Set(CODES.map(toWireCode))]),
   };
 
   return {
@@ -97,6 +97,11 @@ export function createSchemas(brand: Brand) {
     Error: v.object(error),
     NotConfigured: v.object({ ...error, message: v.pipe(v.string(), v.description("The error once more")) }),
   };
+}
+
+/** One of these, or a value that comes later: clients must take it. */
+function oneOfThese(known: readonly string[]) {
+  return v.union([v.picklist(known), v.string()]);
 }
 
 function count(least = 0) {

@@ -228,7 +228,9 @@ function toPath(path: string, operations: Document["paths"][string], document: D
 
 function toAnswered({ headers = {}, content }: Documented, document: Document): Answered {
   const json = content?.["application/json"]?.schema;
-  const codes = (json?.properties as { code?: { enum?: string[] } } | undefined)?.code?.enum;
+  const codes = (json?.properties as { code?: { "x-extensible-enum"?: string[] } } | undefined)?.code?.[
+    "x-extensible-enum"
+  ];
   return {
     body: content === undefined ? undefined : json === undefined ? "bytes" : "json",
     check: json && compileSchema(json, document.components),

@@ -13,7 +13,15 @@ export type SchemaCheck = (value: unknown) => string | undefined;
 type Check = (value: unknown, at: string) => string | undefined;
 
 /** What says nothing about a value. */
-const SILENT = new Set(["description", "examples", "example", "title", "properties", "required"]);
+const SILENT = new Set([
+  "description",
+  "x-extensible-enum",
+  "examples",
+  "example",
+  "title",
+  "properties",
+  "required",
+]);
 
 /** Makes the check of a schema; `$ref`s are looked up in `components`, whose form is `{schemas: {…}}`. */
 export function compileSchema(schema: JsonSchema, components: { readonly schemas: JsonSchema }): SchemaCheck {

@@ -23,7 +23,7 @@ interface Response {
       readonly schema: {
         readonly $ref?: string;
         readonly anyOf?: readonly { readonly $ref: string }[];
-        readonly properties?: { readonly code: { readonly enum: readonly string[] } };
+        readonly properties?: { readonly code: { readonly "x-extensible-enum": readonly string[] } };
       };
       readonly example?: unknown;
       readonly examples?: Record<string, { readonly value: unknown }>;
@@ -98,7 +98,7 @@ function expectDocumented(answer: JsonResponse, method: string, path: string): v
   else if (!hasForm(body, schemaNames(response))) {
     throw new Error(`${method} ${path} ${status}: not as documented: ${JSON.stringify(body)}`);
   }
-  const codes = response.content?.["application/json"].schema.properties?.code.enum;
+  const codes = response.content?.["application/json"].schema.properties?.code["x-extensible-enum"];
   if (codes !== undefined) expect(codes).toContain(body.code);
   for (const [name, { $ref }] of Object.entries(response.headers)) {
     const header = document.components.headers?.[nameIn($ref)];
@@ -240,9 +240,42 @@ describe("The document", () => {
     expect(seen).toBeGreaterThan(60);
   });
 
+  test("names the public address with its prefix, and the place where it was loaded without one", () => {
+    const serversOf = (publicUrl: string | undefined) =>
+      JSON.parse(renderOpenApi({ brand, limits: LIMITS, publicUrl })).servers;
+    expect(serversOf("https://licenses.example.org/prefix")).toEqual([
+      { url: "https://licenses.example.org/prefix" },
+    ]);
+    expect(serversOf(undefined)).toEqual([{ url: "/" }]);
+  });
+
+  test("has what generators and linters ask for", () => {
+    const names = new Set<string>();
+    for (const schema of objectsIn(document.components))
+      for (const name of Object.keys(schema)) names.add(name);
+    expect(names).not.toContain("jsonSchema");
+    const { EventRequest, Model, Validation, Error: Failure } = document.components.schemas ?? {};
+    expect(EventRequest.properties.metadata.anyOf[0].additionalProperties).toBe(true);
+    expect(Model.properties.metadata.additionalProperties).toEqual({});
+    for (const { anyOf } of [Validation.properties.features.items, Failure.properties.code]) {
+      expect(anyOf).toEqual([{ type: "string", enum: expect.any(Array) }, { type: "string" }]);
+    }
+    const { tags } = JSON.parse(text) as { tags: { name: string }[] };
+    for (const operation of Object.values(document.paths).flatMap(Object.values)) {
+      if (operation.requestBody !== undefined) expect(operation.requestBody.required).toBe(true);
+      expect(operation.description).toMatch(/./);
+      expect(tags.map(({ name }) => name)).toContain(operation.tags[0]);
+      for (const { content } of Object.values<Response>(operation.responses)) {
+        for (const { schema } of Object.values(content ?? {})) expect(Object.keys(schema)).not.toEqual([]);
+      }
+    }
+  });
+
   test("has the brand's words and the limits that are set", () => {
     const acme = createBrand("acme", { installerHost: "forge" });
-    const other: Document = JSON.parse(renderOpenApi({ brand: acme, limits: { ...LIMITS, models: 0 } }));
+    const other: Document = JSON.parse(
+      renderOpenApi({ brand: acme, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
+    );
     expect(other.paths["/v1/installer/forge-token"]).toHaveProperty("get");
     expect(other.components.schemas?.RepositoryToken.required).toContain("forge_token");
     expect(other.components.schemas?.KeyRequest.properties.api_key.pattern).toStartWith("^acme_(live|test)_");
@@ -251,6 +284,9 @@ describe("The document", () => {
     const list = other.paths["/v1/models/list"]?.get?.responses ?? {};
     expect(Object.keys(list)).not.toContain("429");
     expect(Object.keys(list[200]?.headers ?? {})).toEqual(["X-Request-Id"]);
+    // As many downloads under way as a key may have are refused without a limit, too.
+    const download = other.paths["/v1/models/download/{name}/{version}"]?.get?.responses ?? {};
+    expect(Object.keys(download[429]?.headers ?? {})).toEqual(["X-Request-Id", "Retry-After"]);
     expect(JSON.stringify(document.paths["/v1/analytics/log"])).toContain("At most 1000 requests a minute");
   });
 });
@@ -385,7 +421,7 @@ describe("Answers are as it says:", () => {
   test("a path that is not there", async () => {
     const { status, headers, body } = await service.get("/v1/nothing");
     const { content } = document.components.responses?.NotFound ?? {};
-    expect(content["application/json"].schema.properties.code.enum).toEqual([body.code]);
+    expect(content["application/json"].schema.properties.code["x-extensible-enum"]).toEqual([body.code]);
     expect({ status, request: headers.get("x-request-id")?.slice(0, 4) }).toEqual({
       status: 404,
       request: "req_",
