@@ -105,7 +105,10 @@ const INVALID_LINK = refuse(
   "The download link has expired or was altered: list the models again for a new link",
 );
 const KEY_EXPIRED = refuse("KEY_EXPIRED", "The API key has expired", { reason: "expired" });
-const MISSING_KEY = refuse("MISSING_KEY", "An API key is required");
+const MISSING_KEY = refuse(
+  "MISSING_KEY",
+  "An API key is required: send it in the header X-API-Key (Authorization is not read)",
+);
 const DIFFERENT_KEYS = refuse("INVALID_REQUEST", "The request carries two different API keys");
 const RATE_LIMITED = refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says");
 const UNAVAILABLE = refuse(

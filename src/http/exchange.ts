@@ -98,9 +98,12 @@ export function toResponse(
     const headers = new Headers(common);
     for (const name in outcome.headers) headers.set(name, outcome.headers[name] ?? "");
     if (isLast) headers.set("Connection", "close");
+    if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
     return respond(exchange, body, { status, headers });
   }
   const headers = new Headers(common);
+  // Bun 1.4.5 adds it to all other answers.
+  if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
   // After CONNECT with an address Bun 1.4.5 hears nothing more of a connection: its client would wait for ever.
   if (isLast || method === "CONNECT") headers.set("Connection", "close");
   switch (outcome.code) {
@@ -113,6 +116,10 @@ export function toResponse(
     case "NOT_CONFIGURED":
       if (outcome.retryAfterSeconds !== undefined)
         headers.set("Retry-After", String(outcome.retryAfterSeconds));
+      break;
+    case "UNSUPPORTED_MEDIA_TYPE":
+      // Source: RFC 9110, 15.5.16: so a client knows that the coding was refused and not the type.
+      headers.set("Accept-Encoding", "identity");
       break;
     case "METHOD_NOT_ALLOWED":
       headers.set("Allow", exchange.allow ?? "");

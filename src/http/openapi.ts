@@ -194,6 +194,7 @@ function renderRefusals(codes: readonly Code[], ofWindow: readonly HeaderName[])
   if (codes.includes("RATE_LIMIT_EXCEEDED") || codes.includes("SERVICE_UNAVAILABLE"))
     headers.push("Retry-After");
   if (codes.includes("RANGE_NOT_SATISFIABLE")) headers.push("Content-Range");
+  if (codes.includes("UNSUPPORTED_MEDIA_TYPE")) headers.push("Accept-Encoding");
   const schemas = [
     ...(codes.some((code) => code !== "NOT_CONFIGURED") ? [schemaRef("Error")] : []),
     ...(codes.includes("NOT_CONFIGURED") ? [schemaRef("NotConfigured")] : []),

@@ -28,6 +28,11 @@ export const HEADERS = {
     required: false,
     schema: { type: "integer", minimum: 1 },
   },
+  "Accept-Encoding": {
+    description: "How a body may be encoded: not at all",
+    required: true,
+    schema: { type: "string", const: "identity" },
+  },
   Allow: {
     description: "The methods that the path takes",
     required: true,

@@ -48,6 +48,13 @@ describe("A key is taken", () => {
   }
 });
 
+test("A key is asked for by the header's name, also where a client sends Authorization", async () => {
+  const { apiKey } = await service.issue();
+  const answer = await service.get("/v1/models/list", { Authorization: `Bearer ${apiKey}` });
+  expectRefusal(answer, 400, "MISSING_KEY");
+  expect(answer.body.error).toContain("X-API-Key");
+});
+
 describe("Different keys in two places are refused", () => {
   for (const endpoint of ALL) {
     test(`by ${endpoint.title}, though both are good`, async () => {

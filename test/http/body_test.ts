@@ -58,6 +58,7 @@ for (const { title, path, fields } of WITH_BODY) {
         { "Content-Encoding": encoding },
       );
       expectRefusal(answer, 415, "UNSUPPORTED_MEDIA_TYPE");
+      expect(answer.headers.get("accept-encoding")).toBe("identity");
     });
   }
 

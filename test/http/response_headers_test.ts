@@ -46,6 +46,7 @@ describe("The answer carries its headers:", () => {
       const { headers } = await answer();
       expect(headers.get("content-type")).toBe("application/json");
       expect(headers.get("cache-control")).toBe("no-store");
+      expect(headers.get("date")).toMatch(/^\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT$/);
       expect(headers.get("x-content-type-options")).toBe("nosniff");
       const id = headers.get("x-request-id");
       expect(id).toMatch(/^req_[0-9a-f]{12}7[0-9a-f]{19}$/);
