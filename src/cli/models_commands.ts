@@ -1,5 +1,5 @@
 /** `claviger models …`: add, list, verify, remove, retire and purge. */
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { Config } from "../config.ts";
 import type { Database } from "../database/mod.ts";
@@ -7,6 +7,7 @@ import type { Tier } from "../licensing/mod.ts";
 import {
   addModel,
   checkNewModel,
+  isFileName,
   listAllModels,
   modelsFolderOf,
   type NewModel,
@@ -182,6 +183,7 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
       ...owned,
       checksum: stored.sha256,
       hostedBytes: stored.sizeBytes,
+      fileName: isFileName(basename(file)) ? basename(file) : undefined,
       sizeMb: options.sizeMb || toMegabytes(stored.sizeBytes),
     };
     orRefuse(await addModel(database, model, { actor, now }));

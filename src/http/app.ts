@@ -62,6 +62,7 @@ export function routes(parts: Parts): Route[] {
     },
     { path: "/v1/models/list", methods: { GET: modelsList(parts) }, limit: "models" },
     { path: `${DOWNLOAD_PATH}:name/:version`, methods: { GET: file, HEAD: file }, limit: "downloads" },
+    { path: `${DOWNLOAD_PATH}:name/:version/:file`, methods: { GET: file, HEAD: file }, limit: "downloads" },
     { path: "/v1/analytics/log", methods: { POST: analyticsLog(parts) }, limit: "analytics" },
     { path: "/openapi.json", methods: { GET: openApi, HEAD: openApi }, name: "openapi" },
     { path: "/api/health", methods: { GET: health(parts), HEAD: health(parts) }, name: "health" },

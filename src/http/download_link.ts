@@ -1,15 +1,16 @@
 /**
  * Links to hosted files: good for 15 minutes, for one key and one file, and usable as they stand.
  *
- *     <public>/v1/models/download/NAME/VERSION?key=key_…&expires=…&signer=…&signature=…
+ *     <public>/v1/models/download/NAME/VERSION/FILE?key=key_…&expires=…&signer=…&signature=…
  *
  * A link carries the identifier of a key, never the key, and its signature covers the file's SHA-256 too: it
- * holds for these bytes alone. Whether the key still may is asked when the link is used.
+ * holds for these bytes alone. It does not cover the file's name, which is compared with the registry instead: links from
+ * before names were in them stay good. Whether the key still may is asked when the link is used.
  */
 import type { Clock } from "../clock.ts";
 import { parseId, toId } from "../ids.ts";
 import type { KeyRecord } from "../keys/mod.ts";
-import type { ListedFile } from "../models/mod.ts";
+import { type ListedFile, toFileName } from "../models/mod.ts";
 import type { Signer } from "../secrets/mod.ts";
 
 export const DOWNLOAD_PATH = "/v1/models/download/";
@@ -55,7 +56,7 @@ export function createDownloadLinks({ publicUrl, signer, clock }: DownloadLinksO
       const id = toId("key", uuid);
       const expires = String(nowSeconds() + LINK_SECONDS);
       const signature = signer.sign(fieldsOf(file, id, expires));
-      const path = `${encodeURIComponent(file.name)}/${encodeURIComponent(file.version)}`;
+      const path = [file.name, file.version, toFileName(file)].map(encodeURIComponent).join("/");
       const query = `key=${id}&expires=${expires}&signer=${signer.id}&signature=${signature}`;
       return `${publicUrl}${DOWNLOAD_PATH}${path}?${query}`;
     },

@@ -13,7 +13,15 @@
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
 import { CountedOnce, InFlight } from "../limits/mod.ts";
-import { type FileProblem, type FoundVersion, type HostedFile, isHosted, locateFile } from "../models/mod.ts";
+import {
+  type FileProblem,
+  type FindOptions,
+  type FoundVersion,
+  type HostedFile,
+  isHosted,
+  locateFile,
+  toFileName,
+} from "../models/mod.ts";
 import type { FilePart } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { CountOnce } from "./authenticate.ts";
@@ -53,7 +61,11 @@ export function download(parts: Parts): Handler {
   const inFlight = new InFlight({ perSender: downloadsPerKey, inAll: downloadsAtOnce });
 
   return async (exchange, body) => {
-    const { name, version } = readPath(exchange.request);
+    const { name, version, fileName } = readPath(exchange.request);
+    const findFile = async (how?: FindOptions) => {
+      const found = await files.find(name, version, how);
+      return found === null || fileName === undefined || fileName === toFileName(found) ? found : null;
+    };
     const query = readQuery(exchange.request);
     // A key in the header is what counts where both are: then the rest of the address says nothing.
     const link = exchange.request.headers.get("x-api-key") ? undefined : readLink(query);
@@ -77,7 +89,7 @@ export function download(parts: Parts): Handler {
     } else {
       // A stranger with a made-up link gets here before anything is counted.
       const isGathered = authenticator.isAddressFull(exchange, "downloads");
-      found = link && (await files.find(name, version, { isGathered }));
+      found = link && (await findFile({ isGathered }));
       // A link to what is not there cannot have been signed: it is refused as any other that was not.
       const isGood = link !== null && found !== null && isHosted(found) && links.isGood(link, found);
       const keyUuid = isGood ? link.keyUuid : null;
@@ -87,7 +99,7 @@ export function download(parts: Parts): Handler {
     // What failed on our side is not counted, and so stands for nothing.
     const forget = () => isCovered || counted.forget(bundleOf(record));
     try {
-      found ??= await files.find(name, version);
+      found ??= await findFile();
     } catch (error) {
       forget();
       throw error;
@@ -126,13 +138,21 @@ export function download(parts: Parts): Handler {
   };
 }
 
-/** The name and the version of the path, decoded; what no name is finds nothing. */
-function readPath(request: Request): { readonly name: string; readonly version: string } {
-  const [name = "", version = ""] = pathOf(request).slice(DOWNLOAD_PATH.length).split("/");
+interface Path {
+  readonly name: string;
+  readonly version: string;
+  /** Undefined where the path ends with the version. */
+  readonly fileName: string | undefined;
+}
+
+/** The parts of the path, decoded; what no name is finds nothing. */
+function readPath(request: Request): Path {
   try {
-    return { name: decodeURIComponent(name), version: decodeURIComponent(version) };
+    const parts = pathOf(request).slice(DOWNLOAD_PATH.length).split("/").map(decodeURIComponent);
+    const [name = "", version = "", fileName] = parts;
+    return { name, version, fileName };
   } catch {
-    return { name: "", version: "" };
+    return { name: "", version: "", fileName: undefined };
   }
 }
 
@@ -181,8 +201,7 @@ async function choose(
     headers: {
       ...headers,
       "Content-Type": "application/octet-stream",
-      // Both are made of letters, digits, dots, dashes, plus and underscores.
-      "Content-Disposition": `attachment; filename="${file.name}-${file.version}"`,
+      "Content-Disposition": toDisposition(toFileName(file)),
     },
   };
   // A range is defined for GET alone.
@@ -199,6 +218,17 @@ async function choose(
     ...bytes(first, last + 1),
     headers: { ...whole.headers, "Content-Range": `bytes ${first}-${last}/${file.sizeBytes}` },
   };
+}
+
+/** Source: RFC 6266. What some clients read otherwise (`"`, `%`, all beyond ASCII) is given in the second form. */
+function toDisposition(fileName: string): string {
+  const plain = fileName.replaceAll(/[^\x20-\x7e]|["%]/gu, "_");
+  const encoded = encodeURIComponent(fileName).replaceAll(
+    /['()*]/g,
+    (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  const extended = plain === fileName ? "" : `; filename*=UTF-8''${encoded}`;
+  return `attachment; filename="${plain}"${extended}`;
 }
 
 function reportDamage({ name, version, sha256 }: HostedFile, problem: FileProblem, { log }: Parts): void {

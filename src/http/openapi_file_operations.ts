@@ -33,7 +33,7 @@ export function fileOperations(): Operation[] {
   };
   const bytes = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
-  return [
+  const operations: Operation[] = [
     {
       ...file,
       method: "get",
@@ -77,4 +77,18 @@ export function fileOperations(): Operation[] {
       ],
     },
   ];
+  // The same under the name of the file, as which `curl -O` and `wget` then keep it.
+  const named = operations.map((operation) => ({
+    ...operation,
+    path: `${operation.path}/{file}`,
+    id: `${operation.id}ByFileName`,
+    parameters: [
+      ...(operation.parameters ?? []),
+      {
+        ...parameter("path", "file", "The name of the file", "motor_imagery_4class_v1.onnx"),
+        required: true,
+      },
+    ],
+  }));
+  return [...operations, ...named];
 }

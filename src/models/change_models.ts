@@ -33,11 +33,12 @@ export async function addModel(
         ),
         version as (
           insert into model_versions (id, model_id, version, type, paradigm, n_features, n_classes, size_mb,
-                                      download_url, checksum, file, requires_license, metadata, created_at)
+                                      download_url, checksum, file, file_name, requires_license, metadata, created_at)
           select ${newUuid()}::uuid, model.id, ${model.version}, ${model.type}, ${model.paradigm},
                  ${model.nFeatures}::bigint, ${model.nClasses}::bigint, ${model.sizeMb}::double precision,
                  ${model.downloadUrl}, ${model.checksum},
                  case when ${hostedBytes}::bigint is not null then ${model.checksum}::text end,
+                 ${model.fileName ?? null}::text,
                  ${model.requiresLicense},
                  ${JSON.stringify(model.metadata)}::text::jsonb, ${now}::timestamptz
             from model

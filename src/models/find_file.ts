@@ -21,6 +21,8 @@ export interface FoundVersion {
   /** Null where the file is elsewhere; so is the size. */
   readonly sha256: string | null;
   readonly sizeBytes: number | null;
+  /** The file's own name; null where none is known. */
+  readonly fileName: string | null;
 }
 
 export type HostedFile = FoundVersion & StoredFile;
@@ -130,7 +132,8 @@ async function findFiles(database: Database, wanted: readonly Wanted[]): Promise
   const versions = toTextArray(wanted.map(({ version }) => version));
   return await database.query<FoundVersion>(
     (sql) => sql`
-      select m.name, v.version, f.sha256, f.size_bytes as "sizeBytes", m.owner_account_id as "ownerUuid",
+      select m.name, v.version, f.sha256, f.size_bytes as "sizeBytes", v.file_name as "fileName",
+             m.owner_account_id as "ownerUuid",
              v.requires_license as "requiresLicense"
         from unnest(${names}::text[], ${versions}::text[]) as wanted (name, version)
         join models m on m.name = wanted.name

@@ -24,6 +24,8 @@ export interface ListedFile {
   readonly name: string;
   readonly version: string;
   readonly sha256: string;
+  /** The file's own name; null where none is known. */
+  readonly fileName: string | null;
 }
 
 export interface ModelQuery {
@@ -60,7 +62,7 @@ export async function listModelsFor(
     n_features: row.nFeatures,
     n_classes: row.nClasses,
     size_mb: row.sizeMb,
-    download_url: row.downloadUrl ?? linkTo({ name: row.name, version: row.version, sha256: row.checksum }),
+    download_url: row.downloadUrl ?? linkTo({ ...row, sha256: row.checksum }),
     checksum: `sha256:${row.checksum}`,
     requires_license: row.requiresLicense,
     metadata: row.metadata,
@@ -70,17 +72,23 @@ export async function listModelsFor(
 /** Lists every model that is listed for anybody. */
 export async function listAllModels(database: Database): Promise<ModelSummary[]> {
   const rows = await selectListed(database, (sql) => sql`true`);
-  return rows.map((row) => ({ ...row, owner: row.owner === null ? null : toId("usr", row.owner) }));
+  return rows.map(({ fileName: _, ...row }) => ({
+    ...row,
+    owner: row.owner === null ? null : toId("usr", row.owner),
+  }));
 }
 
-async function selectListed(database: Database, condition: (sql: Sql) => Fragment): Promise<ModelSummary[]> {
-  return await database.query<ModelSummary>(
+type ListedRow = ModelSummary & Pick<ListedFile, "fileName">;
+
+async function selectListed(database: Database, condition: (sql: Sql) => Fragment): Promise<ListedRow[]> {
+  return await database.query<ListedRow>(
     (sql) => sql`
       select m.name, v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
              -- Versions that were added by an older program may have 0.
              coalesce(nullif(v.size_mb, 0), f.size_bytes / 1e6, 0)::double precision as "sizeMb",
              v.download_url as "downloadUrl", v.checksum,
-             v.requires_license as "requiresLicense", v.metadata, m.owner_account_id as owner
+             v.requires_license as "requiresLicense", v.metadata, m.owner_account_id as owner,
+             v.file_name as "fileName"
         from models m
         join model_versions v on v.model_id = m.id and v.version = m.listed_version
         left join model_files f on f.sha256 = v.file

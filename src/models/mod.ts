@@ -16,11 +16,19 @@ export {
 export {
   createFileDirectory,
   type FileDirectory,
+  type FindOptions,
   type FoundVersion,
   type HostedFile,
   isHosted,
 } from "./find_file.ts";
 export { type ListedFile, listAllModels, listModelsFor } from "./list_models.ts";
-export { type ModelSummary, type NewModel, parseNewModel, toMegabytes } from "./model.ts";
+export {
+  isFileName,
+  type ModelSummary,
+  type NewModel,
+  parseNewModel,
+  toFileName,
+  toMegabytes,
+} from "./model.ts";
 export { type Purge, purgeFiles, retireVersion } from "./retire_models.ts";
 export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";

@@ -1,7 +1,7 @@
 /** A model's record and the rules of its fields. */
 import * as v from "valibot";
 import type { Brand } from "../brand.ts";
-import { isStorableJson } from "../database/mod.ts";
+import { isStorableJson, isStorableText } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
@@ -19,6 +19,8 @@ export interface NewModel {
   readonly downloadUrl: string | null;
   /** The size of the stored file, where it is hosted here. */
   readonly hostedBytes?: number | undefined;
+  /** The stored file's own name; without it, clients see the model's name and version. */
+  readonly fileName?: string | undefined;
   /** SHA-256, 64 lowercase hexadecimal digits. */
   readonly checksum: string;
   /** The lowest tier that sees it. */
@@ -28,9 +30,27 @@ export interface NewModel {
   readonly ownerUuid?: string | undefined;
 }
 
-export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes"> {
+export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes" | "fileName"> {
   /** `usr_…`; null for a model for everybody. */
   readonly owner: string | null;
+}
+
+/**
+ * Whether clients can be told that name of a file: 1 to 255 characters of text without control characters, and no
+ * separator of paths.
+ */
+export function isFileName(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is kept out.
+  return /^[^/\\\0-\x1f\x7f-\x9f]{1,255}$/.test(text) && !/^\.+$/.test(text) && isStorableText(text);
+}
+
+/** The name of a hosted file as clients see it. */
+export function toFileName(file: {
+  readonly name: string;
+  readonly version: string;
+  readonly fileName: string | null;
+}): string {
+  return file.fileName ?? `${file.name}-${file.version}`;
 }
 
 /** The size as the list shows it: in hundredths, and exact below one of these, so that no file with bytes has 0. */
@@ -92,6 +112,7 @@ function schemaFor(brand: Brand) {
         ),
       ),
     ),
+    fileName: v.optional(v.pipe(v.string(), v.check(isFileName, "the file must have another name"))),
     hostedBytes: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(0))),
     checksum: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/, "sha256 must be 64 lowercase hexadecimal digits")),
     requiresLicense: v.picklist(TIERS, `requires-license must be one of ${TIERS.join(", ")}`),

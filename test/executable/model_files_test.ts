@@ -56,7 +56,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
   test("stores a file under its SHA-256, and lists it with its size and a signed link", async () => {
     const model = await listed(key);
     expect(model).toMatchObject({ version: "1.0.0", size_mb: 2.35, checksum: `sha256:${SHA256}` });
-    expect(model.download_url).toStartWith(`${PUBLIC_URL}/v1/models/download/p300/1.0.0?`);
+    expect(model.download_url).toStartWith(`${PUBLIC_URL}/v1/models/download/p300/1.0.0/p300.onnx?`);
     const stored = Bun.file(join(installed.dataDir, "models", SHA256.slice(0, 2), SHA256));
     expect(Bun.deepEquals(await stored.bytes(), BYTES)).toBe(true);
   });
@@ -71,7 +71,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
       expect(hash("sha256", got.bytes)).toBe(SHA256);
       expect(Object.fromEntries(got.headers)).toMatchObject({
         "content-length": String(SIZE),
-        "content-disposition": 'attachment; filename="p300-1.0.0"',
+        "content-disposition": 'attachment; filename="p300.onnx"',
         "accept-ranges": "bytes",
         etag: ETAG,
       });
@@ -125,8 +125,8 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     expect(await listed(key, "custom")).toBeUndefined();
     const path = "/v1/models/download/custom/1.0.0";
     expect(await installed.get(path, { "X-API-Key": key.api_key })).toMatchObject({
-      status: 403,
-      body: { code: "LICENSE_REQUIRED" },
+      status: 404,
+      body: { code: "NOT_FOUND" },
     });
     const link = await linkOf(key);
     const forged = link.replace("p300/1.0.0", "custom/1.0.0");

@@ -68,7 +68,7 @@ describe("GET /v1/models/list", () => {
     const model = body.models.find(({ name }: { name: string }) => name === "m");
     expect(model).toMatchObject({ version: "2.0+b", checksum: `sha256:${sha256}` });
     const url = new URL(model.download_url);
-    expect(model.download_url).toStartWith(`${PUBLIC_URL}/v1/models/download/m/2.0%2Bb?`);
+    expect(model.download_url).toStartWith(`${PUBLIC_URL}/v1/models/download/m/2.0%2Bb/m-2.0%2Bb?`);
     expect([...url.searchParams.keys()]).toEqual(["key", "expires", "signer", "signature"]);
     expect(url.searchParams.get("key")).toBe(key.id);
     const leftMs = Number(url.searchParams.get("expires")) * 1_000 - service.clock.now().getTime();
@@ -109,6 +109,17 @@ describe("GET /v1/models/list", () => {
 describe("GET /v1/models/download by a link", () => {
   test("gives the file to whoever has the link, without any header", async () => {
     await expectFile(await linkTo(service, key.apiKey, "m"));
+  });
+
+  test("takes a link of the old form, without the file's name", async () => {
+    const link = await linkTo(service, key.apiKey, "m");
+    await expectFile(link.replace("/m-2.0%2Bb?", "?"));
+  });
+
+  test("refuses a link under another file name", async () => {
+    const link = await linkTo(service, key.apiKey, "m");
+    const path = link.slice(service.url.length).replace("/m-2.0%2Bb?", "/evil.exe?");
+    expectRefusal(await service.get(path), 401, "INVALID_LINK");
   });
 
   test("refuses a link after 15 minutes", async () => {
@@ -273,6 +284,32 @@ describe("GET /v1/models/download with a key", () => {
     await expectFile(`${service.url}/v1/models/download/m/1.0`, OLD_BYTES, withKey(key.apiKey));
   });
 
+  const fileNames: readonly (readonly [name: string, disposition: string])[] = [
+    ["speller.onnx", 'filename="speller.onnx"'],
+    ["P300 (v2).onnx", 'filename="P300 (v2).onnx"'],
+    ['a"b.onnx', `filename="a_b.onnx"; filename*=UTF-8''a%22b.onnx`],
+    ["50%.onnx", `filename="50_.onnx"; filename*=UTF-8''50%25.onnx`],
+    ["größe'*😀.onnx", `filename="gr__e'*_.onnx"; filename*=UTF-8''gr%C3%B6%C3%9Fe%27%2A%F0%9F%98%80.onnx`],
+  ];
+  for (const [index, [fileName, disposition]] of fileNames.entries()) {
+    test(`offers ${fileName} under its own name, which ends the link too`, async () => {
+      const name = `named_${index}`;
+      await addHostedModel(service, { name, fileName }, testBytes(70, 20));
+      const link = await linkTo(service, key.apiKey, name);
+      const { pathname } = new URL(link);
+      expect(decodeURIComponent(pathname.slice(pathname.lastIndexOf("/") + 1))).toBe(fileName);
+      for (const [url, headers] of [
+        [link, {}],
+        [`${service.url}/v1/models/download/${name}/1.0.0`, withKey(key.apiKey)],
+        [service.url + pathname, withKey(key.apiKey)],
+      ] as const) {
+        const response = await fetch(url, { headers });
+        expect(response.headers.get("content-disposition")).toBe(`attachment; ${disposition}`);
+        expect(Buffer.from(testBytes(70, 20)).equals(await response.bytes())).toBe(true);
+      }
+    });
+  }
+
   test("goes by the key where a link is there too", async () => {
     const link = await linkTo(service, key.apiKey, "m");
     await expectFile(
@@ -425,7 +462,7 @@ describe("GET /v1/models/download with a key", () => {
     const link = await linkTo(service, key.apiKey, "m");
     await expectFile(link);
     const log = service.logLines.join("");
-    expect(log).toContain("/v1/models/download/m/2.0%2Bb?key=[hidden]");
+    expect(log).toContain("/v1/models/download/m/2.0%2Bb/m-2.0%2Bb?key=[hidden]");
     expect(log).not.toContain(new URL(link).searchParams.get("signature") ?? "?");
     expect(log).not.toContain(key.apiKey);
   });

@@ -70,7 +70,9 @@ describe("claviger models add --file", () => {
     const model = await listed("hosted");
     expect(model).toMatchObject({ version: "1.0.0", size_mb: 2.35, checksum: `sha256:${SHA256}` });
     const address = String(model?.download_url);
-    expect(address).toStartWith("https://licenses.example.org/v1/models/download/hosted/1.0.0?key=key_");
+    expect(address).toStartWith(
+      "https://licenses.example.org/v1/models/download/hosted/1.0.0/p300.onnx?key=key_",
+    );
     const response = await fetch(address.replace("https://licenses.example.org", service.url));
     expect(hash("sha256", new Uint8Array(await response.arrayBuffer()))).toBe(SHA256);
   });
@@ -85,7 +87,10 @@ describe("claviger models add --file", () => {
     const small = join(line.folder, "small.onnx");
     writeFileSync(small, testBytes(1_234, 9));
     expect((await add({ name: "small", file: small })).status).toBe(0);
-    expect(await listed("small")).toMatchObject({ size_mb: 0.001234 });
+    expect(await listed("small")).toMatchObject({
+      size_mb: 0.001234,
+      download_url: expect.stringContaining("/v1/models/download/small/1.0.0/small.onnx?"),
+    });
     expect((await add({ name: "zero", file: small, "size-mb": "0" })).status).toBe(0);
     expect(await listed("zero")).toMatchObject({ size_mb: 0.001234 });
   });

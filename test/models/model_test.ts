@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { newUuid } from "../../src/ids.ts";
-import { parseNewModel, toMegabytes } from "../../src/models/mod.ts";
+import { isFileName, parseNewModel, toMegabytes } from "../../src/models/mod.ts";
 import { BRAND, sentenceOf } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 
@@ -94,4 +94,22 @@ describe("parseNewModel()", () => {
 test("toMegabytes() rounds to hundredths, but never the size of a file with bytes to 0", () => {
   const sizes = [0, 1, 4_999, 9_999, 10_000, 14_999, 2_345_678];
   expect(sizes.map(toMegabytes)).toEqual([0, 0.000001, 0.004999, 0.009999, 0.01, 0.01, 2.35]);
+});
+
+test("isFileName() takes what a file can be called, and nothing that could be a path or a header's end", () => {
+  for (const name of ["a", ".hidden", "größe 1.onnx", "x".repeat(255)]) expect(isFileName(name)).toBe(true);
+  const refused = [
+    "",
+    ".",
+    "..",
+    "a/b",
+    "a\\b",
+    "a\r\nb",
+    "a\0",
+    "\x7f",
+    "\ud800",
+    "\ufffd",
+    "x".repeat(256),
+  ];
+  expect(refused.filter(isFileName)).toEqual([]);
 });
