@@ -62,6 +62,7 @@ const RULED = [
   "x-ratelimit-remaining",
   "x-ratelimit-reset",
   "retry-after",
+  "accept-encoding",
   "allow",
   "etag",
   "accept-ranges",
