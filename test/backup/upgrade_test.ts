@@ -40,9 +40,14 @@ async function listModels(apiKey: string): Promise<OldAnswer> {
 
 const keyOf = (label: string) => old.keys.find((key) => key.label === label)?.api_key ?? "";
 
-/** Links are signed for some minutes: whether one can be used is another test. */
+/**
+ * Links are signed for some minutes, and those of newer versions end with the file's name. Whether a link can be
+ * used is another test.
+ */
 function withoutSignatures({ status, body }: OldAnswer): OldAnswer {
-  const text = JSON.stringify(body).replaceAll(/\?key=[^"]*/g, "");
+  const text = JSON.stringify(body)
+    .replaceAll(/\?key=[^"]*/g, "")
+    .replaceAll(/(\/v1\/models\/download\/[^/"]+\/[^/"]+)\/[^/"]+/g, "$1");
   return { status, body: JSON.parse(text) };
 }
 
