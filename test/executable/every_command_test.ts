@@ -70,6 +70,11 @@ describe.skipIf(!(canPlayBoth && isBuilt))("while no service runs", () => {
       await run("models list");
       await run("models verify");
       await run("models remove m");
+      await run("models retire m 1");
+      await run("models purge");
+      // By this account a demo is known.
+      await run("keys issue --email research@demo.example --tier research");
+      await run("demo remove");
       await run("installer set-token", { input: "a-token" });
       await run("config check");
       await run("doctor");

@@ -84,7 +84,7 @@ describe.skipIf(!isBuilt)("the executable, looked at", () => {
   });
 
   test("metrics count what clients did, on an address of their own", async () => {
-    const url = /metrics are at (\S+)/.exec(installed.service.out())?.[1] ?? "";
+    const url = /metrics are at (\S+?\/metrics)/.exec(installed.service.out())?.[1] ?? "";
     const count = async (name: string, sample: string) => {
       const families = parseExposition(await (await fetch(url)).text());
       return families.get(name)?.samples.get(name + sample) ?? 0;
