@@ -102,6 +102,7 @@ export async function addDemo(
       downloadUrl: null,
       checksum: stored.sha256,
       hostedBytes: sizeBytes,
+      fileName: `${fields.name}.onnx`,
     };
     orRefuse(await addModel(database, orRefuse(parseNewModel(model, brand)), { actor, now }));
   }

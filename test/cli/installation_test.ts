@@ -192,6 +192,7 @@ describe("a demo's data", () => {
     expect(models).toHaveLength(4);
     for (const { name, checksum, download_url: address, size_mb: size } of models) {
       const response = await fetch(String(address).replace(env.CLAVIGER_PUBLIC_URL, service.url));
+      expect(response.headers.get("content-disposition")).toBe(`attachment; filename="${name}.onnx"`);
       const bytes = new Uint8Array(await response.arrayBuffer());
       expect({ name, checksum: `sha256:${hash("sha256", bytes)}` }).toEqual({
         name: String(name),
