@@ -18,9 +18,9 @@ const EVENTS_A_SECOND = 200;
 const QUIET_MS = 20_000;
 const GONE_WITHIN_MS = 120_000;
 const MAIN = join(import.meta.dir, "../../src/main.ts");
-/** What else the machine does may come upon one phase and not the other: then both are measured again. */
-const ROUNDS = 3;
-const LIMIT_MS = 900_000;
+/** The disk of a busy machine may stop for half a second, in one phase alone: then both are measured again. */
+const ROUNDS = 5;
+const LIMIT_MS = 1_200_000;
 
 const commandLine = createCommandLine();
 let child: Bun.Subprocess<"ignore", "pipe", "inherit">;
