@@ -136,10 +136,15 @@ for (const [form, head] of [
 ] as const) {
   test(`A client that hangs up within its body of ${form} is no failure of the service`, async () => {
     const before = service.logLines.length;
+    // A pulse of a busy machine may have lines of its own.
+    const linesSince = () =>
+      service.logLines
+        .slice(before)
+        .map((line) => JSON.parse(line))
+        .filter(({ message }) => !message.startsWith("The database "));
     await hangUpAfter(service.url, `POST /v1/auth/refresh HTTP/1.1\r\n${HOST}${head}`);
-    await until(() => service.logLines.length > before);
-    const lines = service.logLines.slice(before).map((line) => JSON.parse(line));
-    expect(lines).toMatchObject([
+    await until(() => linesSince().length > 0);
+    expect(linesSince()).toMatchObject([
       { level: "info", path: "/v1/auth/refresh", status: 400, code: "INVALID_REQUEST" },
     ]);
   });
