@@ -3,64 +3,22 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, readdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  createCommandLine,
-  type Ended,
-  type RunningService,
-  refusalOf,
-  usageErrorOf,
-} from "../cli/command_line.ts";
+import { type RunningService, refusalOf, usageErrorOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
+import { BYTES, createModelStage, PUBLIC, SHA256 } from "./model_stage.ts";
 
-const line = createCommandLine();
-const PUBLIC = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org/" };
-const BYTES = testBytes(2_345_678);
-const SHA256 = hash("sha256", BYTES);
-const file = join(line.folder, "p300.onnx");
+const stage = createModelStage();
+const { line, file, addArgs, storedPath, add, listed } = stage;
 
 let service: RunningService;
-let apiKey: string;
 
 beforeAll(async () => {
-  writeFileSync(file, BYTES);
-  service = await line.serve([], { env: PUBLIC });
-  const issued = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
-  apiKey = issued.api_key;
+  ({ service } = await stage.start());
 });
-afterAll(async () => {
-  await service.stop();
-  line.remove();
-});
+afterAll(() => stage.stop());
 
-const FIELDS: Readonly<Record<string, string>> = {
-  type: "SvcLDA",
-  "n-features": "44",
-  "n-classes": "4",
-  "requires-license": "free",
-  paradigm: "p300",
-  version: "1.0.0",
-};
-
-function addArgs(fields: Readonly<Record<string, string>>): string[] {
-  return [
-    "models",
-    "add",
-    ...Object.entries({ ...FIELDS, ...fields }).flatMap(([name, value]) => [`--${name}`, value]),
-  ];
-}
-
-const add = (fields: Readonly<Record<string, string>>, options = {}): Promise<Ended> =>
-  line.here(addArgs(fields), { env: PUBLIC, ...options });
-
-const storedPath = (sha256: string) => join(line.dataDir, "models", sha256.slice(0, 2), sha256);
 const unfinished = () =>
   readdirSync(join(line.dataDir, "models")).filter((name) => name.startsWith("unfinished-"));
-
-async function listed(name: string) {
-  const response = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
-  const { models } = (await response.json()) as { models: { name: string; [field: string]: unknown }[] };
-  return models.find((model) => model.name === name);
-}
 
 describe("claviger models add --file", () => {
   test("stores the file, and a client loads it by the address in the list", async () => {

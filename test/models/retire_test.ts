@@ -4,55 +4,20 @@ import { hash } from "node:crypto";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { createCommandLine, type Ended, type RunningService, refusalOf } from "../cli/command_line.ts";
+import { type RunningService, refusalOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
+import { createModelStage, SHA256 } from "./model_stage.ts";
 
-const line = createCommandLine();
-const PUBLIC = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org/" };
-const BYTES = testBytes(2_345_678);
-const SHA256 = hash("sha256", BYTES);
-const file = join(line.folder, "p300.onnx");
+const stage = createModelStage();
+const { line, file, storedPath, add, listed } = stage;
 
 let service: RunningService;
 let apiKey: string;
 
 beforeAll(async () => {
-  writeFileSync(file, BYTES);
-  service = await line.serve([], { env: PUBLIC });
-  const issued = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
-  apiKey = issued.api_key;
+  ({ service, apiKey } = await stage.start());
 });
-afterAll(async () => {
-  await service.stop();
-  line.remove();
-});
-
-const FIELDS: Readonly<Record<string, string>> = {
-  type: "SvcLDA",
-  "n-features": "44",
-  "n-classes": "4",
-  "requires-license": "free",
-  paradigm: "p300",
-  version: "1.0.0",
-};
-
-function addArgs(fields: Readonly<Record<string, string>>): string[] {
-  return [
-    "models",
-    "add",
-    ...Object.entries({ ...FIELDS, ...fields }).flatMap(([name, value]) => [`--${name}`, value]),
-  ];
-}
-
-const add = (fields: Readonly<Record<string, string>>, options = {}): Promise<Ended> =>
-  line.here(addArgs(fields), { env: PUBLIC, ...options });
-
-const storedPath = (sha256: string) => join(line.dataDir, "models", sha256.slice(0, 2), sha256);
-async function listed(name: string) {
-  const response = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
-  const { models } = (await response.json()) as { models: { name: string; [field: string]: unknown }[] };
-  return models.find((model) => model.name === name);
-}
+afterAll(() => stage.stop());
 
 describe("claviger models retire and purge", () => {
   const bytes = testBytes(54_321);
