@@ -1,5 +1,6 @@
 /** A database that answers and refuses writes, as one does whose disk is full. */
 import { expect, test } from "bun:test";
+import { tmpdir } from "node:os";
 import { expectRefusal } from "../support/answers.ts";
 import { createTestClock } from "../support/clock.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
@@ -15,7 +16,7 @@ test.skipIf(ON_NODE)(
     const clock = createTestClock();
     const service = await startTestService({
       clock,
-      config: { metricsListen: { host: "127.0.0.1", port: 0 } },
+      config: { metricsListen: { host: "127.0.0.1", port: 0 }, dataDir: tmpdir() },
     });
     const gauge = async (name: string) => {
       const response = await fetch(`http://127.0.0.1:${service.service.metrics?.port}/metrics`);
