@@ -1,7 +1,6 @@
 /** The program on Bun, and so the executable: arguments in, exit status out. */
-import { runCommandLine, takeHandOver } from "./cli/mod.ts";
+import { createSurroundings, runCommandLine, takeHandOver } from "./cli/mod.ts";
 import { bunPlatform } from "./platform/bun/mod.ts";
-import { createSurroundings } from "./process_surroundings.ts";
 
 const { args, handed } = takeHandOver(process.argv.slice(2));
 const surroundings = createSurroundings({ platform: bunPlatform, programName: nameOfProgram(), handed });

@@ -1,7 +1,6 @@
 /** The program on Node, `dist/claviger.mjs`: arguments in, exit status out. */
-import { runCommandLine, takeHandOver } from "./cli/mod.ts";
+import { createSurroundings, runCommandLine, takeHandOver } from "./cli/mod.ts";
 import { nodePlatform } from "./platform/node/mod.ts";
-import { createSurroundings } from "./process_surroundings.ts";
 
 /** The oldest line with long-term support that the suite runs on. */
 const OLDEST_MAJOR = 24;

@@ -4,30 +4,32 @@
  */
 
 import { monthOf } from "./calendar.ts";
-import { createCertificate } from "./certificate.ts";
 import type { Clock } from "./clock.ts";
-import type { Config } from "./config.ts";
+import type { Config } from "./config/mod.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
-import { createApp, createMetricsPage, createRequestMetrics } from "./http/mod.ts";
+import { createApp, createMetricsPage, createRequestMetrics, listenForMetrics } from "./http/mod.ts";
 import { newUuid } from "./ids.ts";
-import { type Installation, openInstallation, openSecrets } from "./installation.ts";
 import {
-  createGitHubAppSource,
-  createTokenSource,
-  type GitHubApp,
+  type Installation,
   isSealed,
-  openGitHubApp,
+  openInstallation,
+  openSecrets,
   proveSecret,
-} from "./installer/mod.ts";
+} from "./installation/mod.ts";
 import { createKeyDirectory, type KeyDirectory } from "./keys/mod.ts";
 import { createLimiter } from "./limits/mod.ts";
-import { listenForMetrics } from "./listen_for_metrics.ts";
 import type { Log } from "./log.ts";
 import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
 import type { Listener, Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
+import {
+  createGitHubAppSource,
+  createTokenSource,
+  type GitHubApp,
+  openGitHubApp,
+} from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
-import { readTlsIdentity, type TlsIdentity } from "./tls.ts";
+import { createCertificate, readTlsIdentity, type TlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 
 export interface ServiceOptions {

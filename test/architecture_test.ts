@@ -11,7 +11,7 @@
 import { describe, expect, test } from "bun:test";
 import { dirname, join } from "node:path/posix";
 
-const rooms = ["licensing", "keys", "usage", "models", "installer", "audit", "backup"];
+const rooms = ["licensing", "keys", "usage", "models", "repository_token", "audit", "backup"];
 const ground = ["database", "limits", "secrets"];
 
 /**
@@ -19,29 +19,30 @@ const ground = ["database", "limits", "secrets"];
  * directly in src/ without a row of its own, and the types of `platform`.
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
-  "main.ts": ["cli", "config.ts", "platform", "platform/bun", "process_surroundings.ts"],
-  "main_node.ts": ["cli", "config.ts", "platform", "platform/node", "process_surroundings.ts"],
-  "process_surroundings.ts": ["cli"],
-  build: ["config.ts", "database", "package.json", "platform", "platform/bun", "platform/node"],
-  cli: ["service.ts", "installation.ts", "config.ts", "doctor", "package.json", ...rooms, ...ground],
-  doctor: ["installation.ts", "config.ts", ...rooms, ...ground],
-  "service.ts": ["installation.ts", "config.ts", "http", ...rooms, ...ground],
+  "main.ts": ["cli", "config", "platform", "platform/bun"],
+  "main_node.ts": ["cli", "config", "platform", "platform/node"],
+  build: ["config", "database", "package.json", "platform", "platform/bun", "platform/node"],
+  cli: ["service.ts", "installation", "config", "doctor", "host", "tls", "package.json", ...rooms, ...ground],
+  doctor: ["installation", "config", "tls", ...rooms, ...ground],
+  "service.ts": ["installation", "config", "tls", "http", ...rooms, ...ground],
   http: [...rooms, ...ground],
   keys: ["licensing", "audit", ...ground],
   usage: ["licensing", "audit", ...ground],
   licensing: ["audit", ...ground],
-  models: ["licensing", "audit", ...ground],
-  installer: ["audit", ...ground],
+  models: ["licensing", "audit", "host", ...ground],
+  repository_token: ["audit", ...ground],
   audit: ground,
   backup: ["audit", "models", "usage", ...ground],
-  database: ["sql"],
+  installation: ["config", "tls", "database", "secrets"],
+  config: ["host", "tls", "database", "limits"],
+  database: ["host", "sql"],
+  host: [],
+  tls: [],
   limits: [],
   secrets: [],
   platform: [],
   "platform/bun": ["platform", "build"],
   "platform/node": ["platform"],
-  "installation.ts": ["config.ts", "database", "secrets"],
-  "config.ts": ["limits"],
   shared: ["package.json"],
 };
 
@@ -178,7 +179,7 @@ describe("direction of imports", () => {
   const refused: [file: string, statement: string, reason: string][] = [
     ["src/http/app.ts", 'import { run } from "../cli/mod.ts";', "http may import only"],
     ["src/http/app.ts", 'import { start } from "../service.ts";', "http may import only"],
-    ["src/http/app.ts", 'import type { Config } from "../config.ts";', "http may import only"],
+    ["src/http/app.ts", 'import type { Config } from "../config/mod.ts";', "http may import only"],
     ["src/service.ts", 'import { run } from "./cli/mod.ts";', "service.ts may import only"],
     ["src/cli/keys.ts", 'import { createApp } from "../http/mod.ts";', "cli may import only"],
     ["src/keys/mod.ts", 'export { record } from "../usage/mod.ts";', "keys may import only"],
@@ -187,7 +188,7 @@ describe("direction of imports", () => {
     ["src/audit/mod.ts", 'import { a } from "../licensing/mod.ts";', "audit may import only"],
     ["src/database/mod.ts", 'import { a } from "../keys/mod.ts";', "database may import only"],
     ["src/limits/mod.ts", 'import { a } from "../database/mod.ts";', "limits imports no other part"],
-    ["src/log.ts", 'import type { Config } from "./config.ts";', "shared may import only"],
+    ["src/log.ts", 'import type { Config } from "./config/mod.ts";', "shared may import only"],
     ["src/keys/mod.ts", 'import {\n  findLicense,\n} from "../licensing/license.ts";', "through its mod.ts"],
     ["src/database/pool.ts", 'import { a } from "./embedded/server.ts";', "through its mod.ts"],
     ["src/service.ts", 'import { a } from "./keys/_cache.ts";', "private to src/keys/"],

@@ -23,7 +23,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { findSystemUser } from "../src/system_users.ts";
+import { findSystemUser } from "../src/host/system_users.ts";
 import { waitFor } from "./executable.ts";
 
 export interface WalkStep {

@@ -18,14 +18,21 @@ import {
   type PackedConfig,
   packConfig,
   readConfig,
+  settingsFilesOf,
   unpackConfig,
-} from "../config.ts";
-import { type FollowedPath, findClosedFolder, followPath, refuseForeignFolder } from "../path_owner.ts";
+} from "../config/mod.ts";
+import {
+  existsSystemGroup,
+  type FollowedPath,
+  findClosedFolder,
+  findSystemUser,
+  followPath,
+  refuseForeignFolder,
+  type SystemUser,
+} from "../host/mod.ts";
 import { giveFiles, type OpenFile, openNamedFile, openRegularFile } from "../read_regular_file.ts";
 import { isRefusal } from "../refusal.ts";
 import { parseRootSecret } from "../secrets/mod.ts";
-import { settingsFilesOf } from "../settings_file.ts";
-import { existsSystemGroup, findSystemUser, type SystemUser } from "../system_users.ts";
 import type { PlaceOptions } from "./options.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
 import { CommandRefused, ownSourceOf, sourceOf } from "./run.ts";

@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { ProvenBackup } from "../backup/mod.ts";
-import type { Config } from "../config.ts";
-import { readSecretFile } from "../installation.ts";
+import type { Config } from "../config/mod.ts";
+import { readSecretFile } from "../installation/mod.ts";
 import { createSecrets, opensCanary, parseRootSecret, type RootSecret } from "../secrets/mod.ts";
 import { CommandRefused, orRefuse } from "./run.ts";
 

@@ -3,10 +3,9 @@ import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { monthOf } from "../calendar.ts";
 import { systemClock } from "../clock.ts";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/mod.ts";
 import { type Database, openSession } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
-import { clearInstallerToken, createTokenSource, setInstallerToken } from "../installer/mod.ts";
 import {
   countKeys,
   findKey,
@@ -20,6 +19,7 @@ import {
 import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS, type Tier } from "../licensing/mod.ts";
 import { addModel, listAllModels, parseNewModel, retireVersion, storeBytes } from "../models/mod.ts";
 import { isRefusal } from "../refusal.ts";
+import { clearInstallerToken, createTokenSource, setInstallerToken } from "../repository_token/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import type { OpenInstallation } from "../service.ts";
 import { importedUsagePart } from "../usage/mod.ts";

@@ -1,8 +1,14 @@
 /** The settings as they stand, for people: what holds, and who said so. */
-import { type Config, type ConfigSource, createLookup, type FoundSetting, readConfig } from "../config.ts";
-import { maskDatabaseUrl, parseDatabaseUrl } from "../database_url.ts";
+import {
+  type Config,
+  type ConfigSource,
+  createLookup,
+  type FoundSetting,
+  readConfig,
+  SETTINGS,
+} from "../config/mod.ts";
+import { maskDatabaseUrl, parseDatabaseUrl } from "../database/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
-import { SETTINGS } from "../settings.ts";
 
 /** A setting as it stands: what holds, and who said so. */
 export interface EffectiveSetting {

@@ -1,7 +1,6 @@
 /** Exceptions as the one line that an operator reads: what failed, where, why, and what to look at. */
-import type { Config } from "../config.ts";
-import { DatabaseUnavailable } from "../database/mod.ts";
-import { nameOfDatabase } from "../database_url.ts";
+import type { Config } from "../config/mod.ts";
+import { DatabaseUnavailable, nameOfDatabase } from "../database/mod.ts";
 import { WRONG_KINDS } from "../read_regular_file.ts";
 
 const NOT_TRUSTED =

@@ -1,9 +1,9 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/mod.ts";
+import { findServing } from "../installation/mod.ts";
 import type { ListenOptions, Platform } from "../platform/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { findServing } from "../serving_note.ts";
 
 /**
  * Takes the addresses of a service for a moment, before anything is made for it: a first start whose port is

@@ -5,10 +5,10 @@
  * that is for balancers. A second one ends it at once. SIGHUP reads the certificate again where there is one or
  * where a service manager asks; otherwise it is a terminal that was closed, and stops the service too.
  */
-import type { Config } from "../config.ts";
+import type { Config } from "../config/mod.ts";
 import type { Log } from "../log.ts";
-import { createNotifier, type Notifier } from "../notify.ts";
 import type { Service } from "../service.ts";
+import { createNotifier, type Notifier } from "./notify.ts";
 import { CommandRefused } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 

@@ -1,10 +1,9 @@
 /** Options that every command has, and readers of option values that say what is allowed. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Month, monthOf, parseTimestamp } from "../calendar.ts";
+import { type Get, SettingError, settingOf } from "../config/mod.ts";
 import { type IdKind, parseId } from "../ids.ts";
 import { isTier, NEVER_EXPIRES, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
-import { SettingError, settingOf } from "../setting_error.ts";
-import type { Get } from "../setting_values.ts";
 
 /** Where the installation is: options of every command that touches it. */
 export interface PlaceOptions {

@@ -4,7 +4,7 @@
  * `exit_status.ts` has the statuses, `program.ts` sees to them.
  */
 import type { Actor } from "../audit/mod.ts";
-import { type Config, type ConfigSource, readConfig } from "../config.ts";
+import { type Config, type ConfigSource, readConfig } from "../config/mod.ts";
 import {
   checkSchema,
   type Database,
@@ -13,7 +13,7 @@ import {
   migrations,
   openDatabase,
 } from "../database/mod.ts";
-import { openInstallation } from "../installation.ts";
+import { openInstallation } from "../installation/mod.ts";
 import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { renderDatabaseFailure } from "./failures.ts";

@@ -4,7 +4,7 @@ import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { setImmediate as pause, setTimeout as sleep } from "node:timers/promises";
 import { escapeLines } from "../escape_controls.ts";
-import type { SystemUser } from "../system_users.ts";
+import type { SystemUser } from "../host/mod.ts";
 import { CommandRefused } from "./run.ts";
 import type { OwnProgram, StopSignal, Surroundings } from "./surroundings.ts";
 

@@ -1,6 +1,6 @@
-import { type ConfigSource, readConfig } from "../config.ts";
+import { type ConfigSource, readConfig } from "../config/mod.ts";
+import { findServing } from "../installation/mod.ts";
 import { isRefusal } from "../refusal.ts";
-import { findServing } from "../serving_note.ts";
 
 /**
  * Adds the credentials that the running service of the data folder was handed: systemd gives them to the

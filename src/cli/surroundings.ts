@@ -1,7 +1,7 @@
 /** What a command meets outside: the terminal, the environment and the platform, handed in by the entry. */
 import type { Readable, Writable } from "node:stream";
 import type { Clock } from "../clock.ts";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/mod.ts";
 import type { Platform } from "../platform/mod.ts";
 
 export type StopSignal = "SIGTERM" | "SIGINT" | "SIGHUP";

@@ -11,10 +11,9 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
-import type { ConfigSource, UnitSettings } from "../config.ts";
+import { type ConfigSource, DEFAULT_ENV_FILE, type UnitSettings } from "../config/mod.ts";
+import { findTool } from "../host/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { DEFAULT_ENV_FILE } from "../settings_file.ts";
-import { findTool } from "../system_users.ts";
 
 const UNIT = "claviger.service";
 const UNIT_FILE = `/etc/systemd/system/${UNIT}`;

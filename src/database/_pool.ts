@@ -14,10 +14,10 @@
  */
 import { connect, type Socket } from "node:net";
 import postgres from "postgres";
-import { parseDatabaseUrl } from "../database_url.ts";
 import { serversOf } from "./_servers.ts";
 import { tlsOf } from "./_tls.ts";
 import type { DatabaseAddress } from "./database.ts";
+import { parseDatabaseUrl } from "./database_url.ts";
 import type { Sql } from "./sql.ts";
 
 export interface Pool {

@@ -2,8 +2,9 @@
  * Remembers which of the servers of an address is the primary. The driver refuses a connection to any other. All
  * pools of one address share this memory: when one pool goes on to the next server, the others follow.
  */
-import { parseDatabaseUrl } from "../database_url.ts";
+
 import type { DatabaseAddress } from "./database.ts";
+import { parseDatabaseUrl } from "./database_url.ts";
 import type { DatabaseUnavailable } from "./errors.ts";
 
 export interface Servers {

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 // The whole module: an older Node lacks one of its names, and must start to say which Node is needed.
 import * as nodeTls from "node:tls";
-import { parseDatabaseTls } from "../database_tls.ts";
-import type { DatabaseUrl } from "../database_url.ts";
+import { parseDatabaseTls } from "./database_tls.ts";
+import type { DatabaseUrl } from "./database_url.ts";
 
 export interface DriverTls {
   /** The address without what the driver would send to the server as a setting. */

@@ -5,6 +5,14 @@
 
 export { type CopyIn, copyIn, copyOut } from "./copy.ts";
 export { type Database, type DatabaseAddress, openDatabase, type QueryOptions } from "./database.ts";
+export { type DatabaseTls, type Protection, parseDatabaseTls } from "./database_tls.ts";
+export {
+  type DatabaseUrl,
+  maskDatabaseUrl,
+  nameOfDatabase,
+  parseDatabaseUrl,
+  type ServerPlace,
+} from "./database_url.ts";
 export {
   constraintOf,
   DatabaseUnavailable,

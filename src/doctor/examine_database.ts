@@ -2,7 +2,7 @@
 import { realpathSync, statSync } from "node:fs";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/mod.ts";
 import { readOperatorVersion } from "../database/embedded/mod.ts";
 import {
   checkSchema,
@@ -10,14 +10,14 @@ import {
   type DatabaseAddress,
   migrationStatus,
   migrations,
+  parseDatabaseTls,
+  parseDatabaseUrl,
   refusedWrite,
 } from "../database/mod.ts";
-import { parseDatabaseTls } from "../database_tls.ts";
-import { parseDatabaseUrl } from "../database_url.ts";
-import { openSecrets } from "../installation.ts";
-import { openGitHubApp } from "../installer/mod.ts";
+import { openSecrets } from "../installation/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isRefusal } from "../refusal.ts";
+import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { POSTGRES_INSIDE } from "../version.ts";
 import { MEND_APP } from "./examine_host.ts";

@@ -9,14 +9,14 @@ import {
   statfsSync,
 } from "node:fs";
 import { join } from "node:path";
-import { askHealth } from "../ask_health.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import type { Config } from "../config.ts";
-import { openGitHubApp, tryGitHubApp } from "../installer/mod.ts";
+import type { Config } from "../config/mod.ts";
+import type { ServingAt } from "../installation/mod.ts";
 import { isRefusal } from "../refusal.ts";
-import type { ServingAt } from "../serving_note.ts";
-import { readTlsIdentity, tlsWarning } from "../tls.ts";
+import { openGitHubApp, tryGitHubApp } from "../repository_token/mod.ts";
+import { readTlsIdentity, tlsWarning } from "../tls/mod.ts";
+import { askHealth } from "./ask_health.ts";
 import { type Check, demandSight, examine, type Finding, fail, ok, unseenBy, warn } from "./finding.ts";
 
 export interface HostPatient {

@@ -1,4 +1,4 @@
-import type { Unseen } from "../config.ts";
+import type { Unseen } from "../config/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 
 /** `skip`: this user cannot see enough to judge. */

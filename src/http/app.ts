@@ -29,10 +29,10 @@ import { Exchange, type Outcome, toResponse } from "./exchange.ts";
 import type { AppOptions, Handler, Parts } from "./handler.ts";
 import { health } from "./health_routes.ts";
 import { repoToken } from "./installer_routes.ts";
+import type { EndpointMetrics } from "./metrics/request_metrics.ts";
 import { modelsList } from "./models_routes.ts";
-import { openApiDocument } from "./openapi_routes.ts";
+import { openApiDocument } from "./openapi/routes.ts";
 import { type JsonObject, NO_BODY, readJson, toBodyRefusal, toJsonObject } from "./read_body.ts";
-import type { EndpointMetrics } from "./request_metrics.ts";
 import { pathOf } from "./target.ts";
 
 export interface Route {

@@ -3,20 +3,20 @@ import type { Brand } from "../brand.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
-import type { TokenSource } from "../installer/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import type { Limiter, TrustedProxies } from "../limits/mod.ts";
 import type { Log, LogRequests } from "../log.ts";
 import type { FileDirectory } from "../models/mod.ts";
 import type { Platform } from "../platform/mod.ts";
+import type { TokenSource } from "../repository_token/mod.ts";
 import type { Signer } from "../secrets/mod.ts";
 import type { EventWriter } from "../usage/mod.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { DownloadLinks } from "./download_link.ts";
 import type { Eventually } from "./eventually.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
+import type { RequestMetrics } from "./metrics/request_metrics.ts";
 import type { JsonObject } from "./read_body.ts";
-import type { RequestMetrics } from "./request_metrics.ts";
 
 export interface AppOptions {
   readonly brand: Brand;

@@ -1,5 +1,6 @@
 /** The HTTP door: the contract's endpoints over the rooms. `app.ts` is the page to read first. */
 export { createApp } from "./app.ts";
 export type { AppOptions } from "./handler.ts";
-export { createMetricsPage, METRICS_PATH } from "./metrics_page.ts";
-export { createRequestMetrics } from "./request_metrics.ts";
+export { listenForMetrics } from "./metrics/listen_for_metrics.ts";
+export { createMetricsPage, METRICS_PATH } from "./metrics/metrics_page.ts";
+export { createRequestMetrics } from "./metrics/request_metrics.ts";

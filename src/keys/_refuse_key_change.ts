@@ -1,5 +1,5 @@
 import type { Database } from "../database/mod.ts";
-import { noSuchKey } from "../no_such_key.ts";
+import { noSuchKey } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
 

@@ -1,6 +1,6 @@
 import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { REVOKED } from "../no_such_key.ts";
+import { REVOKED } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 

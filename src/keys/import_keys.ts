@@ -7,8 +7,7 @@ import * as v from "valibot";
 import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { parseTimestamp, toTimestamp } from "../calendar.ts";
-import type { Fragment, Session, Sql } from "../database/mod.ts";
-import { constraintOf, isStorableText } from "../database/mod.ts";
+import { constraintOf, type Fragment, isStorableText, type Session, type Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import {
   importedLicenseParts,

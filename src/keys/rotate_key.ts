@@ -3,7 +3,7 @@ import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
-import { REVOKED } from "../no_such_key.ts";
+import { REVOKED } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type KeyMode } from "./api_key.ts";

@@ -1,7 +1,7 @@
 import { type Actor, auditPart } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { noSuchKey, REVOKED } from "../no_such_key.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { noSuchKey, REVOKED } from "./no_such_key.ts";
 import type { Tier } from "./tiers.ts";
 
 /** One change of a license, named by one of its keys, as support desks have it. */

@@ -21,5 +21,6 @@ export {
   NEVER_EXPIRES,
   oneYearAfter,
 } from "./licenses.ts";
+export { noSuchKey, REVOKED } from "./no_such_key.ts";
 export { MAX_SEARCHED, type Search, searchAccounts } from "./search_accounts.ts";
 export { featuresOf, includesTier, isTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";

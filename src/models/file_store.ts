@@ -10,7 +10,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { constants, fstatSync } from "node:fs";
 import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { refuseForeignFolder } from "../path_owner.ts";
+import { refuseForeignFolder } from "../host/mod.ts";
 import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 

@@ -13,10 +13,11 @@ import {
 } from "../../src/backup/mod.ts";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, type DatabaseAddress, migrations } from "../../src/database/mod.ts";
-import { proveSecret, setInstallerToken } from "../../src/installer/mod.ts";
+import { proveSecret } from "../../src/installation/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import { setInstallerToken } from "../../src/repository_token/mod.ts";
 import { createSecrets, parseRootSecret, type Secrets } from "../../src/secrets/mod.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 import { testFolder } from "../support/postgres.ts";

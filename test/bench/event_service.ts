@@ -4,7 +4,7 @@
  * connections. `bun test/bench/event_service.ts DATA_DIR [--plain]`; settings by the environment.
  */
 import { systemClock } from "../../src/clock.ts";
-import { readConfig } from "../../src/config.ts";
+import { readConfig } from "../../src/config/config.ts";
 import { createLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";

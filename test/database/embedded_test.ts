@@ -16,8 +16,8 @@ import { join } from "node:path";
 import { prepareDataDir } from "../../src/database/embedded/_data_dir.ts";
 import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
+import { refuseForeignFolder } from "../../src/host/path_owner.ts";
 import type { Log } from "../../src/log.ts";
-import { refuseForeignFolder } from "../../src/path_owner.ts";
 import { waitFor } from "../executable.ts";
 import {
   cleanUp,

@@ -1,6 +1,6 @@
 /** What `doctor` says of the way to an external database. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readConfig } from "../../src/config.ts";
+import { readConfig } from "../../src/config/config.ts";
 import { examineDatabase } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";

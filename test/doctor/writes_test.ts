@@ -1,7 +1,7 @@
 /** What `doctor` says of a database that answers and takes no writes. */
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
-import { readConfig } from "../../src/config.ts";
+import { readConfig } from "../../src/config/config.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { examineDatabase } from "../../src/doctor/mod.ts";
 import { silentLog } from "../../src/log.ts";

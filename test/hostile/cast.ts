@@ -2,8 +2,9 @@
  * Who plays in generated requests: keys in every state, models with files, links to them, the installer's
  * token. A request names them by role, so that it means the same when it is sent again.
  */
-import { clearInstallerToken } from "../../src/installer/mod.ts";
+
 import type { IssuedKey } from "../../src/keys/mod.ts";
+import { clearInstallerToken } from "../../src/repository_token/mod.ts";
 import { addHostedModel, type HostingService, PUBLIC_URL, testBytes } from "../support/hosted.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";

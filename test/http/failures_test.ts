@@ -1,6 +1,6 @@
 /** What a client is told when the service itself is in trouble. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import type { Config } from "../../src/config.ts";
+import type { Config } from "../../src/config/config.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { whileDatabaseFails, whileRegistryIsBroken } from "../support/faults.ts";

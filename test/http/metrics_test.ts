@@ -1,7 +1,7 @@
 /** What an operator's Prometheus is told, on an address of its own. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
-import { renderExposition } from "../../src/http/exposition.ts";
+import { renderExposition } from "../../src/http/metrics/exposition.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { parseExposition } from "../support/exposition.ts";

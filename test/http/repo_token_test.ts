@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
-import { clearInstallerToken } from "../../src/installer/mod.ts";
+import { clearInstallerToken } from "../../src/repository_token/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";

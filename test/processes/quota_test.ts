@@ -5,8 +5,7 @@ import type { IssuedKey } from "../../src/keys/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { readSums } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
-import type { JsonResponse } from "../support/service.ts";
-import { startTestService, type TestService } from "../support/service.ts";
+import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
 import { createInstallation, type Installation, type Replica } from "./installation.ts";
 
 setDefaultTimeout(30_000);

@@ -10,7 +10,7 @@ import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock } from "../../src/clock.ts";
-import type { GitHubAppSettings } from "../../src/installer/mod.ts";
+import type { GitHubAppSettings } from "../../src/repository_token/mod.ts";
 
 export type Behaviour =
   | { readonly kind: "grant"; readonly lifeMs?: number; readonly change?: object }

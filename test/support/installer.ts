@@ -1,5 +1,5 @@
 /** The installer token of a test's service. */
-import { setInstallerToken } from "../../src/installer/mod.ts";
+import { setInstallerToken } from "../../src/repository_token/mod.ts";
 import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import { TEST_SECRET, type TestService } from "./service.ts";
 

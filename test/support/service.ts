@@ -2,7 +2,7 @@
  * A service in this process, on port 0, with a database of its own: real HTTP, real PostgreSQL. With
  * `TEST_PLATFORM=node` it is a process on Node instead (see `node_process.ts`).
  */
-import { type Config, readConfig } from "../../src/config.ts";
+import { type Config, readConfig } from "../../src/config/config.ts";
 import type { Database, DatabaseAddress } from "../../src/database/mod.ts";
 import { type IssuedKey, issueKey, type KeyMode } from "../../src/keys/mod.ts";
 import type { Tier } from "../../src/licensing/mod.ts";

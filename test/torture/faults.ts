@@ -2,8 +2,7 @@
  * Every fault, as what is done to a stage under load. Each ends with the moment from which the service is owed
  * to be healthy again: when the database accepted sessions, or when the fault was taken away.
  */
-import type { Action, MessageName } from "../support/message_proxy.ts";
-import { ACTIONS } from "../support/message_proxy.ts";
+import { ACTIONS, type Action, type MessageName } from "../support/message_proxy.ts";
 import {
   control,
   LIST_BACKENDS,

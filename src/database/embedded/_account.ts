@@ -4,8 +4,8 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
+import { existsSystemGroup, findSystemUser, findTool, TOOL_FOLDERS } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
-import { existsSystemGroup, findSystemUser, findTool, TOOL_FOLDERS } from "../../system_users.ts";
 import { reasonOf } from "./_errors.ts";
 import type { Layout } from "./_layout.ts";
 

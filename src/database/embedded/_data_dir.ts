@@ -1,7 +1,7 @@
 /** The data folder before a server runs in it: made, shared with the user of the cluster, cleared, taken back. */
 import { chmodSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { findClosedFolder, refuseForeignFolder } from "../../path_owner.ts";
+import { findClosedFolder, refuseForeignFolder } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import type { Account } from "./_account.ts";
 import { isUnfinished, type Layout } from "./_layout.ts";

@@ -5,7 +5,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { type ChangeableStep, followPath } from "../../path_owner.ts";
+import { type ChangeableStep, followPath } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import type { Account } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";

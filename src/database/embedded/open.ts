@@ -9,8 +9,8 @@
 import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
+import { refuseForeignFolder } from "../../host/mod.ts";
 import type { Log } from "../../log.ts";
-import { refuseForeignFolder } from "../../path_owner.ts";
 import type { FileLock, Platform } from "../../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { type Account, findAccount } from "./_account.ts";

@@ -1,0 +1,122 @@
+/** `claviger accounts …`: list, update and erase. */
+import type { Command } from "commander";
+import { toTimestamp } from "../../calendar.ts";
+import type { Database } from "../../database/mod.ts";
+import { parseId } from "../../ids.ts";
+import {
+  type Account,
+  eraseAccount,
+  findAccount,
+  listAccounts,
+  parseEmail,
+  updateAccount,
+} from "../../licensing/mod.ts";
+import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
+import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
+import { type JsonOptions, textOption, withJson, withPlace } from "../options.ts";
+import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
+  const accounts = program.command("accounts").description("look at and change accounts");
+
+  withListOptions(withPlace(withJson(accounts.command("list"))), { kind: "usr" })
+    .description("list accounts, oldest first")
+    .action((options: JsonOptions & ListOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+        const accounts = await listAccounts(database, await partOf(surroundings, database, options));
+        const found = accounts.map((account) => ({
+          id: account.id,
+          email: account.email,
+          name: account.name,
+          organization: account.organization,
+          keys: account.keys,
+          created_at: toTimestamp(account.createdAt),
+        }));
+        const show = options.json ? printJson : printTable<(typeof found)[number]>;
+        showPart(surroundings, { ...options, found, show: (rows) => show(surroundings, rows) });
+      }),
+    );
+
+  const update = withPlace(withJson(accounts.command("update")))
+    .description("change an account's name or organization")
+    .argument("<account>", "the account's id or e-mail")
+    .option("--name <name>", "the new name", textOption(1, 200))
+    .option("--organization <organization>", "the new organization", textOption(0, 200))
+    .action((account: string, options: UpdateOptions) => {
+      if (options.name === undefined && options.organization === undefined) {
+        update.error("error: give --name or --organization");
+      }
+      return runUpdate(surroundings, account, options);
+    });
+
+  withConfirmation(withPlace(withJson(accounts.command("erase"))))
+    .description("remove a person's name and e-mail for good, and keep the counts")
+    .argument("<account>", "the account's id or e-mail")
+    .option("--reason <text>", "for the audit log; do not name the person", textOption(0, 2_000))
+    .action((who: string, options: EraseOptions) => erase(surroundings, who, options));
+}
+
+interface EraseOptions extends ConfirmOptions {
+  readonly reason?: string;
+}
+
+async function erase(surroundings: Surroundings, who: string, options: EraseOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
+    const { database, actor, now } = workplace;
+    const account = await findAccountBy(database, who);
+    const { id, uuid, email } = account;
+    const by = { actor: { ...actor, reason: options.reason }, now };
+    const { isPersonal } = orRefuse(await eraseAccount(database, uuid, { ...by, isDryRun: true }));
+    const tell = (shown: object, line: string) =>
+      options.json ? printJson(surroundings, shown) : printLine(surroundings, line);
+    if (!isPersonal)
+      return tell({ id, erased: true, changed: false }, `Nothing changed: ${id} is erased already`);
+    if (options.dryRun) {
+      const held = counted(account.keys, "revoked key");
+      return tell({ id, erased: false, dry_run: true }, `Would erase ${id} (${email}), which has ${held}`);
+    }
+    const question = `Erase ${id} (${email})? No command brings back the name, e-mail and organization.`;
+    await confirm(surroundings, question, { ...workplace, options });
+    orRefuse(await eraseAccount(database, uuid, by));
+    tell({ id, erased: true, changed: true }, `Erased ${id}`);
+  });
+}
+
+/** Finds an account by what people name it by, its id or its e-mail; ends the command where there is none. */
+export async function findAccountBy(
+  database: Database,
+  who: string,
+  what = "find account",
+): Promise<Account> {
+  const uuid = parseId("usr", who);
+  const email = parseEmail(who);
+  const account =
+    uuid !== undefined
+      ? await findAccount(database, { uuid })
+      : email && (await findAccount(database, { email }));
+  if (!account) throw new CommandRefused(`Cannot ${what}: no account has the id or e-mail ${who}`);
+  return account;
+}
+
+interface UpdateOptions extends JsonOptions {
+  readonly name?: string;
+  readonly organization?: string;
+}
+
+async function runUpdate(surroundings: Surroundings, who: string, options: UpdateOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+    const account = await findAccountBy(database, who);
+    const { name, organization } = options;
+    const changed = orRefuse(
+      await updateAccount(database, { name, organization, uuid: account.uuid, actor, now }),
+    );
+    const { isChanged, ...fields } = changed;
+    const shown = { id: account.id, email: account.email, ...fields };
+    if (options.json) return printJson(surroundings, { ...shown, changed: isChanged });
+    printFields(surroundings, shown);
+    if (!isChanged)
+      printNote(surroundings, "Nothing changed: the account has this name and organization already");
+  });
+}

@@ -1,0 +1,198 @@
+/** `claviger backup` and `claviger restore`. */
+import { join, resolve } from "node:path";
+import { type Command, Option } from "commander";
+import packageJson from "../../../package.json" with { type: "json" };
+import {
+  checkBackupSchema,
+  type ProvenBackup,
+  restoreBackup,
+  verifyBackup,
+  writeBackup,
+} from "../../backup/mod.ts";
+import type { Config } from "../../config/mod.ts";
+import { migrations, nameOfDatabase } from "../../database/mod.ts";
+import { keepSecret } from "../../installation/mod.ts";
+import { modelsFolderOf } from "../../models/mod.ts";
+import { withNeeds } from "../as_owner.ts";
+import {
+  createProgressLine,
+  describe,
+  renderContents,
+  renderOrigin,
+  toSeconds,
+  toSize,
+} from "../backup_report.ts";
+import { demandSecret, planSecret } from "../backup_secret.ts";
+import { type JsonOptions, withJson, withPlace } from "../options.ts";
+import { printJson, printLine } from "../print.ts";
+import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+interface BackupFlags extends JsonOptions {
+  readonly force: boolean;
+  readonly withSecret: boolean;
+  readonly withModels: boolean;
+  readonly verify: boolean;
+}
+
+interface RestoreFlags extends JsonOptions {
+  readonly forgetSealed: boolean;
+}
+
+export function addBackupCommands(program: Command, surroundings: Surroundings): void {
+  withNeeds(withPlace(withJson(program.command("backup"))), (command) => {
+    const { verify, force } = command.opts<BackupFlags>();
+    const [file = ""] = command.args;
+    return verify ? { keepsUser: "no_data" } : { output: { file, replace: force } };
+  })
+    .description("save everything into one file, while serving or without a service")
+    .argument("<file>", "the file to write, such as claviger.tar.zst; - is standard output")
+    .option("--with-secret", "put the root secret into it: whoever reads the file then has it", false)
+    .option("--with-models", "put the model files into it", false)
+    .option("--force", "replace the file where there is one", false)
+    .addOption(
+      new Option("--verify", "read a backup through instead, without a database")
+        .default(false)
+        .conflicts(["withSecret", "withModels", "force"]),
+    )
+    .action((file: string, options: BackupFlags) =>
+      options.verify ? verify(surroundings, file, options) : backUp(surroundings, file, options),
+    );
+
+  withNeeds(withPlace(withJson(program.command("restore"))), ({ args }) => ({ files: args }))
+    .description("load a backup into an empty database, making it if need be")
+    .argument("<file>", "what `claviger backup` wrote")
+    .option(
+      "--forget-sealed",
+      "leave out the installer token: the secret that it is sealed with is lost",
+      false,
+    )
+    .action((file: string, options: RestoreFlags) => restore(surroundings, file, options));
+}
+
+async function backUp(surroundings: Surroundings, file: string, options: BackupFlags): Promise<void> {
+  const { clock, workingFolder } = surroundings;
+  const config = readSettings(surroundings, options);
+  const secret = options.withSecret ? demandSecret(config) : undefined;
+  const path = surroundings.handed?.output ?? (file === "-" ? file : resolve(workingFolder, file));
+  const beganMs = clock.monotonicMs();
+  await withInstallation(surroundings, { config, create: false }, async ({ address, stopIfInterrupted }) => {
+    const progress = createProgressLine(surroundings, stopIfInterrupted);
+    const outcome = await writeBackup(address, {
+      path,
+      replace: options.force,
+      migrations,
+      version: packageJson.version,
+      brand: config.brand.name,
+      now: clock.now(),
+      secret: secret?.text,
+      modelsFolder: options.withModels ? modelsFolderOf(config.dataDir) : undefined,
+      watch: progress,
+    }).finally(progress.clear);
+    const { head, sums, bytes, sha256 } = orRefuse(outcome);
+    const seconds = toSeconds(clock.monotonicMs() - beganMs);
+    // Standard output is the backup itself then.
+    const to = file === "-" ? { ...surroundings, out: surroundings.err } : surroundings;
+    if (options.json) {
+      printJson(to, { file, bytes, sha256, seconds, ...describe({ head, sums }) });
+    } else {
+      const name = file === "-" ? "standard output" : file;
+      printLine(to, `Saved ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`);
+    }
+  });
+}
+
+async function verify(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
+  const proven = await prove(surroundings, file);
+  if (options.json) printJson(surroundings, { file, whole: true, ...describe(proven) });
+  else printLine(surroundings, `${file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`);
+}
+
+async function restore(surroundings: Surroundings, file: string, options: RestoreFlags): Promise<void> {
+  const { clock, userName } = surroundings;
+  const config = readSettings(surroundings, options);
+  const beganMs = clock.monotonicMs();
+  const proven = await prove(surroundings, file);
+  const { head, sums } = proven;
+  const misfit = checkBackupSchema(proven, migrations) ?? checkBrand(proven, config);
+  if (misfit !== undefined) throw new CommandRefused(misfit);
+  const plan = planSecret(proven, config, options);
+  await withInstallation(surroundings, { config, create: true }, async (opened) => {
+    if (opened.isServed) {
+      throw new CommandRefused(
+        `Cannot restore into ${config.dataDir}: a service runs there; stop it, or name an empty folder ` +
+          "with --data-dir",
+      );
+    }
+    const progress = createProgressLine(surroundings, opened.stopIfInterrupted);
+    const refusal = await restoreBackup(opened.address, {
+      proven,
+      migrations,
+      withoutSealed: plan.withoutSealed,
+      dataDir: config.dataDir,
+      place: placeOf(config),
+      actor: { door: "command", name: userName },
+      clock,
+      log: opened.log,
+      watch: progress,
+      beforeCommit() {
+        opened.stopIfInterrupted();
+        if (plan.keep !== undefined) keepSecret(config.dataDir, `${plan.keep}\n`);
+      },
+    }).finally(progress.clear);
+    if (refusal !== undefined) orRefuse(refusal);
+    const seconds = toSeconds(clock.monotonicMs() - beganMs);
+    const advice = [...plan.advice, ...adviseModels(proven, config)];
+    const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
+    if (options.json) {
+      printJson(surroundings, {
+        file,
+        seconds,
+        secret_written_to: secret,
+        next: advice,
+        ...describe(proven),
+      });
+      return;
+    }
+    printLine(
+      surroundings,
+      `Restored ${renderContents(sums)} from ${file}, ${renderOrigin({ head })} (${seconds} s)`,
+    );
+    if (secret !== null) printLine(surroundings, `The secret is in ${secret}`);
+    for (const line of advice) printLine(surroundings, line);
+  });
+}
+
+async function prove(surroundings: Surroundings, file: string): Promise<ProvenBackup> {
+  if (file === "-") {
+    throw new CommandRefused(
+      "Cannot read a backup from standard input: it is read twice, so it must be a file",
+    );
+  }
+  const progress = createProgressLine(surroundings, () => {});
+  const path = resolve(surroundings.workingFolder, file);
+  return orRefuse(await verifyBackup(path, progress).finally(progress.clear));
+}
+
+/** Keys begin with the brand: those of another would be refused by their form. */
+function checkBrand({ path, head }: ProvenBackup, config: Config): string | undefined {
+  if (head.brand === config.brand.name) return undefined;
+  return (
+    `Cannot restore ${path}: its keys are of the brand ${head.brand}, and this installation's is ` +
+    `${config.brand.name}; set CLAVIGER_BRAND=${head.brand}`
+  );
+}
+
+/** Model files that the database knows and the backup does not hold. */
+function adviseModels({ head, sums }: ProvenBackup, config: Config): string[] {
+  const files = sums.tables.find(({ name }) => name === "model_files")?.rows ?? 0;
+  if (head.models || files === 0) return [];
+  return [
+    "The backup holds no model files: copy the folder models of the old data folder into " +
+      `${config.dataDir}, and see \`claviger models verify\``,
+  ];
+}
+
+function placeOf(config: Config): string {
+  return config.databaseUrl === undefined ? config.dataDir : nameOfDatabase(config.databaseUrl);
+}

@@ -1,0 +1,65 @@
+/** `claviger config check`: reads every setting and file as the service would, and shows what holds. */
+import type { Command } from "commander";
+import { type Config, readConfig } from "../../config/mod.ts";
+import { openSecrets } from "../../installation/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import { openGitHubApp } from "../../repository_token/mod.ts";
+import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
+import { withNeeds } from "../as_owner.ts";
+import { explainConfig } from "../explain_config.ts";
+import { type PlaceOptions, withJson, withPlace } from "../options.ts";
+import { printJson, printNote, printTable } from "../print.ts";
+import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
+import { withServiceCredentials } from "../service_credentials.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+interface CheckOptions extends PlaceOptions {
+  readonly json: boolean;
+}
+
+export function addConfigCommand(program: Command, surroundings: Surroundings): void {
+  const config = program.command("config").description("the settings");
+  withNeeds(withPlace(withJson(config.command("check"))), () => ({ keepsUser: "no_data" }))
+    .description("read all settings and the files they name, and show what holds and why")
+    .action((options: CheckOptions) => check(surroundings, options));
+}
+
+async function check(surroundings: Surroundings, options: CheckOptions): Promise<void> {
+  const source = withServiceCredentials(sourceOf(surroundings, options));
+  const config = readConfig(source);
+  // Shown although one is at fault: the others are what it is mended by.
+  const settings = orRefuse(explainConfig(source));
+  const { warnings, fault } = isRefusal(config)
+    ? { warnings: [], fault: config }
+    : checkFiles(config, surroundings);
+  const error = fault?.sentence ?? null;
+  if (options.json) printJson(surroundings, { settings, warnings, error });
+  else {
+    printTable(
+      surroundings,
+      settings.map(({ name, value, source: from }) => ({ name, value, source: from })),
+    );
+    for (const warning of warnings) printNote(surroundings, `claviger: ${warning}`);
+  }
+  if (error !== null) throw new CommandRefused(error);
+}
+
+interface FilesChecked {
+  readonly warnings: readonly string[];
+  /** What a service would refuse first; undefined where it would refuse nothing. */
+  readonly fault?: Refusal;
+}
+
+/** Reads what the settings name. Opens no database. */
+function checkFiles(config: Config, { clock }: Surroundings): FilesChecked {
+  if (config.secret !== undefined || config.databaseUrl !== undefined) {
+    const secret = openSecrets(config, { create: false });
+    if (isRefusal(secret)) return { warnings: [], fault: secret };
+  }
+  const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
+  if (isRefusal(app)) return { warnings: [], fault: app };
+  const identity = config.tls && readTlsIdentity(config.tls);
+  if (isRefusal(identity)) return { warnings: [], fault: identity };
+  const warning = identity && tlsWarning(identity, clock.now());
+  return { warnings: warning === undefined ? [] : [warning] };
+}

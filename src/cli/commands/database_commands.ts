@@ -1,0 +1,104 @@
+/** `claviger migrate` and `claviger audit`. */
+import type { Command } from "commander";
+import { listAudit } from "../../audit/mod.ts";
+import { toTimestamp } from "../../calendar.ts";
+import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
+import {
+  accountOption,
+  idOption,
+  type JsonOptions,
+  timestampOption,
+  wholeNumberOption,
+  withJson,
+  withPlace,
+} from "../options.ts";
+import { printJson, printNote, printTable } from "../print.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase, withInstallation } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { findAccountBy } from "./accounts_commands.ts";
+
+interface AuditOptions extends JsonOptions {
+  readonly limit: number;
+  readonly key?: string;
+  readonly account?: string;
+  readonly since?: Date;
+  readonly until?: Date;
+}
+
+const MAX_AUDIT_ROWS = 100_000;
+
+export function addDatabaseCommands(program: Command, surroundings: Surroundings): void {
+  withPlace(withJson(program.command("migrate")))
+    .description("bring the database to this version's schema, making it if need be")
+    .option("--status", "only show what is applied and what is not", false)
+    .action((options: JsonOptions & { readonly status: boolean }) => runMigrate(surroundings, options));
+
+  withPlace(withJson(program.command("audit")))
+    .description("show who changed what, newest first")
+    .option("--limit <n>", "so many rows at most", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
+    .option("--key <id>", "only of this key", idOption("key"))
+    .option("--account <account>", "only of this account, by its id or e-mail", accountOption)
+    .option("--since <time>", "only from this time on, ISO 8601", timestampOption)
+    .option("--until <time>", "only before this time, ISO 8601", timestampOption)
+    .action((options: AuditOptions) => audit(surroundings, options));
+}
+
+async function audit(surroundings: Surroundings, options: AuditOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+    const account =
+      options.account === undefined
+        ? undefined
+        : await findAccountBy(database, options.account, "show audit log");
+    const { limit } = options;
+    const rows = await listAudit(database, {
+      // One more tells whether there are more.
+      limit: limit + 1,
+      ...(options.key !== undefined && { keyUuid: options.key }),
+      ...(account !== undefined && { accountUuid: account.uuid }),
+      ...(options.since !== undefined && { since: options.since }),
+      ...(options.until !== undefined && { until: options.until }),
+    });
+    const shown = rows.slice(0, limit).map((row) => ({
+      at: toTimestamp(row.at),
+      actor: row.actor,
+      action: row.action,
+      user_id: row.userId,
+      key_id: row.keyId,
+      before: row.before,
+      after: row.after,
+      reason: row.reason,
+    }));
+    if (options.json) printJson(surroundings, shown);
+    else printTable(surroundings, shown);
+    if (rows.length <= limit) return;
+    printNote(
+      surroundings,
+      `There are older rows: --limit shows more than ${limit}, --until those before a time`,
+    );
+  });
+}
+
+async function runMigrate(
+  surroundings: Surroundings,
+  options: JsonOptions & { readonly status: boolean },
+): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const create = !options.status;
+  await withInstallation(surroundings, { config, create }, async ({ address }) => {
+    if (create) {
+      orRefuse(await migrate(address, migrations));
+    }
+    const status = await migrationStatus(address, migrations);
+    if (status.refusal !== undefined) throw new CommandRefused(status.refusal.sentence);
+    const shown = [
+      ...status.applied.map(({ number, name, appliedAt }) => ({
+        number,
+        name,
+        applied_at: toTimestamp(appliedAt),
+      })),
+      ...status.pending.map(({ number, name }) => ({ number, name, applied_at: null })),
+    ];
+    if (options.json) printJson(surroundings, shown);
+    else printTable(surroundings, shown);
+  });
+}

@@ -1,0 +1,32 @@
+/** `claviger demo remove`: ends what `serve --demo` has added. */
+import type { Command } from "commander";
+import { isSealed, openSecrets, proveSecret } from "../../installation/mod.ts";
+import { hasDemo, removeDemo } from "../demo.ts";
+import { type JsonOptions, withJson, withPlace } from "../options.ts";
+import { counted, printJson, printLine } from "../print.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export function addDemoCommand(program: Command, surroundings: Surroundings): void {
+  const demo = program.command("demo").description("what `serve --demo` has added");
+  withPlace(withJson(demo.command("remove")))
+    .description("revoke the demo's keys, erase its accounts, retire its models, and remove its token")
+    .action((options: JsonOptions) => remove(surroundings, options));
+}
+
+async function remove(surroundings: Surroundings, options: JsonOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+    if (!(await hasDemo(database))) throw new CommandRefused("Cannot remove the demo: there is none here");
+    const { secrets } = orRefuse(openSecrets(config, { create: false, isSealed: await isSealed(database) }));
+    const wrongSecret = await proveSecret(database, secrets, now);
+    if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
+    const by = { ...actor, reason: "demo" };
+    const removed = await removeDemo(database, { config, secrets, actor: by, now });
+    if (options.json) return printJson(surroundings, removed);
+    const { keys, models, token } = removed;
+    printLine(surroundings, `Revoked ${counted(keys, "key")} of the demo and erased their accounts`);
+    for (const model of models) printLine(surroundings, `Retired ${model}`);
+    if (token) printLine(surroundings, "The repository token is cleared");
+  });
+}

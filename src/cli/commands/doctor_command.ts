@@ -1,0 +1,81 @@
+/** `claviger doctor`: examines the installation and says what to mend. */
+import type { Command } from "commander";
+import { openDatabase } from "../../database/mod.ts";
+import { examineDatabase, examineHost, type Finding, fail, ok, skip, warn } from "../../doctor/mod.ts";
+import { findServing } from "../../installation/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { withNeeds } from "../as_owner.ts";
+import { hasDemo } from "../demo.ts";
+import { type PlaceOptions, withJson, withPlace } from "../options.ts";
+import { printJson, printLine } from "../print.ts";
+import { CommandRefused, readCommandConfig, withInstallation } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+interface DoctorOptions extends PlaceOptions {
+  readonly json: boolean;
+}
+
+const QUERY_DEADLINE_MS = 10_000;
+
+export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
+  withNeeds(withPlace(withJson(program.command("doctor"))), () => ({ examines: true }))
+    .description("examine the installation, beside a running service or without one, and say what to mend")
+    .action((options: DoctorOptions) => doctor(surroundings, options));
+}
+
+async function doctor(surroundings: Surroundings, options: DoctorOptions): Promise<void> {
+  const findings = await examine(surroundings, options);
+  const failed = findings.filter(({ state }) => state === "fail").length;
+  if (options.json) printJson(surroundings, { ok: failed === 0, findings });
+  else printFindings(surroundings, findings);
+  if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
+}
+
+async function examine(surroundings: Surroundings, place: PlaceOptions): Promise<Finding[]> {
+  const { clock } = surroundings;
+  const config = readCommandConfig(surroundings, place, { asServed: true });
+  if (isRefusal(config)) {
+    return [fail("configuration", config.sentence, "`claviger config check` once it is mended")];
+  }
+  const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
+  const settings =
+    config.unseen === undefined
+      ? ok("configuration", "every setting can be used")
+      : skip(
+          "configuration",
+          `every setting that is seen can be used; there may be others: ${config.unseen.why}`,
+          config.unseen.remedy,
+        );
+  const findings = [settings, ...host];
+  try {
+    await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {
+      const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
+      const database = openDatabase(address, options);
+      const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
+      try {
+        findings.push(...(await examineDatabase({ config, clock, address, database, place: where })));
+        if (findings.at(-1)?.name !== "schema" && (await hasDemo(database))) findings.push(DEMO);
+      } finally {
+        await database.close();
+      }
+    });
+  } catch (error) {
+    if (!(error instanceof CommandRefused)) throw error;
+    findings.push(fail("database", error.message, "see the sentence; then `claviger doctor` again"));
+  }
+  return findings;
+}
+
+const DEMO = warn(
+  "demo",
+  "the data is a demo's: its keys are let in and its repository token is made up",
+  "`claviger demo remove`, before others reach the service",
+);
+
+function printFindings(surroundings: Surroundings, findings: readonly Finding[]): void {
+  const width = Math.max(...findings.map(({ name }) => name.length));
+  for (const { name, state, message, remedy } of findings) {
+    printLine(surroundings, `${state.padEnd(4)}  ${name.padEnd(width)}  ${message}`);
+    if (remedy !== undefined) printLine(surroundings, `${" ".repeat(width + 8)}→ ${remedy}`);
+  }
+}

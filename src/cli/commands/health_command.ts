@@ -1,0 +1,85 @@
+/** `claviger health`: whether a service is healthy, for scripts; waits until it is, where that is asked. */
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Command, InvalidArgumentError } from "commander";
+import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
+import { renderFileFailure } from "../failures.ts";
+import { withJson } from "../options.ts";
+import { printJson, printLine } from "../print.ts";
+import { CommandRefused } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+interface HealthOptions {
+  readonly url: URL;
+  readonly wait: number;
+  readonly ca?: string;
+  readonly json: boolean;
+}
+
+/** A service answers within 5 s whatever happens. */
+const ANSWER_LIMIT_MS = 6_000;
+const PAUSE_MS = 250;
+
+export function addHealthCommand(program: Command, surroundings: Surroundings): void {
+  withJson(program.command("health"))
+    .description("ask a service whether it is healthy: exit status 0 or 1")
+    .requiredOption("--url <url>", "the service, such as http://127.0.0.1:8080", urlOption)
+    .option("--wait <time>", "ask again until it is healthy, for so long: 30s, 2m", waitOption, 0)
+    .option("--ca <file>", "trust the certificates in this file (PEM) instead of the system's")
+    .action((options: HealthOptions) => health(surroundings, options));
+}
+
+async function health(surroundings: Surroundings, options: HealthOptions): Promise<void> {
+  const { clock } = surroundings;
+  const url = toHealthUrl(options.url);
+  const ca = options.ca === undefined ? undefined : readCa(options.ca);
+  const beganMs = clock.monotonicMs();
+  const untilMs = beganMs + options.wait;
+  let answer: HealthAnswer;
+  for (;;) {
+    const leftMs = Math.max(untilMs - clock.monotonicMs(), options.wait === 0 ? ANSWER_LIMIT_MS : 1_000);
+    answer = await askHealth(url, { timeoutMs: Math.min(ANSWER_LIMIT_MS, leftMs), ...(ca && { ca }) });
+    if (answer.isHealthy || answer.isCertificate || clock.monotonicMs() + PAUSE_MS > untilMs) break;
+    await sleep(PAUSE_MS);
+  }
+  const waitedMs = Math.round(clock.monotonicMs() - beganMs);
+  if (options.json) {
+    printJson(surroundings, {
+      url: url.href,
+      healthy: answer.isHealthy,
+      http_status: answer.httpStatus ?? null,
+      database: answer.database ?? null,
+      error: answer.error ?? null,
+      waited_ms: waitedMs,
+    });
+  }
+  if (!answer.isHealthy) throw new CommandRefused(`Not healthy: ${url.href}: ${answer.error}`);
+  if (!options.json) printLine(surroundings, `Healthy: ${url.href}, database ${answer.database}`);
+}
+
+function readCa(path: string): string {
+  try {
+    const text = readFileSync(path, "utf8");
+    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+    throw new CommandRefused(`Cannot use the certificates of --ca ${path}: there is none in PEM form`);
+  } catch (error) {
+    if (error instanceof CommandRefused) throw error;
+    throw new CommandRefused(`Cannot read the certificates of --ca ${path}: ${renderFileFailure(error)}`);
+  }
+}
+
+function urlOption(text: string): URL {
+  const url = URL.parse(text);
+  if (url !== null && /^https?:$/.test(url.protocol) && url.username + url.password === "") return url;
+  throw new InvalidArgumentError("It must be an http or https address, such as http://127.0.0.1:8080.");
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** A time such as `30s`; a number alone is seconds. At most a day. */
+function waitOption(text: string): number {
+  const [, number, unit = "s"] = /^(\d{1,8})(ms|s|m|h)?$/.exec(text) ?? [];
+  const ms = Number(number) * (UNITS_MS[unit] ?? Number.NaN);
+  if (ms <= 86_400_000) return ms;
+  throw new InvalidArgumentError("It must be a time such as 30s, 500ms or 2m, at most a day.");
+}

@@ -1,0 +1,60 @@
+/** `claviger installer …`: set and clear the repository token. */
+
+import type { Command } from "commander";
+import { toTimestamp } from "../../calendar.ts";
+import { isSealed, openSecrets, proveSecret } from "../../installation/mod.ts";
+import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
+import { withNeeds } from "../as_owner.ts";
+import { type JsonOptions, timestampOption, withJson, withPlace } from "../options.ts";
+import { printJson } from "../print.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+const INPUT_LIMIT_BYTES = 8 * 1024;
+
+export function addInstallerCommands(program: Command, surroundings: Surroundings): void {
+  const installer = program
+    .command("installer")
+    .description("the repository token that installers are given");
+
+  withNeeds(withPlace(withJson(installer.command("set-token"))), () => ({ input: true }))
+    .description("read the token from standard input and seal it")
+    .option("--expires-at <time>", "ISO 8601; without it the token does not expire", timestampOption)
+    .action((options: SetTokenOptions) => setToken(surroundings, options));
+
+  withPlace(withJson(installer.command("clear-token")))
+    .description("remove the token: installers are told that none is configured")
+    .action((options: JsonOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+        orRefuse(await clearInstallerToken(database, { actor, now }));
+        if (options.json) printJson(surroundings, { cleared: true });
+        else surroundings.out("The repository token is cleared\n");
+      }),
+    );
+}
+
+interface SetTokenOptions extends JsonOptions {
+  readonly expiresAt?: Date;
+}
+
+async function setToken(surroundings: Surroundings, options: SetTokenOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const input = await surroundings.readInput(INPUT_LIMIT_BYTES);
+  if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
+  const token = orRefuse(parseInstallerToken(input));
+  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+    const sealed = { isSealed: await isSealed(database) };
+    const { secrets } = orRefuse(openSecrets(config, { create: false, ...sealed }));
+    const wrongSecret = await proveSecret(database, secrets, now);
+    if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
+    const expiresAt = options.expiresAt ?? null;
+    orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));
+    if (options.json) printJson(surroundings, { set: true, expires_at: expiresAt && toTimestamp(expiresAt) });
+    else surroundings.out("The repository token is set\n");
+    if (config.gitHubApp !== undefined) {
+      surroundings.err(
+        "It is not used: the settings name a GitHub App, whose tokens are handed out instead\n",
+      );
+    }
+  });
+}

@@ -1,0 +1,206 @@
+/** `claviger keys …`, what changes a key after it was issued: suspend, resume, renew, tier, limit, rotate, usage. */
+import { type Command, Option } from "commander";
+import { type Month, monthOf, toTimestamp } from "../../calendar.ts";
+import { parseId } from "../../ids.ts";
+import { findKey, resumeKey, rotateKey, suspendKey } from "../../keys/mod.ts";
+import { changeLicense, type LicenseChange, noSuchKey, type Tier } from "../../licensing/mod.ts";
+import { findUsageByDay } from "../../usage/mod.ts";
+import {
+  expiryOption,
+  idOption,
+  limitOption,
+  monthOption,
+  type PlaceOptions,
+  spanOption,
+  textOption,
+  tierOption,
+  withJson,
+  withPlace,
+} from "../options.ts";
+import { printFields, printJson, printTable } from "../print.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+interface Options extends PlaceOptions {
+  readonly json: boolean;
+  readonly reason?: string;
+}
+
+/** A week: long enough for a customer to put the new key in place. */
+const OVERLAP = "7d";
+
+export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): void {
+  const command = (name: string, description: string) =>
+    withPlace(withJson(keys.command(name)))
+      .description(description)
+      .argument("<id>", "the key's id", idOption("key"))
+      .option("--reason <text>", "for the audit log", textOption(0, 2_000));
+
+  command("suspend", "suspend a key: it is refused until it is resumed").action(
+    (uuid: string, options: Options) =>
+      setState(surroundings, uuid, { options, change: suspendKey, state: "suspended" }),
+  );
+  command("resume", "resume a suspended key").action((uuid: string, options: Options) =>
+    setState(surroundings, uuid, { options, change: resumeKey, state: "active" }),
+  );
+  command("renew", "give the key's license another expiry, also after it has expired")
+    .requiredOption("--expires-at <time>", "ISO 8601, or never", expiryOption)
+    .action((uuid: string, options: Options & { readonly expiresAt: Date }) =>
+      change(surroundings, uuid, {
+        options,
+        change: { action: "license.renew", expiresAt: options.expiresAt },
+      }),
+    );
+  command("tier", "give the key's license another tier")
+    .argument("<tier>", "free, research, commercial or enterprise", tierOption)
+    .action((uuid: string, tier: Tier, options: Options) =>
+      change(surroundings, uuid, { options, change: { action: "license.tier", tier } }),
+    );
+  command("limit", "give the key's license a monthly limit of its own")
+    .argument("<n>", "inferences a month, or none for the tier's own limit", limitOption)
+    .action((uuid: string, monthlyLimit: number | null, options: Options) =>
+      change(surroundings, uuid, { options, change: { action: "license.limit", monthlyLimit } }),
+    );
+  command("rotate", "make a second key of the same license; the old one works until the overlap ends")
+    .addOption(
+      new Option("--overlap <span>", "days or hours, such as 7d or 12h")
+        .argParser(spanOption)
+        .default(spanOption(OVERLAP), OVERLAP),
+    )
+    .action((uuid: string, options: Options & { readonly overlap: number }) =>
+      rotate(surroundings, uuid, options),
+    );
+
+  withPlace(withJson(keys.command("usage")))
+    .description("show what the key's license used, by day; what an import brought has a line of its own")
+    .argument("<id>", "the key's id", idOption("key"))
+    .option("--month <month>", "such as 2026-11; this month by default", monthOption)
+    .action((uuid: string, options: Options & { readonly month?: Month }) =>
+      usage(surroundings, uuid, options),
+    );
+}
+
+async function setState(
+  surroundings: Surroundings,
+  uuid: string,
+  {
+    options,
+    change,
+    state,
+  }: { readonly options: Options; readonly change: typeof suspendKey; readonly state: string },
+): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+    orRefuse(await change(database, uuid, { actor: { ...actor, reason: options.reason }, now }));
+    const key = await findKey(database, { uuid }, { now });
+    const shown = { id: key?.id, state: key?.state ?? state };
+    if (options.json) printJson(surroundings, shown);
+    else printFields(surroundings, shown);
+  });
+}
+
+async function change(
+  surroundings: Surroundings,
+  uuid: string,
+  { options, change }: { readonly options: Options; readonly change: LicenseChange },
+): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+    const { isChanged } = orRefuse(
+      await changeLicense(database, uuid, { change, actor: { ...actor, reason: options.reason }, now }),
+    );
+    const key = await findKey(database, { uuid }, { now });
+    if (key === undefined) throw new CommandRefused(`Cannot show key: ${noSuchKey(uuid)}`);
+    const shown = {
+      id: key.id,
+      license_id: key.licenseId,
+      tier: key.tier,
+      monthly_limit: key.monthlyLimit,
+      state: key.state,
+      expires_at: toTimestamp(key.expiresAt),
+    };
+    // Of a key that was rotated neither state nor end says what became of the license.
+    const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);
+    if (options.json) {
+      printJson(surroundings, {
+        ...shown,
+        license_expires_at: licenseExpiresAt,
+        replaced_by: key.replacedBy,
+        changed: isChanged,
+      });
+      return;
+    }
+    printFields(surroundings, { ...shown, monthly_limit: key.monthlyLimit ?? "unlimited" });
+    if (!isChanged)
+      surroundings.err(`Nothing changed: the license has this ${WHAT[change.action]} already\n`);
+    if (key.replacedBy === null) return;
+    surroundings.err(
+      `This key was replaced by ${key.replacedBy}: the change is one of their license, which ends at ` +
+        `${licenseExpiresAt}, and this key keeps its own end\n`,
+    );
+  });
+}
+
+const WHAT = {
+  "license.renew": "expiry",
+  "license.tier": "tier",
+  "license.limit": "monthly limit",
+} as const satisfies Record<LicenseChange["action"], string>;
+
+async function rotate(
+  surroundings: Surroundings,
+  uuid: string,
+  options: Options & { readonly overlap: number },
+): Promise<void> {
+  await withDatabase(
+    surroundings,
+    readSettings(surroundings, options),
+    async ({ config, database, actor, now }) => {
+      const old = await findKey(database, { uuid }, { now });
+      if (old === undefined) throw new CommandRefused(`Cannot rotate key: ${noSuchKey(uuid)}`);
+      const rotated = orRefuse(
+        await rotateKey(
+          database,
+          { uuid, mode: old.mode, overlapMs: options.overlap },
+          { brand: config.brand, actor: { ...actor, reason: options.reason }, now },
+        ),
+      );
+      const shown = {
+        id: rotated.id,
+        api_key: rotated.apiKey,
+        replaces: old.id,
+        old_works_until: toTimestamp(rotated.oldWorksUntil),
+      };
+      if (options.json) return printJson(surroundings, shown);
+      printFields(surroundings, shown);
+      surroundings.err("The key is shown this once: store it now\n");
+    },
+  );
+}
+
+async function usage(
+  surroundings: Surroundings,
+  uuid: string,
+  options: Options & { readonly month?: Month },
+): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+    const key = await findKey(database, { uuid }, { now });
+    if (key === undefined) throw new CommandRefused(`Cannot show usage: ${noSuchKey(uuid)}`);
+    const month = options.month ?? monthOf(now.getTime());
+    const licenseUuid = parseId("lic", key.licenseId) ?? "";
+    const { used, imported, days } = await findUsageByDay(database, licenseUuid, month);
+    if (options.json) {
+      const { id, licenseId, monthlyLimit } = key;
+      return printJson(surroundings, {
+        id,
+        license_id: licenseId,
+        month: month.firstDay.slice(0, 7),
+        monthly_limit: monthlyLimit,
+        used,
+        imported,
+        days,
+      });
+    }
+    const rows = days.filter((day) => day.used > 0).map((day) => ({ ...day }));
+    const brought = imported === 0 ? [] : [{ day: "imported", used: imported }];
+    printTable(surroundings, [...brought, ...rows, { day: "total", used }]);
+  });
+}

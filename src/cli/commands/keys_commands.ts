@@ -1,0 +1,281 @@
+/** `claviger keys …`: issue, import, list, show, find, revoke; what changes a key is in `key_life_commands.ts`. */
+import { resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { monthOf, toTimestamp } from "../../calendar.ts";
+import { openSession } from "../../database/mod.ts";
+import {
+  findKey,
+  findRevocable,
+  hashApiKey,
+  importKeys,
+  issueKey,
+  type KeyMode,
+  type KeySummary,
+  keyPattern,
+  listKeys,
+  revokeKey,
+} from "../../keys/mod.ts";
+import { noSuchKey, oneYearAfter, type Tier } from "../../licensing/mod.ts";
+import { importedUsagePart } from "../../usage/mod.ts";
+import { withNeeds } from "../as_owner.ts";
+import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
+import { readImportFile } from "../import_file.ts";
+import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
+import {
+  emailOption,
+  expiryOption,
+  idOption,
+  type JsonOptions,
+  textOption,
+  tierOption,
+  wholeNumberOption,
+  withJson,
+  withPlace,
+} from "../options.ts";
+import { counted, printFields, printJson, printLine, printTable } from "../print.ts";
+import { showProgress } from "../progress.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { findAccountBy } from "./accounts_commands.ts";
+
+/** Adds the group and returns it, for `key_life_commands.ts` to add to. */
+export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
+  const keys = program.command("keys").description("issue, import, look at and revoke API keys");
+
+  withPlace(withJson(keys.command("issue")))
+    .description("issue a key: the only time that it is shown")
+    .requiredOption("--email <email>", "the account, made if it is new", emailOption)
+    .requiredOption("--tier <tier>", "free, research, commercial or enterprise", tierOption)
+    .option("--name <name>", "the account holder's name; the e-mail by default", textOption(1, 200))
+    .option("--organization <organization>", "the account's organization", textOption(0, 200))
+    .addOption(new Option("--mode <mode>", "live or test").choices(["live", "test"]).default("live"))
+    .option("--expires-at <time>", "ISO 8601, or never; a year from now by default", expiryOption)
+    .option("--monthly-limit <n>", "inferences a month; the tier's by default", wholeNumberOption(0))
+    .action((options: IssueOptions) => issue(surroundings, options));
+
+  withNeeds(withPlace(withJson(keys.command("import"))), ({ args }) => ({ streams: args }))
+    .description("import keys that customers already hold: all or nothing")
+    .argument(
+      "<file>",
+      "lines of JSON: api_key, or sha256 and mode; email, tier, expires_at, monthly_limit, used",
+    )
+    .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
+
+  withListOptions(withPlace(withJson(keys.command("list"))), { kind: "key" })
+    .description("list keys, oldest first: those that meet every condition")
+    .option("--account <account>", "of the account with this id or e-mail")
+    .option("--tier <tier>", "of this tier", tierOption)
+    .addOption(
+      new Option("--state <state>", "in this state").choices(["active", "suspended", "revoked", "expired"]),
+    )
+    .addOption(new Option("--mode <mode>", "of this mode").choices(["live", "test"]))
+    .option("--expiring-within <days>", "whose time ends within so many days", wholeNumberOption(0))
+    .option("--unused-for <days>", "not used, nor issued, for so many days", wholeNumberOption(0))
+    .option(
+      "--near-quota <percent>",
+      "whose license has used so much of its month's limit",
+      wholeNumberOption(1, 100),
+    )
+    .action((options: KeyListOptions) => list(surroundings, options));
+
+  withPlace(withJson(keys.command("show")))
+    .description("show one key")
+    .argument("<id>", "the key's id", idOption("key"))
+    .action((uuid: string, options: JsonOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
+        const key = await findKey(workplace.database, { uuid }, workplace);
+        if (key === undefined) throw new CommandRefused(`Cannot show key: ${noSuchKey(uuid)}`);
+        show(surroundings, options, key);
+      }),
+    );
+
+  withNeeds(withPlace(withJson(keys.command("find"))), () => ({ input: true }))
+    .description("find the key that is given on standard input")
+    .action((options: JsonOptions) => find(surroundings, options));
+
+  withConfirmation(withPlace(withJson(keys.command("revoke"))))
+    .description("revoke a key for good")
+    .argument("<id>", "the key's id", idOption("key"))
+    .option("--reason <text>", "for the audit log", textOption(0, 2_000))
+    .action((uuid: string, options: RevokeOptions) => revoke(surroundings, uuid, options));
+  return keys;
+}
+
+interface RevokeOptions extends ConfirmOptions {
+  readonly reason?: string;
+}
+
+interface KeyListOptions extends JsonOptions, ListOptions {
+  readonly account?: string;
+  readonly tier?: Tier;
+  readonly state?: KeySummary["state"];
+  readonly mode?: KeyMode;
+  readonly expiringWithin?: number;
+  readonly unusedFor?: number;
+  readonly nearQuota?: number;
+}
+
+interface IssueOptions extends JsonOptions {
+  readonly email: string;
+  readonly tier: Tier;
+  readonly name?: string;
+  readonly organization?: string;
+  readonly mode: KeyMode;
+  readonly expiresAt?: Date;
+  readonly monthlyLimit?: number;
+}
+
+async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
+  await withDatabase(
+    surroundings,
+    readSettings(surroundings, options),
+    async ({ config, database, actor, now }) => {
+      const expiresAt = options.expiresAt ?? oneYearAfter(now);
+      const request = { ...options, expiresAt, now };
+      const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
+      const shown = {
+        id: issued.id,
+        api_key: issued.apiKey,
+        user_id: issued.userId,
+        email: options.email,
+        tier: options.tier,
+        mode: options.mode,
+        expires_at: toTimestamp(expiresAt),
+      };
+      if (options.json) return printJson(surroundings, shown);
+      printFields(surroundings, shown);
+      surroundings.err("The key is shown this once: store it now\n");
+    },
+  );
+}
+
+async function list(surroundings: Surroundings, options: KeyListOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+    const account =
+      options.account === undefined ? undefined : await findAccountBy(database, options.account);
+    const { tier, state, mode } = options;
+    const filter = {
+      ...(await partOf(surroundings, database, options)),
+      tier,
+      state,
+      mode,
+      nearQuotaPercent: options.nearQuota,
+      accountUuid: account?.uuid,
+      expiringWithinDays: options.expiringWithin,
+      unusedForDays: options.unusedFor,
+    };
+    const found = await listKeys(database, { now, filter });
+    const show = (keys: readonly KeySummary[]) =>
+      options.json
+        ? printJson(surroundings, keys.map(toJson))
+        : printTable(surroundings, keys.map(toTableRow));
+    showPart(surroundings, { ...options, found, show });
+  });
+}
+
+function toTableRow(key: KeySummary) {
+  return {
+    id: key.id,
+    key: key.hint,
+    email: key.email,
+    tier: key.tier,
+    mode: key.mode,
+    state: key.state,
+    used: key.used,
+    limit: key.monthlyLimit ?? "unlimited",
+    "expires at": key.expiresAt,
+    "last used": key.lastUsedAt,
+  };
+}
+
+/** A key of 58 characters and a newline: anything much longer is none. */
+const KEY_INPUT_LIMIT_BYTES = 1_024;
+
+async function find(surroundings: Surroundings, options: JsonOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const input = await surroundings.readInput(KEY_INPUT_LIMIT_BYTES);
+  const key = input?.trim() ?? "";
+  if (!keyPattern(config.brand).test(key)) {
+    const form = `${config.brand.name}_live_ or ${config.brand.name}_test_ and 48 lowercase hexadecimal digits`;
+    throw new CommandRefused(`Cannot find key: standard input must hold one key, ${form}`);
+  }
+  await withDatabase(surroundings, config, async (workplace) => {
+    const found = await findKey(workplace.database, { hash: hashApiKey(key) }, workplace);
+    if (found === undefined) {
+      throw new CommandRefused(
+        "Cannot find key: none that was issued or imported is the one on standard input",
+      );
+    }
+    show(surroundings, options, found);
+  });
+}
+
+async function revoke(surroundings: Surroundings, uuid: string, options: RevokeOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
+    const { database, actor, now } = workplace;
+    const key = orRefuse(await findRevocable(database, uuid, { now }));
+    const named = `${key.id} (${key.hint}) of ${key.email}`;
+    if (options.dryRun) {
+      if (options.json) printJson(surroundings, { id: key.id, state: key.state, dry_run: true });
+      else printLine(surroundings, `Would revoke ${named}: it is ${key.state}`);
+      return;
+    }
+    const question = `Revoke ${named}? It is ${key.state}, and no command takes this back.`;
+    await confirm(surroundings, question, { ...workplace, options });
+    const by = { actor: { ...actor, reason: options.reason }, now };
+    const { id } = orRefuse(await revokeKey(database, { uuid }, by));
+    if (options.json) printJson(surroundings, { id, state: "revoked" });
+    else surroundings.out(`Revoked ${id}\n`);
+  });
+}
+
+function show(surroundings: Surroundings, options: JsonOptions, key: KeySummary): void {
+  if (options.json) printJson(surroundings, toJson(key));
+  else printFields(surroundings, toJson(key));
+}
+
+function toJson(key: KeySummary): Readonly<Record<string, unknown>> {
+  return {
+    id: key.id,
+    key: key.hint,
+    user_id: key.userId,
+    license_id: key.licenseId,
+    email: key.email,
+    name: key.name,
+    organization: key.organization,
+    tier: key.tier,
+    mode: key.mode,
+    state: key.state,
+    monthly_limit: key.monthlyLimit,
+    used: key.used,
+    expires_at: toTimestamp(key.expiresAt),
+    created_at: toTimestamp(key.createdAt),
+    last_used_at: key.lastUsedAt && toTimestamp(key.lastUsedAt),
+    replaced_by: key.replacedBy,
+  };
+}
+
+async function runImport(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const keys = orRefuse(await readImportFile(resolve(surroundings.workingFolder, file), config.brand));
+  await withDatabase(surroundings, config, async ({ address, actor, now, stopIfInterrupted }) => {
+    const session = openSession(address, { statementTimeoutMs: 120_000 });
+    try {
+      const { imported } = orRefuse(
+        await importKeys(session, keys, {
+          actor,
+          now,
+          usagePart: (sql) => importedUsagePart(sql, monthOf(now.getTime())),
+          onProgress: (done) => {
+            stopIfInterrupted();
+            showProgress(surroundings, done, { total: keys.length });
+          },
+        }),
+      );
+      if (options.json) printJson(surroundings, { imported });
+      else surroundings.out(`Imported ${counted(imported, "key")}\n`);
+    } finally {
+      await session.close();
+    }
+  });
+}

@@ -1,0 +1,287 @@
+/** `claviger models …`: add, list, verify, remove, retire and purge. */
+import { basename, join, resolve } from "node:path";
+import type { Command } from "commander";
+import type { Config } from "../../config/mod.ts";
+import type { Database } from "../../database/mod.ts";
+import type { Tier } from "../../licensing/mod.ts";
+import {
+  addModel,
+  checkNewModel,
+  isFileName,
+  listAllModels,
+  modelsFolderOf,
+  type NewModel,
+  parseNewModel,
+  purgeFiles,
+  removeModel,
+  retireVersion,
+  type StoredFile,
+  type StoreOptions,
+  storeFile,
+  toMegabytes,
+  verifyFiles,
+} from "../../models/mod.ts";
+import { withNeeds } from "../as_owner.ts";
+import { renderFileFailure } from "../failures.ts";
+import {
+  accountOption,
+  type JsonOptions,
+  numberOption,
+  tierOption,
+  wholeNumberOption,
+  withJson,
+  withPlace,
+} from "../options.ts";
+import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
+import { byteProgress } from "../progress.ts";
+import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { findAccountBy } from "./accounts_commands.ts";
+
+export function addModelsCommands(program: Command, surroundings: Surroundings): void {
+  const models = program.command("models").description("the registry of pre-trained models");
+
+  const adding = withNeeds(withPlace(withJson(models.command("add"))), (command) => ({
+    files: [command.opts<AddOptions>().file],
+  }))
+    .description("add a version of a model: it becomes the one that is listed")
+    .requiredOption("--name <name>", "the model's unique name")
+    .requiredOption("--version <version>", "its version")
+    .requiredOption("--type <type>", "SvcLDA, SvcQDA or SvcProbit, under the brand's prefix")
+    .requiredOption("--n-features <n>", "input features", wholeNumberOption(1))
+    .requiredOption("--n-classes <n>", "output classes", wholeNumberOption(2))
+    .requiredOption("--requires-license <tier>", "the lowest tier that sees it", tierOption)
+    .requiredOption("--paradigm <paradigm>", "motor_imagery, p300, ssvep, erp or another")
+    .option("--file <path>", "the file, to be copied into the data folder and served from there")
+    .option("--url <url>", "instead of --file: where clients download it")
+    .option("--sha256 <hex>", "the file's SHA-256, for --url alone")
+    .option("--size-mb <n>", "the file's size in megabytes; that of --file by default", numberOption)
+    .option("--metadata <json>", "a JSON object, shown in the list", "{}")
+    .option("--owner <account>", "the account whose keys alone see it, by its id or e-mail", accountOption)
+    .action((options: AddOptions) => {
+      const isHosted = options.file !== undefined;
+      if (isHosted && (options.url !== undefined || options.sha256 !== undefined)) {
+        adding.error("error: --file stands instead of --url and --sha256: give one or the other");
+      }
+      if (!isHosted && [options.url, options.sha256, options.sizeMb].includes(undefined)) {
+        adding.error("error: give --file, or all of --url, --sha256 and --size-mb");
+      }
+      return isHosted ? addHosted(surroundings, options, options.file) : addElsewhere(surroundings, options);
+    });
+
+  withPlace(withJson(models.command("list")))
+    .description("list all models")
+    .action((options: JsonOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+        const rows = (await listAllModels(database)).map((model) => ({
+          name: model.name,
+          version: model.version,
+          type: model.type,
+          paradigm: model.paradigm,
+          n_features: model.nFeatures,
+          n_classes: model.nClasses,
+          size_mb: model.sizeMb,
+          requires_license: model.requiresLicense,
+          owner: model.owner,
+          ...(options.json && {
+            download_url: model.downloadUrl,
+            checksum: `sha256:${model.checksum}`,
+            metadata: model.metadata,
+          }),
+        }));
+        if (options.json) printJson(surroundings, rows);
+        else printTable(surroundings, rows);
+      }),
+    );
+
+  withPlace(withJson(models.command("verify")))
+    .description("read every hosted file through and compare it with the registry")
+    .action((options: JsonOptions) => verify(surroundings, options));
+
+  withPlace(withJson(models.command("remove")))
+    .description("take a model off the list; its hosted files stay, by name and version")
+    .argument("<name>", "the model's name")
+    .action((name: string, options: JsonOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+        const { version } = orRefuse(await removeModel(database, name, { actor, now }));
+        if (options.json) printJson(surroundings, { name, version, listed: false });
+        else printLine(surroundings, `Removed ${name} ${version} from the list`);
+      }),
+    );
+
+  withPlace(withJson(models.command("retire")))
+    .description("end the downloads of a version, and take it off the list")
+    .argument("<name>", "the model's name")
+    .argument("<version>", "its version")
+    .action((name: string, version: string, options: JsonOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+        orRefuse(await retireVersion(database, { name, version }, { actor, now }));
+        if (options.json) printJson(surroundings, { name, version, retired: true });
+        else printLine(surroundings, `Retired ${name} ${version}: its downloads end within a minute`);
+      }),
+    );
+
+  withPlace(withJson(models.command("purge")))
+    .description("delete the files that no version has needed for a day")
+    .action((options: JsonOptions) => purge(surroundings, options));
+}
+
+interface AddOptions extends JsonOptions {
+  readonly name: string;
+  readonly version: string;
+  readonly type: string;
+  readonly nFeatures: number;
+  readonly nClasses: number;
+  readonly requiresLicense: Tier;
+  readonly paradigm: string;
+  readonly file?: string;
+  readonly url?: string;
+  readonly sha256?: string;
+  readonly sizeMb?: number;
+  readonly metadata: string;
+  readonly owner?: string;
+}
+
+/** Registers a model whose file is at an address of the operator's own. */
+async function addElsewhere(surroundings: Surroundings, options: AddOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const model = parseModel(options, config, { downloadUrl: options.url, checksum: options.sha256 });
+  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+    const owned = await withOwner(database, model, options);
+    orRefuse(await addModel(database, owned, { actor, now }));
+    showAdded(surroundings, options, owned);
+  });
+}
+
+/** Copies the file into the data folder, then registers it: a version is there with its file or not at all. */
+async function addHosted(surroundings: Surroundings, options: AddOptions, file: string): Promise<void> {
+  const config = readSettings(surroundings, options);
+  if (config.publicUrl === undefined) {
+    throw new CommandRefused(
+      "Cannot add model: clients would have no address to load its file from; set CLAVIGER_PUBLIC_URL to " +
+        "the one under which they reach the service, in the settings file that the service reads too",
+    );
+  }
+  // Everything else is found good before a large file is copied.
+  const planned = parseModel(options, config, {
+    downloadUrl: null,
+    checksum: "0".repeat(64),
+    hostedBytes: 0,
+  });
+  const source = resolve(surroundings.workingFolder, file);
+  await withDatabase(surroundings, config, async ({ database, actor, now, stopIfInterrupted }) => {
+    const owned = await withOwner(database, planned, options);
+    const refused = await checkNewModel(database, owned);
+    if (refused !== undefined) orRefuse(refused);
+    const show = byteProgress(surroundings);
+    const onProgress = (done: number, total: number) => {
+      stopIfInterrupted();
+      show(done, total);
+    };
+    const stored = await store(config.dataDir, source, { now, onProgress });
+    const model = {
+      ...owned,
+      checksum: stored.sha256,
+      hostedBytes: stored.sizeBytes,
+      fileName: isFileName(basename(file)) ? basename(file) : undefined,
+      sizeMb: options.sizeMb || toMegabytes(stored.sizeBytes),
+    };
+    orRefuse(await addModel(database, model, { actor, now }));
+    showAdded(surroundings, options, model);
+  });
+}
+
+async function store(dataDir: string, source: string, options: StoreOptions): Promise<StoredFile> {
+  try {
+    return orRefuse(await storeFile(dataDir, source, options));
+  } catch (error) {
+    if (error instanceof CommandRefused) throw error;
+    // Where it was stands in the system's own sentence for all but the file that the operator named.
+    const isSource = error instanceof Error && "path" in error && error.path === source;
+    const where = isSource ? source : `the folder ${modelsFolderOf(dataDir)}`;
+    throw new CommandRefused(`Cannot add model: ${where}: ${renderFileFailure(error)}`, { cause: error });
+  }
+}
+
+function parseModel(options: AddOptions, config: Config, source: object): NewModel {
+  const { sizeMb = 0, metadata, owner } = options;
+  const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ...source };
+  // Who it is is looked up later; that there is one decides which tiers it may ask for.
+  return orRefuse(parseNewModel(fields, config.brand, { hasOwner: owner !== undefined }));
+}
+
+async function withOwner(database: Database, model: NewModel, { owner }: AddOptions): Promise<NewModel> {
+  if (owner === undefined) return model;
+  return { ...model, ownerUuid: (await findAccountBy(database, owner, "add model")).uuid };
+}
+
+function showAdded(surroundings: Surroundings, options: JsonOptions, model: NewModel): void {
+  const shown = {
+    name: model.name,
+    version: model.version,
+    requires_license: model.requiresLicense,
+    ...(model.hostedBytes !== undefined && { size_mb: model.sizeMb, checksum: `sha256:${model.checksum}` }),
+  };
+  if (options.json) printJson(surroundings, shown);
+  else printFields(surroundings, shown);
+}
+
+/** Rehashes every hosted file; status 1 where one is not what it must be. */
+async function verify(surroundings: Surroundings, options: JsonOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  await withDatabase(surroundings, config, async ({ database, stopIfInterrupted }) => {
+    const show = byteProgress(surroundings);
+    const folder = modelsFolderOf(config.dataDir);
+    const { files, unnamed } = await verifyFiles(database, folder, {
+      onProgress(done, total) {
+        stopIfInterrupted();
+        show(done, total);
+      },
+    });
+    const rows = files.flatMap(({ versions, problem, ...file }) =>
+      versions.map((model) => ({
+        model,
+        state: problem ?? "good",
+        bytes: file.sizeBytes,
+        checksum: `sha256:${file.sha256}`,
+      })),
+    );
+    if (options.json) printJson(surroundings, { files: rows, unnamed });
+    else {
+      if (rows.length > 0) printTable(surroundings, rows);
+      else printLine(surroundings, "No model files are hosted here, so there is nothing to verify");
+      for (const path of unnamed)
+        printNote(surroundings, `No version names ${join(folder, path)}: it may be removed`);
+    }
+    const bad = rows
+      .filter(({ state }) => state !== "good")
+      .map(({ model, state }) => `${model} is ${state}`);
+    if (bad.length > 0) {
+      const remedy =
+        "put the same files back: by `claviger models add --file` as a new version, or from a backup";
+      throw new CommandRefused(`Not every model file is good: ${bad.join(", ")}; ${remedy}`);
+    }
+  });
+}
+
+async function purge(surroundings: Surroundings, options: JsonOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+    const purged = await purgeFiles(database, config.dataDir, { actor, now });
+    if (options.json) return printJson(surroundings, purged);
+    const { files, bytes, waiting } = purged;
+    const kept =
+      waiting === 0
+        ? ""
+        : `; ${counted(waiting, "file")} kept until a day after the last version was retired`;
+    printLine(surroundings, `Deleted ${counted(files, "file")} (${counted(bytes, "byte")})${kept}`);
+  });
+}
+
+function parseMetadata(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new CommandRefused("Cannot add model: metadata must be a JSON object");
+  }
+}

@@ -1,0 +1,209 @@
+/** `claviger serve`: starts the service, says where it is, and stops it in order at a signal. */
+import type { Command } from "commander";
+import { type Config, readConfig, readHost, readListenAddress, readPort } from "../../config/mod.ts";
+import { DatabaseUnavailable } from "../../database/mod.ts";
+import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
+import { countKeys } from "../../keys/mod.ts";
+import { createLog, type Log, type LogFields } from "../../log.ts";
+import { isRefusal } from "../../refusal.ts";
+import { type OpenInstallation, type Service, startService } from "../../service.ts";
+import { withNeeds } from "../as_owner.ts";
+import { addDemo, hasDemo, renderDemo } from "../demo.ts";
+import { refuseTakenAddress } from "../free_addresses.ts";
+import { listenForSignals, runUntilStopped } from "../lifecycle.ts";
+import { type PlaceOptions, settingOption, withPlace } from "../options.ts";
+import { quoteShellWord } from "../quote_shell_word.ts";
+import { explainFailures, orRefuse, WrongSettings } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+interface ServeOptions extends PlaceOptions {
+  readonly host?: string;
+  readonly port?: string;
+  readonly metricsListen?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly demo: boolean;
+}
+
+/** For a service that stops by itself. */
+const STOP_DEADLINE_MS = 9_000;
+
+export function addServeCommand(program: Command, surroundings: Surroundings): void {
+  withNeeds(withPlace(program.command("serve")), () => ({ keepsUser: "serve" }))
+    .description("run the service, and the database inside where no other is set")
+    .option(
+      "--host <host>",
+      "the address to listen on; 127.0.0.1 by default",
+      settingOption("CLAVIGER_HOST", readHost),
+    )
+    .option("--port <port>", "the port; 8080 by default", settingOption("CLAVIGER_PORT", readPort))
+    .option("--tls-cert <file>", "serve https with this certificate and its chain (PEM)")
+    .option("--tls-key <file>", "the certificate's key (PEM); both are read again on SIGHUP")
+    .option(
+      "--metrics-listen <host:port>",
+      "answer GET /metrics there, for Prometheus; nowhere by default",
+      settingOption("CLAVIGER_METRICS_LISTEN", readListenAddress),
+    )
+    .option("--demo", "fill an empty database with keys and models to try, and show them", false)
+    .action((options: ServeOptions) => serve(surroundings, options));
+}
+
+async function serve(surroundings: Surroundings, options: ServeOptions): Promise<void> {
+  // Before anything starts: a signal that arrives while it starts must not be lost.
+  const signals = listenForSignals(surroundings);
+  const { clock, platform } = surroundings;
+  const flags = {
+    CLAVIGER_DATA_DIR: options.dataDir,
+    CLAVIGER_HOST: options.host,
+    CLAVIGER_PORT: options.port,
+    CLAVIGER_METRICS_LISTEN: options.metricsListen,
+    CLAVIGER_TLS_CERT: options.tlsCert,
+    CLAVIGER_TLS_KEY: options.tlsKey,
+  };
+  // Without the unit's settings: the unit's own service has them, and any other process is another service.
+  const config = readConfig({ ...surroundings, envFile: options.envFile, flags });
+  if (isRefusal(config)) throw new WrongSettings(config.sentence);
+  const say = createSay(surroundings, config);
+  const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
+  orRefuse((await refuseTakenAddress(config, platform)) ?? {});
+  await explainFailures(config, async () => {
+    const opened = Promise.withResolvers<OpenInstallation>();
+    const service = orRefuse(
+      await startService({
+        config: options.demo ? withPublicUrl(config) : config,
+        platform,
+        clock,
+        log,
+        onOpened: opened.resolve,
+      }),
+    );
+    let note: ServingNote | undefined;
+    try {
+      note = leaveNote(surroundings, service, { config, log });
+      const address = service.url;
+      say(`Claviger serves at ${address}`, { url: address });
+      say(`Its data is in ${service.place}`, { place: service.place });
+      if (service.metrics) {
+        const url = `${toAddress(service.metrics)}/metrics`;
+        say(`Its metrics are at ${url}`, { url });
+      }
+      const commandTo = toCommand(surroundings, { config, envFile: options.envFile });
+      if (!options.demo) await warnOfDemo(service, { command: commandTo("demo remove"), say });
+      const issue = commandTo("keys issue --email you@example.org --tier research");
+      // Only now, when nothing can keep the service from starting: its keys are shown this once.
+      if (options.demo)
+        await showDemo(surroundings, config, { opened: await opened.promise, address, issue, say });
+      await sayFirstStep(service, { issue, say });
+      await runUntilStopped(surroundings, service, { config, log, signals });
+    } catch (error) {
+      await service.stop(STOP_DEADLINE_MS);
+      throw error;
+    } finally {
+      note?.remove();
+    }
+    log.info("Stopped");
+  });
+}
+
+/** Says a line on standard output, and below it a command that was to be run, if any: as the log says its own. */
+type Say = (message: string, fields: LogFields & { readonly command?: string }) => void;
+
+function createSay({ out, clock }: Surroundings, { logFormat }: Config): Say {
+  if (logFormat === "json") return createLog({ format: logFormat, clock, write: out }).info;
+  return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
+}
+
+/** For `doctor`, which can do without: no reason not to serve. */
+function leaveNote(
+  { env }: Surroundings,
+  { host, port }: Service,
+  { config: { dataDir, tls }, log }: { readonly config: Config; readonly log: Log },
+): ServingNote | undefined {
+  try {
+    return leaveServingNote(dataDir, { host, port, tls, credentials: env.CREDENTIALS_DIRECTORY });
+  } catch (error) {
+    log.warn("Cannot leave a note of where the service listens", { dataDir, reason: String(error) });
+    return undefined;
+  }
+}
+
+function toAddress(
+  { host, port }: { readonly host: string; readonly port: number },
+  tls?: Config["tls"],
+): string {
+  return `http${tls === undefined ? "" : "s"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+interface ShowDemoOptions {
+  readonly opened: OpenInstallation;
+  readonly address: string;
+  readonly issue: string;
+  readonly say: Say;
+}
+
+async function showDemo(
+  { out, userName, clock }: Surroundings,
+  config: Config,
+  { opened, address, issue, say }: ShowDemoOptions,
+): Promise<void> {
+  const demo = await addDemo(opened, { config, userName, now: clock.now() });
+  if (demo === undefined) {
+    const empty = config.databaseUrl === undefined ? "--data-dir" : "database";
+    say(
+      `There are keys already, so no demo was added: a demo wants an empty ${empty}; another key is issued by`,
+      { command: issue },
+    );
+  } else if (config.logFormat === "json") {
+    say("Demo keys, shown this once", Object.fromEntries(demo.map(({ label, apiKey }) => [label, apiKey])));
+  } else out(renderDemo(demo, { address, config }));
+}
+
+/** A demo's models can be downloaded without settings: from where it listens, unless the system chooses the port. */
+function withPublicUrl(config: Config): Config {
+  const { host, port, tls, publicUrl } = config;
+  if (publicUrl !== undefined || port === 0) return config;
+  return { ...config, publicUrl: toAddress({ host: host === "0.0.0.0" ? "127.0.0.1" : host, port }, tls) };
+}
+
+/** A demo's data is served without the demo: its keys are let in, and its token is handed out. */
+async function warnOfDemo(
+  service: Service,
+  { command, say }: { readonly command: string; readonly say: Say },
+): Promise<void> {
+  if (!(await unlessAway(() => hasDemo(service.database)))) return;
+  say("This data is a demo's: its keys are let in and its repository token is made up; both are removed by", {
+    command,
+  });
+}
+
+/** While there are no keys, nobody can use the service: the operator is told how to issue the first. */
+async function sayFirstStep(
+  service: Service,
+  { issue, say }: { readonly issue: string; readonly say: Say },
+): Promise<void> {
+  const keys = await unlessAway(() => countKeys(service.database));
+  if (keys !== 0) return;
+  say("There are no keys yet; the first is issued by", { command: issue });
+}
+
+/** Where the database has just gone, undefined: no reason not to serve, since the service waits for it. */
+async function unlessAway<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return undefined;
+    throw error;
+  }
+}
+
+/** A command of this program on the data of this service. */
+function toCommand(
+  { programName }: Surroundings,
+  { config, envFile }: { readonly config: Config; readonly envFile: string | undefined },
+): (command: string) => string {
+  const place = [
+    ...(config.databaseUrl === undefined ? ["--data-dir", config.dataDir] : []),
+    ...(envFile === undefined ? [] : ["--env-file", envFile]),
+  ];
+  return (command) => [programName, command, ...place.map(quoteShellWord)].join(" ");
+}

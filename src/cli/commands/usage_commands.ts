@@ -1,0 +1,76 @@
+/** `claviger usage export`: what accounting asks for. */
+import { type Command, Option } from "commander";
+import type { Month } from "../../calendar.ts";
+import { listUsage, type MonthOfUse } from "../../usage/mod.ts";
+import { monthOption, type PlaceOptions, withJson, withPlace } from "../options.ts";
+import { printJson, printTable } from "../print.ts";
+import { readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+interface ExportOptions extends PlaceOptions {
+  readonly month: Month;
+  readonly csv: boolean;
+  readonly json: boolean;
+}
+
+export function addUsageCommands(program: Command, surroundings: Surroundings): void {
+  const usage = program.command("usage").description("what licenses have used");
+
+  withPlace(withJson(usage.command("export")))
+    .description("list what each license used in a month; test keys are marked")
+    .requiredOption("--month <month>", "such as 2026-11", monthOption)
+    .addOption(
+      new Option("--csv", "print comma-separated values (RFC 4180)").default(false).conflicts("json"),
+    )
+    .action((options: ExportOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+        const rows = (await listUsage(database, options.month)).map((row) => toRow(row, options.month));
+        if (options.json) printJson(surroundings, rows);
+        else if (options.csv) surroundings.out(renderCsv(rows));
+        else printTable(surroundings, rows);
+      }),
+    );
+}
+
+const COLUMNS = [
+  "month",
+  "license_id",
+  "user_id",
+  "email",
+  "organization",
+  "tier",
+  "mode",
+  "monthly_limit",
+  "used",
+] as const;
+
+type Row = Readonly<Record<(typeof COLUMNS)[number], string | number | null>>;
+
+function toRow(use: MonthOfUse, month: Month): Row {
+  return {
+    month: month.firstDay.slice(0, 7),
+    license_id: use.licenseId,
+    user_id: use.userId,
+    email: use.email,
+    organization: use.organization,
+    tier: use.tier,
+    mode: use.mode,
+    monthly_limit: use.monthlyLimit,
+    used: use.used,
+  };
+}
+
+/** Renders rows with a heading; unlimited is an empty field. Source: RFC 4180. */
+function renderCsv(rows: readonly Row[]): string {
+  const lines = [COLUMNS.join(","), ...rows.map((row) => COLUMNS.map((name) => toCell(row[name])).join(","))];
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+function toCell(value: string | number | null): string {
+  if (value === null) return "";
+  if (typeof value === "number") return String(value);
+  // What a spreadsheet would take for a formula is made text by an apostrophe. Some skip blanks and controls
+  // before it, and take wide and small forms for the sign itself; the last one here is the minus of mathematics.
+  const text = /^[\s\p{C}=+\-@\u2212]/u.test(value.normalize("NFKC")) ? `'${value}` : value;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

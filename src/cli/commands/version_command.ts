@@ -1,0 +1,33 @@
+/** `claviger version`: what this program is made of. */
+import type { Command } from "commander";
+import { migrations } from "../../database/mod.ts";
+import { COMMIT, POSTGRES_INSIDE, VERSION } from "../../version.ts";
+import { type JsonOptions, withJson } from "../options.ts";
+import { printJson } from "../print.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export function addVersionCommand(program: Command, surroundings: Surroundings): void {
+  withJson(program.command("version"))
+    .description("print the version, the commit, and what else is inside")
+    .action((options: JsonOptions) => showVersion(surroundings, options));
+}
+
+function showVersion(surroundings: Surroundings, { json }: JsonOptions): void {
+  const { platform, out } = surroundings;
+  const { bun, node } = process.versions;
+  const isBun = platform.name === "bun";
+  const newest = migrations.at(-1);
+  const schema = { number: newest?.number ?? 0, name: newest?.name ?? "" };
+  if (json) {
+    const postgres = isBun ? POSTGRES_INSIDE : null;
+    const runtime = isBun ? { bun, node: null } : { bun: null, node };
+    printJson(surroundings, { version: VERSION, commit: COMMIT, ...runtime, postgres, schema });
+    return;
+  }
+  out(`claviger ${VERSION}
+commit      ${COMMIT}
+${isBun ? `Bun         ${bun}` : `Node        ${node}`}
+PostgreSQL  ${isBun ? `${POSTGRES_INSIDE} inside` : "none inside"}
+schema      ${schema.number} (${schema.name})
+`);
+}

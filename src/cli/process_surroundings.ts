@@ -1,0 +1,87 @@
+/** What a process gives a command to work with: the same on Bun and on Node, for both entries. */
+import { writeSync } from "node:fs";
+import { systemClock } from "../clock.ts";
+import { findSystemUser } from "../host/mod.ts";
+import type { Surroundings } from "./mod.ts";
+
+const { stdin, stderr } = process;
+
+/** Takes the surroundings from this process; what differs between the entries is given. */
+export function createSurroundings(
+  entry: Pick<Surroundings, "platform" | "programName" | "handed">,
+): Surroundings {
+  const isTyped = entry.handed?.isTyped ?? stdin.isTTY === true;
+  // Whoever read our log may be gone: the service stays.
+  stderr.on("error", () => {});
+  return {
+    ownProgram: { ...ownCommand(), input: stdin, output: process.stdout, errors: stderr },
+    clock: systemClock,
+    env: process.env,
+    workingFolder: process.cwd(),
+    isRoot: process.getuid?.() === 0,
+    userName: process.env.SUDO_USER ?? nameOfUser(),
+    isTerminal: stderr.isTTY === true,
+    isTyped,
+    out: writeOut,
+    err: (text) => void stderr.write(text),
+    readInput: (limitBytes, prompt = "Enter it as one line: ") =>
+      readInput(limitBytes, isTyped ? prompt : undefined),
+    untilSignal: (signals = ["SIGTERM", "SIGINT", "SIGHUP"]) =>
+      new Promise((resolve) => {
+        for (const signal of signals) process.once(signal, () => resolve(signal));
+      }),
+    onSignal: (signal, handler) => void process.on(signal, handler),
+    exitNow: (status) => process.exit(status),
+    ...entry,
+    ...entry.handed,
+  };
+}
+
+/**
+ * Writes all of it before it returns: what is left in a stream's buffer is lost when the process ends.
+ * Whoever read it may be gone (`claviger keys list | head`): what was begun is still done.
+ */
+function writeOut(text: string): void {
+  let rest = Buffer.from(text);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(1, rest));
+    } catch (error) {
+      const isFull = error instanceof Error && "code" in error && error.code === "EAGAIN";
+      if (!isFull) return;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
+}
+
+/** By the number, since Bun goes by $USER, which may be missing. */
+function nameOfUser(): string {
+  const id = process.getuid?.();
+  if (id === undefined) return "unknown";
+  return findSystemUser(id)?.name ?? process.env.USER ?? String(id);
+}
+
+/**
+ * What starts this program once more. On Linux it is `/proc/self/exe`: another user may not be able to enter the
+ * folder of the program.
+ */
+function ownCommand(): { readonly file: string; readonly args: readonly string[] } {
+  const script = process.argv[1] ?? "";
+  const file = process.platform === "linux" ? "/proc/self/exe" : process.execPath;
+  return { file, args: script.startsWith("/$bunfs/") ? [] : [...process.execArgv, script] };
+}
+
+/** `prompt` is for a person who types. */
+async function readInput(limitBytes: number, prompt: string | undefined): Promise<string | undefined> {
+  if (prompt !== undefined) stderr.write(prompt);
+  const decoder = new TextDecoder();
+  let text = "";
+  let bytes = 0;
+  for await (const chunk of stdin) {
+    bytes += chunk.length;
+    if (bytes > limitBytes) return undefined;
+    text += decoder.decode(chunk, { stream: true });
+    if (prompt !== undefined && text.endsWith("\n")) break;
+  }
+  return text + decoder.decode();
+}

@@ -1,0 +1,29 @@
+/**
+ * The settings: what each one is called, means and allows, and how a start reads all of them from flags, the
+ * environment and the settings files.
+ */
+export {
+  type Config,
+  type ConfigSource,
+  createLookup,
+  type Flags,
+  type FoundSetting,
+  type GitHubAppSettings,
+  type GivenSecret,
+  type PackedConfig,
+  packConfig,
+  readConfig,
+  type UnitSettings,
+  type Unseen,
+  unpackConfig,
+} from "./config.ts";
+export { demand, SettingError, settingOf, unknown, wrong } from "./setting_error.ts";
+export { type Get, readHost, readListenAddress, readPort } from "./setting_values.ts";
+export { findSetting, isSetting, SETTINGS, type Setting } from "./settings.ts";
+export {
+  DEFAULT_ENV_FILE,
+  readBounded,
+  readNamed,
+  readSettingsFile,
+  settingsFilesOf,
+} from "./settings_file.ts";

@@ -1,0 +1,118 @@
+/** Readers of settings' values, each of which throws what is allowed where a value is not. */
+import { type DatabaseUrl, parseDatabaseTls, parseDatabaseUrl } from "../database/mod.ts";
+import type { LogRequests } from "../log.ts";
+import { demand, SettingError, wrong } from "./setting_error.ts";
+import { readBounded } from "./settings_file.ts";
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+export type Get = (name: string) => string;
+
+export function matching(get: Get, name: string, pattern: RegExp): string {
+  const value = get(name);
+  if (!pattern.test(value)) throw wrong(name, value);
+  return value;
+}
+
+export function wholeNumber(get: Get, name: string, max: number, min = 0): number {
+  const value = get(name);
+  if (!/^\d{1,10}$/.test(value) || Number(value) > max || Number(value) < min) throw wrong(name, value);
+  return Number(value);
+}
+
+export function readHost(get: Get): string {
+  return matching(get, "CLAVIGER_HOST", /^[A-Za-z0-9.:_%-]{1,255}$/);
+}
+
+export function readPort(get: Get): number {
+  return wholeNumber(get, "CLAVIGER_PORT", 65_535);
+}
+
+export function readLogRequests(get: Get): LogRequests {
+  const value = get("CLAVIGER_LOG_REQUESTS");
+  const [, every] = /^1\/([1-9]\d{0,6})$/.exec(value) ?? [];
+  if (every !== undefined && Number(every) <= 1_000_000) return `1/${Number(every)}`;
+  return oneOf(get, "CLAVIGER_LOG_REQUESTS", ["sampled", "all", "off"]);
+}
+
+export function readListenAddress(get: Get, name: string): ListenAddress | undefined {
+  const value = get(name);
+  if (value === "") return undefined;
+  const [, inner, plain, port] =
+    /^(?:\[([\dA-Fa-f:.%]{2,60})\]|([\w.-]{1,255})):(\d{1,5})$/.exec(value) ?? [];
+  const host = inner ?? plain;
+  if (host === undefined || Number(port) > 65_535) throw wrong(name, value);
+  return { host, port: Number(port) };
+}
+
+export function oneOf<const Value extends string>(get: Get, name: string, allowed: readonly Value[]): Value {
+  const value = get(name);
+  const found = allowed.find((candidate) => candidate === value);
+  if (found === undefined) throw wrong(name, value);
+  return found;
+}
+
+/** The address may hold a password, so a wrong one is not repeated. */
+export function readDatabaseUrl(text: string): string | undefined {
+  if (text === "") return undefined;
+  const url = parseDatabaseUrl(text);
+  if (url === undefined || !isDecodable(url.first)) {
+    throw new SettingError(
+      `${demand("DATABASE_URL")}; special characters in the password are written as %23`,
+      "DATABASE_URL",
+    );
+  }
+  checkDatabaseTls(url);
+  return text;
+}
+
+/** A bundle of all public authorities has a fifth of it. */
+const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
+
+function checkDatabaseTls(url: DatabaseUrl): void {
+  const cannot = (why: string) => new SettingError(`Cannot use DATABASE_URL: ${why}`, "DATABASE_URL");
+  const tls = parseDatabaseTls(url);
+  if (typeof tls === "string") throw cannot(tls);
+  if (tls.rootCertFile === undefined) return;
+  const text = readBounded(tls.rootCertFile, "sslrootcert of DATABASE_URL", CERTIFICATES_LIMIT_BYTES);
+  if (!text.includes("-----BEGIN CERTIFICATE-----")) {
+    throw cannot(`there is no certificate in PEM form in its sslrootcert ${tls.rootCertFile}`);
+  }
+}
+
+/** False for a stray percent sign, which the driver would stumble over. */
+function isDecodable({ username, password, pathname }: URL): boolean {
+  try {
+    for (const part of [username, password, pathname]) decodeURIComponent(part);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function readPublicUrl(text: string): string | undefined {
+  if (text === "") return undefined;
+  // A user and a password are left out of what is repeated, as a query is: either may be a secret.
+  if (!/^https?:\/\/[^\s@?#\\]{1,500}$/i.test(text) || !URL.canParse(text)) {
+    throw new SettingError(
+      `${demand("CLAVIGER_PUBLIC_URL")}, without user, query and fragment`,
+      "CLAVIGER_PUBLIC_URL",
+    );
+  }
+  return new URL(text).href.replace(/\/+$/, "");
+}
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+/** The address may hold what should not be in it, so a wrong one is not repeated. */
+export function readApiUrl(text: string): string {
+  const url = URL.parse(text);
+  const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && LOOPBACK.test(url.hostname));
+  if (url === null || !isSafe || url.username + url.password !== "" || /[?#\s]/.test(text)) {
+    throw new SettingError(demand("CLAVIGER_GITHUB_URL"), "CLAVIGER_GITHUB_URL");
+  }
+  return url.href.replace(/\/+$/, "");
+}

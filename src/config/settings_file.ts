@@ -1,0 +1,109 @@
+/** The settings file, and other small files that settings name. */
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { isForeignPath } from "../host/mod.ts";
+import { readRegularFile, WRONG_KINDS } from "../read_regular_file.ts";
+import { SettingError, unknown } from "./setting_error.ts";
+import { isSetting } from "./settings.ts";
+
+export interface SettingsFileSource {
+  /** `/etc/claviger/claviger.env`, where it exists, by default. */
+  readonly envFile?: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The unit's settings files, in place of the default one; a later file overrides an earlier one. */
+  readonly unitFiles?: readonly string[] | undefined;
+}
+
+export interface FileSetting {
+  readonly value: string;
+  readonly path: string;
+  /** File and line, for people. */
+  readonly place: string;
+}
+
+export const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
+const FILE_LIMIT_BYTES = 64 * 1024;
+
+class UnreadableFile extends SettingError {}
+
+/**
+ * Reads `NAME=value` lines, as systemd's EnvironmentFile has them: blank lines and those that begin with
+ * `#` or `;` are left out, quotes around a value are taken off.
+ */
+export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string, FileSetting> {
+  return new Map(settingsFilesOf(source).flatMap((path) => [...readOne(path, source)]));
+}
+
+/** The settings files to read: the one that is named, else the standard ones that exist. */
+export function settingsFilesOf({
+  envFile,
+  unitFiles = [],
+}: Pick<SettingsFileSource, "envFile" | "unitFiles">): readonly string[] {
+  const standard = unitFiles.length > 0 ? unitFiles : [DEFAULT_ENV_FILE];
+  return envFile === undefined ? standard.filter((path) => existsSync(path)) : [envFile];
+}
+
+function readOne(path: string, { envFile, env }: SettingsFileSource): Map<string, FileSetting> {
+  const settings = new Map<string, FileSetting>();
+  let text: string;
+  try {
+    text = readBounded(path, "the settings file");
+  } catch (error) {
+    // systemd read it as root and handed its settings on to a user who may not: that is how it should be.
+    if (error instanceof UnreadableFile && envFile === undefined && env.STATE_DIRECTORY) return settings;
+    throw error;
+  }
+  for (const [index, raw] of text.split("\n").entries()) {
+    const line = raw.trim();
+    if (line === "" || line.startsWith("#") || line.startsWith(";")) continue;
+    const match = /^([A-Za-z_][A-Za-z0-9_]*)=(.*)$/.exec(line);
+    if (match === null) throw new SettingError(`${path}, line ${index + 1}: it must be NAME=value`);
+    const [, name = "", value = ""] = match;
+    const place = `${path}, line ${index + 1}`;
+    if (!isSetting(name)) throw new SettingError(`${unknown(name)}; it is set in ${place}`);
+    settings.set(name, { value: unquoted(value), path, place });
+  }
+  return settings;
+}
+
+function unquoted(value: string): string {
+  const match = /^(["'])(.*)\1$/.exec(value.trim());
+  return match?.[2] ?? value.trim();
+}
+
+/** Reads a file that is small or refused; `what` names it in the refusal. */
+export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): string {
+  return readNamed(path, what, limitBytes).text;
+}
+
+/** The same, with the user to whom the file belongs: undefined for a pipe. */
+export function readNamed(
+  path: string,
+  what: string,
+  limitBytes = FILE_LIMIT_BYTES,
+): { readonly text: string; readonly uid?: number } {
+  try {
+    const { size, isPipe } = lookAt(path);
+    if (size > limitBytes) {
+      throw new SettingError(`Cannot read ${what}: ${path} has more than ${limitBytes} bytes`);
+    }
+    return isPipe ? { text: readFileSync(path, "utf8") } : readRegularFile(path, limitBytes);
+  } catch (error) {
+    if (error instanceof SettingError) throw error;
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    throw new UnreadableFile(`Cannot read ${what}: ${path}: ${READ_FAILURES[code] ?? code}`);
+  }
+}
+
+/** A pipe may be the operator's (`<(…)`). But where another user can put one, root could wait for ever. */
+function lookAt(path: string): { readonly size: number; readonly isPipe: boolean } {
+  const stat = statSync(path);
+  return { size: stat.size, isPipe: !stat.isFile() && !isForeignPath(path) };
+}
+
+const READ_FAILURES: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "there is no such file",
+  ...WRONG_KINDS,
+  EACCES:
+    "this user may not read it; run the command by sudo, or give a secret to the service as a systemd credential",
+};

@@ -1,0 +1,16 @@
+/** What the host says of its users and groups, and of the users who can change where a path leads. */
+export {
+  type ChangeableStep,
+  type FollowedPath,
+  findClosedFolder,
+  followPath,
+  isForeignPath,
+  refuseForeignFolder,
+} from "./path_owner.ts";
+export {
+  existsSystemGroup,
+  findSystemUser,
+  findTool,
+  type SystemUser,
+  TOOL_FOLDERS,
+} from "./system_users.ts";

@@ -1,0 +1,140 @@
+/**
+ * Which users can change where a path leads. A user who can change a name on the way, of a folder or of a symbolic
+ * link, can make the path lead elsewhere between two looks. Root follows a path only when no other user can.
+ *
+ * Only owners and mode bits are read, not access lists.
+ */
+import { existsSync, lstatSync, readlinkSync, realpathSync, type Stats, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { type Refusal, refuse } from "../refusal.ts";
+
+export interface FollowedPath {
+  /** Where the path leads, or the nearest folder on the way that exists. */
+  readonly found: string;
+  readonly uid: number;
+  readonly exists: boolean;
+  /** The first folder or link on the way that a user who is not trusted can change. */
+  readonly changeable: ChangeableStep | undefined;
+}
+
+export interface ChangeableStep {
+  readonly path: string;
+  /** The user to whom it belongs; undefined where its mode lets others write to it. */
+  readonly uid: number | undefined;
+}
+
+export interface FollowOptions {
+  readonly isTrusted: (uid: number) => boolean;
+  /** Whether the path leads to a folder that exists, in which nobody else may write either. */
+  readonly isFolder?: boolean;
+}
+
+/** As many as the kernel follows. */
+const MAX_LINKS = 40;
+const OTHERS_WRITE = 0o022;
+const STICKY = 0o1000;
+
+/** Follows an absolute path name by name, as the kernel does; throws what the file system refuses. */
+export function followPath(path: string, { isTrusted, isFolder = false }: FollowOptions): FollowedPath {
+  let changeable: ChangeableStep | undefined;
+  const judge = (at: string, { uid, mode }: Stats, mayBeSticky: boolean) => {
+    if (changeable !== undefined) return;
+    const isOpen = (mode & OTHERS_WRITE) !== 0 && !(mayBeSticky && (mode & STICKY) !== 0);
+    if (!isTrusted(uid)) changeable = { path: at, uid };
+    else if (isOpen) changeable = { path: at, uid: undefined };
+  };
+  let at = "/";
+  let stat = lstatSync(at);
+  let links = 0;
+  let names = namesOf(resolve(path));
+  for (let name = names.shift(); name !== undefined; name = names.shift()) {
+    if (name === "..") {
+      at = dirname(at);
+      stat = lstatSync(at);
+      continue;
+    }
+    judge(at, stat, true);
+    const next = join(at, name);
+    const found = lstatSync(next, { throwIfNoEntry: false });
+    if (found === undefined) {
+      // Another user could make it first.
+      if (isFolder) judge(at, stat, false);
+      return { found: at, uid: stat.uid, exists: false, changeable };
+    }
+    // In a folder with the sticky bit, the owner of a name can change it.
+    if ((stat.mode & OTHERS_WRITE) !== 0 && !isTrusted(found.uid))
+      changeable ??= { path: next, uid: found.uid };
+    if (found.isSymbolicLink()) {
+      if (++links > MAX_LINKS)
+        throw Object.assign(new Error(`ELOOP: too many links, ${path}`), { code: "ELOOP" });
+      const target = readlinkSync(next);
+      if (target.startsWith("/")) {
+        at = "/";
+        stat = lstatSync(at);
+      }
+      names = [...namesOf(target), ...names];
+      continue;
+    }
+    at = next;
+    stat = found;
+  }
+  if (isFolder) judge(at, stat, false);
+  return { found: at, uid: stat.uid, exists: true, changeable };
+}
+
+/**
+ * The folder above (or at) `path` that `account` may not pass through, if there is one. Goes by the
+ * mode bits; access lists are not asked.
+ */
+export function findClosedFolder(
+  path: string,
+  account: { readonly uid: number; readonly gid: number },
+): string | undefined {
+  let folder = realpathSync(path);
+  let closed: string | undefined;
+  for (;;) {
+    const { mode, uid, gid } = statSync(folder);
+    const pass = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
+    if ((mode & pass) === 0) closed = folder;
+    const parent = dirname(folder);
+    if (parent === folder) return closed;
+    folder = parent;
+  }
+}
+
+function namesOf(path: string): string[] {
+  return path.split("/").filter((name) => name !== "" && name !== ".");
+}
+
+/** Whether this process runs as root, and another user can change where the path leads. */
+export function isForeignPath(path: string): boolean {
+  const isTrusted = (uid: number) => uid === 0;
+  return process.getuid?.() === 0 && followPath(path, { isTrusted }).changeable !== undefined;
+}
+
+/**
+ * Why root may not work in a folder; undefined when root may, and for other users, who have no rights to lose. With
+ * `mayBeMade` the folder need not exist; check it again once it is made.
+ */
+export function refuseForeignFolder(
+  dataDir: string,
+  { mayBeMade = false }: { readonly mayBeMade?: boolean } = {},
+): Refusal | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const isFolder = !mayBeMade || existsSync(dataDir);
+  const { changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0, isFolder });
+  if (changeable === undefined) return undefined;
+  const { path, uid } = changeable;
+  const [why, remedy] =
+    uid === undefined
+      ? [`other users can write to ${path}`, `\`chmod go-w ${path}\``]
+      : [
+          `${path} belongs to user ${uid}`,
+          `give that user the data folder (\`chown -R ${uid} ${dataDir}\`) and run the command as that user`,
+        ];
+  return refuse(
+    "INVALID_REQUEST",
+    `Cannot use the data folder ${dataDir} as root: ${why}, so root could be made to write elsewhere; ${remedy}, or ` +
+      "choose a folder that root alone can change, such as /var/lib/claviger",
+  );
+}

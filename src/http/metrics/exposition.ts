@@ -1,0 +1,82 @@
+/**
+ * Renders metrics as Prometheus reads them: the text format 0.0.4.
+ *
+ * https://prometheus.io/docs/instrumenting/exposition_formats/
+ */
+import type { HistogramCounts } from "../../histogram.ts";
+
+export type Labels = Readonly<Record<string, string>>;
+
+interface About {
+  /** In base units, seconds and bytes, as the last word of it says; a counter ends in `_total`. */
+  readonly name: string;
+  /** One sentence without a period. */
+  readonly help: string;
+}
+
+export interface PlainFamily extends About {
+  readonly type: "counter" | "gauge";
+  readonly samples: readonly { readonly labels?: Labels; readonly value: number }[];
+}
+
+export interface HistogramFamily extends About {
+  readonly type: "histogram";
+  readonly samples: readonly { readonly labels?: Labels; readonly histogram: HistogramCounts }[];
+}
+
+export type Family = PlainFamily | HistogramFamily;
+
+export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+/** A family of one number without labels. */
+export function single(
+  type: PlainFamily["type"],
+  name: string,
+  about: { help: string; value: number },
+): Family {
+  return { type, name, help: about.help, samples: [{ value: about.value }] };
+}
+
+/** Renders families in the order given; one without samples is left out. */
+export function renderExposition(families: readonly Family[]): string {
+  let text = "";
+  for (const family of families) {
+    if (family.samples.length === 0) continue;
+    text += `# HELP ${family.name} ${escaped(family.help)}\n# TYPE ${family.name} ${family.type}\n`;
+    if (family.type === "histogram") {
+      for (const { labels, histogram } of family.samples)
+        text += histogramLines(family.name, labels, histogram);
+    } else {
+      for (const { labels, value } of family.samples) text += line(family.name, labels, value);
+    }
+  }
+  return text;
+}
+
+/** Buckets are cumulative in the format, and the last one counts all. */
+function histogramLines(name: string, labels: Labels | undefined, histogram: HistogramCounts): string {
+  let text = "";
+  let total = 0;
+  for (const [i, count] of histogram.counts.entries()) {
+    total += count;
+    text += line(
+      `${name}_bucket`,
+      { ...labels, le: number(histogram.bounds[i] ?? Number.POSITIVE_INFINITY) },
+      total,
+    );
+  }
+  return `${text}${line(`${name}_sum`, labels, histogram.sum)}${line(`${name}_count`, labels, total)}`;
+}
+
+function line(name: string, labels: Labels | undefined, value: number): string {
+  const pairs = Object.entries(labels ?? {}).map(([label, text]) => `${label}="${quoted(text)}"`);
+  return `${name}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${number(value)}\n`;
+}
+
+function number(value: number): string {
+  if (Number.isFinite(value)) return String(value);
+  return Number.isNaN(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf";
+}
+
+const escaped = (text: string) => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+const quoted = (text: string) => escaped(text).replaceAll('"', '\\"');

@@ -1,0 +1,23 @@
+/** `GET /metrics`: what the parts have counted, for Prometheus, on an address of its own. */
+import type { Answer } from "../../platform/mod.ts";
+import { pathOf } from "../target.ts";
+import { collectMetrics, type MetricsSources } from "./collect_metrics.ts";
+import { EXPOSITION_TYPE, renderExposition } from "./exposition.ts";
+
+export const METRICS_PATH = "/metrics";
+
+/** Answers `GET` and `HEAD` of `/metrics`, and nothing else. */
+export function createMetricsPage(sources: MetricsSources): Answer {
+  return (request) => {
+    if (pathOf(request) !== METRICS_PATH) return plain(404, `There is nothing here but ${METRICS_PATH}\n`);
+    if (request.method !== "GET" && request.method !== "HEAD") {
+      return plain(405, "Only GET and HEAD are allowed here\n", { Allow: "GET, HEAD" });
+    }
+    const text = renderExposition(collectMetrics(sources));
+    return new Response(text, { headers: { "Content-Type": EXPOSITION_TYPE, "Cache-Control": "no-store" } });
+  };
+}
+
+function plain(status: number, text: string, headers: Record<string, string> = {}): Response {
+  return new Response(text, { status, headers: { "Content-Type": "text/plain; charset=utf-8", ...headers } });
+}

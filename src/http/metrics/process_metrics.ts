@@ -1,0 +1,58 @@
+/** The metrics of the process: what runs, since when, and what it takes. */
+import { readdirSync } from "node:fs";
+import { VERSION } from "../../version.ts";
+import { type Family, single } from "./exposition.ts";
+
+export function processMetrics({ isStopping }: { readonly isStopping: () => boolean }): Family[] {
+  const { rss, heapUsed } = process.memoryUsage();
+  const { user, system } = process.cpuUsage();
+  const { bun } = process.versions;
+  return [
+    {
+      type: "gauge",
+      name: "claviger_build_info",
+      help: "Always 1; what runs is in the labels",
+      samples: [
+        {
+          labels: {
+            version: VERSION,
+            runtime: bun === undefined ? "node" : "bun",
+            runtime_version: bun ?? process.versions.node,
+            platform: `${process.platform}-${process.arch}`,
+          },
+          value: 1,
+        },
+      ],
+    },
+    single("gauge", "claviger_stopping", {
+      help: "1 from the moment that the service was told to stop",
+      value: Number(isStopping()),
+    }),
+    single("gauge", "claviger_heap_used_bytes", {
+      help: "Memory in use by the program's objects",
+      value: heapUsed,
+    }),
+    single("gauge", "process_resident_memory_bytes", { help: "Resident memory", value: rss }),
+    single("counter", "process_cpu_seconds_total", {
+      help: "User and system CPU time spent",
+      value: (user + system) / 1e6,
+    }),
+    single("gauge", "process_start_time_seconds", {
+      help: "When the process began, as Unix time",
+      value: Math.round(STARTED_AT_MS) / 1_000,
+    }),
+    ...ofOpenFiles(),
+  ];
+}
+
+const STARTED_AT_MS = Date.now() - process.uptime() * 1_000;
+
+/** Known on Linux alone. */
+function ofOpenFiles(): Family[] {
+  try {
+    const value = readdirSync("/proc/self/fd").length;
+    return [single("gauge", "process_open_fds", { help: "Open file descriptors", value })];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * The operations of the interface: what each is for, and which codes it may answer. The one part of the
+ * OpenAPI document that is written by hand; `test/http/openapi_test.ts` holds it against the routes and
+ * against real answers.
+ */
+import type { Brand } from "../../brand.ts";
+import { fileOperations } from "./file_operations.ts";
+import { type Operation, parameter, WITH_BODY, WITH_GOOD_KEY, WITH_KEY } from "./operation.ts";
+import { ownOperations } from "./own_operations.ts";
+
+const EXAMPLE_LICENSE = {
+  license_type: "research",
+  features: ["batch_inference", "streaming", "training", "calibration", "model_export"],
+  quota: { monthly_limit: 50_000, used: 1_200, remaining: 48_800, resets_at: "2026-12-01T00:00:00Z" },
+  expires_at: "2027-11-20T00:00:00Z",
+};
+
+/** Every operation, in the order of the document. */
+export function operations(brand: Brand): Operation[] {
+  const { installerHost } = brand;
+  const token = {
+    path: `/v1/installer/${installerHost}-token`,
+    summary: "Get the read-only token of the package repository",
+    limit: "repo_token",
+    codes: [...WITH_GOOD_KEY, "NOT_CONFIGURED"],
+    successes: [
+      {
+        status: 200,
+        schema: "RepositoryToken",
+        description: "The token",
+        example: {
+          success: true,
+          [`${installerHost}_token`]: "<token>",
+          expires_at: null,
+          message: "Repository token issued: read-only, for the core package alone",
+        },
+      },
+    ],
+  } as const satisfies Partial<Operation>;
+  const modelType = brand.modelTypes[0] ?? "";
+  return [
+    {
+      path: "/v1/auth/validate",
+      method: "post",
+      id: "validateKey",
+      summary: "Check a key",
+      description: "Gives its account, tier, features and quota.",
+      limit: "validate",
+      request: { schema: "KeyRequest", example: {} },
+      successes: [
+        {
+          status: 200,
+          schema: "Validation",
+          description: "The key is good",
+          example: {
+            valid: true,
+            user_id: "usr_019a0000000070008000000000000000",
+            email: "ada@example.org",
+            name: "Ada",
+            organization: "Example Laboratory",
+            ...EXAMPLE_LICENSE,
+          },
+        },
+      ],
+      codes: [...WITH_GOOD_KEY, ...WITH_BODY, "QUOTA_EXCEEDED"],
+    },
+    {
+      path: "/v1/auth/refresh",
+      method: "post",
+      id: "refreshKey",
+      summary: "Get a key's license and quota again",
+      description: "Answers also when the quota is used up.",
+      limit: "refresh",
+      request: { schema: "KeyRequest", example: {} },
+      successes: [
+        {
+          status: 200,
+          schema: "Refresh",
+          description: "The key is good",
+          example: { valid: true, ...EXAMPLE_LICENSE },
+        },
+      ],
+      codes: [...WITH_GOOD_KEY, ...WITH_BODY],
+    },
+    {
+      path: "/v1/auth/revoke",
+      method: "post",
+      id: "revokeKey",
+      summary: "Revoke a key for good",
+      description: "A suspended or expired key can be revoked too. It cannot be undone.",
+      limit: "revoke",
+      request: { schema: "RevocationRequest", example: { reason: "A laptop was lost" } },
+      successes: [
+        {
+          status: 200,
+          schema: "Revocation",
+          description: "From now on the key is refused",
+          example: { revoked: true, message: "The API key has been revoked permanently" },
+        },
+      ],
+      codes: [...WITH_KEY, ...WITH_BODY, "KEY_NOT_FOUND"],
+    },
+    { ...token, method: "get", id: "getRepositoryToken" },
+    {
+      ...token,
+      method: "post",
+      id: "postForRepositoryToken",
+      request: { schema: "KeyRequest", example: {} },
+      codes: [...token.codes, ...WITH_BODY],
+    },
+    {
+      path: "/v1/models/list",
+      method: "get",
+      id: "listModels",
+      summary: "List the models that a key may load",
+      description: "In byte order of their names. A filter that matches nothing gives an empty list.",
+      limit: "models",
+      parameters: [
+        parameter(
+          "query",
+          "paradigm",
+          "Lists models of this paradigm alone; empty is no filter",
+          "motor_imagery",
+        ),
+        parameter("query", "type", "Lists models of this type alone; empty is no filter", modelType),
+      ],
+      successes: [
+        {
+          status: 200,
+          schema: "ModelList",
+          description: "The models",
+          example: {
+            models: [
+              {
+                name: "motor_imagery_4class_v1",
+                version: "1.0.0",
+                type: modelType,
+                paradigm: "motor_imagery",
+                n_features: 44,
+                n_classes: 4,
+                size_mb: 2.4,
+                download_url: "https://models.example.org/motor_imagery_4class_v1",
+                checksum: `sha256:${"ab".repeat(32)}`,
+                requires_license: "free",
+                metadata: { description: "Left hand, right hand, feet, tongue" },
+              },
+            ],
+            total: 1,
+          },
+        },
+      ],
+      codes: WITH_GOOD_KEY,
+    },
+    ...fileOperations(),
+    {
+      path: "/v1/analytics/log",
+      method: "post",
+      id: "logEvent",
+      summary: "Log a usage event",
+      description:
+        "Answered when it is committed. An `inference` uses one unit of the quota; the others use none, and " +
+        "are accepted when it is used up. After a 503 nobody knows whether the event was counted: with an " +
+        "`Idempotency-Key` it can be sent again, and within 24 hours is stored and counted once. Two events are " +
+        "the same where they mean the same: the order of names makes no difference, nor does a field that is " +
+        "null or has its default.",
+      limit: "analytics",
+      parameters: [
+        {
+          in: "header",
+          name: "Idempotency-Key",
+          description: "A value of the client's own for each event of the license",
+          schema: { type: "string", pattern: "^[\\x20-\\x7e]{1,255}$" },
+        },
+      ],
+      request: {
+        schema: "EventRequest",
+        example: {
+          event_type: "inference",
+          model_name: "motor_imagery_4class_v1",
+          inference_type: "streaming",
+          duration_ms: 12.5,
+          metadata: { channels: 8 },
+        },
+      },
+      successes: [
+        {
+          status: 202,
+          schema: "EventLogged",
+          description: "The event is committed",
+          example: {
+            logged: true,
+            event_id: "evt_019a0000000070008000000000000000",
+            quota: { used: 1_201, remaining: 48_799 },
+          },
+        },
+      ],
+      codes: [...WITH_GOOD_KEY, ...WITH_BODY, "MISSING_EVENT_TYPE", "QUOTA_EXCEEDED", "CLAIM_MISMATCH"],
+    },
+    ...ownOperations(),
+  ];
+}

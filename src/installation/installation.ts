@@ -1,0 +1,163 @@
+/**
+ * An installation as the service and every command find it: its database and its root secret.
+ *
+ * Without `DATABASE_URL` both are in the data folder; whoever opens it gets the same PostgreSQL, started
+ * for the occasion where no service runs.
+ */
+import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config/mod.ts";
+import { openEmbedded } from "../database/embedded/mod.ts";
+import { type DatabaseAddress, nameOfDatabase } from "../database/mod.ts";
+import type { Log } from "../log.ts";
+import type { Platform } from "../platform/mod.ts";
+import { readRegularFile, WRONG_KINDS } from "../read_regular_file.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../secrets/mod.ts";
+
+export interface InstallationOptions {
+  readonly config: Config;
+  readonly platform: Platform;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** A service holds the data folder for as long as it runs; a command works beside it or without it. */
+  readonly holder: "serve" | "command";
+  /** Whether a folder without data is initialised or refused. */
+  readonly create: boolean;
+  /** Asked while the database inside starts; true gives up. */
+  readonly isInterrupted?: () => boolean;
+}
+
+export interface Installation {
+  readonly address: DatabaseAddress;
+  /** Where the data is, for people: the folder, or the server without its password. */
+  readonly place: string;
+  /** Whether a running service holds the data folder, and its database is what was opened. */
+  readonly isServed?: boolean;
+  /** Closes what was opened; connections to the database must be closed before. */
+  close(deadlineMs: number): Promise<void>;
+}
+
+/**
+ * Opens the database, starting the one inside where it must. A service's given secret is looked at first:
+ * one that cannot be used must not leave a database behind that nobody serves from.
+ */
+export async function openInstallation(options: InstallationOptions): Promise<Installation | Refusal> {
+  const { config } = options;
+  if (options.holder === "serve" && (config.secret !== undefined || config.databaseUrl !== undefined)) {
+    const given = openSecrets(config, { create: false });
+    if (isRefusal(given)) return given;
+  }
+  if (config.databaseUrl !== undefined) {
+    return {
+      address: { url: config.databaseUrl },
+      place: `the PostgreSQL at ${nameOfDatabase(config.databaseUrl)}`,
+      isServed: false,
+      close: async () => {},
+    };
+  }
+  const server = await openEmbedded({
+    ...options,
+    dataDir: config.dataDir,
+    postgresBin: config.postgresBin,
+  });
+  if (isRefusal(server)) return server;
+  return {
+    address: server.address,
+    place: config.dataDir,
+    isServed: !server.owned,
+    close: (deadlineMs) => server.stop(deadlineMs),
+  };
+}
+
+export interface InstallationSecrets {
+  readonly secrets: Secrets;
+  /** Takes back a secret that was generated just now and turned out not to fit the database. */
+  forget(): void;
+}
+
+/**
+ * Reads the root secret: the one that is configured, else the data folder's, which `create` generates
+ * where there is none. An external database needs a configured one: there is no folder that is sure to
+ * come along with it. For a database that is sealed already no other secret will do, so none is made.
+ */
+export function openSecrets(
+  config: Config,
+  options: { readonly create: boolean; readonly isSealed?: boolean },
+): InstallationSecrets | Refusal {
+  if (config.secret !== undefined) return parse(config.secret.text, config.secret.source);
+  if (config.databaseUrl !== undefined) {
+    return refuse(
+      "INVALID_REQUEST",
+      "The database is external, so the secret must be given: name the file of the first start's secret by " +
+        "CLAVIGER_SECRET_FILE, or give it in CLAVIGER_SECRET; only for a new database make one, by " +
+        "`openssl rand -hex 32`, and keep it",
+    );
+  }
+  const path = join(config.dataDir, "secret");
+  const kept = readSecretFile(path);
+  if (isRefusal(kept)) return kept;
+  if (kept !== undefined) return parse(kept, path);
+  if (options.isSealed) {
+    return refuse(
+      "INVALID_REQUEST",
+      `Cannot open what the database was sealed with: there is no file secret in ${config.dataDir}, and no ` +
+        "secret was given; put the one of the first start back, or name it by CLAVIGER_SECRET_FILE",
+    );
+  }
+  if (!options.create) {
+    return refuse(
+      "INVALID_REQUEST",
+      `The file ${path} is missing: put it back, or start the service once to make it`,
+    );
+  }
+  const text = generateRootSecret();
+  keepSecret(config.dataDir, text);
+  const made = parse(text, path);
+  return isRefusal(made) ? made : { ...made, forget: () => rmSync(path, { force: true }) };
+}
+
+/** Puts a secret into a data folder that has none. */
+export function keepSecret(dataDir: string, text: string): void {
+  const path = join(dataDir, "secret");
+  const draft = `${path}.new`;
+  rmSync(draft, { force: true });
+  writeFileSync(draft, text, { mode: 0o600, flag: "wx", flush: true });
+  // Whole or not at all, and on the disk before anything is sealed with it: a power cut must not leave a
+  // database whose secret is lost.
+  linkSync(draft, path);
+  rmSync(draft);
+  const folder = openSync(dataDir, "r");
+  fsyncSync(folder);
+  closeSync(folder);
+}
+
+/** The data folder's secret as text; undefined where there is none. */
+export function readSecretFile(path: string): string | Refusal | undefined {
+  try {
+    return readRegularFile(path, SECRET_LIMIT_BYTES).text;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    if (code === "ENOENT") return undefined;
+    const why = READ_FAILURES[code] ?? code;
+    return refuse("INVALID_REQUEST", `Cannot read the secret ${path}: ${why}`);
+  }
+}
+
+const SECRET_LIMIT_BYTES = 64 * 1024;
+
+const READ_FAILURES: Readonly<Record<string, string>> = {
+  EACCES: "this user may not; run the command by sudo",
+  ...WRONG_KINDS,
+  EFBIG: `it has more than ${SECRET_LIMIT_BYTES} bytes`,
+};
+
+function parse(text: string, source: string): InstallationSecrets | Refusal {
+  const parsed = parseRootSecret(text);
+  if (parsed.ok) return { secrets: createSecrets(parsed.rootSecret), forget: () => {} };
+  const why = parsed.error.replace(/^Cannot read root secret: /, "");
+  return refuse("INVALID_REQUEST", `Cannot use the secret of ${source}: ${why}; it must be ${SECRET_FORM}`);
+}
+
+const SECRET_FORM = "32 random bytes, such as `openssl rand -hex 32` prints";

@@ -1,0 +1,21 @@
+/**
+ * An installation as the service and every command find it: its database, its root secret, and the note that a
+ * running service leaves in the data folder. Owns the table `secret_canary`.
+ */
+export { isSealed, proveSecret } from "./canary.ts";
+export {
+  type Installation,
+  type InstallationOptions,
+  type InstallationSecrets,
+  keepSecret,
+  openInstallation,
+  openSecrets,
+  readSecretFile,
+} from "./installation.ts";
+export {
+  findServing,
+  leaveServingNote,
+  parseUnitName,
+  type ServingAt,
+  type ServingNote,
+} from "./serving_note.ts";

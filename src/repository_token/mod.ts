@@ -1,0 +1,17 @@
+/**
+ * The repository token that the installer is given, to hand out to those who hold a key: one that the
+ * operator stores, sealed at rest, or those that a GitHub App mints, which are kept in memory alone.
+ * Owns the table `installer_token`.
+ */
+
+export type { GitHubApp } from "./_app_token_request.ts";
+export {
+  createGitHubAppSource,
+  type GitHubAppSettings,
+  type GitHubAppSource,
+  type GitHubAppStats,
+  openGitHubApp,
+  tryGitHubApp,
+} from "./github_app_source.ts";
+export { clearInstallerToken, parseInstallerToken, setInstallerToken } from "./static_token.ts";
+export { createTokenSource, type InstallerToken, type TokenSource } from "./token_source.ts";

@@ -1,0 +1,70 @@
+/** The certificate that a service shows, from its start on and by another one after a reload. */
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
+import type { Listener } from "../platform/mod.ts";
+import { isRefusal } from "../refusal.ts";
+import { readTlsIdentity, type TlsFiles, type TlsIdentity, tlsWarning } from "./identity.ts";
+
+export interface CertificateOptions {
+  /** What is read again. */
+  readonly files: TlsFiles;
+  /** Who shows it. */
+  readonly listener: Listener;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface Certificate {
+  /** Reads the files again; where they cannot be used, the certificate before stays. The log says either. */
+  reload(): Promise<void>;
+}
+
+/** The certificate that is shown: says when it needs renewing, and takes another on request. */
+export function createCertificate(
+  first: TlsIdentity,
+  { files, listener, clock, log }: CertificateOptions,
+): Certificate {
+  let shown = first;
+  const warning = tlsWarning(first, clock.now());
+  if (warning !== undefined) log.warn(warning);
+
+  async function reload(): Promise<void> {
+    const found = readTlsIdentity(files);
+    const refusal = isRefusal(found) ? found.sentence : whyWorse(found, shown, clock.now());
+    if (refusal !== undefined) return keep(refusal);
+    if (isRefusal(found) || found.fingerprint === shown.fingerprint) {
+      if (files.isCopy) log.warn(COPIED);
+      else log.info("The certificate is the same as before");
+      return;
+    }
+    if (listener.renewTls === undefined)
+      return keep("a certificate cannot be changed here: restart the service");
+    try {
+      await listener.renewTls(found);
+    } catch (error) {
+      return keep(error instanceof Error ? error.message : String(error));
+    }
+    shown = found;
+    log.info("New connections get the new certificate", {
+      fingerprint: found.fingerprint,
+      expiresAt: found.expiresAt.toISOString(),
+    });
+    const next = tlsWarning(found, clock.now());
+    if (next !== undefined) log.warn(next);
+  }
+
+  function keep(reason: string): void {
+    log.error("The certificate was not changed: the one before is kept", { reason });
+  }
+  return { reload };
+}
+
+const COPIED =
+  "A reload cannot change the certificate: systemd copied it when it started the service; after a renewal run " +
+  "`systemctl restart claviger`";
+
+/** A pair that clients refuse does not take the place of one that they accept. */
+function whyWorse(found: TlsIdentity, shown: TlsIdentity, now: Date): string | undefined {
+  const isGood = ({ validFrom, expiresAt }: TlsIdentity) => validFrom <= now && expiresAt > now;
+  return isGood(shown) && !isGood(found) ? tlsWarning(found, now) : undefined;
+}

@@ -1,0 +1,106 @@
+/**
+ * The certificate that the service shows and its key: read from two files and checked together, so that what
+ * cannot work is refused with a reason before a client meets it.
+ */
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { toTimestamp } from "../calendar.ts";
+import type { TlsPair } from "../platform/mod.ts";
+import { readRegularFile, WRONG_KINDS } from "../read_regular_file.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+
+/** Where the two are; absolute paths. */
+export interface TlsFiles {
+  /** PEM: the certificate first, then those that lead to a root. */
+  readonly certFile: string;
+  /** PEM, without a passphrase. */
+  readonly keyFile: string;
+  /** True where they are credentials that systemd copied when it started the service: what is renewed is not there. */
+  readonly isCopy?: true | undefined;
+}
+
+export interface TlsIdentity extends TlsPair {
+  readonly validFrom: Date;
+  readonly expiresAt: Date;
+  /** SHA-256, as `openssl x509 -fingerprint -sha256` prints it. */
+  readonly fingerprint: string;
+}
+
+/** So long before its end, people are told that a certificate must be renewed. */
+const RENEWAL_DAYS = 14;
+const DAY_MS = 86_400_000;
+/** Hundreds of certificates. */
+const FILE_LIMIT_BYTES = 1024 * 1024;
+
+/** Reads both files; refuses what is unreadable, no PEM, or does not belong together. */
+export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | Refusal {
+  const certificate = readText(certFile, "certificate");
+  if (isRefusal(certificate)) return certificate;
+  const privateKey = readText(keyFile, "key");
+  if (isRefusal(privateKey)) return privateKey;
+  const leaf = parseChain(certificate);
+  if (leaf === undefined) return refused(`the file ${certFile} is no certificate in PEM form`);
+  const key = parseKey(privateKey);
+  if (typeof key === "string") return refused(`the file ${keyFile} ${key}`);
+  if (!leaf.checkPrivateKey(key)) {
+    return refused(`the key ${keyFile} does not belong to the first certificate in ${certFile}`);
+  }
+  return {
+    certificate,
+    privateKey,
+    validFrom: new Date(leaf.validFrom),
+    expiresAt: new Date(leaf.validTo),
+    fingerprint: leaf.fingerprint256,
+  };
+}
+
+/** What a client will object to, or will soon; undefined while all is well. */
+export function tlsWarning({ validFrom, expiresAt }: TlsIdentity, now: Date): string | undefined {
+  if (expiresAt <= now) return `The certificate expired at ${toTimestamp(expiresAt)}: clients refuse it`;
+  if (validFrom > now)
+    return `The certificate is valid only from ${toTimestamp(validFrom)}: clients refuse it until then`;
+  const leftDays = Math.floor((expiresAt.getTime() - now.getTime()) / DAY_MS);
+  return leftDays < RENEWAL_DAYS
+    ? `The certificate expires at ${toTimestamp(expiresAt)}, in ${leftDays === 1 ? "1 day" : `${leftDays} days`}`
+    : undefined;
+}
+
+/** The first certificate, where every one in the text can be read. */
+function parseChain(text: string): X509Certificate | undefined {
+  const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  try {
+    return blocks.map((block) => new X509Certificate(block))[0];
+  } catch {
+    return undefined;
+  }
+}
+
+/** The key, or what is wrong with the file: never with anything of its content. */
+function parseKey(text: string): KeyObject | string {
+  if (/ENCRYPTED/.test(text)) return "has a passphrase, which nobody could enter: give a key without one";
+  try {
+    return createPrivateKey(text);
+  } catch {
+    return "is no private key in PEM form";
+  }
+}
+
+function readText(path: string, what: string): string | Refusal {
+  try {
+    return readRegularFile(path, FILE_LIMIT_BYTES).text;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    return refused(`the ${what} ${path}: ${REASONS[code] ?? code}`);
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "there is no such file",
+  ...WRONG_KINDS,
+  EFBIG: `it has more than ${FILE_LIMIT_BYTES} bytes`,
+  EACCES: "this user may not read it; hand it over as a credential (see `claviger systemd --help`)",
+};
+
+function refused(why: string): Refusal {
+  return refuse("INVALID_REQUEST", `Cannot use TLS: ${why}`);
+}

@@ -1,0 +1,89 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createNotifier } from "../../src/cli/notify.ts";
+import type { Log } from "../../src/log.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
+
+const undo: (() => void)[] = [];
+
+afterEach(() => {
+  for (const step of undo.splice(0).reverse()) step();
+});
+
+function receive(path?: string): { path: string; manager: DatagramReceiver } {
+  const folder = mkdtempSync(join(tmpdir(), "claviger-notify-"));
+  undo.push(() => rmSync(folder, { recursive: true, force: true }));
+  const at = path ?? join(folder, "notify");
+  const manager = receiveDatagrams(at);
+  undo.push(manager.close);
+  return { path: at, manager };
+}
+
+function notifierFor(env: Record<string, string>) {
+  const warnings: string[] = [];
+  const log: Log = { info() {}, error() {}, warn: (message) => void warnings.push(message) };
+  return { warnings, notifier: createNotifier({ env, platform: bunPlatform, log, pid: 4711 }) };
+}
+
+describe("createNotifier()", () => {
+  test.each(["a path", "an abstract name"])("tells the manager at %s", (kind) => {
+    const { path, manager } = receive(kind === "a path" ? undefined : `@claviger-test-${process.pid}`);
+    const { notifier } = notifierFor({ NOTIFY_SOCKET: path });
+    notifier.ready("Serving at http://127.0.0.1:8080");
+    notifier.status("one line\nSTOPPING=1");
+    notifier.stopping("Stopping");
+    expect(manager.received()).toEqual([
+      "READY=1\nSTATUS=Serving at http://127.0.0.1:8080",
+      "STATUS=one line STOPPING=1",
+      "STOPPING=1\nSTATUS=Stopping",
+    ]);
+  });
+
+  test("says when it reloads, by the clock that the manager compares with", () => {
+    const { path, manager } = receive();
+    notifierFor({ NOTIFY_SOCKET: path }).notifier.reloading();
+    const [, usec] = /^RELOADING=1\nMONOTONIC_USEC=(\d+)$/.exec(manager.received()[0] ?? "") ?? [];
+    const uptime = Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]);
+    expect(Math.abs(Number(usec) / 1e6 - uptime)).toBeLessThan(5);
+  });
+
+  test("gives signs of life twice in the watchdog's time, while the service lives", async () => {
+    const { path, manager } = receive();
+    const { notifier } = notifierFor({ NOTIFY_SOCKET: path, WATCHDOG_USEC: "200000", WATCHDOG_PID: "4711" });
+    let isAlive = true;
+    const end = notifier.watch(() => isAlive);
+    undo.push(end);
+    await Bun.sleep(450);
+    const alive = manager.received().length;
+    expect(alive).toBeWithin(4, 7);
+    expect(new Set(manager.received())).toEqual(new Set(["WATCHDOG=1"]));
+    isAlive = false;
+    await Bun.sleep(250);
+    expect(manager.received().length).toBe(alive);
+  });
+
+  test("keeps silent where the watchdog is for another process, or nobody listens", async () => {
+    const { path, manager } = receive();
+    const forOther = { NOTIFY_SOCKET: path, WATCHDOG_USEC: "100000", WATCHDOG_PID: "1" };
+    undo.push(notifierFor(forOther).notifier.watch(() => true));
+    const { notifier, warnings } = notifierFor({ WATCHDOG_USEC: "100000" });
+    notifier.ready("ready");
+    undo.push(notifier.watch(() => true));
+    await Bun.sleep(150);
+    expect(manager.received()).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
+  test.each(["/nowhere/notify", "relative", `/${"x".repeat(200)}`, "@nobody-is-there"])(
+    "complains once where nobody takes it, and goes on: %s",
+    (path) => {
+      const { notifier, warnings } = notifierFor({ NOTIFY_SOCKET: path });
+      notifier.ready("ready");
+      notifier.status("status");
+      expect(warnings).toEqual(["Cannot tell the service manager how the service is"]);
+    },
+  );
+});

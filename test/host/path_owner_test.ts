@@ -1,0 +1,88 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { followPath } from "../../src/host/path_owner.ts";
+
+const me = process.getuid?.() ?? 0;
+const trustMe = { isTrusted: (uid: number) => uid === 0 || uid === me };
+const trustRoot = { isTrusted: () => false };
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(realpathSync(tmpdir()), "claviger-path-"));
+  mkdirSync(join(folder, "a/b"), { recursive: true });
+  writeFileSync(join(folder, "a/b/file"), "");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("followPath()", () => {
+  test("finds what is there, by links too", () => {
+    symlinkSync("b", join(folder, "a/relative"));
+    symlinkSync(join(folder, "a"), join(folder, "absolute"));
+    const path = join(folder, "absolute/relative/../b/file");
+    expect(followPath(path, trustMe)).toEqual({
+      found: join(folder, "a/b/file"),
+      uid: me,
+      exists: true,
+      changeable: undefined,
+    });
+  });
+
+  test("stops at the nearest folder that is there", () => {
+    expect(followPath(join(folder, "a/none/file"), trustMe)).toMatchObject({
+      found: join(folder, "a"),
+      uid: me,
+      exists: false,
+    });
+    symlinkSync(join(folder, "none/file"), join(folder, "dangling"));
+    expect(followPath(join(folder, "dangling"), trustMe)).toMatchObject({ found: folder, exists: false });
+  });
+
+  test("names the first folder that belongs to somebody else", () => {
+    expect(followPath(join(folder, "a/b/file"), trustRoot).changeable).toEqual({ path: "/", uid: 0 });
+    const isTrusted = (uid: number) => uid === 0 && me !== 0;
+    const { changeable } = followPath(join(folder, "a/b/file"), { isTrusted });
+    expect(changeable).toEqual(me === 0 ? { path: "/", uid: 0 } : { path: folder, uid: me });
+  });
+
+  test.each([0o777, 0o770, 0o775])(
+    "names a folder of mode %o on the way, and not one that is sticky",
+    (mode) => {
+      chmodSync(join(folder, "a"), mode);
+      const path = join(folder, "a/b/file");
+      expect(followPath(path, trustMe).changeable).toEqual({ path: join(folder, "a"), uid: undefined });
+      chmodSync(join(folder, "a"), 0o1000 | mode);
+      expect(followPath(path, trustMe).changeable).toBeUndefined();
+    },
+  );
+
+  test("looks at the folder behind a link, and at the folder that the link is in", () => {
+    mkdirSync(join(folder, "open"));
+    chmodSync(join(folder, "open"), 0o777);
+    symlinkSync(join(folder, "a/b/file"), join(folder, "open/link"));
+    expect(followPath(join(folder, "open/link"), trustMe).changeable?.path).toBe(join(folder, "open"));
+    symlinkSync(join(folder, "open"), join(folder, "to-open"));
+    expect(followPath(join(folder, "to-open/new"), trustMe).changeable?.path).toBe(join(folder, "open"));
+  });
+
+  test("judges the last folder where its content counts: there no sticky bit helps", () => {
+    const path = join(folder, "a/b");
+    chmodSync(path, 0o1777);
+    expect(followPath(path, trustMe).changeable).toBeUndefined();
+    expect(followPath(path, { ...trustMe, isFolder: true }).changeable).toEqual({ path, uid: undefined });
+  });
+
+  test("names the folder in which another user could make what is to be there", () => {
+    const path = join(folder, "a/new");
+    chmodSync(join(folder, "a"), 0o1777);
+    expect(followPath(path, trustMe).changeable).toBeUndefined();
+    expect(followPath(path, { ...trustMe, isFolder: true }).changeable?.path).toBe(join(folder, "a"));
+  });
+
+  test("ends at links that lead to each other", () => {
+    symlinkSync(join(folder, "two"), join(folder, "one"));
+    symlinkSync(join(folder, "one"), join(folder, "two"));
+    expect(() => followPath(join(folder, "one"), trustMe)).toThrow("ELOOP");
+  });
+});

@@ -1,0 +1,115 @@
+/** Users by `getent`, on stand-ins for this host's tools: each test has a folder of its own for them. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findAccount } from "../../src/database/embedded/_account.ts";
+import { layoutOf } from "../../src/database/embedded/_layout.ts";
+import { existsSystemGroup, findSystemUser, findTool } from "../../src/host/system_users.ts";
+import { isRefusal } from "../../src/refusal.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "claviger-users-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** Puts a script in the place of a tool. */
+function standIn(name: string, script: string): void {
+  const path = join(folder, name);
+  writeFileSync(path, `#!/bin/sh\n${script}\n`);
+  chmodSync(path, 0o755);
+}
+
+/** A host whose only user and group is systemd's, for as long as a service runs: no file has them. */
+const DYNAMIC = `case "$1 $2" in
+  "passwd claviger" | "passwd 65046") echo 'claviger:x:65046:65047:Dynamic User:/:/usr/sbin/nologin' ;;
+  "group claviger") echo 'claviger:x:65047:' ;;
+  *) exit 2 ;;
+esac`;
+
+describe("findSystemUser()", () => {
+  const user = { name: "claviger", uid: 65_046, gid: 65_047 };
+
+  test("finds a user that no file has, by name and by number", () => {
+    standIn("getent", DYNAMIC);
+    expect(findSystemUser("claviger", [folder])).toEqual(user);
+    expect(findSystemUser(65_046, [folder])).toEqual(user);
+    expect(existsSystemGroup("claviger", [folder])).toBe(true);
+  });
+
+  test("finds nobody where getent says that there is none, whatever the files say", () => {
+    standIn("getent", DYNAMIC);
+    expect(findSystemUser("root", [folder])).toBeUndefined();
+    expect(existsSystemGroup("root", [folder])).toBe(false);
+  });
+
+  test("goes by the files where there is no getent, or where it breaks down", () => {
+    const root = { name: "root", uid: 0, gid: 0 };
+    expect(findSystemUser("root", [folder])).toEqual(root);
+    standIn("getent", "exit 127");
+    expect(findSystemUser(0, [folder])).toEqual(root);
+    expect(findSystemUser("", [folder])).toBeUndefined();
+    expect(findSystemUser("0", [folder])).toBeUndefined();
+    expect(existsSystemGroup("root", [folder])).toBe(true);
+  });
+
+  test("finds this host's own", () => {
+    expect(findTool("sh")).toEndWith("/bin/sh");
+    expect(findSystemUser("root")).toEqual({ name: "root", uid: 0, gid: 0 });
+    expect(findSystemUser("no-such-user")).toBeUndefined();
+  });
+});
+
+describe.skipIf(process.getuid?.() !== 0)("findAccount(), as root in a folder of root's", () => {
+  function account() {
+    const dataDir = join(folder, "data");
+    mkdirSync(dataDir);
+    return findAccount(layoutOf(dataDir), [folder]);
+  }
+  const calls = () => readFileSync(join(folder, "calls"), "utf8");
+
+  test("takes the user claviger that a running service has, and makes none", () => {
+    standIn("getent", DYNAMIC);
+    standIn("useradd", `echo "$*" >> ${folder}/calls`);
+    expect(account()).toMatchObject({ uid: 65_046, gid: 65_047 });
+    expect(existsSync(join(folder, "calls"))).toBe(false);
+  });
+
+  test("makes the user where there is none, with a group of that name that exists", () => {
+    standIn("getent", `[ "$1" = group ] || [ -e ${folder}/calls ] || exit 2\necho claviger:x:990:990::/:`);
+    standIn("useradd", `echo "$*" >> ${folder}/calls`);
+    expect(account()).toMatchObject({ uid: 990, gid: 990 });
+    expect(calls()).toBe(
+      "--system --no-create-home --gid claviger --home-dir /nonexistent --shell /bin/false claviger\n",
+    );
+  });
+
+  test("says what the first tool said, and asks no other", () => {
+    standIn("getent", "exit 2");
+    standIn("useradd", `echo "useradd: user 'claviger' already exists" >&2; exit 9`);
+    standIn("adduser", `echo "$*" >> ${folder}/calls; echo "Option s is ambiguous" >&2; exit 1`);
+    const refusal = account();
+    expect(isRefusal(refusal) && refusal.sentence).toBe(
+      "Cannot create the user claviger, as whom PostgreSQL is to run: useradd: user 'claviger' already " +
+        "exists. Create it (useradd --system claviger) or start as another user than root",
+    );
+    expect(existsSync(join(folder, "calls"))).toBe(false);
+  });
+
+  test("has BusyBox make the user where there is no useradd", () => {
+    standIn("getent", `[ "$1" = passwd ] && [ -e ${folder}/calls ] || exit 2\necho claviger:x:100:101::/:`);
+    standIn("adduser", `echo "$*" >> ${folder}/calls`);
+    expect(account()).toMatchObject({ uid: 100, gid: 101 });
+    expect(calls()).toBe("-S -D -H -h /nonexistent -s /bin/false claviger\n");
+  });
+
+  test("says so where no tool is installed, and where one ends without a word", () => {
+    standIn("getent", "exit 2");
+    const none = findAccount(layoutOf(folder), [folder]);
+    expect(isRefusal(none) && none.sentence).toContain("neither useradd nor adduser is installed");
+    standIn("useradd", "exit 1");
+    const silent = account();
+    expect(isRefusal(silent) && silent.sentence).toContain(`${folder}/useradd ended with 1`);
+  });
+});

@@ -1,0 +1,460 @@
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { generateKeyPairSync } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createLog } from "../../src/log.ts";
+import { isRefusal, type Refusal } from "../../src/refusal.ts";
+import {
+  createGitHubAppSource,
+  type GitHubAppSource,
+  type InstallerToken,
+  openGitHubApp,
+  tryGitHubApp,
+} from "../../src/repository_token/mod.ts";
+import { createTestClock, type TestClock } from "../support/clock.ts";
+import {
+  type Behaviour,
+  type GitHubStandIn,
+  HOUR_MS,
+  startGitHubStandIn,
+} from "../support/github_stand_in.ts";
+import { until } from "../support/until.ts";
+
+const MINUTE_MS = 60_000;
+const folder = mkdtempSync(join(tmpdir(), "claviger-github-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let clock: TestClock;
+let host: GitHubStandIn;
+let source: GitHubAppSource;
+let log: string[];
+
+beforeEach(async () => {
+  clock = createTestClock();
+  host = await startGitHubStandIn({ clock, folder });
+  source = open();
+});
+afterEach(async () => {
+  source.stop();
+  await host.close();
+  // Whatever happened: nothing that opens a door is in the log.
+  for (const secret of [...host.tokens, ...host.seen.map(({ jwt }) => jwt), "ghs_", "PRIVATE KEY"]) {
+    if (secret !== "") expect(log.join("")).not.toContain(secret);
+  }
+});
+
+function open(settings = host.settings): GitHubAppSource {
+  const app = openGitHubApp(settings);
+  if (isRefusal(app)) throw new Error(app.sentence);
+  log = [];
+  return createGitHubAppSource({
+    app,
+    clock,
+    log: createLog({ format: "text", clock, write: (line) => void log.push(line) }),
+  });
+}
+
+async function token(from = source): Promise<string> {
+  const current = await from.current();
+  if (isRefusal(current)) throw new Error(current.sentence);
+  return current.token;
+}
+
+async function refused(): Promise<Refusal> {
+  const current = await source.current();
+  if (!isRefusal(current)) throw new Error("A token was handed out");
+  expect(current.code).toBe("NOT_CONFIGURED");
+  expect(current.sentence).toMatch(/\S/);
+  return current;
+}
+
+function leftMs({ expiresAt }: InstallerToken): number {
+  return (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now().getTime();
+}
+
+describe("a token from the host", () => {
+  test("is asked for with a signed JWT, for one repository, to read contents alone", async () => {
+    const current = await source.current();
+    expect(host.seen).toMatchObject([{ wrong: undefined }]);
+    expect(current).toEqual({ token: host.tokens[0]!, expiresAt: expect.any(Date) });
+    expect(Math.abs(leftMs(current as InstallerToken) - HOUR_MS)).toBeLessThan(2_000);
+    const claims = JSON.parse(atob(host.seen[0]!.jwt.split(".")[1]!));
+    const nowSeconds = clock.now().getTime() / 1_000;
+    expect(nowSeconds - claims.iat).toBeWithin(60, 65);
+    expect(claims.exp - nowSeconds).toBeWithin(500, 600);
+    expect(source.stats()).toEqual({ minted: 1, failed: 0 });
+  });
+
+  test("is asked for once, however many ask for it", async () => {
+    const all = await Promise.all(Array.from({ length: 50 }, () => token()));
+    expect(new Set(all)).toEqual(new Set(host.tokens));
+    expect(host.seen).toHaveLength(1);
+    await token();
+    expect(host.seen).toHaveLength(1);
+  });
+
+  test("is not asked for before somebody wants it", async () => {
+    await Bun.sleep(20);
+    expect(host.seen).toHaveLength(0);
+  });
+
+  test("is replaced behind the answer when it has less than 15 minutes left", async () => {
+    await token();
+    clock.advance(44 * MINUTE_MS);
+    expect(await token()).toBe(host.tokens[0]!);
+    expect(host.seen).toHaveLength(1);
+    clock.advance(2 * MINUTE_MS);
+    expect(await token()).toBe(host.tokens[0]!);
+    await until(() => source.stats().minted === 2);
+    expect(await token()).toBe(host.tokens[1]!);
+    expect(host.seen).toHaveLength(2);
+  });
+
+  test("is handed out while it is being replaced, without waiting for a host that stalls", async () => {
+    await token();
+    clock.advance(46 * MINUTE_MS);
+    host.behave({ kind: "stall", after: "request" });
+    const beganMs = performance.now();
+    expect(await token()).toBe(host.tokens[0]!);
+    expect(performance.now() - beganMs).toBeLessThan(500);
+  });
+
+  test("is never handed out with less than ten minutes left while the host gives others", async () => {
+    for (let minute = 0; minute < 180; minute++) {
+      const current = await source.current();
+      expect(leftMs(current as InstallerToken)).toBeGreaterThanOrEqual(10 * MINUTE_MS);
+      clock.advance(MINUTE_MS + 137);
+    }
+    expect(host.seen.length).toBeWithin(3, 6);
+  });
+
+  test("is replaced first when it has less than ten minutes left", async () => {
+    await token();
+    clock.advance(50 * MINUTE_MS);
+    expect(await token()).toBe(host.tokens[1]!);
+  });
+
+  test("is told by its life on the wall clock and on the other one", async () => {
+    await token();
+    clock.setWall(new Date(clock.now().getTime() - 10 * HOUR_MS).toISOString());
+    clock.advance(55 * MINUTE_MS);
+    expect(await token()).toBe(host.tokens[1]!);
+    clock.setWall(new Date(clock.now().getTime() + 55 * MINUTE_MS).toISOString());
+    expect(await token()).toBe(host.tokens[2]!);
+  });
+});
+
+describe("a token that the host should not have given", () => {
+  const wide: [what: string, change: object][] = [
+    ["may write contents", { permissions: { contents: "write", metadata: "read" } }],
+    ["may write something else", { permissions: { contents: "read", issues: "write" } }],
+    ["administers", { permissions: { contents: "read", administration: "admin" } }],
+    ["may not read contents", { permissions: { metadata: "read" } }],
+    ["is for all repositories", { repository_selection: "all" }],
+    ["is for two repositories", { repositories: [{ name: "core-package" }, { name: "other" }] }],
+    ["is for another repository", { repositories: [{ name: "other" }] }],
+  ];
+  test.each(wide)("is refused: it %s", async (_, change) => {
+    host.behave({ kind: "grant", change });
+    expect((await refused()).sentence).toContain("access to the repository is not set up");
+    expect(log.join("")).toContain("may do more than read core-package");
+  });
+
+  test("does not take the place of a good one", async () => {
+    await token();
+    host.behave({ kind: "grant", change: { permissions: { contents: "write" } } });
+    clock.advance(52 * MINUTE_MS);
+    expect(await token()).toBe(host.tokens[0]!);
+  });
+
+  test("is refused when it would be over in less than eleven minutes", async () => {
+    host.behave({ kind: "grant", lifeMs: 10.9 * MINUTE_MS });
+    await refused();
+    expect(log.join("")).toContain("where at least 660 are needed");
+    clock.advance(MINUTE_MS);
+    host.behave({ kind: "grant", lifeMs: 11.1 * MINUTE_MS });
+    await token();
+  });
+
+  test("is taken when the host does not tell what it is for", async () => {
+    const change = { permissions: undefined, repository_selection: undefined, repositories: undefined };
+    host.behave({ kind: "grant", change });
+    expect(await token()).toBe(host.tokens[0]!);
+  });
+
+  test("is taken when the host writes the repository's name in capitals", async () => {
+    host.behave({ kind: "grant", change: { repositories: [{ name: "Core-Package" }] } });
+    await token();
+  });
+});
+
+const expiresAt = new Date(Date.now() + HOUR_MS).toISOString();
+const failures: [what: string, behaviour: Behaviour, logged: string][] = [
+  ["answers 500", { kind: "answer", status: 500, body: "oops" }, "status 500"],
+  ["answers 502 with HTML", { kind: "answer", status: 502, body: "<html>" }, "status 502"],
+  ["answers 200", { kind: "answer", status: 200, body: "{}" }, "status 200"],
+  ["answers 401", { kind: "answer", status: 401 }, "CLAVIGER_GITHUB_APP_ID"],
+  ["answers 403", { kind: "answer", status: 403 }, "suspended"],
+  ["answers 404", { kind: "answer", status: 404 }, "CLAVIGER_GITHUB_INSTALLATION_ID"],
+  ["answers 422", { kind: "answer", status: 422 }, "CLAVIGER_GITHUB_REPOSITORY"],
+  ["answers 429", { kind: "answer", status: 429 }, "status 429"],
+  ["cuts the connection", { kind: "cut", after: "request" }, "cannot be reached"],
+  ["cuts its answer", { kind: "cut", after: "headers" }, "GitHub host"],
+  ["does not stop talking", { kind: "flood" }, "not a token's"],
+  ["answers no JSON", { kind: "answer", status: 201, body: "ghs_" }, "not a token's"],
+  ["answers nothing", { kind: "answer", status: 201 }, "not a token's"],
+  ["answers null", { kind: "answer", status: 201, body: "null" }, "not a token's"],
+  ["gives no token", { kind: "grant", change: { token: undefined } }, "not a token's"],
+  ["gives a token of two lines", { kind: "grant", change: { token: "ghs_a\nb" } }, "not a token's"],
+  ["gives an empty token", { kind: "grant", change: { token: "" } }, "not a token's"],
+  ["gives a number", { kind: "grant", change: { token: 7 } }, "not a token's"],
+  ["gives a token without end", { kind: "grant", change: { expires_at: null } }, "not a token's"],
+  ["gives a token that ends never", { kind: "grant", change: { expires_at: "never" } }, "not a token's"],
+  ["gives permissions as text", { kind: "grant", change: { permissions: "all" } }, "not a token's"],
+  [
+    "answers more than 256 KiB",
+    {
+      kind: "answer",
+      status: 201,
+      body: JSON.stringify({ token: "ghs_x", expires_at: expiresAt, more: "x".repeat(256 * 1024) }),
+    },
+    "not a token's",
+  ],
+  [
+    "sends elsewhere",
+    { kind: "answer", status: 307, headers: { Location: "/elsewhere" } },
+    "redirects, which is not followed",
+  ],
+];
+
+describe("what clients are told of a host that", () => {
+  const told: [
+    what: string,
+    behaviour: Behaviour,
+    sentence: string,
+    retryAfterSeconds: number | undefined,
+  ][] = [
+    ["cuts the connection", { kind: "cut", after: "request" }, "its host does not answer; try again", 1],
+    ["answers 500", { kind: "answer", status: 500 }, "its host fails; try again", 1],
+    ["answers garbage", { kind: "answer", status: 201, body: "<html>" }, "its host fails; try again", 1],
+    ["gives a token that ends at once", { kind: "grant", lifeMs: 1 }, "its host fails; try again", 1],
+    ["answers 429", { kind: "answer", status: 429 }, "its host limits requests; try again", 1],
+    [
+      "limits requests by 403",
+      { kind: "answer", status: 403, headers: { "Retry-After": "60" } },
+      "its host limits requests; try again",
+      60,
+    ],
+    [
+      "has had enough of an hour",
+      { kind: "answer", status: 403, headers: { "X-RateLimit-Remaining": "0" } },
+      "its host limits requests; try again",
+      1,
+    ],
+    ["answers 401", { kind: "answer", status: 401 }, "is not set up; ask its operator", undefined],
+    ["answers 403", { kind: "answer", status: 403 }, "is not set up; ask its operator", undefined],
+    ["answers 404", { kind: "answer", status: 404 }, "is not set up; ask its operator", undefined],
+  ];
+  test.each(told)("%s is true, with when to try again", async (_, behaviour, sentence, retryAfterSeconds) => {
+    host.behave(behaviour);
+    const refusal = await refused();
+    expect(refusal.sentence).toContain(sentence);
+    expect(refusal.retryAfterSeconds).toBe(retryAfterSeconds);
+    if (retryAfterSeconds === undefined) return;
+    // Who waits as told is asked for then.
+    const asked = host.seen.length;
+    host.behave({ kind: "grant" });
+    clock.advance(retryAfterSeconds * 1_000);
+    await token();
+    expect(host.seen.length).toBe(asked + 1);
+  });
+});
+
+describe("tryGitHubApp()", () => {
+  test("tells an App that mints from one that is wrong and a host that is away", async () => {
+    const app = openGitHubApp(host.settings);
+    if (isRefusal(app)) throw new Error(app.sentence);
+    const look = () => tryGitHubApp(app, { clock });
+    expect(await look()).toBeUndefined();
+    host.setClock({ aheadMs: 3_600_000, tellsDate: true });
+    expect(await look()).toBeUndefined();
+    expect(await tryGitHubApp({ ...app, installationId: "1" }, { clock })).toMatchObject({ kind: "refused" });
+    host.behave({ kind: "answer", status: 401 });
+    expect(await look()).toMatchObject({ kind: "refused" });
+    host.behave({ kind: "stall", after: "headers" });
+    const beganMs = performance.now();
+    expect(await look()).toMatchObject({ kind: "away" });
+    expect(performance.now() - beganMs).toBeLessThan(4_000);
+  });
+});
+
+describe("a host that", () => {
+  test.each(failures)("%s gives no token, and the log says so", async (_, behaviour, logged) => {
+    host.behave(behaviour);
+    await refused();
+    expect(log).toHaveLength(1);
+    expect(log[0]).toContain(logged);
+    expect(host.seen).toHaveLength(1);
+    expect(source.stats()).toEqual({ minted: 0, failed: 1 });
+  });
+
+  test.each(failures)("%s leaves the token that is there, to its last minute", async (_, behaviour) => {
+    await token();
+    host.behave(behaviour);
+    clock.advance(58 * MINUTE_MS);
+    expect(await token()).toBe(host.tokens[0]!);
+    expect(source.stats()).toEqual({ minted: 1, failed: 1 });
+    clock.advance(MINUTE_MS);
+    await refused();
+  });
+
+  test("floods is heard no further than the limit", async () => {
+    host.behave({ kind: "flood" });
+    await refused();
+    await Bun.sleep(50);
+    const flooded = host.flooded();
+    expect(flooded).toBeLessThan(4 * 1024 * 1024);
+    await Bun.sleep(50);
+    expect(host.flooded()).toBe(flooded);
+  });
+
+  test("redirects does not get anybody else the JWT", async () => {
+    host.behave({ kind: "answer", status: 302, headers: { Location: `${host.settings.apiUrl}/elsewhere` } });
+    await refused();
+    expect(host.seen.map(({ path }) => path)).toEqual(["/api/v3/app/installations/4711/access_tokens"]);
+  });
+
+  for (const after of ["request", "headers"] as const) {
+    test(`stalls after the ${after} is waited for three seconds, by all at once`, async () => {
+      host.behave({ kind: "stall", after });
+      const beganMs = performance.now();
+      await Promise.all([refused(), refused(), refused()]);
+      expect(performance.now() - beganMs).toBeWithin(2_800, 3_800);
+      expect(log.join("")).toContain("did not answer in time");
+      expect(host.seen).toHaveLength(1);
+      // Nobody waits for the next one either, while it is left alone.
+      const againMs = performance.now();
+      await refused();
+      expect(performance.now() - againMs).toBeLessThan(200);
+    });
+  }
+
+  test("is not there is told by the error's name", async () => {
+    await host.close();
+    await refused();
+    expect(log.join("")).toMatch(/cannot be reached: (ConnectionRefused|ECONNREFUSED)/);
+  });
+
+  test("fails is asked at most seven times in any minute, and is found again when it is back", async () => {
+    host.behave({ kind: "answer", status: 500 });
+    const askedAtMs: number[] = [];
+    for (let second = 0; second < 600; second++) {
+      const before = host.seen.length;
+      await Promise.all([refused(), refused()]);
+      for (let i = before; i < host.seen.length; i++) askedAtMs.push(second * 1_000);
+      clock.advance(1_000);
+    }
+    for (const atMs of askedAtMs) {
+      expect(askedAtMs.filter((other) => other >= atMs && other < atMs + 60_000).length).toBeLessThan(8);
+    }
+    // It is never given up.
+    expect(askedAtMs.at(-1)).toBeGreaterThan(560_000);
+
+    host.behave({ kind: "grant" });
+    clock.advance(30_000);
+    await token();
+    expect(log.at(-1)).toContain("gives tokens again");
+
+    // And what was is forgotten: the next failure is the first.
+    host.behave({ kind: "answer", status: 500 });
+    clock.advance(HOUR_MS);
+    await refused();
+    const asked = host.seen.length;
+    clock.advance(1_100);
+    await refused();
+    expect(host.seen).toHaveLength(asked + 1);
+  });
+
+  test("asks to be left alone for a while is, for ten minutes at most", async () => {
+    host.behave({ kind: "answer", status: 429, headers: { "Retry-After": "120" } });
+    await refused();
+    clock.advance(115_000);
+    await refused();
+    expect(host.seen).toHaveLength(1);
+    clock.advance(10_000);
+    host.behave({ kind: "answer", status: 403, headers: { "Retry-After": "999999" } });
+    await refused();
+    expect(host.seen).toHaveLength(2);
+    host.behave({ kind: "grant" });
+    clock.advance(10 * MINUTE_MS);
+    await token();
+  });
+});
+
+describe("what people are told of a refusal", () => {
+  test("is to try again when the host is away, and to ask the operator when it refuses", async () => {
+    host.behave({ kind: "answer", status: 500 });
+    expect((await refused()).sentence).toEndWith("try again later");
+    clock.advance(MINUTE_MS);
+    host.behave({ kind: "answer", status: 404 });
+    expect((await refused()).sentence).toEndWith("ask its operator");
+  });
+});
+
+describe("a clock that differs from the host's", () => {
+  const minutes = [-700, -12, -9, -2, 0.9, 2, 9, 12, 700];
+  test.each(minutes)("by %d minutes does not matter", async (minutes) => {
+    host.setClock({ aheadMs: minutes * MINUTE_MS, tellsDate: true });
+    const current = await source.current();
+    expect(host.tokens).toHaveLength(1);
+    expect(current).toMatchObject({ token: host.tokens[0]! });
+    // Its life is told by the host's time: 50 minutes later it is too old, and not before.
+    clock.advance(43 * MINUTE_MS);
+    expect(await token()).toBe(host.tokens[0]!);
+    clock.advance(7 * MINUTE_MS);
+    expect(await token()).toBe(host.tokens[1]!);
+    const refusals = host.seen.filter(({ wrong }) => wrong !== undefined);
+    expect(refusals.length).toBeLessThan(2);
+    if (refusals.length > 0) expect(log.join("")).toContain("set the clock by a time server");
+  });
+
+  test("is learnt anew when it is set right", async () => {
+    host.setClock({ aheadMs: 20 * MINUTE_MS, tellsDate: true });
+    await token();
+    host.setClock({ aheadMs: 0, tellsDate: true });
+    clock.advance(55 * MINUTE_MS);
+    await token();
+    expect(host.tokens).toHaveLength(2);
+    expect(host.seen).toHaveLength(4);
+  });
+
+  test("is nothing to try again for where the host does not tell its time", async () => {
+    host.setClock({ aheadMs: 20 * MINUTE_MS, tellsDate: false });
+    await refused();
+    expect(host.seen).toMatchObject([{ wrong: "exp" }]);
+  });
+});
+
+test("a key of another App is refused by the host, once, and the log says what to mend", async () => {
+  const other = join(folder, "other.pem");
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2_048 });
+  writeFileSync(other, privateKey.export({ type: "pkcs8", format: "pem" }));
+  source = open({ ...host.settings, privateKeyFile: other });
+  expect((await refused()).sentence).toEndWith("ask its operator");
+  expect(host.seen).toMatchObject([{ wrong: "signature" }]);
+  expect(log.join("")).toContain("must be of the same App");
+});
+
+test("stop() cuts off the question that is under way, and none is asked after it", async () => {
+  host.behave({ kind: "stall", after: "request" });
+  const asked = refused();
+  await until(() => host.seen.length === 1);
+  const beganMs = performance.now();
+  source.stop();
+  await asked;
+  expect(performance.now() - beganMs).toBeLessThan(500);
+  await refused();
+  expect(host.seen).toHaveLength(1);
+  expect(log).toEqual([]);
+});

@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { proveSecret } from "../../src/installation/mod.ts";
+import {
+  clearInstallerToken,
+  createTokenSource,
+  parseInstallerToken,
+  setInstallerToken,
+} from "../../src/repository_token/mod.ts";
+import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../../src/secrets/mod.ts";
+import { createTestClock, type TestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { dumpText } from "../support/dump.ts";
+import { ACTOR, NOW, sentenceOf } from "../support/issue.ts";
+
+const TOKEN = "read_only_0123456789";
+
+let server: TestDatabase;
+let clock: TestClock;
+let secrets: Secrets;
+
+beforeEach(async () => {
+  server = await createTestDatabase();
+  clock = createTestClock(NOW.toISOString());
+  secrets = newSecrets();
+});
+afterEach(() => server.close());
+
+function newSecrets(): Secrets {
+  const root = parseRootSecret(generateRootSecret());
+  if (!root.ok) throw new Error(root.error);
+  return createSecrets(root.rootSecret);
+}
+
+const set = (token: string, expiresAt: Date | null = null) =>
+  setInstallerToken(server.database, { token, expiresAt }, { secrets, actor: ACTOR, now: NOW });
+const source = (others = secrets) => createTokenSource({ database: server.database, secrets: others, clock });
+
+describe("parseInstallerToken()", () => {
+  test("parseInstallerToken() reads one line, with or without its end", () => {
+    for (const end of ["", "\n", "\r\n"]) expect(parseInstallerToken(`${TOKEN}${end}`)).toBe(TOKEN);
+  });
+
+  for (const text of ["", "\n", "two words", "two\nlines", "t\u0000", "tökën", "x".repeat(4_097)]) {
+    test(`parseInstallerToken() refuses ${JSON.stringify(text).slice(0, 20)} of ${text.length}`, () => {
+      const refused = sentenceOf(parseInstallerToken(text));
+      expect(refused).toStartWith("Cannot set token: ");
+      if (text.trim() !== "") expect(refused).not.toContain(text.trim());
+    });
+  }
+});
+
+describe("createTokenSource()", () => {
+  test("current() gives the token that was set last, until it is cleared", async () => {
+    expect(await source().current()).toMatchObject({ code: "NOT_CONFIGURED" });
+    await set("the_first_one");
+    await set(TOKEN);
+    expect(await source().current()).toEqual({ token: TOKEN, expiresAt: null });
+    expect(await clearInstallerToken(server.database, { actor: ACTOR, now: NOW })).toBeUndefined();
+    expect(await source().current()).toMatchObject({ code: "NOT_CONFIGURED" });
+    const again = await clearInstallerToken(server.database, { actor: ACTOR, now: NOW });
+    expect(again).toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  test("current() gives a token up to its expiry, and not from then on", async () => {
+    const expiresAt = new Date(NOW.getTime() + 60_000);
+    await set(TOKEN, expiresAt);
+    expect(await source().current()).toEqual({ token: TOKEN, expiresAt });
+    clock.advance(60_000);
+    expect(sentenceOf(await source().current())).toContain("has expired");
+  });
+
+  test("setInstallerToken() refuses an expiry in the past, and keeps the token before", async () => {
+    await set(TOKEN);
+    expect(sentenceOf(await set("another_one", NOW))).toContain("its expiry lies in the past");
+    expect(await source().current()).toMatchObject({ token: TOKEN });
+  });
+
+  test("setInstallerToken() leaves no token in any table, nor the secret", async () => {
+    await proveSecret(server.database, secrets, NOW);
+    await set(TOKEN);
+    await set(TOKEN, new Date(NOW.getTime() + 60_000));
+    const dump = await dumpText(server.database);
+    expect(dump).toContain("installer.set_token");
+    for (const form of [
+      TOKEN,
+      Buffer.from(TOKEN).toString("hex"),
+      Buffer.from(TOKEN).toString("base64url"),
+    ]) {
+      expect(dump).not.toContain(form);
+    }
+  });
+
+  test("current() throws on a box that was tampered with, or sealed with another secret", async () => {
+    await set(TOKEN);
+    await expect(source(newSecrets()).current()).rejects.toThrow("does not open with this secret");
+    await server.database.query((sql) => sql`update installer_token set sealed = reverse(sealed)`);
+    await expect(source().current()).rejects.toThrow("does not open with this secret");
+  });
+});
+
+describe("proveSecret()", () => {
+  test("proveSecret() takes the secret of the first start, and no other", async () => {
+    expect(await proveSecret(server.database, secrets, NOW)).toBeUndefined();
+    expect(await proveSecret(server.database, newSecrets(), NOW)).toMatch(
+      /sealed with another one; give the secret/,
+    );
+    expect(await proveSecret(server.database, secrets, NOW)).toBeUndefined();
+  });
+
+  test("proveSecret() by two first starts at once lets one secret win", async () => {
+    const [first, second] = [newSecrets(), newSecrets()];
+    const proofs = await Promise.all([first, second].map((one) => proveSecret(server.database, one, NOW)));
+    expect(proofs.filter((proof) => proof === undefined)).toHaveLength(1);
+  });
+});
