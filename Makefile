@@ -23,14 +23,14 @@ TEST := $(BUN) test --timeout 30000
 INSTALLED := node_modules/.installed
 
 # The suite leaves out what needs a compiled executable: that is `make test-executable`.
-EXECUTABLE_TESTS := test/executable
+EXECUTABLE_TESTS := test/compiled
 
 # Never what a service uses; for root a folder that PostgreSQL's user can enter, as it cannot what is below /root.
 DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-data)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test prove check check-style check-types check-imports format build release test-executable node test-node bench bench-start torture torture-input clean
+.PHONY: help run test prove check check-style check-types check-imports format build release test-executable node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -67,7 +67,7 @@ dist/claviger: $(INSTALLED) $(shell find src sql -type f)
 release: $(INSTALLED) ## Build what is handed out, dist/release: an executable a platform, sums and notices.
 	$(BUN) src/build/release.ts --outdir dist/release
 
-test-executable: dist/claviger ## Test the compiled executable, built first if need be (ARGS="test/executable/x_test.ts").
+test-executable: dist/claviger ## Test the compiled executable, built first if need be (ARGS="test/compiled/x_test.ts").
 	$(TEST) $(or $(ARGS),./$(EXECUTABLE_TESTS))
 
 node: dist/claviger.mjs ## Bundle the program for Node, dist/claviger.mjs.
@@ -84,11 +84,11 @@ bench: dist/claviger ## Measure every speed that is promised (ARGS="--only valid
 bench-start: dist/claviger ## Measure how long the executable takes from start to first answer.
 	@$(BUN) test/bench/bench.ts --only start $(ARGS)
 
-torture: dist/claviger ## Hold every promise through hundreds of faults under load, in some 19 minutes (ARGS="--seed 1").
-	$(BUN) test/torture/main.ts $(ARGS)
+crash-test: dist/claviger ## Hold every promise through hundreds of faults under load, in some 19 minutes (ARGS="--seed 1").
+	$(BUN) test/crash_test/main.ts $(ARGS)
 
-torture-input: $(INSTALLED) ## Send a million generated requests and judge every answer (ARGS="--requests N --seed S").
-	$(BUN) test/hostile/long.ts $(ARGS)
+hostile-input: $(INSTALLED) ## Send a million generated requests and judge every answer (ARGS="--requests N --seed S").
+	$(BUN) test/hostile_input/long.ts $(ARGS)
 
 clean: ## Remove what was built or fetched: dist, node_modules and .cache (not claviger-data).
 	rm -rf dist node_modules .cache

@@ -24,7 +24,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { findSystemUser } from "../src/host/system_users.ts";
-import { waitFor } from "./executable.ts";
+import { waitFor } from "./compiled/executable.ts";
 
 export interface WalkStep {
   readonly script: string;

@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { builtExecutable } from "../executable.ts";
+import { builtExecutable } from "../compiled/executable.ts";
 import { compareRuns } from "./comparison.ts";
 import { chooseCores } from "./cores.ts";
 import { describeMachine, type Machine, renderMachine } from "./machine.ts";

@@ -17,7 +17,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
-import { builtExecutable, postmasterOf, waitFor, waitUntilHealthy } from "../executable.ts";
+import { builtExecutable, postmasterOf, waitFor, waitUntilHealthy } from "../compiled/executable.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { writeImportFile } from "./bench_keys.ts";
 import { type CoreList, type Cores, moveTo, onCores } from "./cores.ts";

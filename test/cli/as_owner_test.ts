@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { waitFor } from "../executable.ts";
+import { waitFor } from "../compiled/executable.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { canPlayBoth, createRootStage, type RootStage, USER } from "./as_root.ts";
 

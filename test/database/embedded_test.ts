@@ -18,7 +18,7 @@ import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import { refuseForeignFolder } from "../../src/host/path_owner.ts";
 import type { Log } from "../../src/log.ts";
-import { waitFor } from "../executable.ts";
+import { waitFor } from "../compiled/executable.ts";
 import {
   cleanUp,
   eventually,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Config } from "../../src/config/config.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
-import { whileDatabaseFails, whileRegistryIsBroken } from "../support/faults.ts";
+import { whileDatabaseFails, whileRegistryIsBroken } from "../support/failing_database.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { createTestClock } from "../support/clock.ts";
-import { whileDatabaseFails } from "../support/faults.ts";
+import { whileDatabaseFails } from "../support/failing_database.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 let service: TestService;

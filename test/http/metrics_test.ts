@@ -5,7 +5,7 @@ import { renderExposition } from "../../src/http/metrics/exposition.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { parseExposition } from "../support/exposition.ts";
-import { whileDatabaseFails } from "../support/faults.ts";
+import { whileDatabaseFails } from "../support/failing_database.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";

@@ -10,7 +10,7 @@ import { renderOpenApi } from "../../src/http/openapi/document.ts";
 import { createSchemas } from "../../src/http/openapi/schemas.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
-import { whileDatabaseFails, whileRegistryIsBroken } from "../support/faults.ts";
+import { whileDatabaseFails, whileRegistryIsBroken } from "../support/failing_database.ts";
 import { setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";

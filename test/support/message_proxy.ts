@@ -16,7 +16,7 @@ export type Action =
   /** Every connection is cut, and from then on new ones are accepted and closed at once. */
   | "accept_close";
 
-/** Those that connections meet under torture. */
+/** Those that connections meet under the crash test. */
 export const ACTIONS: readonly Action[] = ["cut", "delay", "half_close", "accept_close"];
 
 /** Who sends a message, and its type: PostgreSQL's letter, or `startup`. */

@@ -8,7 +8,7 @@
 import { join, relative } from "node:path";
 import { renderServer, stopTestServer, testServer } from "./postgres.ts";
 
-const SUITE_FLAGS = ["--timeout=30000", "--parallel=2", "--path-ignore-patterns=test/executable/**"];
+const SUITE_FLAGS = ["--timeout=30000", "--parallel=2", "--path-ignore-patterns=test/compiled/**"];
 const PROOF_FLAGS = ["--timeout=1200000"];
 /** Each proof file is named: Bun finds no other names than `*_test.ts` by itself. */
 const PROOFS = new Bun.Glob("test/**/*_proof.ts");

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { canPlayBoth, createRootStage, ENDING, type RootStage, USER } from "../cli/as_root.ts";
-import { builtExecutable, waitFor } from "../executable.ts";
+import { builtExecutable, waitFor } from "./executable.ts";
 import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 const LIMIT_MS = 2_000;

@@ -3,11 +3,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { createPlace, type Place, waitFor } from "../executable.ts";
 import { mask, readConsoleSteps, readme, runConsoleSteps } from "../readme_console.ts";
 import { readWalkSteps, type Walked, walk } from "../readme_walk.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
+import { createPlace, type Place, waitFor } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
 
 const TEST_LIMIT_MS = 120_000;

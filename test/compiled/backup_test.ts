@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { hash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { waitFor } from "../executable.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { testBytes } from "../support/hosted.ts";
+import { waitFor } from "./executable.ts";
 import { type Installed, type Issued, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 setDefaultTimeout(TEST_LIMIT_MS);

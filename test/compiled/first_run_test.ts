@@ -11,7 +11,7 @@ import {
   type RunningProcess,
   waitFor,
   waitUntilHealthy,
-} from "../executable.ts";
+} from "./executable.ts";
 import { isBuilt } from "./installed.ts";
 
 const SIZE_LIMIT_BYTES = 130e6;

@@ -1,4 +1,4 @@
-/** What Linux knows of the processes that are tortured. */
+/** What Linux knows of the processes that are under the crash test. */
 import { readdirSync, readFileSync, readlinkSync, type Stats, statSync } from "node:fs";
 import { basename } from "node:path";
 

@@ -9,16 +9,16 @@
  */
 import fc from "fast-check";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
+import { searchProcesses, searchTables } from "../secret_leaks/places.ts";
+import { createSecretSearch } from "../secret_leaks/secret_search.ts";
 import { createTestClock } from "../support/clock.ts";
 import { type HostingService, startHostingService } from "../support/hosted.ts";
 import type { TestServiceOptions } from "../support/service.ts";
 import { createAnswerCheck } from "./answer_check.ts";
 import { createCast, type Secret } from "./cast.ts";
 import { toExpected } from "./expected.ts";
-import { createLedger, isRevocation } from "./ledger.ts";
-import { searchProcesses, searchTables } from "./places.ts";
+import { createLedger, isRevocation } from "./expected_rows.ts";
 import { describeRequest, type GeneratedRequest, generatedRequest, renderRequest } from "./requests.ts";
-import { createSecretSearch } from "./secret_search.ts";
 import { createWire, type Wire, type WireOutcome } from "./wire.ts";
 
 export interface StormOptions {
@@ -176,7 +176,7 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
     return [
       why,
       describeRequest(request, service.url),
-      `  replay:  bun test/hostile/long.ts --replay ${details.seed}/${details.counterexamplePath}`,
+      `  replay:  bun test/hostile_input/long.ts --replay ${details.seed}/${details.counterexamplePath}`,
     ].join("\n");
   };
 

@@ -5,6 +5,7 @@
 import { expect } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import type { JsonResponse } from "../support/service.ts";
 import {
   builtExecutable,
   createPlace,
@@ -12,8 +13,7 @@ import {
   type Place,
   type RunningProcess,
   type ServeOptions,
-} from "../executable.ts";
-import type { JsonResponse } from "../support/service.ts";
+} from "./executable.ts";
 
 export const isBuilt = existsSync(builtExecutable);
 if (!isBuilt) console.error(`There is no ${builtExecutable}: make build makes it`);

@@ -6,7 +6,7 @@ import type { Command } from "commander";
 import { createProgram } from "../../src/cli/program.ts";
 import { canPlayBoth, createRootStage, type RootStage } from "../cli/as_root.ts";
 import { surround } from "../cli/command_line.ts";
-import { builtExecutable } from "../executable.ts";
+import { builtExecutable } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
 
 const LIMIT_MS = 180_000;

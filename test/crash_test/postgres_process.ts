@@ -1,5 +1,5 @@
 /**
- * PostgreSQL under torture, as whoever looks after it sees it: one that the service runs itself, or one that
+ * PostgreSQL under the crash test, as whoever looks after it sees it: one that the service runs itself, or one that
  * the harness runs from the same binaries, which the service reaches by a `postgres://` address.
  */
 import { spawn } from "node:child_process";
@@ -166,7 +166,7 @@ export async function openControl(cluster: Cluster): Promise<Session> {
     max: 1,
     fetch_types: false,
     onnotice: () => {},
-    connection: { application_name: "torture" },
+    connection: { application_name: "crash-test" },
   });
   await sql.unsafe("select 1");
   return { run: async (statement) => [...(await sql.unsafe(statement))], end: () => sql.end({ timeout: 1 }) };

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { chmodSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { waitFor } from "../executable.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { TEST_SECRET } from "../support/service.ts";
+import { waitFor } from "./executable.ts";
 import { type Installed, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 setDefaultTimeout(TEST_LIMIT_MS);

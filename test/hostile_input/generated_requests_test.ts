@@ -1,5 +1,5 @@
 /**
- * The short form of the generated requests; the long one is `make torture-input`. `HOSTILE_SEED` sets the seed,
+ * The short form of the generated requests; the long one is `make hostile-input`. `HOSTILE_SEED` sets the seed,
  * which is printed.
  */
 import { expect, test } from "bun:test";

@@ -1,5 +1,5 @@
 /**
- * `make torture`: hundreds of faults under load, and after each of them every promise looked at. Ends with 1 at
+ * `make crash-test`: hundreds of faults under load, and after each of them every promise looked at. Ends with 1 at
  * the first that is broken, and keeps what shows it.
  */
 import { spawnSync } from "node:child_process";
@@ -18,7 +18,7 @@ import { findProgram } from "./service_process.ts";
 import { whyNoSmallDisk } from "./small_disk.ts";
 import type { Stage } from "./stage.ts";
 
-const USAGE = `usage: bun test/torture/main.ts [--restarts N] [--kills N] [--seed N] [--json FILE]
+const USAGE = `usage: bun test/crash_test/main.ts [--restarts N] [--kills N] [--seed N] [--json FILE]
                                 [--short] [--stage external|embedded|small_disk] [--from-source]
 `;
 
@@ -43,7 +43,7 @@ const seed = toWhole("seed", values.seed ?? String(Date.now() % 2 ** 32));
 const wanted = { restarts: toWhole("restarts", values.restarts), kills: toWhole("kills", values.kills) };
 const random = createRandom(seed);
 const program = findProgram({ fromSource: values["from-source"] });
-const folder = mkdtempSync(join(testFolder(), "torture-"));
+const folder = mkdtempSync(join(testFolder(), "crash-test-"));
 chmodSync(folder, 0o755);
 const beganMs = performance.now();
 const results: RoundResult[] = [];
@@ -157,6 +157,6 @@ function commitOfTree(): string {
 function toWhole(name: string, text: string): number {
   const value = Number(text);
   if (Number.isInteger(value) && value >= 0) return value;
-  console.error(`Cannot torture: --${name} must be a whole number\n${USAGE}`);
+  console.error(`Cannot run the crash test: --${name} must be a whole number\n${USAGE}`);
   return process.exit(2);
 }

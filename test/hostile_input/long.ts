@@ -1,7 +1,7 @@
 /**
- * The long form of the generated requests, for `make torture-input`:
+ * The long form of the generated requests, for `make hostile-input`:
  *
- *     bun test/hostile/long.ts [--requests 1000000] [--seed N] [--json FILE] [--replay SEED/PATH]
+ *     bun test/hostile_input/long.ts [--requests 1000000] [--seed N] [--json FILE] [--replay SEED/PATH]
  *
  * Prints its seed first and its counts at the end. Ends with 1 when anything was not as it should be.
  */

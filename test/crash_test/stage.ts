@@ -1,5 +1,5 @@
 /**
- * A service, its PostgreSQL and its load, set up to be tortured. There are three: `external`, where the harness
+ * A service, its PostgreSQL and its load, set up for the crash test. There are three: `external`, where the harness
  * runs the PostgreSQL; `embedded`, where the service does; and `small_disk`, the same on a disk that fills.
  */
 import { chmodSync, mkdirSync } from "node:fs";

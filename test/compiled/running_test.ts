@@ -2,9 +2,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { waitFor } from "../executable.ts";
 import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
+import { waitFor } from "./executable.ts";
 import { type Installed, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 setDefaultTimeout(TEST_LIMIT_MS);

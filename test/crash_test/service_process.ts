@@ -1,5 +1,5 @@
 /**
- * The service under torture: a process of its own, and a group of its own, so that Ctrl-C reaches the harness
+ * The service under the crash test: a process of its own, and a group of its own, so that Ctrl-C reaches the harness
  * alone. What it prints and logs goes to files, which stay as evidence.
  */
 import { type ChildProcess, spawn } from "node:child_process";

@@ -1,8 +1,8 @@
 /**
- * The short form of `make torture`: one fault of each kind, under load, against the executable where a current
+ * The short form of `make crash-test`: one fault of each kind, under load, against the executable where a current
  * one is built, else the program on Bun. The bounds are those of the promises themselves, 5 s for an answer and
  * 2 s for a recovery; only how long this process was kept waiting itself is added, and how long a database or
- * a service takes to start is not bounded, since the machine's load decides it. `TORTURE_SEED` sets the seed, to
+ * a service takes to start is not bounded, since the machine's load decides it. `CRASH_TEST_SEED` sets the seed, to
  * repeat what a run printed.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
@@ -17,14 +17,14 @@ import { findProgram } from "./service_process.ts";
 import { whyNoSmallDisk } from "./small_disk.ts";
 
 const LIMIT_MS = 240_000;
-const seed = Number(process.env.TORTURE_SEED ?? Math.floor(Math.random() * 2 ** 31));
+const seed = Number(process.env.CRASH_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const whyNoDisk = whyNoSmallDisk(testFolder());
 if (whyNoDisk !== undefined) console.error(`No disk is filled: ${whyNoDisk}`);
 
 let folder: string;
 
 beforeAll(() => {
-  folder = mkdtempSync(join(testFolder(), "torture-"));
+  folder = mkdtempSync(join(testFolder(), "crash-test-"));
   chmodSync(folder, 0o755);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -33,7 +33,7 @@ for (const stage of ["external", "embedded", "small_disk"] as const) {
   test.skipIf(stage === "small_disk" && whyNoDisk !== undefined)(
     `Under load every promise holds through each fault (${stage})`,
     async () => {
-      console.log(`Torture (${stage}): TORTURE_SEED=${seed}`);
+      console.log(`Torture (${stage}): CRASH_TEST_SEED=${seed}`);
       const results: RoundResult[] = [];
       await runParts(
         SHORT_PLAN.filter((part) => part.stage === stage),

@@ -10,7 +10,7 @@ import { writeImportFile } from "../bench/bench_keys.ts";
 import { generateLoad } from "../bench/generate_load.ts";
 import type { RequestKind } from "../bench/load_job.ts";
 import { residentBytesOf } from "../bench/process_times.ts";
-import { createInstallation, type Installation, type Replica } from "../processes/installation.ts";
+import { createInstallation, type Installation, type Replica } from "../several_processes/installation.ts";
 
 const KEYS = 1_000;
 const CONNECTIONS = 32;

@@ -2,8 +2,8 @@
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../src/clock.ts";
-import { stopLeftovers } from "../src/database/embedded/mod.ts";
+import { systemClock } from "../../src/clock.ts";
+import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 
 export const builtExecutable = join(import.meta.dir, "../dist/claviger");
 
