@@ -1,6 +1,6 @@
-/** The README against what it describes. Its console blocks are run by `executable/readme_test.ts`. */
+/** The README against what it describes. Its console blocks are run by `compiled/readme_test.ts`. */
 import { describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import packageJson from "../package.json" with { type: "json" };
@@ -127,9 +127,11 @@ test("README.md has every dependency with its version, and what it is for", () =
   expect(readme).toContain(`Bun ${packageJson.engines.bun}`);
 });
 
-test("README.md names tests that there are", () => {
-  const named = [...readme.matchAll(/`(test\/[\w/]+\.ts)`/g)].map(([, path = ""]) => path);
-  expect(named.length).toBeGreaterThan(10);
+test("test/README.md names tests and folders that exist", () => {
+  const page = readFileSync(join(import.meta.dir, "README.md"), "utf8");
+  const named = [...page.matchAll(/`(test\/[\w/]+\.ts)`/g)].map(([, path = ""]) => path);
+  named.push(...[...page.matchAll(/^\| `(\w+\/)`/gm)].map(([, folder]) => `test/${folder}`));
+  expect(named.length).toBeGreaterThan(30);
   expect(named.filter((path) => !existsSync(join(import.meta.dir, "..", path)))).toEqual([]);
 });
 
