@@ -13,6 +13,7 @@ export {
   parseDatabaseUrl,
   type ServerPlace,
 } from "./database_url.ts";
+export { tryDisk } from "./disk_trial.ts";
 export {
   constraintOf,
   DatabaseUnavailable,

@@ -13,6 +13,7 @@ import {
   parseDatabaseTls,
   parseDatabaseUrl,
   refusedWrite,
+  tryDisk,
 } from "../database/mod.ts";
 import { openSecrets } from "../installation/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
@@ -133,13 +134,12 @@ async function examineConnection({ database, config }: DatabasePatient): Promise
   );
 }
 
-/** Sorts more than fits into its memory, which the server writes to its disk and drops. */
 async function examineWrites({ database }: DatabasePatient): Promise<Finding> {
   try {
     const [row] = await database.query<{ isReadOnly: boolean }>(
       (sql) => sql`
-        select current_setting('transaction_read_only')::boolean as "isReadOnly",
-               (select count(*) from (select from generate_series(1, 200000) n order by md5(n::text)) sorted)`,
+        select current_setting('transaction_read_only')::boolean as "isReadOnly", lines
+          from (${tryDisk(sql)}) written`,
     );
     if (!row?.isReadOnly) return ok("writes", "the database takes them");
     return fail("writes", "the database is read-only", "set default_transaction_read_only = off");

@@ -2,12 +2,12 @@
  * Notices that the database answers and refuses every write, as it does when its disk is full.
  *
  * Reads go on then, so the service stays healthy and validates keys. The log says once what the database says, and
- * once that it is over. While writes are refused, a row that means nothing is written every second: where nobody sends
- * events, nothing else would show that it is over.
+ * once that it is over. While writes are refused, a row that means nothing and a temporary file are written every
+ * second: where nobody sends events, nothing else would show that it is over.
  */
 import { monthOf } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
-import { type Database, refusedWrite } from "../database/mod.ts";
+import { type Database, refusedWrite, tryDisk } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 
 export interface WriteWatch {
@@ -57,7 +57,9 @@ export function watchWrites({ database, clock, log, processUuid }: WriteWatchOpt
       await database.query(
         (sql) => sql`
           insert into usage_changes (writer, month, license_ids, used)
-          values (${processUuid}::uuid, ${monthOf(clock.nowMs()).firstDay}::date, '{}', '{}')`,
+          select ${processUuid}::uuid, ${monthOf(clock.nowMs()).firstDay}::date, '{}', '{}'
+            from (${tryDisk(sql)}) written
+           where lines > 0`,
       );
       if (refusedAtMs !== undefined && clock.monotonicMs() - refusedAtMs >= QUIET_MS) {
         refusedAtMs = undefined;

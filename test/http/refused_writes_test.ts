@@ -59,3 +59,37 @@ test.skipIf(ON_NODE)(
     await service.close();
   },
 );
+
+test.skipIf(ON_NODE)("it is not over while only small writes fit into the pages that there are", async () => {
+  const clock = createTestClock();
+  const service = await startTestService({ clock });
+  const lines = (part: string) => service.logLines.filter((line) => line.includes(part));
+  const run = (text: string) => service.database.query((sql) => sql.unsafe(text));
+  const [{ name } = { name: "" }] = await service.database.query<{ name: string }>(
+    (sql) => sql`select current_database() as name`,
+  );
+  const { apiKey } = await service.issue();
+  await run(`create function full_disk() returns trigger language plpgsql as $$
+    begin raise exception '${REASON}' using errcode = 'disk_full'; end $$`);
+  await run("create trigger full_disk before insert on events execute function full_disk()");
+  // In place of a full disk: a file that the server would have to write is refused.
+  await run(`alter database ${name} set temp_file_limit = '1MB'`);
+  const reconnect = () =>
+    run(
+      "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()",
+    );
+  await reconnect();
+  await until(async () => {
+    await service.advance(0);
+    await call(service, ENDPOINTS.analyticsLog, apiKey);
+    return lines("The database refuses writes").length === 1;
+  });
+  await service.advance(6_000);
+  await Bun.sleep(1_300);
+  expect(lines("takes writes again")).toEqual([]);
+
+  await run(`alter database ${name} set temp_file_limit = -1`);
+  await reconnect();
+  await until(() => lines("The database takes writes again").length === 1);
+  await service.close();
+});
