@@ -1,0 +1,89 @@
+/**
+ * A client that `openapi-typescript` generates from the document, compiled as strictly as TypeScript can: it
+ * can send all that is taken, and takes what comes later.
+ */
+import { afterAll, beforeAll, expect, mock, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import typescript from "typescript-5";
+import { startTestService } from "../support/service.ts";
+
+const TSC = join(import.meta.dir, "../../node_modules/.bin/tsc");
+
+/** The operations that have a body, each with one that its generated type must take. */
+const BODIES = {
+  validateKey: {},
+  refreshKey: {},
+  revokeKey: { reason: "A laptop was lost" },
+  postForRepositoryToken: {},
+  logEvent: { event_type: "inference", metadata: { a: 1, nested: { b: [1] } } },
+};
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "claviger-client-"));
+  // The generator needs the compiler's functions, which the compiler that checks this tree no longer has.
+  mock.module("typescript", () => ({ default: typescript }));
+  const { default: generate, astToString } = await import("openapi-typescript");
+
+  const service = await startTestService();
+  const document = await (await fetch(`${service.url}/openapi.json`)).text();
+  await service.close();
+  await Bun.write(join(folder, "api.ts"), astToString(await generate(document)));
+  const compilerOptions = {
+    noEmit: true,
+    allowImportingTsExtensions: true,
+    module: "ESNext",
+    moduleResolution: "bundler",
+    target: "ESNext",
+    types: [],
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+  };
+  await Bun.write(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions }));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** What the compiler says of a client's lines; nothing where they compile. */
+async function compile(lines: readonly string[]): Promise<string> {
+  const head = [
+    'import type { components, operations } from "./api.ts";',
+    "type Request<Name extends keyof operations> = Pick<operations[Name], 'requestBody'>;",
+    "declare function send<Name extends keyof operations>(name: Name, request: Request<Name>): void;",
+    "type Schema<Name extends keyof components['schemas']> = components['schemas'][Name];",
+  ];
+  await Bun.write(join(folder, "client.ts"), [...head, ...lines, ""].join("\n"));
+  const child = Bun.spawn([process.execPath, "--bun", TSC, "--project", "."], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  return await child.stdout.text();
+}
+
+const sending = (name: string, body: object) =>
+  `send("${name}", { requestBody: { content: { "application/json": ${JSON.stringify(body)} } } });`;
+
+test("a generated client can send every body, metadata of any form included", async () => {
+  expect(await compile(Object.entries(BODIES).map(([name, body]) => sending(name, body)))).toBe("");
+});
+
+test("a generated client cannot leave a body out, nor send what is refused", async () => {
+  const wrong = Object.keys(BODIES).map((name) => `send("${name}", {});`);
+  wrong.push(sending("logEvent", { event_type: "inference", metadata: "text" }));
+  const said = await compile(wrong);
+  const refused = said.match(/^client\.ts\(\d+,\d+\): error TS\d+/gm) ?? [];
+  expect({ said, refused: refused.length }).toEqual({ said, refused: wrong.length });
+});
+
+test("a generated client takes a code and a feature that come later", async () => {
+  const lines = [
+    "export const code: Schema<'Error'>['code'] = 'OF_LATER';",
+    "export const features: Schema<'Validation'>['features'] = ['batch_inference', 'of_later'];",
+    "type Refusal = operations['validateKey']['responses'][401]['content']['application/json'];",
+    "export const refusal: Refusal = { error: 'A sentence', code: 'OF_LATER' };",
+  ];
+  expect(await compile(lines)).toBe("");
+});
