@@ -38,6 +38,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
   }
   try {
     const program = createProgram(surroundings);
+    if (args[0] === "help") showHelp(program, args.slice(1));
     program.hook("preAction", (_, command) => enterAsOwner(surroundings, { command, args }));
     await program.parseAsync([...args], { from: "user" });
     return SUCCESS;
@@ -54,6 +55,7 @@ export function createProgram(surroundings: Surroundings): Command {
   const program = new Command("claviger")
     .description("Licensing and model registry: keys, quotas, models and usage events")
     .version(`claviger ${VERSION}`, "--version", "print the version")
+    .helpCommand("help [command...]", "show the help of a command")
     // Else `models add --version 2` would print the program's.
     .enablePositionalOptions()
     .exitOverride();
@@ -75,13 +77,25 @@ export function createProgram(surroundings: Surroundings): Command {
   return program;
 }
 
+/** Shows the help of `keys issue` for `help keys issue`: commander's own `help` looks at one name alone. */
+function showHelp(program: Command, names: readonly string[]): never {
+  let command = program;
+  for (const name of names) {
+    if (command.commands.length === 0) break;
+    const child = command.commands.find((each) => each.name() === name);
+    command = child ?? command.error(`unknown command '${name}'`);
+  }
+  command.help();
+}
+
 /** Wrong usage is told in one line, with where to read on. */
 function setOutput(command: Command, surroundings: Surroundings, name: string): void {
   command.configureOutput({
     writeOut: surroundings.out,
     writeErr: surroundings.err,
     outputError: (text) => {
-      const why = toLine(redactKeys(text.replace(/^error: /, ""))).replace(/\.$/, "");
+      const said = text.replace(/^error: /, "").replace("\n(Did", " (did");
+      const why = toLine(redactKeys(said)).replace(/\.$/, "");
       printNote(surroundings, `claviger: ${why}; see \`${name} --help\``);
     },
   });

@@ -62,6 +62,17 @@ describe("claviger", () => {
     expect(out).toStartWith(`Usage: claviger${command && ` ${command}`}`);
   });
 
+  test.each(["help", "help keys", "help keys issue", "keys help issue"])(
+    "%s shows the help of what it names",
+    async (asked) => {
+      const names = asked.split(" ").filter((word) => word !== "help");
+      const { status, out, err } = await line.run(asked.split(" "));
+      expect({ status, err }).toEqual({ status: 0, err: "" });
+      expect(out).toBe((await line.run([...names, "--help"])).out);
+      expect(out).toStartWith(`Usage: ${["claviger", ...names].join(" ")} [options]`);
+    },
+  );
+
   test.each([["version"], ["--version"]])("%s prints the version", async (argument) => {
     const out = expect.stringMatching(new RegExp(`^claviger ${packageJson.version}\\n`));
     expect(await line.run([argument])).toEqual({ status: 0, out, err: "" });
@@ -70,8 +81,10 @@ describe("claviger", () => {
 
 const wrong: [what: string, args: string[], error: string][] = [
   ["an unknown command", ["frobnicate"], "unknown command 'frobnicate'; see `claviger --help`"],
-  ["one that is nearly right", ["key"], "unknown command 'key'; (Did you mean keys?); see `claviger --help`"],
+  ["one that is nearly right", ["key"], "unknown command 'key' (did you mean keys?); see `claviger --help`"],
+  ["a misspelt option", ["serve", "--prot", "1"], "unknown option '--prot' (did you mean --port?); see"],
   ["an unknown subcommand", ["keys", "frob"], "unknown command 'frob'; see `claviger keys --help`"],
+  ["help on an unknown command", ["help", "keys", "frob"], "unknown command 'frob'; see `claviger keys --help`"],
   ["an unknown option", ["serve", "--frob"], "unknown option '--frob'; see `claviger serve --help`"],
   ["an argument too many", ["serve", "x"], "too many arguments for 'serve'"],
   ["an option without its value", ["serve", "--host"], "option '--host <host>' argument missing"],
