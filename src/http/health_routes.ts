@@ -6,7 +6,7 @@ import type { Handler, Parts } from "./handler.ts";
 export const API_VERSION = "v1";
 
 export function health({ directory, clock, isStopping }: Parts): Handler {
-  return async () => {
+  return () => {
     const isConnected = directory.isTrusted();
     const error = isStopping() ? "The service is stopping" : "The database does not answer";
     const isHealthy = isConnected && !isStopping();

@@ -13,7 +13,7 @@ export function openApiDocument({
   const etag = `"${hash("sha256", body, "base64url")}"`;
   // It may be kept, and is asked for again at every use: it changes with the executable and its settings.
   const headers = { ETag: etag, "Cache-Control": "no-cache" };
-  return async ({ request }) => {
+  return ({ request }) => {
     const status = isKnown(request.headers.get("if-none-match"), etag) ? 304 : 200;
     return { status, body, headers };
   };
