@@ -13,7 +13,7 @@ import { type EventFields, eventFields, isPlainEvent } from "./event_fields.ts";
 import { andThen, type Eventually } from "./eventually.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import { parseFields } from "./fields.ts";
-import type { Handler, Parts } from "./handler.ts";
+import type { Handler, HandlerDeps } from "./handler.ts";
 import { isUsedUp, remainingOf } from "./license_answer.ts";
 import type { JsonObject } from "./read_body.ts";
 
@@ -21,7 +21,7 @@ const MISSING_EVENT_TYPE = refuse("MISSING_EVENT_TYPE", "event_type is required"
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up: the event was not counted");
 const NOT_STORABLE = refuse("INVALID_REQUEST", "The event holds a value that cannot be stored");
 
-export function analyticsLog({ authenticator, events, clock }: Parts): Handler {
+export function analyticsLog({ authenticator, events, clock }: HandlerDeps): Handler {
   const write = (record: KeyRecord | Refusal, exchange: Exchange, body: JsonObject): Eventually<Outcome> => {
     if (isRefusal(record)) return record;
     const { event_type: type } = body;

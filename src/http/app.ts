@@ -26,7 +26,7 @@ import { download } from "./download_routes.ts";
 import { toFailure } from "./error_response.ts";
 import type { Eventually } from "./eventually.ts";
 import { Exchange, type Outcome, toResponse } from "./exchange.ts";
-import type { AppOptions, Handler, Parts } from "./handler.ts";
+import type { AppOptions, Handler, HandlerDeps } from "./handler.ts";
 import { health } from "./health_routes.ts";
 import { repoToken } from "./installer_routes.ts";
 import type { EndpointMetrics } from "./metrics/request_metrics.ts";
@@ -47,25 +47,25 @@ export interface Route {
 }
 
 /** Every path with its methods. */
-export function routes(parts: Parts): Route[] {
-  const token = repoToken(parts);
-  const file = download(parts);
-  const openApi = openApiDocument(parts);
+export function routes(deps: HandlerDeps): Route[] {
+  const token = repoToken(deps);
+  const file = download(deps);
+  const openApi = openApiDocument(deps);
   return [
-    { path: "/v1/auth/validate", methods: { POST: validate(parts) }, limit: "validate" },
-    { path: "/v1/auth/refresh", methods: { POST: refresh(parts) }, limit: "refresh" },
-    { path: "/v1/auth/revoke", methods: { POST: revoke(parts) }, limit: "revoke", isChange: true },
+    { path: "/v1/auth/validate", methods: { POST: validate(deps) }, limit: "validate" },
+    { path: "/v1/auth/refresh", methods: { POST: refresh(deps) }, limit: "refresh" },
+    { path: "/v1/auth/revoke", methods: { POST: revoke(deps) }, limit: "revoke", isChange: true },
     {
-      path: `/v1/installer/${parts.brand.installerHost}-token`,
+      path: `/v1/installer/${deps.brand.installerHost}-token`,
       methods: { GET: token, POST: token },
       limit: "repo_token",
     },
-    { path: "/v1/models/list", methods: { GET: modelsList(parts) }, limit: "models" },
+    { path: "/v1/models/list", methods: { GET: modelsList(deps) }, limit: "models" },
     { path: `${DOWNLOAD_PATH}:name/:version`, methods: { GET: file, HEAD: file }, limit: "downloads" },
     { path: `${DOWNLOAD_PATH}:name/:version/:file`, methods: { GET: file, HEAD: file }, limit: "downloads" },
-    { path: "/v1/analytics/log", methods: { POST: analyticsLog(parts) }, limit: "analytics" },
+    { path: "/v1/analytics/log", methods: { POST: analyticsLog(deps) }, limit: "analytics" },
     { path: "/openapi.json", methods: { GET: openApi, HEAD: openApi }, name: "openapi" },
-    { path: "/api/health", methods: { GET: health(parts), HEAD: health(parts) }, name: "health" },
+    { path: "/api/health", methods: { GET: health(deps), HEAD: health(deps) }, name: "health" },
   ];
 }
 

@@ -6,12 +6,12 @@ import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { andThen } from "./eventually.ts";
 import { type Outcome, reply } from "./exchange.ts";
 import { optionalText, parseFields } from "./fields.ts";
-import type { Handler, Parts } from "./handler.ts";
+import type { Handler, HandlerDeps } from "./handler.ts";
 import { renderRefresh, renderValidation } from "./license_answer.ts";
 
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up");
 
-export function validate({ authenticator, clock }: Parts): Handler {
+export function validate({ authenticator, clock }: HandlerDeps): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
     const body = renderValidation(record, monthOf(clock.nowMs()));
@@ -21,7 +21,7 @@ export function validate({ authenticator, clock }: Parts): Handler {
 }
 
 /** Answers also when the quota is used up: it is how a client sees when it resets. */
-export function refresh({ authenticator, clock }: Parts): Handler {
+export function refresh({ authenticator, clock }: HandlerDeps): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
     return { status: 200, body: renderRefresh(record, monthOf(clock.nowMs())) };
@@ -36,7 +36,7 @@ const NOT_FOUND = "API key not found or already revoked";
 const UNKNOWN_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "unknown" });
 const REVOKED_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "revoked" });
 
-export function revoke({ authenticator, database, directory, clock }: Parts): Handler {
+export function revoke({ authenticator, database, directory, clock }: HandlerDeps): Handler {
   return async (exchange, body) => {
     const found = await authenticator.identify(exchange, "revoke", body);
     if (isRefusal(found)) return found;

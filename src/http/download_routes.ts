@@ -28,7 +28,7 @@ import type { CountOnce } from "./authenticate.ts";
 import { isKnown, isRangeWanted, parseRange } from "./byte_ranges.ts";
 import { DOWNLOAD_PATH, LINK_SECONDS, readLink } from "./download_link.ts";
 import type { Exchange, Reply } from "./exchange.ts";
-import type { Handler, Parts } from "./handler.ts";
+import type { Handler, HandlerDeps } from "./handler.ts";
 import { pathOf, readQuery } from "./target.ts";
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such model and version");
@@ -50,10 +50,10 @@ const FULL_RETRY_SECONDS = 1;
 /** Links whose ranges are remembered: beyond so many the oldest ones' count again. */
 const MAX_LINKS = 50_000;
 
-export function download(parts: Parts): Handler {
-  const { authenticator, clock, files, links } = parts;
+export function download(deps: HandlerDeps): Handler {
+  const { authenticator, clock, files, links } = deps;
   const counted = new CountedOnce({ ageMs: LINK_SECONDS * 1_000, capacity: MAX_LINKS });
-  const { downloadsPerKey, downloadsAtOnce } = parts;
+  const { downloadsPerKey, downloadsAtOnce } = deps;
   const keyFull = refuse(
     "RATE_LIMIT_EXCEEDED",
     `This key has ${downloadsPerKey} downloads under way: go on when one of them has ended`,
@@ -104,7 +104,7 @@ export function download(parts: Parts): Handler {
       forget();
       throw error;
     }
-    const outcome = await choose(exchange, { record, found }, parts);
+    const outcome = await choose(exchange, { record, found }, deps);
     if (isRefusal(outcome)) {
       if (isCovered) return authenticator.countAfterAll(exchange, "downloads") ?? outcome;
       counted.forget(bundleOf(record));
@@ -122,7 +122,7 @@ export function download(parts: Parts): Handler {
     if (begun === "begun") {
       const refusal = isCovered && isWhole && authenticator.countAfterAll(exchange, "downloads");
       if (!refusal) {
-        return { ...head, body: { sizeBytes: part.end - part.first, content: parts.fileBody(part) } };
+        return { ...head, body: { sizeBytes: part.end - part.first, content: deps.fileBody(part) } };
       }
       isRefused = true;
       return refusal;
@@ -171,7 +171,7 @@ interface Wanted {
 async function choose(
   exchange: Exchange,
   { record, found }: Wanted,
-  parts: Parts,
+  deps: HandlerDeps,
 ): Promise<Chosen | Refusal> {
   if (found === null) return NOT_FOUND;
   // Another customer's model is answered as an unknown one: otherwise strangers could find out its name.
@@ -185,9 +185,9 @@ async function choose(
   const etag = `"${file.sha256}"`;
   const headers = { ETag: etag, "Accept-Ranges": "bytes" };
   if (isKnown(request.headers.get("if-none-match"), etag)) return { status: 304, body: "", headers };
-  const stored = await locateFile(parts.modelsFolder, file);
+  const stored = await locateFile(deps.modelsFolder, file);
   if (typeof stored === "string") {
-    reportDamage(file, stored, parts);
+    reportDamage(file, stored, deps);
     return DAMAGED;
   }
   const bytes = (first: number, end: number) => ({
@@ -231,7 +231,11 @@ function toDisposition(fileName: string): string {
   return `attachment; filename="${plain}"${extended}`;
 }
 
-function reportDamage({ name, version, sha256 }: HostedFile, problem: FileProblem, { log }: Parts): void {
+function reportDamage(
+  { name, version, sha256 }: HostedFile,
+  problem: FileProblem,
+  { log }: HandlerDeps,
+): void {
   log.error(
     "The file of a model cannot be sent: `claviger models verify` tells which others",
     {

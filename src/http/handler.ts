@@ -47,8 +47,8 @@ export interface AppOptions {
   readonly isStopping: () => boolean;
 }
 
-/** What handlers are made from. */
-export interface Parts extends AppOptions {
+/** What the functions that make handlers take. */
+export interface HandlerDeps extends AppOptions {
   readonly authenticator: Authenticator;
   readonly links: DownloadLinks;
 }

@@ -1,11 +1,11 @@
 /** Health: what a balancer and an operator's script ask. It needs no key and has no limit. */
 import { toTimestamp } from "../calendar.ts";
 import { reply } from "./exchange.ts";
-import type { Handler, Parts } from "./handler.ts";
+import type { Handler, HandlerDeps } from "./handler.ts";
 
 export const API_VERSION = "v1";
 
-export function health({ directory, clock, isStopping }: Parts): Handler {
+export function health({ directory, clock, isStopping }: HandlerDeps): Handler {
   return () => {
     const isConnected = directory.isTrusted();
     const error = isStopping() ? "The service is stopping" : "The database does not answer";

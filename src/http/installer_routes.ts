@@ -2,9 +2,9 @@
 import { toTimestamp } from "../calendar.ts";
 import { isRefusal } from "../refusal.ts";
 import { reply } from "./exchange.ts";
-import type { Handler, Parts } from "./handler.ts";
+import type { Handler, HandlerDeps } from "./handler.ts";
 
-export function repoToken({ authenticator, tokens, brand }: Parts): Handler {
+export function repoToken({ authenticator, tokens, brand }: HandlerDeps): Handler {
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "repo_token", body);
     if (isRefusal(record)) return record;

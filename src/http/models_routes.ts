@@ -6,10 +6,10 @@ import { type ListedFile, listModelsFor } from "../models/mod.ts";
 import { isRefusal, refuse } from "../refusal.ts";
 import { reply } from "./exchange.ts";
 
-import type { Handler, Parts } from "./handler.ts";
+import type { Handler, HandlerDeps } from "./handler.ts";
 import { readQuery } from "./target.ts";
 
-export function modelsList({ authenticator, database, links, publicUrl, log }: Parts): Handler {
+export function modelsList({ authenticator, database, links, publicUrl, log }: HandlerDeps): Handler {
   let isWarned = publicUrl !== undefined;
 
   function linkFor(file: ListedFile, record: KeyRecord): string {

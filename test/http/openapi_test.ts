@@ -5,7 +5,7 @@ import * as v from "valibot";
 import { createBrand } from "../../src/brand.ts";
 import type { Config } from "../../src/config/config.ts";
 import { routes } from "../../src/http/app.ts";
-import type { Parts } from "../../src/http/handler.ts";
+import type { HandlerDeps } from "../../src/http/handler.ts";
 import { renderOpenApi } from "../../src/http/openapi/document.ts";
 import { createSchemas } from "../../src/http/openapi/schemas.ts";
 import { expectRefusal } from "../support/answers.ts";
@@ -198,7 +198,7 @@ describe("The document", () => {
   });
 
   test("has every path of the service, with every method", () => {
-    const parts = { ...service.config, brand } as unknown as Parts;
+    const parts = { ...service.config, brand } as unknown as HandlerDeps;
     const served = routes(parts).map(
       ({ path, methods }) => [path.replace(/:(\w+)/g, "{$1}"), Object.keys(methods)] as const,
     );

@@ -1,14 +1,14 @@
 /** The OpenAPI document: rendered once, told apart by its content. It needs no key and has no limit. */
 import { hash } from "node:crypto";
 import { isKnown } from "../byte_ranges.ts";
-import type { Handler, Parts } from "../handler.ts";
+import type { Handler, HandlerDeps } from "../handler.ts";
 import { renderOpenApi } from "./document.ts";
 
 export function openApiDocument({
   brand,
   limits,
   publicUrl,
-}: Pick<Parts, "brand" | "limits" | "publicUrl">): Handler {
+}: Pick<HandlerDeps, "brand" | "limits" | "publicUrl">): Handler {
   const body = renderOpenApi({ brand, limits, publicUrl });
   const etag = `"${hash("sha256", body, "base64url")}"`;
   // It may be kept, and is asked for again at every use: it changes with the executable and its settings.
