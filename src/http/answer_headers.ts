@@ -1,9 +1,9 @@
 /**
  * The headers that every answer has.
  *
- * To make them anew for each would take longer than all that decides about the request. So answers with a
- * window share one `Headers`, and so do those without: what differs from the answer before is set in it, which
- * is the identifier alone as a rule, and the `Response` takes a copy.
+ * To make a `Headers` takes longer than all checks of a request together. So this file keeps two: one for answers
+ * with a window and one for the others. Before each answer it sets only the values that differ from the answer
+ * before, which is as a rule the identifier alone. Only copies leave this file.
  */
 import { toResetAt, type Verdict } from "../limits/mod.ts";
 
@@ -22,14 +22,28 @@ export interface HeadersOptions {
   readonly atMs: number;
 }
 
+export interface JsonOptions extends HeadersOptions {
+  readonly status: number;
+}
+
+/** Makes a response of JSON text with no other headers. */
+export function newJsonResponse(json: string, options: JsonOptions): Response {
+  return new Response(json, { status: options.status, headers: copyIfShared(update(options)) });
+}
+
+/** Makes the headers of an answer, for the caller to add its own. */
+export function newHeaders(options: HeadersOptions): Headers {
+  return new Headers(update(options));
+}
+
 const unlimited = new Headers(COMMON);
 const limited = new Headers(COMMON);
 let limit = Number.NaN;
 let remaining = Number.NaN;
 let resetAt = Number.NaN;
 
-/** The headers of an answer: to be copied before the next one asks for its own, and not to be changed. */
-export function headersFor({ id, verdict, atMs }: HeadersOptions): Headers {
+/** Sets the values of one answer in the kept headers; the next call overwrites them. */
+function update({ id, verdict, atMs }: HeadersOptions): Headers {
   if (verdict === undefined || verdict.limit === 0) {
     unlimited.set("X-Request-Id", id);
     return unlimited;
@@ -50,3 +64,14 @@ export function headersFor({ id, verdict, atMs }: HeadersOptions): Headers {
   }
   return limited;
 }
+
+/**
+ * Headers that are safe to pass to `new Response`. The standard class copies them; the replacement that
+ * @hono/node-server installs when it begins to listen keeps the reference, so there they are copied first.
+ */
+function copyIfShared(headers: Headers): Headers {
+  isShared ??= new Response(null, { headers }).headers === headers;
+  return isShared ? new Headers(headers) : headers;
+}
+
+let isShared: boolean | undefined;

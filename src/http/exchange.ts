@@ -10,7 +10,7 @@ import type { KeyRecord } from "../keys/mod.ts";
 import type { Verdict } from "../limits/mod.ts";
 import type { Peer } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
-import { headersFor } from "./answer_headers.ts";
+import { newHeaders, newJsonResponse } from "./answer_headers.ts";
 import { renderError, statusOf } from "./error_response.ts";
 import type { Eventually } from "./eventually.ts";
 
@@ -82,7 +82,7 @@ export function toResponse(
   outcome: Outcome,
   { atMs, isLast }: ResponseOptions,
 ): Response {
-  const common = headersFor({ id: exchange.id, verdict: exchange.verdict, atMs });
+  const { id, verdict } = exchange;
   const { method } = exchange.request;
   if (!isRefusal(outcome)) {
     const { status, body } = outcome;
@@ -93,15 +93,15 @@ export function toResponse(
       method !== "HEAD" &&
       status !== 304
     ) {
-      return new Response(body, { status, headers: toBeKept(common) });
+      return newJsonResponse(body, { status, id, verdict, atMs });
     }
-    const headers = new Headers(common);
+    const headers = newHeaders({ id, verdict, atMs });
     for (const name in outcome.headers) headers.set(name, outcome.headers[name] ?? "");
     if (isLast) headers.set("Connection", "close");
     if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
     return respond(exchange, body, { status, headers });
   }
-  const headers = new Headers(common);
+  const headers = newHeaders({ id, verdict, atMs });
   // Bun 1.4.5 adds it to all other answers.
   if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
   // After CONNECT with an address Bun 1.4.5 hears nothing more of a connection: its client would wait for ever.
@@ -130,17 +130,6 @@ export function toResponse(
   }
   return respond(exchange, renderError(outcome), { status: statusOf(outcome.code), headers });
 }
-
-/**
- * The headers as a `Response` may have them. The standard's takes a copy by itself; that which the adapter puts in
- * its place on Node, when it begins to listen, keeps what it is given.
- */
-function toBeKept(common: Headers): Headers {
-  keepsHeaders ??= new Response(null, { headers: common }).headers === common;
-  return keepsHeaders ? new Headers(common) : common;
-}
-
-let keepsHeaders: boolean | undefined;
 
 interface Head {
   readonly status: number;
