@@ -7,13 +7,6 @@ export interface RegularFile {
   readonly uid: number;
 }
 
-/** Why a path cannot be read that leads to something else than a regular file, by the error's code. */
-export const WRONG_KINDS: Readonly<Record<string, string>> = {
-  EISDIR: "it is a folder",
-  ENOTREG: "it is no regular file",
-  ENXIO: "it is no regular file",
-};
-
 export interface OpenFile {
   readonly fd: number;
   readonly stat: Stats;

@@ -29,6 +29,7 @@ import {
   openGitHubApp,
 } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
+import { reasonOf } from "./system_error.ts";
 import { createCertificate, readTlsIdentity, type TlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 
@@ -220,7 +221,7 @@ async function startOn(
       ...(tls && { tls }),
     });
   } catch (error) {
-    return refuse("INVALID_REQUEST", error instanceof Error ? error.message : String(error));
+    return refuse("INVALID_REQUEST", reasonOf(error));
   }
 
   const certificate =

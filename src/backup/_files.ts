@@ -5,6 +5,7 @@ import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 
 /** Thrown where a file cannot be written or read: a sentence for the operator. */
 export class FileFailure extends Error {}
@@ -85,7 +86,7 @@ async function writeAll(fd: number, bytes: Uint8Array): Promise<void> {
       at += (await writeSome(fd, bytes, at)).bytesWritten;
     } catch (error) {
       // A full pipe in non-blocking mode: its reader has to take some bytes first.
-      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
+      if (!hasCode(error, "EAGAIN")) throw error;
       await sleep(PAUSE_MS);
     }
   }
@@ -98,10 +99,9 @@ export async function explain<Result>(what: string, work: () => Promise<Result>)
   try {
     return await work();
   } catch (error) {
-    const isSystem = error instanceof Error && "code" in error && "syscall" in error;
+    const isSystem = error instanceof Error && "syscall" in error;
     if (!isSystem) throw error;
-    const code = String(error.code);
-    throw new FileFailure(`${what}: ${REASONS[code] ?? error.message}`, { cause: error });
+    throw new FileFailure(`${what}: ${reasonOf(error, REASONS)}`, { cause: error });
   }
 }
 
@@ -109,14 +109,14 @@ function codedError(code: string): Error {
   return Object.assign(new Error(code), { code, syscall: "open" });
 }
 
-const REASONS: Readonly<Record<string, string>> = {
+const REASONS: Reasons = {
+  ...FILE_REASONS,
   EEXIST: "there is a file of that name; choose another, or replace it with --force",
   ENOENT: "there is no such file or folder",
   ENOTDIR: "a part of that path is a file",
   EISDIR: "it is a folder; name a file",
   EACCES: "this user may not; run as root or as the user it belongs to, or choose another place",
   EPERM: "this user may not, or its file system has no hard links: choose another place, or use --force",
-  ENOTREG: "it is no regular file",
   EROFS: "its file system cannot be written to; choose another place",
   ENOSPC: "its disk is full; free some space, or choose another place",
   EDQUOT: "the quota of its disk is used up; free some space, or choose another place",

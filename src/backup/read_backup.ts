@@ -9,6 +9,7 @@ import * as zlib from "node:zlib";
 import * as v from "valibot";
 import type { StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { codeOf } from "../system_error.ts";
 import { BadBackup, DAMAGED } from "./_errors.ts";
 import { explain, FileFailure } from "./_files.ts";
 import { unseal } from "./_seal.ts";
@@ -236,7 +237,7 @@ async function* decompress(path: string): AsyncGenerator<Buffer> {
       yield value;
     }
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    const code = codeOf(error) ?? "";
     if (/^(ZSTD_|Z_)/.test(code)) throw new BadBackup(`it does not unpack (${code}): ${DAMAGED}`);
     throw error;
   } finally {

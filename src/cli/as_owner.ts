@@ -33,6 +33,7 @@ import {
 import { giveFiles, type OpenFile, openNamedFile, openRegularFile } from "../read_regular_file.ts";
 import { isRefusal } from "../refusal.ts";
 import { parseRootSecret } from "../secrets/mod.ts";
+import { codeOf, reasonOf } from "../system_error.ts";
 import type { PlaceOptions } from "./options.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
 import { CommandRefused, ownSourceOf, sourceOf } from "./run.ts";
@@ -126,7 +127,7 @@ function followDataDir(dataDir: string): FollowedPath {
   try {
     return followPath(dataDir, { isTrusted: () => true });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = reasonOf(error);
     throw new CommandRefused(`Cannot open the data folder ${dataDir}: ${why}; choose another folder`);
   }
 }
@@ -305,7 +306,7 @@ function openFiles(workingFolder: string, delegated: DelegatedCommand) {
       if (changeable !== undefined && stat.uid !== changeable.uid) return close();
       files[path] = FIRST_FILE_FD + descriptors.push(fd) - 1;
     } catch (error) {
-      files[path] = error instanceof Error && "code" in error ? String(error.code) : "EIO";
+      files[path] = codeOf(error) ?? "EIO";
     }
   };
   for (const name of [...(needs.files ?? []), ...ofSettings]) give(name, openRegularFile);

@@ -1,24 +1,19 @@
 /** Exceptions as the one line that an operator reads: what failed, where, why, and what to look at. */
 import type { Config } from "../config/mod.ts";
 import { DatabaseUnavailable, nameOfDatabase } from "../database/mod.ts";
-import { WRONG_KINDS } from "../read_regular_file.ts";
+import { codeOf, FILE_REASONS, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 const NOT_TRUSTED =
   "no trusted authority signed its certificate; name the authority's certificate by sslrootcert=FILE";
 
 /** Why a server cannot be reached, by the system's or the driver's code. */
-const UNREACHABLE: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "nothing listens there",
+const UNREACHABLE: Reasons = {
+  ...NETWORK_REASONS,
   ECONNRESET: "it closed the connection; if it has no TLS, leave sslmode out of DATABASE_URL",
   // What the driver says of a refused connection, too, once the pool has noticed.
   CONNECTION_CLOSED: "nothing listens there, or it closed the connection",
   CONNECTION_ENDED: "it closed the connection",
   CONNECT_TIMEOUT: "it does not answer",
-  EHOSTUNREACH: "no network leads there",
-  ENETUNREACH: "no network leads there",
-  ETIMEDOUT: "it does not answer",
-  ENOTFOUND: "there is no host of that name",
-  EAI_AGAIN: "its name cannot be looked up",
   DEPTH_ZERO_SELF_SIGNED_CERT: NOT_TRUSTED,
   SELF_SIGNED_CERT_IN_CHAIN: NOT_TRUSTED,
   UNABLE_TO_GET_ISSUER_CERT: NOT_TRUSTED,
@@ -31,7 +26,7 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
 };
 
 /** What to do about a server's refusal, by SQLSTATE. Source: PostgreSQL manual, appendix A. */
-const REMEDIES: Readonly<Record<string, string>> = {
+const REMEDIES: Reasons = {
   "28P01": "see the user and the password in DATABASE_URL",
   "28000": "see the user in DATABASE_URL and the server's pg_hba.conf",
   "3D000": "create it, or see the name in DATABASE_URL",
@@ -66,7 +61,7 @@ export function renderDatabaseFailure(error: unknown, config: Config): string | 
 
 /** The one line for any other exception. */
 export function renderFailure(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = reasonOf(error);
   const code = codeOf(error);
   const ending = code === undefined || message.includes(code) ? "" : ` (${code})`;
   return `${message.trim() || "The command failed"}${ending}`;
@@ -74,14 +69,6 @@ export function renderFailure(error: unknown): string {
 
 /** Why a file cannot be read, and what to do. */
 export function renderFileFailure(error: unknown): string {
-  const reasons: Readonly<Record<string, string>> = {
-    ENOENT: "there is no such file",
-    EACCES: "this user may not read it",
-    ...WRONG_KINDS,
-  };
+  const reasons: Reasons = FILE_REASONS;
   return reasons[codeOf(error) ?? ""] ?? renderFailure(error);
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }

@@ -4,6 +4,7 @@ import type { Config } from "../config/mod.ts";
 import { findServing } from "../installation/mod.ts";
 import type { ListenOptions, Platform } from "../platform/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { reasonOf } from "../system_error.ts";
 
 /**
  * Takes the addresses of a service for a moment, before anything is made for it: a first start whose port is
@@ -30,7 +31,7 @@ export async function refuseTakenAddress(
       const listener = await platform.listen({ ...address, ...NOBODY });
       await listener.stop(0);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = reasonOf(error);
       return refuse("INVALID_REQUEST", `${reason}${hint}`);
     }
   }

@@ -5,6 +5,7 @@
  */
 import type { Log } from "../log.ts";
 import type { Platform } from "../platform/mod.ts";
+import { reasonOf } from "../system_error.ts";
 
 export interface Notifier {
   /** Whether anybody listens. */
@@ -47,7 +48,7 @@ export function createNotifier({ env, platform, log, pid }: NotifierOptions): No
       if (hasFailed) return;
       hasFailed = true;
       log.warn("Cannot tell the service manager how the service is", {
-        reason: error instanceof Error ? error.message : String(error),
+        reason: reasonOf(error),
       });
     }
   }

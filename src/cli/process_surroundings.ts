@@ -2,6 +2,7 @@
 import { writeSync } from "node:fs";
 import { systemClock } from "../clock.ts";
 import { findSystemUser } from "../host/mod.ts";
+import { hasCode } from "../system_error.ts";
 import type { Surroundings } from "./mod.ts";
 
 const { stdin, stderr } = process;
@@ -47,8 +48,7 @@ function writeOut(text: string): void {
     try {
       rest = rest.subarray(writeSync(1, rest));
     } catch (error) {
-      const isFull = error instanceof Error && "code" in error && error.code === "EAGAIN";
-      if (!isFull) return;
+      if (!hasCode(error, "EAGAIN")) return; // EAGAIN: a full pipe in non-blocking mode
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }
   }

@@ -5,6 +5,7 @@ import type { Readable, Writable } from "node:stream";
 import { setImmediate as pause, setTimeout as sleep } from "node:timers/promises";
 import { escapeLines } from "../escape_controls.ts";
 import type { SystemUser } from "../host/mod.ts";
+import { reasonOf } from "../system_error.ts";
 import { CommandRefused } from "./run.ts";
 import type { OwnProgram, StopSignal, Surroundings } from "./surroundings.ts";
 
@@ -107,7 +108,7 @@ function start(
 }
 
 function cannotStart(name: string, error: unknown): CommandRefused {
-  const why = error instanceof Error ? error.message : String(error);
+  const why = reasonOf(error);
   return new CommandRefused(
     `Cannot run as user ${name}, the owner of the data folder: ${why}; put the program where every user may run ` +
       "it, such as /usr/local/bin",

@@ -14,6 +14,7 @@ import * as v from "valibot";
 import { type ConfigSource, DEFAULT_ENV_FILE, type UnitSettings } from "../config/mod.ts";
 import { findTool } from "../host/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { hasCode } from "../system_error.ts";
 
 const UNIT = "claviger.service";
 const UNIT_FILE = `/etc/systemd/system/${UNIT}`;
@@ -68,7 +69,7 @@ function isHidden(): boolean {
     accessSync(DEFAULT_ENV_FILE, constants.R_OK);
     return false;
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EACCES";
+    return hasCode(error, "EACCES");
   }
 }
 

@@ -1,7 +1,8 @@
 /** The settings file, and other small files that settings name. */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { isForeignPath } from "../host/mod.ts";
-import { readRegularFile, WRONG_KINDS } from "../read_regular_file.ts";
+import { readRegularFile } from "../read_regular_file.ts";
+import { FILE_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 import { SettingError, unknown } from "./setting_error.ts";
 import { isSetting } from "./settings.ts";
 
@@ -89,8 +90,7 @@ export function readNamed(
     return isPipe ? { text: readFileSync(path, "utf8") } : readRegularFile(path, limitBytes);
   } catch (error) {
     if (error instanceof SettingError) throw error;
-    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
-    throw new UnreadableFile(`Cannot read ${what}: ${path}: ${READ_FAILURES[code] ?? code}`);
+    throw new UnreadableFile(`Cannot read ${what}: ${path}: ${reasonOf(error, REASONS)}`);
   }
 }
 
@@ -100,10 +100,8 @@ function lookAt(path: string): { readonly size: number; readonly isPipe: boolean
   return { size: stat.size, isPipe: !stat.isFile() && !isForeignPath(path) };
 }
 
-const READ_FAILURES: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file",
-  ENOTDIR: "there is no such file",
-  ...WRONG_KINDS,
+const REASONS: Reasons = {
+  ...FILE_REASONS,
   EACCES:
     "this user may not read it; run the command by sudo, or give a secret to the service as a systemd credential",
 };

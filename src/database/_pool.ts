@@ -14,6 +14,7 @@
  */
 import { connect, type Socket } from "node:net";
 import postgres from "postgres";
+import { codeOf } from "../system_error.ts";
 import { serversOf } from "./_servers.ts";
 import { tlsOf } from "./_tls.ts";
 import type { DatabaseAddress } from "./database.ts";
@@ -112,7 +113,7 @@ function failureOf(socket: Socket): Promise<Error | undefined> {
       resolve(undefined);
     });
     socket.once("error", (error) => {
-      failure = Object.assign(error, { code: "code" in error ? String(error.code) : "CONNECTION_CLOSED" });
+      failure = Object.assign(error, { code: codeOf(error) ?? "CONNECTION_CLOSED" });
     });
     socket.once("close", () => {
       clearTimeout(timer);

@@ -5,6 +5,7 @@
  * passes through as the driver threw it.
  */
 import postgres from "postgres";
+import { codeOf } from "../system_error.ts";
 
 /**
  * The database did not answer in time or could not be reached. Whether the statement took effect is not
@@ -75,7 +76,7 @@ export function toDatabaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {
     return UNAVAILABLE.test(error.code) ? new DatabaseUnavailable(error.code, { cause: error }) : error;
   }
-  const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
+  const code = codeOf(error);
   return code === undefined || OUR_MISTAKE.test(code)
     ? error
     : new DatabaseUnavailable(code, { cause: error });

@@ -1,6 +1,7 @@
 /** Asks a service how it is, as a balancer does: by `node:` modules, which take one's own certificate. */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
+import { codeOf, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 export interface HealthAnswer {
   readonly isHealthy: boolean;
@@ -40,7 +41,7 @@ export function askHealth(url: URL, { ca, trustAny = false, timeoutMs }: AskOpti
     const fail = (error: string) => resolve({ isHealthy: false, error });
     const failFor = (error: Error) => {
       const reason = certificateReasonOf(error, ca !== undefined);
-      if (reason === undefined) fail(reasonOf(error));
+      if (reason === undefined) fail(reasonOf(error, REASONS));
       else resolve({ isHealthy: false, error: reason, isCertificate: true });
     };
     const options = { agent: false, rejectUnauthorized: !trustAny, ...(ca !== undefined && { ca }) } as const;
@@ -52,7 +53,7 @@ export function askHealth(url: URL, { ca, trustAny = false, timeoutMs }: AskOpti
         if (text.length > ANSWER_LIMIT_BYTES) asked.destroy();
       });
       response.on("end", () => resolve(toAnswer(response.statusCode ?? 0, text)));
-      response.on("error", (error) => fail(reasonOf(error)));
+      response.on("error", (error) => fail(reasonOf(error, REASONS)));
     });
     const timer = setTimeout(() => {
       fail(`it did not answer within ${timeoutMs / 1_000} s`);
@@ -86,23 +87,17 @@ function parse(text: string): Record<string, unknown> {
   }
 }
 
-const REASONS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "nothing listens there",
-  ECONNRESET: "it closed the connection",
-  ENOTFOUND: "there is no host of that name",
-  EAI_AGAIN: "its name cannot be looked up",
-  EHOSTUNREACH: "no network leads there",
-  ENETUNREACH: "no network leads there",
-};
+// Bun has a code of its own.
+const REASONS: Reasons = { ...NETWORK_REASONS, ConnectionRefused: NETWORK_REASONS.ECONNREFUSED };
 
-const CERTIFICATE_REASONS: Readonly<Record<string, string>> = {
+const CERTIFICATE_REASONS: Reasons = {
   CERT_HAS_EXPIRED: "its certificate has expired",
   CERT_NOT_YET_VALID: "its certificate is not valid yet",
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
 };
 
 /** By whom it is signed is not trusted: what to do depends on whether certificates were given. */
-const NOT_TRUSTED: Readonly<Record<string, string>> = {
+const NOT_TRUSTED: Reasons = {
   DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is signed by itself; give it with --ca",
   SELF_SIGNED_CERT_IN_CHAIN: "its certificate's root is not trusted; give it with --ca",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "its certificate is not trusted; give its root with --ca",
@@ -110,13 +105,8 @@ const NOT_TRUSTED: Readonly<Record<string, string>> = {
 };
 
 function certificateReasonOf(error: Error, hasCa: boolean): string | undefined {
-  const code = "code" in error ? String(error.code) : "";
+  const code = codeOf(error) ?? "";
   const untrusted = NOT_TRUSTED[code];
   if (untrusted === undefined) return CERTIFICATE_REASONS[code];
   return hasCa ? "its certificate is not signed by one of those that --ca names" : untrusted;
-}
-
-function reasonOf(error: Error): string {
-  const code = "code" in error ? String(error.code) : "";
-  return REASONS[code] ?? (code === "ConnectionRefused" ? "nothing listens there" : error.message || code);
 }

@@ -1,5 +1,6 @@
 import type { Unseen } from "../config/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
+import { hasCode, reasonOf } from "../system_error.ts";
 
 /** `skip`: this user cannot see enough to judge. */
 export type FindingState = "ok" | "warn" | "fail" | "skip";
@@ -53,7 +54,7 @@ export function demandSight(file: string): void {
   try {
     readRegularFile(file, FILE_LIMIT_BYTES);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EACCES") throw error;
+    if (hasCode(error, "EACCES")) throw error;
   }
 }
 
@@ -67,10 +68,9 @@ export async function examine<Patient>(
     try {
       findings.push(await look(patient));
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      const isClosed = error instanceof Error && "code" in error && error.code === "EACCES";
+      const reason = reasonOf(error);
       findings.push(
-        isClosed
+        hasCode(error, "EACCES")
           ? skip(name, `cannot be seen by this user: ${reason}`, AS_ROOT)
           : fail(name, `cannot be looked at: ${reason}`, AS_ROOT),
       );

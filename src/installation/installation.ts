@@ -12,9 +12,10 @@ import { openEmbedded } from "../database/embedded/mod.ts";
 import { type DatabaseAddress, nameOfDatabase } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import type { Platform } from "../platform/mod.ts";
-import { readRegularFile, WRONG_KINDS } from "../read_regular_file.ts";
+import { readRegularFile } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../secrets/mod.ts";
+import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 
 export interface InstallationOptions {
   readonly config: Config;
@@ -138,18 +139,16 @@ export function readSecretFile(path: string): string | Refusal | undefined {
   try {
     return readRegularFile(path, SECRET_LIMIT_BYTES).text;
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
-    if (code === "ENOENT") return undefined;
-    const why = READ_FAILURES[code] ?? code;
-    return refuse("INVALID_REQUEST", `Cannot read the secret ${path}: ${why}`);
+    if (hasCode(error, "ENOENT")) return undefined;
+    return refuse("INVALID_REQUEST", `Cannot read the secret ${path}: ${reasonOf(error, REASONS)}`);
   }
 }
 
 const SECRET_LIMIT_BYTES = 64 * 1024;
 
-const READ_FAILURES: Readonly<Record<string, string>> = {
+const REASONS: Reasons = {
+  ...FILE_REASONS,
   EACCES: "this user may not; run the command by sudo",
-  ...WRONG_KINDS,
   EFBIG: `it has more than ${SECRET_LIMIT_BYTES} bytes`,
 };
 

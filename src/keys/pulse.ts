@@ -15,6 +15,7 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { Log } from "../log.ts";
+import { reasonOf } from "../system_error.ts";
 import type { KeyCache } from "./key_cache.ts";
 
 export interface PulseOptions {
@@ -182,7 +183,7 @@ export function createPulse(options: PulseOptions): Pulse {
           if (connected && !stopped) {
             outages++;
             log.error("The database does not answer: requests are refused until it does", {
-              reason: error instanceof Error ? error.message : String(error),
+              reason: reasonOf(error),
             });
             connected = false;
           }

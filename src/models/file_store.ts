@@ -13,6 +13,7 @@ import { dirname, join } from "node:path";
 import { refuseForeignFolder } from "../host/mod.ts";
 import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { codeOf, hasCode } from "../system_error.ts";
 
 /** What is known of a file beside its place. */
 export interface StoredFile {
@@ -140,7 +141,7 @@ export async function locateFile(
   try {
     handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    return isCode(error, "ENOENT") ? "missing" : "unreadable";
+    return hasCode(error, "ENOENT") ? "missing" : "unreadable";
   }
   try {
     const found = await handle.stat();
@@ -170,8 +171,8 @@ export async function checkStoredFile(
       found.close();
     }
   } catch (error) {
-    if (isCode(error, "ENOENT")) return "missing";
-    if (error instanceof Error && "code" in error) return "unreadable";
+    if (hasCode(error, "ENOENT")) return "missing";
+    if (codeOf(error) !== undefined) return "unreadable";
     throw error;
   }
   return sizeBytes === file.sizeBytes && hash.digest("hex") === file.sha256 ? undefined : "changed";
@@ -180,7 +181,7 @@ export async function checkStoredFile(
 /** What is in the store, by paths below it; unfinished copies are not. Empty where there is no store. */
 export async function listStored(folder: string): Promise<string[]> {
   const names = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error) => {
-    if (isCode(error, "ENOENT")) return [];
+    if (hasCode(error, "ENOENT")) return [];
     throw error;
   });
   return names
@@ -239,7 +240,7 @@ async function makeFolder(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: FOLDER_MODE });
   } catch (error) {
-    if (isCode(error, "EEXIST")) return;
+    if (hasCode(error, "EEXIST")) return;
     throw error;
   }
   await chmod(path, FOLDER_MODE);
@@ -254,8 +255,4 @@ async function syncFolder(path: string): Promise<void> {
   } finally {
     await handle.close();
   }
-}
-
-function isCode(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
 }

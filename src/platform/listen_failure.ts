@@ -1,6 +1,7 @@
 /** Why an address cannot be listened on, in the words that both runtimes use. */
+import { type Reasons, reasonOf } from "../system_error.ts";
 
-const REASONS: Readonly<Record<string, string>> = {
+const REASONS: Reasons = {
   EADDRINUSE: "the port is in use; stop what listens there or choose another port",
   EADDRNOTAVAIL: "this machine has no such address",
   EACCES: "not allowed; ports below 1024 need root or CAP_NET_BIND_SERVICE",
@@ -9,11 +10,5 @@ const REASONS: Readonly<Record<string, string>> = {
 /** Makes the error that says `Cannot listen on HOST:PORT: …`. */
 export function listenFailure(cause: unknown, at: { readonly host: string; readonly port: number }): Error {
   const where = `${at.host.includes(":") ? `[${at.host}]` : at.host}:${at.port}`;
-  return new Error(`Cannot listen on ${where}: ${toReason(cause)}`, { cause });
-}
-
-function toReason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const code = "code" in error ? String(error.code) : "";
-  return REASONS[code] ?? error.message;
+  return new Error(`Cannot listen on ${where}: ${reasonOf(cause, REASONS)}`, { cause });
 }

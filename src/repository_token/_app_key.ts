@@ -2,6 +2,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readRegularFile } from "../read_regular_file.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { FILE_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 /** A key of 8,192 bits takes 6.5 KB. */
 const LIMIT_BYTES = 16 * 1024;
@@ -18,8 +19,7 @@ export function readAppKey(path: string): KeyObject | Refusal {
   try {
     pem = readRegularFile(path, LIMIT_BYTES).text;
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "an error of this system";
-    return cannotUse(path, READ_FAILURES[code] ?? code);
+    return cannotUse(path, reasonOf(error, REASONS));
   }
   if (/-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED/m.test(pem)) {
     return cannotUse(path, "it is encrypted; take its passphrase off by `openssl rsa`");
@@ -56,13 +56,12 @@ function cannotUse(path: string, why: string): Refusal {
 
 const NO_FILE = `it must be a file of at most ${LIMIT_BYTES} bytes`;
 
-const READ_FAILURES: Readonly<Record<string, string>> = {
+const REASONS: Reasons = {
+  ...FILE_REASONS,
   EISDIR: NO_FILE,
   ENOTREG: NO_FILE,
   ENXIO: NO_FILE,
   EFBIG: NO_FILE,
-  ENOENT: "there is no such file",
-  ENOTDIR: "there is no such file",
   EACCES:
     "this user may not read it; hand it to the service as a credential (see `claviger systemd --help`), and run " +
     "commands as root",

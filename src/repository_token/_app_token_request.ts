@@ -9,6 +9,7 @@
  */
 import { type KeyObject, sign } from "node:crypto";
 import * as v from "valibot";
+import { codeOf } from "../system_error.ts";
 
 /** A GitHub App as it is used: its installation, its key, and the one repository. */
 export interface GitHubApp {
@@ -81,7 +82,7 @@ export async function requestToken(app: GitHubApp, moment: Moment): Promise<Gran
     if (signal.aborted) end();
     else signal.addEventListener("abort", end, { once: true });
   });
-  const asked = ask(app, moment).catch((error) => away(`cannot be reached: ${codeOf(error)}`));
+  const asked = ask(app, moment).catch((error) => away(`cannot be reached: ${shortNameOf(error)}`));
   return await Promise.race([aborted, asked]);
 }
 
@@ -214,9 +215,9 @@ function away(what: string): Failed {
 }
 
 /** The short name of an error: its text may hold what was sent. */
-function codeOf(error: unknown): string {
+function shortNameOf(error: unknown): string {
   for (const candidate of [error, error instanceof Error ? error.cause : undefined]) {
-    const code = candidate instanceof Error && "code" in candidate ? String(candidate.code) : "";
+    const code = codeOf(candidate) ?? "";
     if (/^[A-Za-z_]{2,60}$/.test(code)) return code;
   }
   return error instanceof Error ? error.name : "unknown";

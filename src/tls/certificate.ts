@@ -3,6 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Listener } from "../platform/mod.ts";
 import { isRefusal } from "../refusal.ts";
+import { reasonOf } from "../system_error.ts";
 import { readTlsIdentity, type TlsFiles, type TlsIdentity, tlsWarning } from "./identity.ts";
 
 export interface CertificateOptions {
@@ -42,7 +43,7 @@ export function createCertificate(
     try {
       await listener.renewTls(found);
     } catch (error) {
-      return keep(error instanceof Error ? error.message : String(error));
+      return keep(reasonOf(error));
     }
     shown = found;
     log.info("New connections get the new certificate", {

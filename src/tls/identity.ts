@@ -5,8 +5,9 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { toTimestamp } from "../calendar.ts";
 import type { TlsPair } from "../platform/mod.ts";
-import { readRegularFile, WRONG_KINDS } from "../read_regular_file.ts";
+import { readRegularFile } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { FILE_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 /** Where the two are; absolute paths. */
 export interface TlsFiles {
@@ -88,15 +89,12 @@ function readText(path: string, what: string): string | Refusal {
   try {
     return readRegularFile(path, FILE_LIMIT_BYTES).text;
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
-    return refused(`the ${what} ${path}: ${REASONS[code] ?? code}`);
+    return refused(`the ${what} ${path}: ${reasonOf(error, REASONS)}`);
   }
 }
 
-const REASONS: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file",
-  ENOTDIR: "there is no such file",
-  ...WRONG_KINDS,
+const REASONS: Reasons = {
+  ...FILE_REASONS,
   EFBIG: `it has more than ${FILE_LIMIT_BYTES} bytes`,
   EACCES: "this user may not read it; hand it over as a credential (see `claviger systemd --help`)",
 };

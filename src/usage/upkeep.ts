@@ -10,6 +10,7 @@ import { monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
 import type { Log } from "../log.ts";
+import { reasonOf } from "../system_error.ts";
 import { createSweep } from "./_sweep.ts";
 import { attach, findLateMonths, hasLateEvents } from "./partitions.ts";
 import { retireEvents } from "./retention.ts";
@@ -103,7 +104,8 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
     } catch (error) {
       if (stopping) return false;
       failures[task]++;
-      const reason = reasonOf(error);
+      // The database's own words, where it said any.
+      const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
       const reasons = told.get(task) ?? new Set();
       if (!reasons.has(reason)) log.warn(TASKS[task], { task, reason });
       told.set(task, reasons.add(reason));
@@ -206,10 +208,4 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
     },
     stats: () => ({ kept: keptMonths, dropped, failures: { ...failures } }),
   };
-}
-
-/** The database's own words, where it said any. */
-function reasonOf(error: unknown): string {
-  const met = error instanceof DatabaseUnavailable ? (error.cause ?? error) : error;
-  return met instanceof Error ? met.message : String(met);
 }

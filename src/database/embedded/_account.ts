@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { existsSystemGroup, findSystemUser, findTool, TOOL_FOLDERS } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
-import { reasonOf } from "./_errors.ts";
+import { reasonOf } from "../../system_error.ts";
 import type { Layout } from "./_layout.ts";
 
 /** Whom processes and files of the cluster belong to. */

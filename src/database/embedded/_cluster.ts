@@ -3,9 +3,9 @@ import { spawn } from "node:child_process";
 import { chownSync, constants, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { readRegularFile } from "../../read_regular_file.ts";
+import { hasCode } from "../../system_error.ts";
 import type { Account } from "./_account.ts";
 import { type Binaries, syncPath } from "./_binaries.ts";
-import { codeOf } from "./_errors.ts";
 import { makeUnfinished } from "./_layout.ts";
 import { explainError } from "./_server_log.ts";
 import { initialSettings, toArguments } from "./_settings.ts";
@@ -29,7 +29,7 @@ export function readClusterMajor(cluster: string): string | undefined {
     const { text } = readRegularFile(path, VERSION_LIMIT_BYTES, constants.O_NOFOLLOW);
     if (/^\d+(\.\d+)?\n?$/.test(text)) return text.trim();
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return undefined;
+    if (hasCode(error, "ENOENT")) return undefined;
     throw error;
   }
   throw new Error(`Cannot use the database in ${cluster}: ${path} holds no version; restore a backup`);

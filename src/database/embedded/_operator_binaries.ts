@@ -7,10 +7,10 @@ import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { type ChangeableStep, followPath } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
+import { codeOf, reasonOf } from "../../system_error.ts";
 import type { Account } from "./_account.ts";
 import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
-import { codeOf, reasonOf } from "./_errors.ts";
 
 export interface OperatorBinariesOptions {
   /** The version inside, such as `18.4`: the major one must be the same. */
@@ -93,7 +93,7 @@ function readProgramVersion(path: string, account: Account | undefined): string 
   });
   if (run.error !== undefined) {
     const who = account === undefined ? "" : ` by user ${account.uid}, who runs PostgreSQL`;
-    return { failure: `cannot be run${who}: ${codeOf(run.error) || reasonOf(run.error)}` };
+    return { failure: `cannot be run${who}: ${codeOf(run.error) ?? reasonOf(run.error)}` };
   }
   // Such as `postgres (PostgreSQL) 18.6 (Debian 18.6-1.pgdg13+1)`; a beta has no minor version.
   const [, version] = /^\w+ \(PostgreSQL\) (\d+\.\d+)\b/.exec(run.stdout) ?? [];

@@ -2,7 +2,7 @@
 import { constants } from "node:fs";
 import { join } from "node:path";
 import { openRegularFile, readRegularFile } from "../../read_regular_file.ts";
-import { codeOf } from "./_errors.ts";
+import { hasCode } from "../../system_error.ts";
 
 const LIMIT_BYTES = 64 * 1024;
 
@@ -28,7 +28,7 @@ export function demandPostmasterFile(cluster: string): void {
   try {
     openRegularFile(pathIn(cluster), constants.O_NOFOLLOW).close();
   } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error;
+    if (!hasCode(error, "ENOENT")) throw error;
   }
 }
 

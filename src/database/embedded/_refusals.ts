@@ -1,6 +1,6 @@
 /** Why a data folder is not opened, in sentences for the operator. */
 import { type Refusal, refuse } from "../../refusal.ts";
-import { codeOf, reasonOf } from "./_errors.ts";
+import { codeOf, type Reasons, reasonOf } from "../../system_error.ts";
 import { type HolderKind, readHolder } from "./_holder.ts";
 import type { Layout } from "./_layout.ts";
 
@@ -39,7 +39,7 @@ const NO_FILE = "something else stands in the place of a file of the service or 
 
 /** A folder that this user may not use is to be expected; anything else goes on its way. */
 export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
-  const fix: Readonly<Record<string, string>> = {
+  const fix: Reasons = {
     EACCES: OTHER_FOLDER,
     EPERM: OTHER_FOLDER,
     EROFS: "its file system cannot be written to; choose another folder",
@@ -55,7 +55,7 @@ export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
     EEXIST: "there is a file of that name; choose another folder",
   };
   // Only of system calls made here: PostgreSQL's own failures come as plain errors with a cause.
-  const what = fix[codeOf(error)];
+  const what = fix[codeOf(error) ?? ""];
   if (what === undefined) throw error;
   return refuse("INVALID_REQUEST", `Cannot open the data folder ${dataDir}: ${reasonOf(error)}; ${what}`);
 }

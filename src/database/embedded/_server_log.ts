@@ -7,7 +7,7 @@
  */
 import type { Readable } from "node:stream";
 import type { Log } from "../../log.ts";
-import { reasonOf } from "./_errors.ts";
+import { reasonOf } from "../../system_error.ts";
 
 const keptLines = 12;
 const longestLine = 500;

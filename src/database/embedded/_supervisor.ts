@@ -3,7 +3,7 @@
  * anew, at once at first and then ever more slowly.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { reasonOf } from "./_errors.ts";
+import { reasonOf } from "../../system_error.ts";
 import { type PostmasterOptions, startPostmaster } from "./_postmaster.ts";
 import { stopLeftovers } from "./leftovers.ts";
 

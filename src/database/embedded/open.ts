@@ -13,6 +13,7 @@ import { refuseForeignFolder } from "../../host/mod.ts";
 import type { Log } from "../../log.ts";
 import type { FileLock, Platform } from "../../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { reasonOf } from "../../system_error.ts";
 import { type Account, findAccount } from "./_account.ts";
 import {
   type Binaries,
@@ -23,7 +24,6 @@ import {
 } from "./_binaries.ts";
 import { initialiseCluster, readClusterMajor } from "./_cluster.ts";
 import { prepareDataDir, removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
-import { reasonOf } from "./_errors.ts";
 import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { useOperatorBinaries } from "./_operator_binaries.ts";

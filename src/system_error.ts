@@ -1,0 +1,42 @@
+/** Error codes of the system, and what they mean in words. */
+
+/** Sentences by error code. A place adds its own by spreading one of the tables below. */
+export type Reasons = Readonly<Record<string, string>>;
+
+/** The system's code of an error, such as `EACCES`; undefined for an error without one. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
+}
+
+/** Whether the error has that code. */
+export function hasCode(error: unknown, code: string): boolean {
+  return codeOf(error) === code;
+}
+
+/** Says why something failed: the sentence for the error's code, else the error's own message. */
+export function reasonOf(error: unknown, reasons: Reasons = {}): string {
+  const code = codeOf(error) ?? "";
+  return reasons[code] ?? (error instanceof Error ? error.message || code : String(error));
+}
+
+/** Why a file cannot be read. */
+export const FILE_REASONS = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "there is no such file",
+  EISDIR: "it is a folder",
+  // Our own: see read_regular_file.ts.
+  ENOTREG: "it is no regular file",
+  ENXIO: "it is no regular file",
+  EACCES: "this user may not read it",
+} as const satisfies Reasons;
+
+/** Why a server cannot be reached. */
+export const NETWORK_REASONS = {
+  ECONNREFUSED: "nothing listens there",
+  ECONNRESET: "it closed the connection",
+  EHOSTUNREACH: "no network leads there",
+  ENETUNREACH: "no network leads there",
+  ETIMEDOUT: "it does not answer",
+  ENOTFOUND: "there is no host of that name",
+  EAI_AGAIN: "its name cannot be looked up",
+} as const satisfies Reasons;
