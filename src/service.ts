@@ -7,6 +7,7 @@ import { monthOf } from "./calendar.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config/mod.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
+import { originOf } from "./endpoints.ts";
 import { createApp, createMetricsPage, createRequestMetrics, listenForMetrics } from "./http/mod.ts";
 import { newUuid } from "./ids.ts";
 import {
@@ -268,7 +269,7 @@ async function startOn(
   return {
     host: listener.host,
     port: listener.port,
-    url: `${tls === undefined ? "http" : "https"}://${bracketed(listener.host)}:${listener.port}`,
+    url: originOf(listener, tls !== undefined),
     metrics: metrics && { host: metrics.host, port: metrics.port },
     place: installation.place,
     database,
@@ -297,8 +298,4 @@ const LAST_WORDS_MS = 1_000;
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function bracketed(host: string): string {
-  return host.includes(":") ? `[${host}]` : host;
 }

@@ -3,6 +3,7 @@
  * `postgres://user:password@one:5432,two:5433/claviger`. The standard `URL` reads one server at most, so the
  * list is read here.
  */
+import { bracketedHost } from "../endpoints.ts";
 
 export interface ServerPlace {
   /** A name or an address, of IPv6 without brackets. */
@@ -44,7 +45,7 @@ function toPlace({ hostname, port }: URL): ServerPlace {
 export function nameOfDatabase(text: string): string {
   const url = parseDatabaseUrl(text);
   if (url === undefined) return "an address that cannot be read";
-  const servers = url.servers.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`);
+  const servers = url.servers.map(({ host, port }) => `${bracketedHost(host)}:${port}`);
   return servers.join(",") + url.first.pathname.replace(/^\/$/, "");
 }
 

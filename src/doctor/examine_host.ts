@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
+import { originOf } from "../endpoints.ts";
 import type { ServingAt } from "../installation/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp, tryGitHubApp } from "../repository_token/mod.ts";
@@ -208,6 +209,5 @@ async function examineAbsence(config: Config): Promise<Finding> {
 /** Where a service that listens there is asked from this machine. */
 function toUrl({ host, port, tls }: ServingAt): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  const name = reached.includes(":") ? `[${reached}]` : reached;
-  return `${tls === undefined ? "http" : "https"}://${name}:${port}/api/health`;
+  return `${originOf({ host: reached, port }, tls !== undefined)}/api/health`;
 }

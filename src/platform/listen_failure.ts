@@ -1,4 +1,5 @@
 /** Why an address cannot be listened on, in the words that both runtimes use. */
+import { bracketedHost } from "../endpoints.ts";
 import { type Reasons, reasonOf } from "../system_error.ts";
 
 const REASONS: Reasons = {
@@ -9,6 +10,7 @@ const REASONS: Reasons = {
 
 /** Makes the error that says `Cannot listen on HOST:PORT: …`. */
 export function listenFailure(cause: unknown, at: { readonly host: string; readonly port: number }): Error {
-  const where = `${at.host.includes(":") ? `[${at.host}]` : at.host}:${at.port}`;
-  return new Error(`Cannot listen on ${where}: ${reasonOf(cause, REASONS)}`, { cause });
+  return new Error(`Cannot listen on ${bracketedHost(at.host)}:${at.port}: ${reasonOf(cause, REASONS)}`, {
+    cause,
+  });
 }

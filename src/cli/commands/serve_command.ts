@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { type Config, readConfig, readHost, readListenAddress, readPort } from "../../config/mod.ts";
 import { DatabaseUnavailable } from "../../database/mod.ts";
+import { originOf } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { createLog, type Log, type LogFields } from "../../log.ts";
@@ -84,7 +85,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
       say(`Claviger serves at ${address}`, { url: address });
       say(`Its data is in ${service.place}`, { place: service.place });
       if (service.metrics) {
-        const url = `${toAddress(service.metrics)}/metrics`;
+        const url = `${originOf(service.metrics, false)}/metrics`;
         say(`Its metrics are at ${url}`, { url });
       }
       const commandTo = toCommand(surroundings, { config, envFile: options.envFile });
@@ -127,13 +128,6 @@ function leaveNote(
   }
 }
 
-function toAddress(
-  { host, port }: { readonly host: string; readonly port: number },
-  tls?: Config["tls"],
-): string {
-  return `http${tls === undefined ? "" : "s"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
-}
-
 interface ShowDemoOptions {
   readonly opened: OpenInstallation;
   readonly address: string;
@@ -162,7 +156,8 @@ async function showDemo(
 function withPublicUrl(config: Config): Config {
   const { host, port, tls, publicUrl } = config;
   if (publicUrl !== undefined || port === 0) return config;
-  return { ...config, publicUrl: toAddress({ host: host === "0.0.0.0" ? "127.0.0.1" : host, port }, tls) };
+  const reached = { host: host === "0.0.0.0" ? "127.0.0.1" : host, port };
+  return { ...config, publicUrl: originOf(reached, tls !== undefined) };
 }
 
 /** A demo's data is served without the demo: its keys are let in, and its token is handed out. */
