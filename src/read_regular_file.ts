@@ -1,10 +1,17 @@
 import { closeSync, constants, fstatSync, openSync, read, readSync, type Stats } from "node:fs";
 import { promisify } from "node:util";
+import { FILE_REASONS, type Reasons } from "./system_error.ts";
 
 export interface RegularFile {
   readonly text: string;
   /** The user to whom it belongs. */
   readonly uid: number;
+}
+
+export interface NamedFile {
+  readonly text: string;
+  /** The user to whom it belongs; undefined for a pipe. */
+  readonly uid: number | undefined;
 }
 
 export interface OpenFile {
@@ -47,16 +54,27 @@ export function openNamedFile(path: string, flags = 0): OpenFile {
 
 /** Reads a small file as {@linkcode openRegularFile} opens it; throws for one larger than `limitBytes`, too. */
 export function readRegularFile(path: string, limitBytes: number, flags = 0): RegularFile {
-  const { fd, stat, close } = openRegularFile(path, flags);
+  const file = openRegularFile(path, flags);
+  return { text: readSmall(file, path, limitBytes), uid: file.stat.uid };
+}
+
+/** Reads a small file as {@linkcode openNamedFile} opens it: the same, but it may be a pipe. */
+export function readNamedFile(path: string, limitBytes: number): NamedFile {
+  const file = openNamedFile(path);
+  return { text: readSmall(file, path, limitBytes), uid: file.stat.isFile() ? file.stat.uid : undefined };
+}
+
+/** Reads the file and closes it. */
+function readSmall({ fd, stat, close }: OpenFile, path: string, limitBytes: number): string {
   try {
     if (stat.size > limitBytes) throw failure("EFBIG", path);
     const bytes = Buffer.alloc(limitBytes + 1);
     let size = 0;
-    // By position: a file that was given to this process may have been read before.
+    // By position: a file that was given to this process may have been read before. A pipe has no positions.
     for (let got = -1; got !== 0 && size < bytes.length; size += got)
-      got = readSync(fd, bytes, size, bytes.length - size, size);
+      got = readSync(fd, bytes, size, bytes.length - size, stat.isFile() ? size : null);
     if (size > limitBytes) throw failure("EFBIG", path);
-    return { text: bytes.toString("utf8", 0, size), uid: stat.uid };
+    return bytes.toString("utf8", 0, size);
   } finally {
     close();
   }
@@ -91,5 +109,7 @@ export function giveFiles(files: Readonly<Record<string, number | string>>): voi
 let givenFiles: ReadonlyMap<string, number | string> | undefined;
 
 function failure(code: string, path: string): Error {
-  return Object.assign(new Error(`Cannot read ${path}: ${code}`), { code, path, syscall: "open" });
+  const reasons: Reasons = FILE_REASONS;
+  const message = `Cannot read ${path}: ${reasons[code] ?? code}`;
+  return Object.assign(new Error(message), { code, path, syscall: "open" });
 }

@@ -24,9 +24,10 @@ export const FILE_REASONS = {
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
   EISDIR: "it is a folder",
-  // Our own: see read_regular_file.ts.
+  // Our own code: see read_regular_file.ts.
   ENOTREG: "it is no regular file",
   ENXIO: "it is no regular file",
+  EFBIG: "it is too large",
   EACCES: "this user may not read it",
 } as const satisfies Reasons;
 

@@ -1,8 +1,8 @@
 /** The settings file, and other small files that settings name. */
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { isForeignPath } from "../host/mod.ts";
-import { readRegularFile } from "../read_regular_file.ts";
-import { FILE_REASONS, type Reasons, reasonOf } from "../system_error.ts";
+import { type NamedFile, readNamedFile, readRegularFile } from "../read_regular_file.ts";
+import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 import { SettingError, unknown } from "./setting_error.ts";
 import { isSetting } from "./settings.ts";
 
@@ -76,28 +76,16 @@ export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_
   return readNamed(path, what, limitBytes).text;
 }
 
-/** The same, with the user to whom the file belongs: undefined for a pipe. */
-export function readNamed(
-  path: string,
-  what: string,
-  limitBytes = FILE_LIMIT_BYTES,
-): { readonly text: string; readonly uid?: number } {
+/** The same, with the user to whom the file belongs. */
+export function readNamed(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): NamedFile {
   try {
-    const { size, isPipe } = lookAt(path);
-    if (size > limitBytes) {
-      throw new SettingError(`Cannot read ${what}: ${path} has more than ${limitBytes} bytes`);
-    }
-    return isPipe ? { text: readFileSync(path, "utf8") } : readRegularFile(path, limitBytes);
+    // A pipe may be the operator's (`<(…)`). But where another user can put one, root could wait for ever.
+    return (isForeignPath(path) ? readRegularFile : readNamedFile)(path, limitBytes);
   } catch (error) {
-    if (error instanceof SettingError) throw error;
-    throw new UnreadableFile(`Cannot read ${what}: ${path}: ${reasonOf(error, REASONS)}`);
+    const reasons = { ...REASONS, EFBIG: `it has more than ${limitBytes} bytes` };
+    const sentence = `Cannot read ${what}: ${path}: ${reasonOf(error, reasons)}`;
+    throw hasCode(error, "EFBIG") ? new SettingError(sentence) : new UnreadableFile(sentence);
   }
-}
-
-/** A pipe may be the operator's (`<(…)`). But where another user can put one, root could wait for ever. */
-function lookAt(path: string): { readonly size: number; readonly isPipe: boolean } {
-  const stat = statSync(path);
-  return { size: stat.size, isPipe: !stat.isFile() && !isForeignPath(path) };
 }
 
 const REASONS: Reasons = {

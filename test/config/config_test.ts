@@ -328,6 +328,14 @@ describe("readConfig() and the settings file", () => {
     const large = fileWith("#".repeat(65_537));
     expect(refusal({ envFile: large })).toContain("has more than 65536 bytes");
   });
+
+  test("reads one that is a pipe, but no further than to the limit", () => {
+    const pipe = join(folder, "pipe");
+    expect(Bun.spawnSync(["mkfifo", pipe]).exitCode).toBe(0);
+    Bun.spawn(["sh", "-c", 'echo CLAVIGER_PORT=1 > "$0"', pipe]);
+    expect(read({ envFile: pipe }).port).toBe(1);
+    expect(refusal({ envFile: "/dev/zero" })).toContain("has more than 65536 bytes");
+  });
 });
 
 describe("readConfig() and the secret", () => {

@@ -1,8 +1,8 @@
 /** `claviger health`: whether a service is healthy, for scripts; waits until it is, where that is asked. */
-import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
+import { readNamedFile } from "../../read_regular_file.ts";
 import { renderFileFailure } from "../failures.ts";
 import { withJson } from "../options.ts";
 import { printJson, printLine } from "../print.ts";
@@ -57,9 +57,12 @@ async function health(surroundings: Surroundings, options: HealthOptions): Promi
   if (!options.json) printLine(surroundings, `Healthy: ${url.href}, database ${answer.database}`);
 }
 
+/** A bundle of all public authorities has a fifth of it. */
+const CA_LIMIT_BYTES = 1024 * 1024;
+
 function readCa(path: string): string {
   try {
-    const text = readFileSync(path, "utf8");
+    const { text } = readNamedFile(path, CA_LIMIT_BYTES);
     if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
     throw new CommandRefused(`Cannot use the certificates of --ca ${path}: there is none in PEM form`);
   } catch (error) {
