@@ -3,7 +3,7 @@ import { writeSync } from "node:fs";
 import { systemClock } from "../clock.ts";
 import { findSystemUser } from "../host/mod.ts";
 import { hasCode } from "../system_error.ts";
-import type { Surroundings } from "./mod.ts";
+import type { Surroundings } from "./surroundings.ts";
 
 const { stdin, stderr } = process;
 

@@ -17,7 +17,7 @@ import postgres from "postgres";
 import { codeOf } from "../system_error.ts";
 import { serversOf } from "./_servers.ts";
 import { tlsOf } from "./_tls.ts";
-import type { DatabaseAddress } from "./database.ts";
+import type { DatabaseAddress } from "./database_url.ts";
 import { parseDatabaseUrl } from "./database_url.ts";
 import type { Sql } from "./sql.ts";
 

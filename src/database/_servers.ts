@@ -3,7 +3,7 @@
  * pools of one address share this memory: when one pool goes on to the next server, the others follow.
  */
 
-import type { DatabaseAddress } from "./database.ts";
+import type { DatabaseAddress } from "./database_url.ts";
 import { parseDatabaseUrl } from "./database_url.ts";
 import type { DatabaseUnavailable } from "./errors.ts";
 

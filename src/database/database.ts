@@ -18,13 +18,9 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { openPool, type Pool } from "./_pool.ts";
 import { serversOf, wasNotSent } from "./_servers.ts";
+import type { DatabaseAddress } from "./database_url.ts";
 import { DatabaseUnavailable, isLost, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
-
-/** Where a database is: a `postgres://` address, or the socket of the server inside. */
-export type DatabaseAddress =
-  | { readonly url: string }
-  | { readonly socketPath: string; readonly user: string; readonly database: string };
 
 export interface QueryOptions {
   /** How long the caller waits; the database's own deadline by default. */

@@ -5,6 +5,11 @@
  */
 import { bracketedHost } from "../endpoints.ts";
 
+/** Where a database is: a `postgres://` address, or the socket of the server inside. */
+export type DatabaseAddress =
+  | { readonly url: string }
+  | { readonly socketPath: string; readonly user: string; readonly database: string };
+
 export interface ServerPlace {
   /** A name or an address, of IPv6 without brackets. */
   readonly host: string;

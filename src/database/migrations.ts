@@ -13,7 +13,7 @@ import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Log, silentLog } from "../log.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import type { DatabaseAddress } from "./database.ts";
+import type { DatabaseAddress } from "./database_url.ts";
 import { isLockTimeout } from "./errors.ts";
 import type { Migration } from "./migration_files.ts";
 import { openSession, type Session } from "./session.ts";

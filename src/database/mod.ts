@@ -4,9 +4,10 @@
  */
 
 export { type CopyIn, copyIn, copyOut } from "./copy.ts";
-export { type Database, type DatabaseAddress, openDatabase, type QueryOptions } from "./database.ts";
+export { type Database, openDatabase, type QueryOptions } from "./database.ts";
 export { type DatabaseTls, type Protection, parseDatabaseTls } from "./database_tls.ts";
 export {
+  type DatabaseAddress,
   type DatabaseUrl,
   maskDatabaseUrl,
   nameOfDatabase,

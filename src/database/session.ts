@@ -4,7 +4,7 @@
  */
 import { openPool } from "./_pool.ts";
 import { serversOf, wasNotSent } from "./_servers.ts";
-import type { DatabaseAddress } from "./database.ts";
+import type { DatabaseAddress } from "./database_url.ts";
 import { DatabaseUnavailable, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 

@@ -1,7 +1,11 @@
 import { type Session, toTextArray } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import type { LineOfImport } from "./import_keys.ts";
+
+interface Line {
+  readonly key: { readonly hash: string };
+  readonly line: number;
+}
 
 /** Hashes a statement. */
 const CHUNK_SIZE = 50_000;
@@ -10,7 +14,7 @@ const CHUNK_SIZE = 50_000;
  * Refuses an import that the database refused for a key that is there already, naming the first line of
  * such a key, and how many more there are: never the key.
  */
-export async function refuseDuplicate(session: Session, lines: readonly LineOfImport[]): Promise<Refusal> {
+export async function refuseDuplicate(session: Session, lines: readonly Line[]): Promise<Refusal> {
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot import keys: ${why}`);
   const known = await findKnown(session, lines);
   const firstLines = new Map<string, number>();
@@ -33,7 +37,7 @@ export async function refuseDuplicate(session: Session, lines: readonly LineOfIm
 }
 
 /** The UUIDs of those that are known, by hash. */
-async function findKnown(session: Session, lines: readonly LineOfImport[]): Promise<Map<string, string>> {
+async function findKnown(session: Session, lines: readonly Line[]): Promise<Map<string, string>> {
   const known = new Map<string, string>();
   for (let from = 0; from < lines.length; from += CHUNK_SIZE) {
     const hashes = lines.slice(from, from + CHUNK_SIZE).map(({ key }) => `\\x${key.hash}`);

@@ -1,10 +1,10 @@
 /**
- * A key with all that an answer needs to know of it, its license and its account, and nothing else: there are
- * many of them, and what they take up is waited for.
+ * A key with all that an answer needs to know of it, its license and its account, and nothing else: there are many
+ * records, and each byte costs cache misses on every request.
  *
- * What a request changes or reads lies on the record itself, also where somebody else makes it: its window,
- * whether its use is noted, and its answer as it was rendered last. With many thousand keys in turn, each
- * table of such things beside it would cost more in waits for memory than the rest of the answer.
+ * A record also carries what others keep for each key: its window, whether its use is noted, and its rendered
+ * answer. With many thousand keys in turn, a table of its own for each of these would cost more in waits for memory
+ * than the rest of the answer. So at run time a record is one flat object; its type has one interface per owner.
  */
 import type { Month } from "../calendar.ts";
 import type { Tier } from "../licensing/mod.ts";
@@ -13,7 +13,10 @@ import type { KeyHash } from "./key_hash.ts";
 
 export type KeyState = "active" | "suspended" | "revoked";
 
-export interface KeyRecord extends KeyHash, Sender {
+export interface KeyRecord extends KeyData, CacheMark, UseMark, RenderedAnswer, Sender {}
+
+/** What the database says of the key; `find_keys.ts` reads it. */
+export interface KeyData extends KeyHash {
   readonly uuid: string;
   readonly licenseUuid: string;
   readonly accountUuid: string;
@@ -25,20 +28,32 @@ export interface KeyRecord extends KeyHash, Sender {
   readonly expiresAtMs: number;
   /** The newest count known here; see {@linkcode usedIn}. */
   usage: UsageCount;
-  /** When the cache put it at the end of its list, by the monotonic clock; see `key_cache.ts`. */
+}
+
+/** Owned by `key_cache.ts`. */
+interface CacheMark {
+  /** When the cache put the key at the end of its list, by the monotonic clock. */
   movedAtMs: number;
-  /** Whether its use waits to be written down; see `last_use.ts`. */
+}
+
+/** Owned by `last_use.ts`. */
+interface UseMark {
+  /** Whether the key's use waits to be written down. */
   isUseNoted: boolean;
-  /** What the answer of validate shows of the account: given up when it holds it. */
+}
+
+/** Owned by `http/license_answer.ts`: the answer of validate as it was rendered last. */
+export interface RenderedAnswer {
+  /** What the answer shows of the account: given up when the answer holds it. */
   account: AccountNames | undefined;
-  /** The answer of validate as it was rendered last, empty before; see `http/license_answer.ts`. */
+  /** Empty before the first rendering. */
   answer: string;
-  /** What it was made from: a count is replaced when it changes, and so is the month. */
+  /** What the answer was made from: a count is replaced when it changes, and so is the month. */
   answeredUsage: UsageCount | undefined;
   answeredMonth: Month | undefined;
-  /** Where the quota begins in it. */
+  /** Where the quota begins in the answer. */
   quotaAt: number;
-  /** Whether it says that nothing is left of the month's allowance. */
+  /** Whether the answer says that nothing is left of the month's allowance. */
   isUsedUp: boolean;
 }
 
@@ -55,7 +70,7 @@ export interface UsageCount {
 }
 
 /** The units used in a month: nothing is known of a later month than the count's, so nothing is used. */
-export function usedIn(record: KeyRecord, monthIndex: number): number {
+export function usedIn(record: Pick<KeyData, "usage">, monthIndex: number): number {
   return record.usage.monthIndex === monthIndex ? record.usage.used : 0;
 }
 
@@ -67,6 +82,6 @@ export function isNewer(count: UsageCount, than: UsageCount): boolean {
 }
 
 /** Takes in a count unless a newer one is known. */
-export function noteUsage(record: KeyRecord, count: UsageCount): void {
+export function noteUsage(record: Pick<KeyData, "usage">, count: UsageCount): void {
   if (isNewer(count, record.usage)) record.usage = count;
 }
