@@ -84,7 +84,11 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["one that is nearly right", ["key"], "unknown command 'key' (did you mean keys?); see `claviger --help`"],
   ["a misspelt option", ["serve", "--prot", "1"], "unknown option '--prot' (did you mean --port?); see"],
   ["an unknown subcommand", ["keys", "frob"], "unknown command 'frob'; see `claviger keys --help`"],
-  ["help on an unknown command", ["help", "keys", "frob"], "unknown command 'frob'; see `claviger keys --help`"],
+  [
+    "help on an unknown command",
+    ["help", "keys", "frob"],
+    "unknown command 'frob'; see `claviger keys --help`",
+  ],
   ["an unknown option", ["serve", "--frob"], "unknown option '--frob'; see `claviger serve --help`"],
   ["an argument too many", ["serve", "x"], "too many arguments for 'serve'"],
   ["an option without its value", ["serve", "--host"], "option '--host <host>' argument missing"],

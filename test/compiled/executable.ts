@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 
-export const builtExecutable = join(import.meta.dir, "../dist/claviger");
+export const builtExecutable = join(import.meta.dir, "../../dist/claviger");
 
 /** Enough for `sh`, `sed` and `curl`; the executable itself gets nothing. */
 const TOOLS = { PATH: "/usr/bin:/bin" };
