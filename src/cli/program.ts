@@ -79,7 +79,7 @@ export function createProgram(surroundings: Surroundings): Command {
 
 /** Shows the help of `keys issue` for `help keys issue`: commander's own `help` looks at one name alone. */
 function showHelp(program: Command, names: readonly string[]): never {
-  let command = program;
+  let command: Command = program;
   for (const name of names) {
     if (command.commands.length === 0) break;
     const child = command.commands.find((each) => each.name() === name);
