@@ -30,7 +30,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test prove check check-style check-types check-imports format build release test-executable node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test prove check check-style check-types check-imports guide format build release test-executable node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -55,6 +55,9 @@ check-types: $(INSTALLED) ## Check types only.
 
 check-imports: $(INSTALLED) ## Check the direction of imports only.
 	$(BUN) test ./test/architecture_test.ts
+
+guide: $(INSTALLED) ## Write the pages of the manual that come from tables in the code.
+	$(BUN) src/cli/guide/generate.ts
 
 format: $(INSTALLED) ## Format every file and sort its imports.
 	$(BIOME) check --write --linter-enabled=false .

@@ -23,6 +23,7 @@ export function createSurroundings(
     userName: process.env.SUDO_USER ?? nameOfUser(),
     isTerminal: stderr.isTTY === true,
     isTyped,
+    columns: process.stdout.isTTY === true ? process.stdout.columns : undefined,
     out: writeOut,
     err: (text) => void stderr.write(text),
     readInput: (limitBytes, prompt = "Enter it as one line: ") =>

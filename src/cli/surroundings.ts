@@ -43,6 +43,8 @@ export interface Surroundings {
   readonly isTerminal: boolean;
   /** Whether a person types at standard input. */
   readonly isTyped: boolean;
+  /** Columns of the terminal at standard output; undefined where standard output is none. */
+  readonly columns?: number | undefined;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
   /** Reads standard input to its end, or one line from a terminal after a prompt; undefined above the limit. */

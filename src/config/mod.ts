@@ -17,6 +17,7 @@ export {
   type Unseen,
   unpackConfig,
 } from "./config.ts";
+export { findNearest } from "./find_nearest.ts";
 export { demand, SettingError, settingOf, unknown, wrong } from "./setting_error.ts";
 export { type Get, readHost, readListenAddress, readPort } from "./setting_values.ts";
 export { findSetting, isSetting, SETTINGS, type Setting } from "./settings.ts";

@@ -17,6 +17,8 @@ export interface RunOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly isTerminal?: boolean;
+  /** The width of the terminal at standard output; none by default. */
+  readonly columns?: number;
   /** Whether the input is typed at a terminal. */
   readonly isTyped?: boolean;
   /** The real one by default. */
@@ -123,6 +125,7 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     input = "",
     env = {},
     isTerminal = false,
+    columns,
     isTyped = false,
     clock = systemClock,
     isRoot = process.getuid?.() === 0,
@@ -138,6 +141,7 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     isRoot,
     userName: "olga",
     isTerminal,
+    columns,
     isTyped,
     out(text) {
       seen.out += text;

@@ -13,7 +13,7 @@ const LIMIT_MS = 180_000;
 const program = [builtExecutable];
 
 /** Root does not serve in another user's folder, and these know no data folder. */
-const OTHERS = ["serve", "health", "systemd", "version"];
+const OTHERS = ["serve", "health", "systemd", "guide", "completion", "version"];
 
 function listCommands(command: Command, name = ""): string[] {
   if (command.commands.length === 0) return [name];

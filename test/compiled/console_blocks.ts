@@ -10,7 +10,7 @@ export interface ConsoleStep {
   readonly output: string;
 }
 
-export const readme = readFileSync(join(import.meta.dir, "../README.md"), "utf8");
+export const readme = readFileSync(join(import.meta.dir, "../../README.md"), "utf8");
 
 export function readConsoleSteps(markdown: string): ConsoleStep[] {
   const steps: { command: string; output: string }[] = [];

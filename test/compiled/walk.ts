@@ -1,5 +1,5 @@
 /**
- * The README's walk from the file to a service: its `sh` blocks, run in order, line for line.
+ * The walk of the page `service`: its `sh` blocks, run in order, line for line.
  *
  * What belongs to the whole machine is moved below one folder: paths, ports and names are replaced in the
  * text, and `systemctl` notes what it is asked for. Units are then started here as systemd would: as the user and
@@ -23,12 +23,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { findSystemUser } from "../src/host/system_users.ts";
-import { waitFor } from "./compiled/executable.ts";
+import { findSystemUser } from "../../src/host/system_users.ts";
+import { waitFor } from "./executable.ts";
 
 export interface WalkStep {
   readonly script: string;
-  /** What the README shows below the block, if anything. */
+  /** What the page shows below the block, if anything. */
   readonly shown: string | undefined;
 }
 
@@ -48,10 +48,9 @@ const SETTINGS_FILE = "claviger.env";
 const PATHS = { etc: "/etc/claviger", units: "/etc/systemd/system", bin: "/usr/local/bin" } as const;
 const isRoot = process.getuid?.() === 0;
 
-/** The `sh` blocks below a heading, each with the plain block that follows it at once. */
-export function readWalkSteps(markdown: string, heading: string): WalkStep[] {
-  const section = markdown.split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? "";
-  const blocks = section.matchAll(/^```sh\n(.*?)^```$(?:\n\n```\n(.*?)^```$)?/gms);
+/** The `sh` blocks of a page, each with the plain block that follows it at once. */
+export function readWalkSteps(markdown: string): WalkStep[] {
+  const blocks = markdown.matchAll(/^```sh\n(.*?)^```$(?:\n\n```\n(.*?)^```$)?/gms);
   return [...blocks].map(([, script = "", shown]) => ({ script, shown }));
 }
 
@@ -92,7 +91,7 @@ export async function walk(
   const asked = below("asked");
   const settings = below(`etc/${SETTINGS_FILE}`);
   const env = { PATH: `${below("bin")}:/usr/sbin:/usr/bin:/sbin:/bin` };
-  // Its certificate is signed by itself, so that `health` and `curl` are told, as the README says.
+  // Its certificate is signed by itself, so that `health` and `curl` are told, as the page says.
   const prelude = `
 claviger() {
   case $1 in

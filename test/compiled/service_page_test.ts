@@ -1,51 +1,21 @@
-/** The README by the executable: its console blocks, its walk to a service, what it shows of the first start. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+/** The walk of the page `service` by the executable: from the file to a service, line for line. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { findPage } from "../../src/cli/guide/pages.ts";
 import { systemClock } from "../../src/clock.ts";
-import { mask, readConsoleSteps, readme, runConsoleSteps } from "../readme_console.ts";
-import { readWalkSteps, type Walked, walk } from "../readme_walk.ts";
 import { makeCertificate } from "../support/certificates.ts";
+import { findFreePort } from "../support/find_free_port.ts";
 import { type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
-import { createPlace, type Place, waitFor } from "./executable.ts";
+import { mask } from "./console_blocks.ts";
+import { createPlace, type Place } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
+import { readWalkSteps, type Walked, walk } from "./walk.ts";
 
 const TEST_LIMIT_MS = 120_000;
 const isRoot = process.getuid?.() === 0;
 
-describe.skipIf(!isBuilt)("README.md", () => {
-  let place: Place;
-  beforeAll(() => {
-    place = createPlace();
-  });
-  afterAll(() => place.remove());
-
-  test(
-    "shows what an operator sees: every command, in order, answers as printed",
-    async () => {
-      const port = await freePort();
-      const dataDir = join(place.folder, "claviger-data");
-      const { address, out } = await place.serve(dataDir, {
-        args: ["--demo", "--port", String(port)],
-        env: { CLAVIGER_PUBLIC_URL: `http://127.0.0.1:${port}` },
-      });
-      const printed = await waitFor("the demo", () => (/api\/health\n/.test(out()) ? out() : undefined));
-      const [, shown = ""] = /^```\n\$ \.\/claviger serve --demo\n(.*?)^```$/ms.exec(readme) ?? [];
-      expect(mask(printed)).toBe(mask(shown));
-
-      const steps = readConsoleSteps(readme);
-      const env = { PATH: "/usr/bin:/bin", CLAVIGER_DATA_DIR: dataDir };
-      const outputs = await runConsoleSteps(steps, { cwd: place.folder, env, address });
-      expect(steps.length).toBeGreaterThan(10);
-      for (const [index, { command, output }] of steps.entries()) {
-        expect({ command, output: mask(outputs[index] ?? "") }).toEqual({ command, output: mask(output) });
-      }
-    },
-    TEST_LIMIT_MS,
-  );
-});
-
-describe.skipIf(!isBuilt)("README.md's walk from the file to a service", () => {
+describe.skipIf(!isBuilt)("the page `service`", () => {
   let place: Place;
   let host: GitHubStandIn;
   beforeEach(async () => {
@@ -67,10 +37,10 @@ describe.skipIf(!isBuilt)("README.md's walk from the file to a service", () => {
       copyFileSync(host.settings.privateKeyFile ?? "", join(folder, "github-app.pem"));
       writeFileSync(join(folder, "speller.onnx"), Buffer.alloc(2_400_000));
 
-      const steps = readWalkSteps(readme, "From the file to a service");
+      const steps = readWalkSteps(findPage("service")?.text ?? "");
       const walked = await walk(steps, {
         folder,
-        port: await freePort(),
+        port: await findFreePort(),
         gitHubUrl: host.settings.apiUrl,
         afterwards: ["claviger-backup.service", "claviger keys list", ...(isRoot ? ["claviger doctor"] : [])],
       });
@@ -121,12 +91,4 @@ function maskWalk(output: string): string {
 
 function sha256Of(path: string): string {
   return new Bun.CryptoHasher("sha256").update(readFileSync(path)).digest("hex");
-}
-
-/** A port that was free a moment ago: the address must be known before the service listens. */
-async function freePort(): Promise<number> {
-  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
-  const { port = 0 } = server;
-  await server.stop(true);
-  return port;
 }

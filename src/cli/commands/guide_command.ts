@@ -1,0 +1,79 @@
+/** `claviger guide`: the manual that comes with the executable. */
+import { spawnSync } from "node:child_process";
+import { type Command, InvalidArgumentError } from "commander";
+import { findNearest, findSetting } from "../../config/mod.ts";
+import { findPage, PAGES } from "../guide/pages.ts";
+import { renderManPage } from "../guide/render_man_page.ts";
+import { renderPage } from "../guide/render_page.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+interface GuideOptions {
+  readonly man: boolean;
+}
+
+/** The width of text in a file or a pipe. */
+const PLAIN_COLUMNS = 80;
+
+export function addGuideCommand(program: Command, surroundings: Surroundings): void {
+  program
+    .command("guide")
+    .argument("[page]", "a page, or the name of a setting", pageArgument)
+    .option("--man", "print a manual page for man(1)", false)
+    .description("read the manual: without a page, list the pages")
+    .action((name: string | undefined, { man }: GuideOptions) => {
+      if (man) surroundings.out(renderManPage(program));
+      else show(surroundings, name === undefined ? LIST : textOf(name));
+    });
+}
+
+/** The list of pages as a page. */
+const LIST = `# Manual
+
+\`claviger guide PAGE\` shows one page.
+
+| Page | What you find there |
+|---|---|
+${PAGES.map(({ name, summary }) => `| \`${name}\` | ${summary} |`).join("\n")}
+`;
+
+function pageArgument(name: string): string {
+  if (findPage(name) !== undefined || findSetting(name) !== undefined) return name;
+  const names = PAGES.map((page) => page.name);
+  const nearest = findNearest(name.toLowerCase(), names);
+  throw new InvalidArgumentError(
+    `There is no such page${nearest === undefined ? "" : `; the nearest is ${nearest}`}. ` +
+      "`claviger guide` lists the pages",
+  );
+}
+
+/** A page, or of the page of settings the part that is about one. */
+function textOf(name: string): string {
+  const page = findPage(name);
+  if (page !== undefined) return page.text;
+  const parts = findPage("settings")?.text.split(/^(?=### )/m) ?? [];
+  return parts.find((part) => part.startsWith(`### ${name}\n`)) ?? "";
+}
+
+/** Shows a text page by page on a terminal; elsewhere prints it without styles. */
+function show(surroundings: Surroundings, markdown: string): void {
+  const { columns, env, out } = surroundings;
+  const text = renderPage(markdown, {
+    columns: columns ?? PLAIN_COLUMNS,
+    isStyled: columns !== undefined && (env.NO_COLOR ?? "") === "",
+  });
+  if (columns === undefined || !isPaged(text, env)) out(text);
+}
+
+/** Whether a pager showed the text. Without a pager on this host the text is printed as it is. */
+function isPaged(text: string, env: Surroundings["env"]): boolean {
+  const pager = env.PAGER ?? "less";
+  if (pager === "" || pager === "cat") return false;
+  // -F ends less when the text fits on the screen, -R keeps styles, -X leaves the text on the screen.
+  const { status, signal } = spawnSync("sh", ["-c", pager], {
+    input: text,
+    stdio: ["pipe", "inherit", "ignore"],
+    env: { LESS: "FRX", ...env },
+  });
+  const isMissing = status === 126 || status === 127;
+  return signal !== null || !isMissing;
+}

@@ -1,0 +1,15 @@
+/** Writes the pages that come from tables in the code: `bun src/cli/guide/generate.ts`, as `make guide` does. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createProgram } from "../program.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { writeCommandsPage, writeSettingsPage } from "./write_tables.ts";
+
+/** Nothing runs: the definitions alone are read. */
+const program = createProgram({} as Surroundings);
+for (const [name, text] of [
+  ["settings.md", writeSettingsPage()],
+  ["commands.md", writeCommandsPage(program)],
+] as const) {
+  writeFileSync(join(import.meta.dirname, name), text);
+}

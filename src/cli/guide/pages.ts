@@ -1,0 +1,51 @@
+/** The pages of the manual, in the order of the list. A test compares this list with the folder. */
+import accounts from "./accounts.md" with { type: "text" };
+import backups from "./backups.md" with { type: "text" };
+import changes from "./changes.md" with { type: "text" };
+import commands from "./commands.md" with { type: "text" };
+import firstKey from "./first-key.md" with { type: "text" };
+import http from "./http.md" with { type: "text" };
+import keys from "./keys.md" with { type: "text" };
+import models from "./models.md" with { type: "text" };
+import monitoring from "./monitoring.md" with { type: "text" };
+import node from "./node.md" with { type: "text" };
+import postgres from "./postgres.md" with { type: "text" };
+import replicas from "./replicas.md" with { type: "text" };
+import repositoryTokens from "./repository-tokens.md" with { type: "text" };
+import service from "./service.md" with { type: "text" };
+import settings from "./settings.md" with { type: "text" };
+import systemd from "./systemd.md" with { type: "text" };
+import troubleshooting from "./troubleshooting.md" with { type: "text" };
+
+export interface Page {
+  /** What `claviger guide NAME` takes, and the name of the file. */
+  readonly name: string;
+  /** One line for the list of pages. */
+  readonly summary: string;
+  /** Markdown. Links to other pages are relative: `[restore](backups.md#restore)`. */
+  readonly text: string;
+}
+
+export const PAGES: readonly Page[] = [
+  { name: "first-key", summary: "from the file to a first key, in five minutes", text: firstKey },
+  { name: "service", summary: "a service with TLS, a model and a nightly backup", text: service },
+  { name: "systemd", summary: "the unit: what it restricts, and how to change it", text: systemd },
+  { name: "postgres", summary: "the PostgreSQL inside, or your own, and failover", text: postgres },
+  { name: "replicas", summary: "several services on one database behind a balancer", text: replicas },
+  { name: "backups", summary: "save, verify and restore an installation", text: backups },
+  { name: "models", summary: "register models and serve their files", text: models },
+  { name: "repository-tokens", summary: "the token that the installer gets", text: repositoryTokens },
+  { name: "keys", summary: "issue, find, suspend, rotate and revoke keys", text: keys },
+  { name: "accounts", summary: "customers, their use, and the audit log", text: accounts },
+  { name: "monitoring", summary: "health, doctor, metrics and the log", text: monitoring },
+  { name: "troubleshooting", summary: "what each error message means and what to do", text: troubleshooting },
+  { name: "settings", summary: "every setting with its default", text: settings },
+  { name: "commands", summary: "every command with its options", text: commands },
+  { name: "http", summary: "the HTTP interface for clients", text: http },
+  { name: "node", summary: "run Claviger on Node", text: node },
+  { name: "changes", summary: "what changed in each version", text: changes },
+];
+
+export function findPage(name: string): Page | undefined {
+  return PAGES.find((page) => page.name === name);
+}

@@ -1,0 +1,203 @@
+/**
+ * Renders a page of the manual for a terminal: wrapped lines, tables that fit, links as commands.
+ *
+ * Markdown is parsed by `marked`. Of its blocks, pages use headings, paragraphs, lists, tables and code; a test
+ * renders every page, so another kind of block is noticed.
+ */
+import { stripVTControlCharacters, styleText } from "node:util";
+import { lexer, type Token, type Tokens } from "marked";
+
+export interface PageForm {
+  /** The width of the terminal. Code is never wrapped. */
+  readonly columns: number;
+  /** Whether headings, code and emphasis have styles; false where the output is a file or a pipe. */
+  readonly isStyled: boolean;
+}
+
+/** Lines longer than this are hard to read, however wide the terminal is. */
+const MAX_COLUMNS = 100;
+const MIN_COLUMNS = 40;
+/** A table with a narrower column than this is shown as a list of its rows. */
+const MIN_CELL = 14;
+
+export function renderPage(markdown: string, { columns, isStyled }: PageForm): string {
+  const width = Math.max(MIN_COLUMNS, Math.min(columns, MAX_COLUMNS));
+  const style: Style = (format, text) =>
+    isStyled ? styleText(format, text, { validateStream: false }) : text;
+  return `${renderBlocks(lexer(markdown), width, style).join("\n\n")}\n`;
+}
+
+type Style = (format: "bold" | "cyan" | "underline" | "italic" | "dim", text: string) => string;
+
+function renderBlocks(tokens: readonly Token[], width: number, style: Style): string[] {
+  return tokens
+    .filter(({ type }) => type !== "space" && type !== "html")
+    .map((token) => renderBlock(token, width, style));
+}
+
+function renderBlock(token: Token, width: number, style: Style): string {
+  switch (token.type) {
+    case "heading": {
+      const { depth, text } = token as Tokens.Heading;
+      const title = text.replaceAll("`", "");
+      return style("bold", depth === 1 ? title.toUpperCase() : title);
+    }
+    case "paragraph":
+    case "text":
+      return wrap(renderInline(inlineOf(token), style), width).join("\n");
+    case "code":
+      return indent((token as Tokens.Code).text.split("\n"), "    ");
+    case "list":
+      return renderList(token as Tokens.List, width, style);
+    case "table":
+      return renderTable(token as Tokens.Table, width, style);
+    default:
+      throw new Error(`A page of the guide holds a block of the kind ${token.type}, which is not rendered`);
+  }
+}
+
+function renderList({ items, ordered, start, loose }: Tokens.List, width: number, style: Style): string {
+  const lines = items.map((item, index) => {
+    const mark = ordered ? `${Number(start) + index}. ` : "- ";
+    const blocks = renderBlocks(item.tokens, width - mark.length, style);
+    const [first = "", ...rest] = blocks.join(loose ? "\n\n" : "\n").split("\n");
+    return [mark + first, ...rest.map((line) => (line === "" ? "" : " ".repeat(mark.length) + line))].join(
+      "\n",
+    );
+  });
+  return lines.join(loose ? "\n\n" : "\n");
+}
+
+/** Wraps the cells of the widest columns until the table fits; shows the rows as a list where it cannot. */
+function renderTable({ header, rows }: Tokens.Table, width: number, style: Style): string {
+  const render = (cells: readonly Tokens.TableCell[]) =>
+    cells.map((cell) => renderInline(cell.tokens, style));
+  const titles = render(header).map((title) => style("bold", title));
+  const cells = rows.map(render);
+  const widths = fitColumns([titles, ...cells], width - 2 * (titles.length - 1));
+  if (widths === undefined) return renderRecords(titles, cells, width);
+  return [titles, ...cells].map((row) => renderRow(row, widths)).join("\n");
+}
+
+function fitColumns(rows: readonly (readonly string[])[], width: number): number[] | undefined {
+  const natural = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => lengthOf(row[column] ?? ""))),
+  );
+  const longestWord = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.flatMap((row) => wordsOf(row[column] ?? "").map(lengthOf))),
+  );
+  const widths = [...natural];
+  const sum = () => widths.reduce((total, each) => total + each, 0);
+  while (sum() > width) {
+    const widest = Math.max(...widths);
+    const column = widths.indexOf(widest);
+    if (widest - 1 < Math.max(MIN_CELL, longestWord[column] ?? 0)) return undefined;
+    widths[column] = widest - 1;
+  }
+  return widths;
+}
+
+function renderRow(row: readonly string[], widths: readonly number[]): string {
+  const columns = row.map((cell, column) => wrap(cell, widths[column] ?? MIN_CELL));
+  const height = Math.max(...columns.map(({ length }) => length));
+  const lines = Array.from({ length: height }, (_, line) =>
+    columns
+      .map((column, index) => pad(column[line] ?? "", widths[index] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
+  return lines.join("\n");
+}
+
+/** The first cell of each row, and below it the others, each behind its title. */
+function renderRecords(
+  titles: readonly string[],
+  rows: readonly (readonly string[])[],
+  width: number,
+): string {
+  const records = rows.map(([first = "", ...rest]) =>
+    [
+      ...wrap(first, width),
+      ...rest.flatMap((cell, index) => {
+        if (cell === "") return [];
+        const named = rest.length === 1 ? cell : `${titles[index + 1]}: ${cell}`;
+        return wrap(named, width - 4).map((line) => `    ${line}`);
+      }),
+    ].join("\n"),
+  );
+  return records.join("\n");
+}
+
+function renderInline(tokens: readonly Token[], style: Style): string {
+  return tokens
+    .map((token) => {
+      switch (token.type) {
+        case "codespan":
+          return style("cyan", (token as Tokens.Codespan).text.replaceAll(" ", NO_BREAK));
+        case "strong":
+          return style("bold", renderInline(inlineOf(token), style));
+        case "em":
+          return style("italic", renderInline(inlineOf(token), style));
+        case "link":
+          return renderLink(token as Tokens.Link, style);
+        case "br":
+          return " ";
+        case "text":
+        case "escape":
+          return (token as Tokens.Text).text.replaceAll("\n", " ");
+        default:
+          throw new Error(`A page of the guide holds ${token.type}, which is not rendered`);
+      }
+    })
+    .join("");
+}
+
+/** A link to another page names the command that shows it; one within the page is its text alone. */
+function renderLink({ href, tokens }: Tokens.Link, style: Style): string {
+  const text = renderInline(tokens, style);
+  const [, page] = /^([a-z-]+)\.md(?:#.*)?$/.exec(href) ?? [];
+  if (page !== undefined) return `${text} (${style("cyan", `claviger${NO_BREAK}guide${NO_BREAK}${page}`)})`;
+  return href.startsWith("#") || href === stripVTControlCharacters(text) ? text : `${text} (${href})`;
+}
+
+function inlineOf(token: Token): readonly Token[] {
+  return "tokens" in token && token.tokens !== undefined
+    ? token.tokens
+    : [{ ...token, type: "text" } as Token];
+}
+
+/** Stands for a blank at which no line ends; it is a blank again in the result. */
+const NO_BREAK = "\u00a0";
+
+function wordsOf(text: string): string[] {
+  return text.split(" ").filter((word) => word !== "");
+}
+
+/** Breaks at blanks. A word that is longer than the width, such as a command, breaks at its own blanks. */
+function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  const words = wordsOf(text).flatMap((word) =>
+    lengthOf(word) > width ? wordsOf(word.replaceAll(NO_BREAK, " ")) : [word],
+  );
+  for (const word of words) {
+    if (line !== "" && lengthOf(line) + 1 + lengthOf(word) > width) {
+      lines.push(line);
+      line = "";
+    }
+    line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line].map((each) => each.replaceAll(NO_BREAK, " "));
+}
+
+function lengthOf(text: string): number {
+  return stripVTControlCharacters(text).length;
+}
+
+function pad(text: string, width: number): string {
+  return text + " ".repeat(Math.max(0, width - lengthOf(text)));
+}
+
+function indent(lines: readonly string[], by: string): string {
+  return lines.map((line) => (line === "" ? "" : by + line)).join("\n");
+}

@@ -1,0 +1,94 @@
+/** Writes the pages that are made from tables in the code: the settings and the commands. */
+import type { Command, Option } from "commander";
+import { SETTINGS } from "../../config/mod.ts";
+
+export function writeSettingsPage(): string {
+  const settings = SETTINGS.map(({ name, default: standard, allowed, meaning }) => {
+    const byDefault = standard === "" ? "" : ` Default: \`${standard}\`.`;
+    return `### ${name}\n\n${toSentence(meaning)}${byDefault} Allowed: ${allowed}.\n`;
+  });
+  return `# Settings
+
+You find what each setting means, its default, and what it allows. \`claviger guide CLAVIGER_PORT\` shows one setting.
+
+A setting comes from an option of the command, else from the environment, else from the settings file
+\`/etc/claviger/claviger.env\` (\`--env-file\` names another file). The file has lines of the form \`NAME=value\`, without
+\`export\`; a comment has a line of its own that begins with \`#\`. An empty value counts as none. A wrong or unknown
+setting is refused at start. \`claviger config check\` shows every setting in force and where it comes from.
+
+## The secret and the data folder
+
+The root secret seals the repository token in the database. Without a given secret the first start makes one, in the
+file \`secret\` of the data folder: keep it with your [backups](backups.md). A wrong secret is found at start.
+
+The data folder has \`postgres\`, the database, if it is inside; \`models\`, the hosted files; \`secret\`; and, while a
+service runs, \`serving\`, which says where the service listens.
+
+## The settings
+
+${settings.join("\n")}`;
+}
+
+export function writeCommandsPage(program: Command): string {
+  const commands = leavesOf(program).map(({ path, command }) => {
+    const options = command.options.filter(({ hidden }) => !hidden).map(describeOption);
+    const parts = [
+      `### ${path}`,
+      toSentence(command.description()),
+      `\`\`\`\n${path} ${usageOf(command)}\n\`\`\``,
+    ];
+    if (options.length > 0) parts.push(options.join("\n"));
+    return parts.map((part) => `${part}\n`).join("\n");
+  });
+  return `# Commands
+
+You find every command with its arguments and options. \`claviger help COMMAND\` prints the same for one command.
+
+Commands work beside a running service and without one. They find the database and the secret by the same
+[settings](settings.md) as the service. They print tables, or with \`--json\` one JSON document.
+
+| Exit status | Meaning |
+|---|---|
+| 0 | done |
+| 1 | refused: one line on standard error says why and what to do |
+| 2 | called wrongly |
+| 78 | \`serve\` found a wrong setting; the unit of \`claviger systemd\` does not restart it then, nor after 2 |
+
+Only \`serve\` and \`migrate\` create or change the schema of a database. Every other command refuses a folder without
+data, so that nobody issues keys into a database from which no service serves.
+
+Control characters, line breaks and marks of writing direction in texts of other people are shown as escapes
+(\`\\u001b\`). In \`--csv\` an apostrophe stands before a text that a spreadsheet would take for a formula.
+
+## The commands
+
+${commands.join("\n")}`;
+}
+
+/** A command that has no commands below it, with its whole name. */
+export interface Leaf {
+  readonly path: string;
+  readonly command: Command;
+}
+
+export function leavesOf(command: Command, path = command.name()): Leaf[] {
+  if (command.commands.length === 0) return [{ path, command }];
+  return command.commands.flatMap((child) => leavesOf(child, `${path} ${child.name()}`));
+}
+
+function usageOf(command: Command): string {
+  return command.usage();
+}
+
+function describeOption({ flags, description, defaultValue, mandatory, argChoices }: Option): string {
+  const notes = [
+    mandatory ? "required" : "",
+    argChoices === undefined ? "" : `one of ${argChoices.join(", ")}`,
+    defaultValue === undefined || defaultValue === false ? "" : `default ${defaultValue}`,
+  ].filter((note) => note !== "");
+  return `- \`${flags}\`: ${description}${notes.length > 0 ? ` (${notes.join("; ")})` : ""}`;
+}
+
+function toSentence(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
+}

@@ -1,0 +1,262 @@
+/** The manual inside the executable: every page is there, its links lead somewhere, and it fits a terminal. */
+import { describe, expect, test } from "bun:test";
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+import { lexer, type Token } from "marked";
+import { PAGES } from "../../src/cli/guide/pages.ts";
+import { renderPage } from "../../src/cli/guide/render_page.ts";
+import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/guide/write_tables.ts";
+import { createProgram } from "../../src/cli/program.ts";
+import { statusOf, toWireCode } from "../../src/http/error_response.ts";
+import type { Code } from "../../src/refusal.ts";
+import { createCommandLine, surround } from "./command_line.ts";
+
+const folder = join(import.meta.dir, "../../src/cli/guide");
+const program = createProgram(surround("/", {}).surroundings);
+const names = PAGES.map(({ name }) => name);
+
+describe("the pages of the guide", () => {
+  test("are the files of the folder", () => {
+    const files = readdirSync(folder).filter((name) => name.endsWith(".md"));
+    expect(names.map((name) => `${name}.md`).toSorted()).toEqual(files.toSorted());
+    for (const { name, text } of PAGES) expect(text).toBe(readFileSync(join(folder, `${name}.md`), "utf8"));
+  });
+
+  test("that come from tables are as `make guide` writes them", () => {
+    expect(textOf("settings")).toBe(writeSettingsPage());
+    expect(textOf("commands")).toBe(writeCommandsPage(program));
+  });
+
+  test("start with a title, and then say what the reader will have achieved", () => {
+    for (const { name, text } of PAGES) {
+      const [title, first] = lexer(text).filter(({ type }) => type !== "space" && type !== "html");
+      expect({ name, title: title?.type, first: first?.type }).toEqual({
+        name,
+        title: "heading",
+        first: "paragraph",
+      });
+    }
+  });
+
+  test("link to pages and headings that exist", () => {
+    const broken = PAGES.flatMap(({ name, text }) =>
+      linksOf(lexer(text))
+        .filter((href) => !/^https?:/.test(href))
+        .filter((href) => {
+          const [, page = "", anchor] = /^(?:([a-z-]+)\.md)?(?:#(.+))?$/.exec(href) ?? [];
+          const target = textOf(page === "" ? name : page);
+          return target === undefined || (anchor !== undefined && !anchorsOf(target).includes(anchor));
+        })
+        .map((href) => `${name}: ${href}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  test("show every command", () => {
+    const commands = leavesOf(program).map(({ path }) => path);
+    const blocks = PAGES.filter(({ name }) => name !== "commands").flatMap(({ text }) => [
+      ...text.matchAll(/^```.*?^```$/gms),
+    ]);
+    const shown = blocks.map(([block]) => block).join("\n");
+    expect(commands.filter((path) => !new RegExp(`\\b${path}\\b`).test(shown))).toEqual([]);
+  });
+
+  test("have every code of the interface under its status", () => {
+    const rows = [...(textOf("http") ?? "").matchAll(/^\| (\d{3}) \| (.*) \|$/gm)];
+    const shown = rows.flatMap(([, status, cell = ""]) =>
+      [...cell.matchAll(/`([A-Z]{3,}(?:_[A-Z]+)+)`/g)].map(([, code]) => [code, Number(status)] as const),
+    );
+    for (const [code, status] of shown) {
+      // The one code that has two statuses.
+      const ofOurs = status === 422 ? "CLAIM_MISMATCH" : (code as Code);
+      expect([code, toWireCode(ofOurs), statusOf(ofOurs)]).toEqual([code, code as Code, status]);
+    }
+    expect(new Set(shown.map(([code]) => code))).toEqual(new Set(CODES));
+  });
+
+  test("are found from `claviger guide` in two steps", async () => {
+    const { out } = await run(["guide"]);
+    for (const name of names) expect(out).toMatch(new RegExp(`^${name} +\\S`, "m"));
+  });
+
+  for (const columns of [80, 60]) {
+    test(`fit a terminal of ${columns} columns, except code`, () => {
+      for (const { name, text } of PAGES) {
+        const lines = stripVTControlCharacters(renderPage(text, { columns, isStyled: true })).split("\n");
+        const wide = lines.filter((line) => line.length > columns && !line.startsWith("    "));
+        expect({ name, wide: wide.filter((line) => line.includes(" ")) }).toEqual({ name, wide: [] });
+      }
+    });
+  }
+});
+
+describe("claviger guide PAGE", () => {
+  test("prints plain text where nobody reads it at a terminal", async () => {
+    const { out, status } = await run(["guide", "backups"]);
+    expect(status).toBe(0);
+    expect(out).toStartWith("BACKUPS\n");
+    expect(out).toBe(stripVTControlCharacters(out));
+    expect(out).not.toContain(".md");
+  });
+
+  test("shows the page by the pager at a terminal", async () => {
+    const line = createCommandLine();
+    const shown = join(line.folder, "shown");
+    const ended = await line.run(["guide", "backups"], {
+      columns: 80,
+      env: { ...PATH, PAGER: `cat > ${shown}` },
+    });
+    expect(ended).toEqual({ status: 0, out: "", err: "" });
+    expect(readFileSync(shown, "utf8")).toContain("\u001b[1mBACKUPS\u001b[22m");
+    line.remove();
+  });
+
+  test("prints the page where there is no pager", async () => {
+    const { out } = await run(["guide", "backups"], {
+      columns: 80,
+      env: { ...PATH, PAGER: "no-such-pager" },
+    });
+    expect(stripVTControlCharacters(out)).toStartWith("BACKUPS\n");
+  });
+
+  test("has no styles where NO_COLOR asks for none", async () => {
+    const { out } = await run(["guide", "backups"], { columns: 80, env: { NO_COLOR: "1", PAGER: "" } });
+    expect(out).toBe(stripVTControlCharacters(out));
+  });
+
+  test("names the nearest page where the name is misspelt", async () => {
+    const { err, status } = await run(["guide", "bakcup"]);
+    expect(status).toBe(2);
+    expect(err).toContain("the nearest is backups");
+    expect((await run(["guide", "zzzzzz"])).err).toContain(
+      "There is no such page. `claviger guide` lists the pages",
+    );
+  });
+
+  test("shows one setting by its name", async () => {
+    const { out } = await run(["guide", "CLAVIGER_PORT"]);
+    expect(out).toStartWith("CLAVIGER_PORT\n");
+    expect(out).toContain("8080");
+    expect(out).not.toContain("CLAVIGER_HOST");
+  });
+});
+
+describe("renderPage()", () => {
+  const plain = (text: string, columns = 40) => renderPage(text, { columns, isStyled: false });
+
+  test("turns links to pages into commands", () => {
+    expect(plain("See [a restore](backups.md#restore).", 80)).toBe(
+      "See a restore (claviger guide backups).\n",
+    );
+    expect(plain("See [below](#below) and [Hono](https://hono.dev).", 80)).toBe(
+      "See below and Hono (https://hono.dev).\n",
+    );
+  });
+
+  test("never breaks a line within code", () => {
+    expect(plain("Call `claviger keys list --json` here, or there, or elsewhere")).toBe(
+      "Call claviger keys list --json here, or\nthere, or elsewhere\n",
+    );
+  });
+
+  test("wraps the cells of a table that is too wide", () => {
+    expect(plain("| A | B |\n|---|---|\n| one | many words that need a second line |\n")).toBe(
+      "A    B\none  many words that need a second line\n",
+    );
+    expect(plain("| A | B |\n|---|---|\n| one | many words that surely need a second line |\n")).toBe(
+      "A    B\none  many words that surely need a\n     second line\n",
+    );
+  });
+
+  test("shows the rows of a table below each other where columns would be too narrow", () => {
+    const table = `| Name | Default | Meaning |\n|---|---|---|\n| \`${"N".repeat(30)}\` | 1 | what it means |\n`;
+    expect(plain(table)).toBe(`${"N".repeat(30)}\n    Default: 1\n    Meaning: what it means\n`);
+  });
+
+  test("refuses a block that it cannot render", () => {
+    expect(() => plain("> a quotation")).toThrow("blockquote");
+  });
+});
+
+describe("claviger guide --man", () => {
+  const man = Bun.which("man");
+  test.skipIf(man === null)("prints a page that man reads without a warning", async () => {
+    const { out } = await run(["guide", "--man"]);
+    const page = spawnSync("man", ["--warnings=w", "-l", "-"], {
+      input: out,
+      encoding: "utf8",
+      env: { ...PATH, MANWIDTH: "80", LC_ALL: "C.UTF-8" },
+    });
+    expect(page.stderr).toBe("");
+    expect(page.stdout).toContain("claviger keys issue [options]");
+    expect(page.stdout).toContain("CLAVIGER_PORT");
+  });
+  if (man === null) console.warn("No `man` on this machine: its page is not tried");
+});
+
+/** A record, so that the compiler asks for every code. */
+const CODES = Object.keys({
+  MISSING_KEY: 0,
+  INVALID_FORMAT: 0,
+  MISSING_EVENT_TYPE: 0,
+  INVALID_KEY: 0,
+  KEY_EXPIRED: 0,
+  KEY_NOT_FOUND: 0,
+  METHOD_NOT_ALLOWED: 0,
+  QUOTA_EXCEEDED: 0,
+  RATE_LIMIT_EXCEEDED: 0,
+  SERVER_ERROR: 0,
+  NOT_CONFIGURED: 0,
+  INVALID_REQUEST: 0,
+  INVALID_LINK: 0,
+  LICENSE_REQUIRED: 0,
+  NOT_FOUND: 0,
+  PAYLOAD_TOO_LARGE: 0,
+  RANGE_NOT_SATISFIABLE: 0,
+  UNSUPPORTED_MEDIA_TYPE: 0,
+  SERVICE_UNAVAILABLE: 0,
+} satisfies Record<Exclude<Code, "CLAIM_MISMATCH">, 0>);
+
+const PATH = { PATH: process.env.PATH ?? "" };
+
+function textOf(name: string): string | undefined {
+  return PAGES.find((page) => page.name === name)?.text;
+}
+
+async function run(
+  args: readonly string[],
+  options: Parameters<ReturnType<typeof createCommandLine>["run"]>[1] = {},
+) {
+  const line = createCommandLine();
+  try {
+    return await line.run(args, options);
+  } finally {
+    line.remove();
+  }
+}
+
+function linksOf(tokens: readonly Token[]): string[] {
+  return tokens.flatMap((token): string[] => {
+    const cells = token.type === "table" ? [...token.header, ...token.rows.flat()] : [];
+    const inner = [
+      ...("tokens" in token ? (token.tokens ?? []) : []),
+      ...("items" in token ? token.items : []),
+      ...cells,
+    ];
+    return [...(token.type === "link" ? [token.href] : []), ...linksOf(inner)];
+  });
+}
+
+/** The anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(text: string): string[] {
+  return lexer(text)
+    .filter(({ type }) => type === "heading")
+    .map((token) =>
+      ("text" in token ? String(token.text) : "")
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}_ -]/gu, "")
+        .replaceAll(" ", "-"),
+    );
+}

@@ -1,0 +1,72 @@
+/** The pages of the guide by the executable: each page's console blocks, run in a folder of its own after its prelude. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { PAGES } from "../../src/cli/guide/pages.ts";
+import { findFreePort } from "../support/find_free_port.ts";
+import { mask, readConsoleSteps, readme, runConsoleSteps } from "./console_blocks.ts";
+import { createPlace, type Place, waitFor } from "./executable.ts";
+import { isBuilt } from "./installed.ts";
+
+const TEST_LIMIT_MS = 120_000;
+
+/**
+ * What a page finds. `demo` is a service with the data of a demo. `customers` is that, and what the page `first-key`
+ * has done by then: Grace has a key, and Ada has one, in `$KEY`, with one event. A page without console blocks needs none.
+ */
+const PRELUDES: Readonly<Record<string, string>> = {
+  demo: "",
+  customers: `
+    ./claviger keys issue --email grace@example.org --tier commercial --name Grace --monthly-limit 1000
+    KEY=$(./claviger keys issue --email ada@example.org --tier research --json | sed -n 's/.*"api_key": "\\(.*\\)".*/\\1/p')
+    curl -s http://127.0.0.1:8080/v1/analytics/log -d "{\\"api_key\\": \\"$KEY\\", \\"event_type\\": \\"inference\\"}"`,
+};
+
+const pages = [{ name: "README.md", text: readme, prelude: "demo" }, ...PAGES.map(toPage)].filter(
+  ({ text }) => readConsoleSteps(text).length > 0,
+);
+
+function toPage({ name, text }: { readonly name: string; readonly text: string }) {
+  const [, prelude = ""] = /^<!-- prelude: (\w+) -->$/m.exec(text) ?? [];
+  return { name, text, prelude };
+}
+
+describe.skipIf(!isBuilt)("what a page of the guide shows is what happens:", () => {
+  let place: Place;
+  beforeEach(() => {
+    place = createPlace();
+  });
+  afterEach(() => place.remove());
+
+  for (const { name, text, prelude } of pages) {
+    test(
+      name,
+      async () => {
+        const before = PRELUDES[prelude];
+        if (before === undefined) throw new Error(`${name} names no prelude that there is: ${prelude}`);
+        const port = await findFreePort();
+        const dataDir = `${place.folder}/claviger-data`;
+        const { address, out } = await place.serve(dataDir, {
+          args: ["--demo", "--port", String(port)],
+          env: { CLAVIGER_PUBLIC_URL: `http://127.0.0.1:${port}` },
+        });
+        const printed = await waitFor("the demo", () => (/api\/health\n/.test(out()) ? out() : undefined));
+        const [, shown] = /^```\n\$ \.\/claviger serve --demo\n(.*?)^```$/ms.exec(text) ?? [];
+        if (shown !== undefined) expect(mask(printed)).toStartWith(mask(shown.replace(/…\n$/, "")));
+
+        const steps = readConsoleSteps(text);
+        const env = { PATH: "/usr/bin:/bin", CLAVIGER_DATA_DIR: dataDir };
+        const outputs = await runConsoleSteps([{ command: before, output: "" }, ...steps], {
+          cwd: place.folder,
+          env,
+          address,
+        });
+        for (const [index, { command, output }] of steps.entries()) {
+          expect({ command, output: mask(outputs[index + 1] ?? "") }).toEqual({
+            command,
+            output: mask(output),
+          });
+        }
+      },
+      TEST_LIMIT_MS,
+    );
+  }
+});
