@@ -23,15 +23,10 @@ import type { Log } from "./log.ts";
 import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
 import type { Listener, Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
-import {
-  createGitHubAppSource,
-  createTokenSource,
-  type GitHubApp,
-  openGitHubApp,
-} from "./repository_token/mod.ts";
+import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { reasonOf } from "./system_error.ts";
-import { createCertificate, readTlsIdentity, type TlsIdentity } from "./tls/mod.ts";
+import { createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 
 export interface ServiceOptions {
@@ -80,11 +75,43 @@ export interface Service {
   stop(deadlineMs: number, options?: { readonly graceMs?: number }): Promise<void>;
 }
 
+/** Ends by the deadline; what is not done by then is cut off. */
+interface Stoppable {
+  stop(deadlineMs: number): Promise<void>;
+}
+
+/** What runs beside requests. */
+interface BackgroundPart extends Stoppable {
+  start(): Promise<void>;
+}
+
+/**
+ * For how long a stop waits for a part: so many milliseconds, until the end of the drain, or for as long as it
+ * takes, where the part keeps to its deadline by itself.
+ */
+type StopLimit = number | "drain" | "own";
+
+/** What was started: it stops in the reverse order. */
+interface StopOrder {
+  /** The limit is {@linkcode CUT_OFF_MS} by default. */
+  add(part: Stoppable, limit?: StopLimit): void;
+  /** Adds a part and starts it. */
+  start(part: BackgroundPart, limit?: StopLimit): Promise<void>;
+  isStopping(): boolean;
+  stop: Service["stop"];
+}
+
 /** Of a stop's time after the grace: how much requests and queued events get at most. */
 const DRAIN_SHARE = 0.45;
 /** The same for ending the database by force, which its orderly stop must leave: it takes 4 s at most. */
 const FORCE_SHARE = 0.45;
 const MAX_FORCE_MS = 4_000;
+/** What closes on being cut off, and does so at once. */
+const CUT_OFF_MS = 250;
+/** When keys were last used is written down once more. */
+const LAST_WORDS_MS = 1_000;
+/** For what was started before the start failed: no request is in hand, so most of it is the database's. */
+const ABANDON_MS = 9_000;
 /** A pulse is felt four times a second and given up after 900 ms. */
 const STUCK_MS = 10_000;
 /** None by the runtime, whose refusal has no JSON: ours reads at most 64 KiB and drops the rest unread. */
@@ -93,31 +120,13 @@ const IDLE_TIMEOUT_SECONDS = 30;
 
 /** Starts the service; refuses, with a sentence for the operator, what must be mended first. */
 export async function startService(options: ServiceOptions): Promise<Service | Refusal> {
-  // Looked at first: a key that cannot be used must not leave a database behind.
-  const app = options.config.gitHubApp && openGitHubApp(options.config.gitHubApp);
-  if (isRefusal(app)) {
-    await options.installation?.close(5_000);
-    return app;
-  }
-  const tls = options.config.tls && readTlsIdentity(options.config.tls);
-  if (isRefusal(tls)) {
-    await options.installation?.close(5_000);
-    return tls;
-  }
-  const installation =
-    options.installation ?? (await openInstallation({ ...options, holder: "serve", create: true }));
-  if (isRefusal(installation)) return installation;
-  const opened: { close: () => Promise<void> }[] = [{ close: () => installation.close(5_000) }];
-  const abandon = async () => {
-    // Whatever one of them meets, the others are closed: the database above all.
-    for (const part of opened.reverse()) {
-      await part
-        .close()
-        .catch((error) => options.log.warn("A part did not close", { reason: String(error) }));
-    }
-  };
+  const order = createStopOrder(options);
+  const abandon = () =>
+    order
+      .stop(ABANDON_MS)
+      .catch((error) => options.log.warn("A part did not close", { reason: String(error) }));
   try {
-    const service = await startOn(installation, { ...options, app, tls }, opened);
+    const service = await startStages(options, order);
     if (isRefusal(service)) await abandon();
     return service;
   } catch (error) {
@@ -126,48 +135,80 @@ export async function startService(options: ServiceOptions): Promise<Service | R
   }
 }
 
-interface StartOptions extends ServiceOptions {
-  readonly app: GitHubApp | undefined;
-  readonly tls: TlsIdentity | undefined;
+async function startStages(options: ServiceOptions, order: StopOrder): Promise<Service | Refusal> {
+  const stores = await openStores(options, order);
+  if (isRefusal(stores)) return stores;
+  const parts = await startParts(options, { stores, order });
+  const listeners = await listen(options, { stores, parts, order });
+  if (isRefusal(listeners)) return listeners;
+  const { listener, metrics, certificate } = listeners;
+  return {
+    host: listener.host,
+    port: listener.port,
+    url: originOf(listener, stores.tls !== undefined),
+    metrics: metrics && { host: metrics.host, port: metrics.port },
+    place: stores.installation.place,
+    database: parts.database,
+    directory: parts.directory,
+    reload: certificate?.reload,
+    isAlive: watchPulse(parts.directory, options.clock),
+    stop: order.stop,
+  };
 }
 
-async function startOn(
-  installation: Installation,
-  { config, platform, clock, log, onOpened, eventGathering, app, tls }: StartOptions,
-  opened: { close: () => Promise<void> }[],
-): Promise<Service | Refusal> {
+type Stores = Exclude<Awaited<ReturnType<typeof openStores>>, Refusal>;
+type Parts = Awaited<ReturnType<typeof startParts>>;
+
+/** Opens what the service stands on: files of settings, the database, the root secret. */
+async function openStores(options: ServiceOptions, order: StopOrder) {
+  const { config, clock, log } = options;
+  const close = (installation: Installation) =>
+    order.add({ stop: (deadlineMs) => installation.close(deadlineMs) }, "own");
+  if (options.installation !== undefined) close(options.installation);
+  // Looked at first: a key that cannot be used must not leave a database behind.
+  const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
+  if (isRefusal(app)) return app;
+  const tls = config.tls && readTlsIdentity(config.tls);
+  if (isRefusal(tls)) return tls;
+  const installation =
+    options.installation ?? (await openInstallation({ ...options, holder: "serve", create: true }));
+  if (isRefusal(installation)) return installation;
+  if (options.installation === undefined) close(installation);
+
   const migrated = await migrate(installation.address, migrations, { log });
   if (isRefusal(migrated)) return migrated;
   for (const migration of migrated.applied) log.info("Applied a migration", { name: migration.name });
-
   const pool = openDatabase(installation.address, { clock, log });
-  opened.push({ close: () => pool.close() });
+  order.add({ stop: () => pool.close() });
   const secret = openSecrets(config, { create: true, isSealed: await isSealed(pool) });
   if (isRefusal(secret)) return secret;
-  const wrongSecret = await proveSecret(pool, secret.secrets, clock.now());
+  const { secrets } = secret;
+  const wrongSecret = await proveSecret(pool, secrets, clock.now());
   if (wrongSecret !== undefined) {
     secret.forget();
     return refuse("INVALID_REQUEST", wrongSecret);
   }
-  onOpened?.({ installation, database: pool, secrets: secret.secrets });
-
-  const processUuid = newUuid();
-  const upkeep = createUpkeep({
-    address: installation.address,
-    clock,
-    log,
-    keptMonths: config.eventsKeptMonths,
-  });
-  opened.push({ close: upkeep.stop });
-  await upkeep.start();
+  options.onOpened?.({ installation, database: pool, secrets });
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
-  opened.push({ close: () => pulseDatabase.close() });
+  order.add({ stop: () => pulseDatabase.close() });
+  return { app, tls, installation, pool, pulseDatabase, secrets };
+}
+
+/** Makes the parts, and starts those that run beside requests. */
+async function startParts(
+  { config, clock, log, eventGathering }: ServiceOptions,
+  { stores, order }: { readonly stores: Stores; readonly order: StopOrder },
+) {
+  const processUuid = newUuid();
+  const { app, pool, pulseDatabase, secrets } = stores;
+  const { address } = stores.installation;
   const writes = watchWrites({ database: pool, clock, log, processUuid });
-  opened.push({ close: () => Promise.resolve(writes.stop()) });
+  order.add(writes);
   const { database } = writes;
   const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
-  await directory.start();
-  opened.push({ close: directory.stop });
+  await order.start(directory, LAST_WORDS_MS);
+  const upkeep = createUpkeep({ address, clock, log, keptMonths: config.eventsKeptMonths });
+  await order.start(upkeep);
   const events = createEventWriter({
     database,
     clock,
@@ -180,77 +221,79 @@ async function startOn(
     ...eventGathering,
   });
   const minted = app && createGitHubAppSource({ app, clock, log });
-  const tokens = minted ?? createTokenSource({ database, secrets: secret.secrets, clock });
+  if (minted !== undefined) order.add(minted);
+  const tokens = minted ?? createTokenSource({ database, secrets, clock });
+  const limiter = createLimiter(config.limits);
+  const requestMetrics = createRequestMetrics();
+  return { upkeep, writes, database, directory, events, minted, tokens, limiter, requestMetrics };
+}
 
-  let isStopping = false;
-  const counted = {
-    requestMetrics: createRequestMetrics(),
-    limiter: createLimiter(config.limits),
-    directory,
-    events,
-    database,
-    isStopping: () => isStopping,
-  };
-  const metrics = await listenForMetrics(config.metricsListen, {
-    platform,
-    maxBodyBytes: MAX_BODY_BYTES,
-    idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS,
-    answer: createMetricsPage({ ...counted, upkeep, tokens: minted, writes, dataDir: config.dataDir }),
-  });
+/** Lets requests in. */
+async function listen(
+  { config, platform, clock, log }: ServiceOptions,
+  {
+    stores: { tls, secrets },
+    parts,
+    order,
+  }: { readonly stores: Stores; readonly parts: Parts; readonly order: StopOrder },
+) {
+  const { isStopping } = order;
+  const limits = { maxBodyBytes: MAX_BODY_BYTES, idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS };
+  const { dataDir } = config;
+  const metricsPage = createMetricsPage({ ...parts, isStopping, tokens: parts.minted, dataDir });
+  const metrics = await listenForMetrics(config.metricsListen, { platform, ...limits, answer: metricsPage });
   if (isRefusal(metrics)) return metrics;
-  if (metrics !== undefined) opened.push({ close: () => metrics.stop(0) });
+  if (metrics !== undefined) order.add(metrics);
+  // After the metrics, which then show the queue until its last event is committed.
+  order.add(parts.events, "drain");
   const answer = createApp({
     ...config,
-    ...counted,
+    ...parts,
+    isStopping,
     clock,
     log,
-    tokens,
-    files: createFileDirectory({ database, clock }),
-    modelsFolder: modelsFolderOf(config.dataDir),
+    files: createFileDirectory({ database: parts.database, clock }),
+    modelsFolder: modelsFolderOf(dataDir),
     fileBody: platform.fileBody,
     sha256: platform.sha256,
-    linkSigner: secret.secrets.signer("download-link"),
+    linkSigner: secrets.signer("download-link"),
   });
+  const { host, port } = config;
   let listener: Listener;
   try {
-    listener = await platform.listen({
-      host: config.host,
-      port: config.port,
-      maxBodyBytes: MAX_BODY_BYTES,
-      idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS,
-      answer,
-      ...(tls && { tls }),
-    });
+    listener = await platform.listen({ host, port, ...limits, answer, ...(tls && { tls }) });
   } catch (error) {
     return refuse("INVALID_REQUEST", reasonOf(error));
   }
-
+  order.add(listener, "drain");
   const certificate =
     tls && config.tls && createCertificate(tls, { files: config.tls, listener, clock, log });
-  const hurried = Promise.withResolvers<void>();
+  if (certificate !== undefined) await order.start(certificate);
+  return { listener, metrics, certificate };
+}
 
-  const stopInOrder = async (deadlineMs: number, graceMs: number): Promise<void> => {
-    isStopping = true;
+function createStopOrder({ clock, log }: Pick<ServiceOptions, "clock" | "log">): StopOrder {
+  const parts: { readonly part: Stoppable; readonly limit: StopLimit }[] = [];
+  const hurried = Promise.withResolvers<void>();
+  let stopped: Promise<void> | undefined;
+
+  async function stopAll(deadlineMs: number, graceMs: number): Promise<void> {
     const endMs = clock.monotonicMs() + deadlineMs;
     await Promise.race([sleep(graceMs), hurried.promise]);
     const spanMs = Math.max(0, deadlineMs - graceMs);
     const drainEndMs = clock.monotonicMs() + spanMs * DRAIN_SHARE;
-    const left = (untilMs = drainEndMs) => Math.max(0, untilMs - clock.monotonicMs());
-    await within(left() + CUT_OFF_MS, listener.stop(left()));
-    await within(left() + CUT_OFF_MS, events.stop(left()));
-    minted?.stop();
-    await within(CUT_OFF_MS, upkeep.stop());
-    await within(LAST_WORDS_MS, directory.stop());
-    await within(CUT_OFF_MS, metrics?.stop(0));
-    writes.stop();
-    await within(CUT_OFF_MS, Promise.all([database.close(), pulseDatabase.close()]));
-    // Not raced: what it does is bounded by itself, and a database that is left behind is no stop.
-    await installation.close(left(endMs - Math.min(MAX_FORCE_MS, spanMs * FORCE_SHARE)));
-  };
+    const forceAtMs = endMs - Math.min(MAX_FORCE_MS, spanMs * FORCE_SHARE);
+    const until = (atMs: number) => Math.max(0, atMs - clock.monotonicMs());
+    for (const { part, limit } of parts.toReversed()) {
+      if (limit === "drain") await within(until(drainEndMs) + CUT_OFF_MS, part.stop(until(drainEndMs)));
+      else if (limit !== "own") await within(limit, part.stop(0));
+      // The database inside: one that is left behind is no stop.
+      else await part.stop(until(forceAtMs));
+    }
+  }
 
   /** Waits no longer than so, and not at all once somebody is in a hurry. */
-  async function within(limitMs: number, work: Promise<unknown> | undefined): Promise<void> {
-    if (work === undefined) return;
+  async function within(limitMs: number, work: Promise<void>): Promise<void> {
     const timeout = Promise.withResolvers<void>();
     const timer = setTimeout(timeout.resolve, limitMs);
     try {
@@ -263,38 +306,34 @@ async function startOn(
     }
   }
 
-  let stopped: Promise<void> | undefined;
-  let pulses = -1;
-  let pulsedMs = clock.monotonicMs();
   return {
-    host: listener.host,
-    port: listener.port,
-    url: originOf(listener, tls !== undefined),
-    metrics: metrics && { host: metrics.host, port: metrics.port },
-    place: installation.place,
-    database,
-    directory,
-    reload: certificate?.reload,
-    isAlive() {
-      const { beats = 0, failures = 0 } = directory.stats();
-      if (beats + failures !== pulses) {
-        pulses = beats + failures;
-        pulsedMs = clock.monotonicMs();
-      }
-      return clock.monotonicMs() - pulsedMs < STUCK_MS;
+    add: (part, limit = CUT_OFF_MS) => void parts.push({ part, limit }),
+    async start(part, limit = CUT_OFF_MS) {
+      parts.push({ part, limit });
+      await part.start();
     },
+    isStopping: () => stopped !== undefined,
     stop(deadlineMs, { graceMs = 0 } = {}) {
       if (stopped !== undefined) hurried.resolve();
-      stopped ??= stopInOrder(deadlineMs, graceMs);
+      stopped ??= stopAll(deadlineMs, graceMs);
       return stopped;
     },
   };
 }
 
-/** What closes on being cut off, and does so at once. */
-const CUT_OFF_MS = 250;
-/** When keys were last used is written down once more. */
-const LAST_WORDS_MS = 1_000;
+/** Gives a function that is false once the pulse has neither succeeded nor failed for long. */
+function watchPulse(directory: KeyDirectory, clock: Clock): () => boolean {
+  let pulses = -1;
+  let pulsedMs = clock.monotonicMs();
+  return () => {
+    const { beats = 0, failures = 0 } = directory.stats();
+    if (beats + failures !== pulses) {
+      pulses = beats + failures;
+      pulsedMs = clock.monotonicMs();
+    }
+    return clock.monotonicMs() - pulsedMs < STUCK_MS;
+  };
+}
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

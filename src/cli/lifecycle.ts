@@ -13,7 +13,7 @@ import { CommandRefused } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** Below the 10 s after which containers are killed. */
-const STOP_DEADLINE_MS = 9_500;
+export const STOP_DEADLINE_MS = 9_500;
 /** Whatever hangs, nothing lasts longer. */
 const STOP_LIMIT_MS = 9_900;
 /** After a second signal, what is left for ending the database by force. */

@@ -89,10 +89,10 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
   return {
     async start() {
       await pulse.start();
-      lastUse.start();
+      await lastUse.start();
     },
     async stop() {
-      pulse.stop();
+      await pulse.stop();
       await lastUse.stop();
     },
     isTrusted: pulse.isFresh,

@@ -8,7 +8,7 @@ import { type Database, toTextArray } from "../database/mod.ts";
 import type { KeyRecord } from "./key_record.ts";
 
 export interface LastUse {
-  start(): void;
+  start(): Promise<void>;
   /** Marks a key as used now. */
   note(record: KeyRecord): void;
   /** Writes what is marked; what cannot be written is kept for the next time. */
@@ -62,7 +62,7 @@ export function createLastUse({
   }
 
   return {
-    start() {
+    async start() {
       timer = setInterval(() => void flush(), INTERVAL_MS);
     },
     note(record) {

@@ -32,7 +32,7 @@ export interface PulseOptions {
 export interface Pulse {
   /** Resolves when the first pulse succeeded; throws what it met otherwise. */
   start(): Promise<void>;
-  stop(): void;
+  stop(): Promise<void>;
   /** True while what is cached may be trusted, and the database counts as connected. */
   isFresh(nowMs?: number): boolean;
   /** Feels the pulse now instead of at the next quarter of a second. */
@@ -199,7 +199,7 @@ export function createPulse(options: PulseOptions): Pulse {
       await beat();
       schedule();
     },
-    stop() {
+    async stop() {
       stopped = true;
       clearTimeout(timer);
     },

@@ -38,7 +38,7 @@ export interface GitHubAppSource extends TokenSource {
   /** Plain counters since the start. */
   stats(): GitHubAppStats;
   /** Cuts off a question that is under way; none is asked after it. */
-  stop(): void;
+  stop(): Promise<void>;
 }
 
 export interface GitHubAppStats {
@@ -189,7 +189,9 @@ export function createGitHubAppSource(options: {
       return refuse("NOT_CONFIGURED", SENTENCES[kind], kind === "refused" ? {} : { retryAfterSeconds });
     },
     stats: () => ({ minted, failed }),
-    stop: () => stopping.abort(),
+    async stop() {
+      stopping.abort();
+    },
   };
 }
 

@@ -16,6 +16,10 @@ export interface CertificateOptions {
 }
 
 export interface Certificate {
+  /** Says in the log when the certificate must be renewed. */
+  start(): Promise<void>;
+  /** From now on the listener gets no other certificate. */
+  stop(): Promise<void>;
   /** Reads the files again; where they cannot be used, the certificate before stays. The log says either. */
   reload(): Promise<void>;
 }
@@ -26,10 +30,15 @@ export function createCertificate(
   { files, listener, clock, log }: CertificateOptions,
 ): Certificate {
   let shown = first;
-  const warning = tlsWarning(first, clock.now());
-  if (warning !== undefined) log.warn(warning);
+  let isStopped = false;
+
+  function warn(): void {
+    const warning = tlsWarning(shown, clock.now());
+    if (warning !== undefined) log.warn(warning);
+  }
 
   async function reload(): Promise<void> {
+    if (isStopped) return;
     const found = readTlsIdentity(files);
     const refusal = isRefusal(found) ? found.sentence : whyWorse(found, shown, clock.now());
     if (refusal !== undefined) return keep(refusal);
@@ -50,14 +59,21 @@ export function createCertificate(
       fingerprint: found.fingerprint,
       expiresAt: found.expiresAt.toISOString(),
     });
-    const next = tlsWarning(found, clock.now());
-    if (next !== undefined) log.warn(next);
+    warn();
   }
 
   function keep(reason: string): void {
     log.error("The certificate was not changed: the one before is kept", { reason });
   }
-  return { reload };
+  return {
+    async start() {
+      warn();
+    },
+    async stop() {
+      isStopped = true;
+    },
+    reload,
+  };
 }
 
 const COPIED =

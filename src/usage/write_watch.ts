@@ -14,7 +14,7 @@ export interface WriteWatch {
   /** The database whose statements are watched. */
   readonly database: Database;
   isWritable(): boolean;
-  stop(): void;
+  stop(): Promise<void>;
 }
 
 export interface WriteWatchOptions {
@@ -82,7 +82,7 @@ export function watchWrites({ database, clock, log, processUuid }: WriteWatchOpt
       },
     },
     isWritable: () => refusedAtMs === undefined,
-    stop() {
+    async stop() {
       stopped = true;
       clearTimeout(timer);
     },

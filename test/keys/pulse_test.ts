@@ -231,7 +231,7 @@ describe("createPulse()", () => {
       expect(looks).toBeGreaterThan(10);
       expect(pulse.stats().failures).toBeGreaterThan(0);
     } finally {
-      pulse.stop();
+      await pulse.stop();
       await database.close();
       await proxy.close();
     }

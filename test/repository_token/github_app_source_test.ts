@@ -36,7 +36,7 @@ beforeEach(async () => {
   source = open();
 });
 afterEach(async () => {
-  source.stop();
+  await source.stop();
   await host.close();
   // Whatever happened: nothing that opens a door is in the log.
   for (const secret of [...host.tokens, ...host.seen.map(({ jwt }) => jwt), "ghs_", "PRIVATE KEY"]) {
@@ -451,7 +451,7 @@ test("stop() cuts off the question that is under way, and none is asked after it
   const asked = refused();
   await until(() => host.seen.length === 1);
   const beganMs = performance.now();
-  source.stop();
+  await source.stop();
   await asked;
   expect(performance.now() - beganMs).toBeLessThan(500);
   await refused();

@@ -11,7 +11,7 @@ import { type OpenInstallation, type Service, startService } from "../../service
 import { withNeeds } from "../as_owner.ts";
 import { addDemo, hasDemo, renderDemo } from "../demo.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
-import { listenForSignals, runUntilStopped } from "../lifecycle.ts";
+import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../lifecycle.ts";
 import { type PlaceOptions, settingOption, withPlace } from "../options.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
 import { explainFailures, orRefuse, WrongSettings } from "../run.ts";
@@ -25,9 +25,6 @@ interface ServeOptions extends PlaceOptions {
   readonly tlsKey?: string;
   readonly demo: boolean;
 }
-
-/** For a service that stops by itself. */
-const STOP_DEADLINE_MS = 9_000;
 
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
   withNeeds(withPlace(program.command("serve")), () => ({ keepsUser: "serve" }))
