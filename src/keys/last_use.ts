@@ -3,7 +3,7 @@
  * written together, so that the serving path pays nothing. To the minute is exact enough for "unused for N
  * days".
  */
-import type { Clock } from "../clock.ts";
+import { type Clock, type Repetition, repeat } from "../clock.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import type { KeyRecord } from "./key_record.ts";
 
@@ -31,7 +31,7 @@ export function createLastUse({
 }): LastUse {
   /** A key is here once for each record of it: it may have been looked up again since its first use. */
   let marks: Pick<KeyRecord, "uuid" | "isUseNoted">[] = [];
-  let timer: ReturnType<typeof setInterval> | undefined;
+  let repetition: Repetition | undefined;
 
   async function flush() {
     const taken = marks;
@@ -63,7 +63,10 @@ export function createLastUse({
 
   return {
     async start() {
-      timer = setInterval(() => void flush(), INTERVAL_MS);
+      repetition = repeat(INTERVAL_MS, async () => {
+        await flush();
+        return INTERVAL_MS;
+      });
     },
     note(record) {
       if (record.isUseNoted || marks.length >= MAX_MARKS) return;
@@ -72,7 +75,7 @@ export function createLastUse({
     },
     flush,
     async stop() {
-      clearInterval(timer);
+      repetition?.stop();
       await flush();
     },
   };

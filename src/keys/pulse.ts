@@ -12,7 +12,7 @@
  * names its server, and its connection, which ends with every crash. When the server or the connection is another
  * than before, the whole cache is dropped.
  */
-import type { Clock } from "../clock.ts";
+import { type Clock, type Repetition, repeat } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
@@ -68,6 +68,66 @@ interface Row {
   readonly counts: readonly (readonly [licenseUuid: string, monthIndex: number, used: number])[];
 }
 
+/** Reads what was committed since the snapshot `last`, the counts of this process only on request. */
+async function readChanges(
+  database: Database,
+  {
+    last,
+    processUuid,
+    readsOwn,
+  }: { readonly last: string | null; readonly processUuid: string; readonly readsOwn: boolean },
+): Promise<Row | undefined> {
+  const [row] = await database.query<Row>(
+    (sql) => {
+      const isNew = sql`changed_xid >= pg_snapshot_xmin(${last}::pg_snapshot)
+                        and not pg_visible_in_snapshot(changed_xid, ${last}::pg_snapshot)`;
+      // Without statistics (after an import, say) the planner takes a third of a table for new and would
+      // read all of it. Who wants the first ones in the order of an index gets that index, whatever the
+      // planner expects; and `offset 0` keeps it from joining the accounts that are not new.
+      return sql`
+      with now as (select pg_current_snapshot() as snapshot),
+      -- Counted before those of one license become one: what is cut off here is never read again.
+      by_key as (
+        select license_id from keys where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
+      ),
+      by_license as (
+        select id as license_id from licenses where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
+      ),
+      by_account as (
+        select l.id as license_id from accounts
+          cross join lateral (select id from licenses where account_id = accounts.id offset 0) l
+         where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
+      ),
+      changed as (
+        select license_id from by_key
+        union select license_id from by_license
+        union select license_id from by_account
+      ),
+      counted as (
+        select license_id, extract(year from month) * 12 + extract(month from month) - 1 as month_index,
+               max(count.used) as used
+          from usage_changes c, unnest(c.license_ids, c.used) as count (license_id, used)
+         where ${isNew} and (writer <> ${processUuid}::uuid or ${readsOwn}::boolean)
+         group by 1, 2
+      )
+      -- These take some 60 µs in all. A standby refuses pg_current_wal_lsn(), so it gives no pulse.
+      select concat_ws(' ', (select system_identifier from pg_control_system()),
+                       left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_postmaster_start_time()) as server,
+             (select concat_ws(' ', pid, backend_start)
+                from pg_stat_get_activity(pg_backend_pid())) as "connection",
+             snapshot::text,
+             greatest((select count(*) from by_key), (select count(*) from by_license),
+                      (select count(*) from by_account)) > ${MAX_CHANGES} as "isCut",
+             (select coalesce(json_agg(license_id), '[]') from changed) as licenses,
+             (select coalesce(json_agg(json_build_array(license_id, month_index, used)), '[]')
+                from counted) as counts
+        from now`;
+    },
+    { deadlineMs: DEADLINE_MS, isRead: true },
+  );
+  return row;
+}
+
 export function createPulse(options: PulseOptions): Pulse {
   const { database, cache, clock, log, processUuid } = options;
   let lastSnapshot: string | null = null;
@@ -75,7 +135,7 @@ export function createPulse(options: PulseOptions): Pulse {
   let lastConnection: string | undefined;
   let doubtedUntilMs = Number.NEGATIVE_INFINITY;
   let freshSinceMs = Number.NEGATIVE_INFINITY;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let repetition: Repetition | undefined;
   let running: Promise<void> | undefined;
   let stopped = false;
   let beats = 0;
@@ -88,54 +148,7 @@ export function createPulse(options: PulseOptions): Pulse {
   async function feel(): Promise<void> {
     const beganMs = clock.monotonicMs();
     const last = lastSnapshot;
-    const [row] = await database.query<Row>(
-      (sql) => {
-        const isNew = sql`changed_xid >= pg_snapshot_xmin(${last}::pg_snapshot)
-                          and not pg_visible_in_snapshot(changed_xid, ${last}::pg_snapshot)`;
-        // Without statistics (after an import, say) the planner takes a third of a table for new and would
-        // read all of it. Who wants the first ones in the order of an index gets that index, whatever the
-        // planner expects; and `offset 0` keeps it from joining the accounts that are not new.
-        return sql`
-        with now as (select pg_current_snapshot() as snapshot),
-        -- Counted before those of one license become one: what is cut off here is never read again.
-        by_key as (
-          select license_id from keys where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
-        ),
-        by_license as (
-          select id as license_id from licenses where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
-        ),
-        by_account as (
-          select l.id as license_id from accounts
-            cross join lateral (select id from licenses where account_id = accounts.id offset 0) l
-           where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
-        ),
-        changed as (
-          select license_id from by_key
-          union select license_id from by_license
-          union select license_id from by_account
-        ),
-        counted as (
-          select license_id, extract(year from month) * 12 + extract(month from month) - 1 as month_index,
-                 max(count.used) as used
-            from usage_changes c, unnest(c.license_ids, c.used) as count (license_id, used)
-           where ${isNew} and (writer <> ${processUuid}::uuid or ${beganMs < doubtedUntilMs}::boolean)
-           group by 1, 2
-        )
-        -- These take some 60 µs in all. A standby refuses pg_current_wal_lsn(), so it gives no pulse.
-        select concat_ws(' ', (select system_identifier from pg_control_system()),
-                         left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_postmaster_start_time()) as server,
-               (select concat_ws(' ', pid, backend_start)
-                  from pg_stat_get_activity(pg_backend_pid())) as "connection",
-               snapshot::text,
-               greatest((select count(*) from by_key), (select count(*) from by_license),
-                        (select count(*) from by_account)) > ${MAX_CHANGES} as "isCut",
-               (select coalesce(json_agg(license_id), '[]') from changed) as licenses,
-               (select coalesce(json_agg(json_build_array(license_id, month_index, used)), '[]')
-                  from counted) as counts
-          from now`;
-      },
-      { deadlineMs: DEADLINE_MS, isRead: true },
-    );
+    const row = await readChanges(database, { last, processUuid, readsOwn: beganMs < doubtedUntilMs });
     if (row === undefined) return;
     // Whatever was committed since the last snapshot is in this answer, however long ago that was, but for
     // counts, whose rows live for a minute.
@@ -171,37 +184,31 @@ export function createPulse(options: PulseOptions): Pulse {
   }
 
   /** Four beats a second, whatever one takes: a slow one is followed by the next at once. */
-  function schedule(elapsedMs = 0) {
-    if (stopped) return;
-    timer = setTimeout(
-      async () => {
-        const beganMs = clock.monotonicMs();
-        try {
-          await beat();
-        } catch (error) {
-          failures++;
-          if (connected && !stopped) {
-            outages++;
-            log.error("The database does not answer: requests are refused until it does", {
-              reason: reasonOf(error),
-            });
-            connected = false;
-          }
-        }
-        schedule(clock.monotonicMs() - beganMs);
-      },
-      Math.max(0, INTERVAL_MS - elapsedMs),
-    );
+  async function beatInTime(): Promise<number> {
+    const beganMs = clock.monotonicMs();
+    try {
+      await beat();
+    } catch (error) {
+      failures++;
+      if (connected && !stopped) {
+        outages++;
+        log.error("The database does not answer: requests are refused until it does", {
+          reason: reasonOf(error),
+        });
+        connected = false;
+      }
+    }
+    return Math.max(0, INTERVAL_MS - (clock.monotonicMs() - beganMs));
   }
 
   return {
     async start() {
       await beat();
-      schedule();
+      repetition = repeat(INTERVAL_MS, beatInTime);
     },
     async stop() {
       stopped = true;
-      clearTimeout(timer);
+      repetition?.stop();
     },
     isFresh,
     beat,

@@ -7,7 +7,7 @@
  * the task is tried again.
  */
 import { monthOf, toMonth } from "../calendar.ts";
-import type { Clock } from "../clock.ts";
+import { type Clock, type Repetition, repeat } from "../clock.ts";
 import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
@@ -74,13 +74,10 @@ const LATE_PATIENCE_MS = 600_000;
 export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOptions): Upkeep {
   const open = (deadlineMs: number) => openDatabase(address, { clock, log, maxConnections: 1, deadlineMs });
   const database = open(DEADLINE_MS);
-  const failures = { partitions: 0, late_events: 0, retention: 0, claims: 0, usage_changes: 0 };
-  /** For each task, the reasons that were logged since it last succeeded. */
-  const told = new Map<UpkeepTask, Set<string>>();
-  let longRunning: Database | undefined;
-  let dropped = 0;
   let stopping = false;
   const isStopping = () => stopping;
+  const { attempt, failures } = createAttempts({ log, isStopping });
+  const months = createMonths({ database, open, clock, log, keptMonths, attempt, isStopping });
 
   const sweepClaims = createSweep({
     database,
@@ -96,31 +93,100 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
     isOld: (sql) => sql`written_at < now() - ${CHANGES_KEPT_SECONDS} * interval '1 second'`,
     isStopping,
   });
+  const cleanClaims = () => attempt("claims", sweepClaims);
+  const cleanChanges = () => attempt("usage_changes", sweepChanges);
 
-  /** Does a task, and tells whether it succeeded. */
-  async function attempt(task: UpkeepTask, work: () => Promise<void>): Promise<boolean> {
-    try {
-      await work();
-    } catch (error) {
-      if (stopping) return false;
-      failures[task]++;
-      // The database's own words, where it said any.
-      const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
-      const reasons = told.get(task) ?? new Set();
-      if (!reasons.has(reason)) log.warn(TASKS[task], { task, reason });
-      told.set(task, reasons.add(reason));
-      return false;
-    }
-    if (!stopping && told.delete(task)) log.info("An upkeep task that had failed is done again", { task });
-    return true;
+  let pauseMs = FIRST_RETRY_MS;
+  async function tidyInTurn(): Promise<number> {
+    const isDone = await months.tidy();
+    const nextMs = isDone ? TIDY_INTERVAL_MS : pauseMs;
+    pauseMs = isDone ? FIRST_RETRY_MS : Math.min(2 * pauseMs, TIDY_INTERVAL_MS);
+    return nextMs;
   }
 
-  const cleanClaims = async () => void (await attempt("claims", sweepClaims));
-  const cleanChanges = async () => void (await attempt("usage_changes", sweepChanges));
+  let repetitions: readonly Repetition[] = [];
+  return {
+    async start() {
+      await months.makeAhead();
+      const cleaning = [cleanClaims, cleanChanges].map((clean) =>
+        repeat(CLEANING_INTERVAL_MS, async () => {
+          await clean();
+          return CLEANING_INTERVAL_MS;
+        }),
+      );
+      repetitions = [repeat(FIRST_TIDY_MS, tidyInTurn), ...cleaning];
+    },
+    async stop() {
+      stopping = true;
+      for (const repetition of repetitions) repetition.stop();
+      await Promise.all([database.close(), months.close()]);
+    },
+    async clean() {
+      await cleanClaims();
+      await cleanChanges();
+    },
+    async tidy() {
+      await months.tidy();
+    },
+    stats: () => ({ kept: keptMonths, dropped: months.dropped(), failures: { ...failures } }),
+  };
+}
+
+interface Attempts {
+  readonly failures: Readonly<Record<UpkeepTask, number>>;
+  /** Does a task, and tells whether it succeeded. */
+  attempt(task: UpkeepTask, work: () => Promise<void>): Promise<boolean>;
+}
+
+function createAttempts({
+  log,
+  isStopping,
+}: {
+  readonly log: Log;
+  readonly isStopping: () => boolean;
+}): Attempts {
+  const failures = { partitions: 0, late_events: 0, retention: 0, claims: 0, usage_changes: 0 };
+  /** For each task, the reasons that were logged since it last succeeded. */
+  const told = new Map<UpkeepTask, Set<string>>();
+  return {
+    failures,
+    async attempt(task, work) {
+      try {
+        await work();
+      } catch (error) {
+        if (isStopping()) return false;
+        failures[task]++;
+        // The database's own words, where it said any.
+        const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
+        const reasons = told.get(task) ?? new Set();
+        if (!reasons.has(reason)) log.warn(TASKS[task], { task, reason });
+        told.set(task, reasons.add(reason));
+        return false;
+      }
+      if (!isStopping() && told.delete(task))
+        log.info("An upkeep task that had failed is done again", { task });
+      return true;
+    },
+  };
+}
+
+interface MonthsOptions extends Pick<Attempts, "attempt"> {
+  readonly database: Database;
+  readonly open: (deadlineMs: number) => Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly keptMonths: number;
+  readonly isStopping: () => boolean;
+}
+
+/** The tasks that make, fill and drop the partition of a month. */
+function createMonths({ database, open, clock, log, keptMonths, attempt, isStopping }: MonthsOptions) {
+  let longRunning: Database | undefined;
+  let dropped = 0;
 
   async function makeAhead() {
     const month = monthOf(clock.nowMs());
-    for (let ahead = 0; ahead <= MONTHS_AHEAD && !stopping; ahead++) {
+    for (let ahead = 0; ahead <= MONTHS_AHEAD && !isStopping(); ahead++) {
       const next = toMonth(month.index + ahead);
       // A partition that late events move into takes long, and is made by the next task.
       if (!(await hasLateEvents(database, next))) await attach(database, next);
@@ -130,14 +196,14 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
   async function moveLate(long: Database) {
     const month = monthOf(clock.nowMs());
     for (const late of await findLateMonths(long, toMonth(month.index + MONTHS_AHEAD + 1))) {
-      if (stopping) return;
+      if (isStopping()) return;
       await attach(long, late, { patienceMs: LATE_PATIENCE_MS });
       log.info("Moved late events into their month", { month: late.firstDay });
     }
   }
 
   async function retire(long: Database) {
-    if (keptMonths === 0 || stopping) return;
+    if (keptMonths === 0 || isStopping()) return;
     const onDropped = (month: string) => {
       dropped++;
       log.info("Dropped a month of events", { month, kept_months: keptMonths });
@@ -145,67 +211,27 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
     await retireEvents(long, { clock, keptMonths, onDropped, isStopping });
   }
 
-  /** Tells whether all of it succeeded. */
-  async function tidyAll(): Promise<boolean> {
-    const long = open(LONG_DEADLINE_MS);
-    longRunning = long;
-    try {
-      // The server then ends a statement whose connection is closed; where it cannot, the statement runs to its end.
-      await long
-        .query((sql) => sql`select set_config('client_connection_check_interval', '1s', false)`)
-        .catch(() => {});
-      const made = await attempt("partitions", makeAhead);
-      const moved = await attempt("late_events", () => moveLate(long));
-      const retired = await attempt("retention", () => retire(long));
-      return made && moved && retired;
-    } finally {
-      await long.close();
-    }
-  }
-
-  const timers = new Set<ReturnType<typeof setTimeout>>();
-
-  /** Does some work later, and again after the pause that it returns: it never runs twice at a time. */
-  function schedule(afterMs: number, work: () => Promise<number>) {
-    const timer = setTimeout(async () => {
-      timers.delete(timer);
-      const nextMs = await work();
-      if (!stopping) schedule(nextMs, work);
-    }, afterMs);
-    timers.add(timer);
-  }
-
-  let pauseMs = FIRST_RETRY_MS;
-  async function tidyInTurn(): Promise<number> {
-    const isDone = await tidyAll();
-    const nextMs = isDone ? TIDY_INTERVAL_MS : pauseMs;
-    pauseMs = isDone ? FIRST_RETRY_MS : Math.min(2 * pauseMs, TIDY_INTERVAL_MS);
-    return nextMs;
-  }
-
   return {
-    async start() {
-      await attempt("partitions", makeAhead);
-      schedule(FIRST_TIDY_MS, tidyInTurn);
-      for (const clean of [cleanClaims, cleanChanges]) {
-        schedule(CLEANING_INTERVAL_MS, async () => {
-          await clean();
-          return CLEANING_INTERVAL_MS;
-        });
+    makeAhead: () => attempt("partitions", makeAhead),
+    /** Tells whether all of it succeeded. */
+    async tidy(): Promise<boolean> {
+      const long = open(LONG_DEADLINE_MS);
+      longRunning = long;
+      try {
+        // The server then ends a statement whose connection is closed; where it cannot, the statement runs to its end.
+        await long
+          .query((sql) => sql`select set_config('client_connection_check_interval', '1s', false)`)
+          .catch(() => {});
+        const made = await attempt("partitions", makeAhead);
+        const moved = await attempt("late_events", () => moveLate(long));
+        const retired = await attempt("retention", () => retire(long));
+        return made && moved && retired;
+      } finally {
+        await long.close();
       }
     },
-    async stop() {
-      stopping = true;
-      for (const timer of timers) clearTimeout(timer);
-      await Promise.all([database.close(), longRunning?.close()]);
-    },
-    async clean() {
-      await cleanClaims();
-      await cleanChanges();
-    },
-    async tidy() {
-      await tidyAll();
-    },
-    stats: () => ({ kept: keptMonths, dropped, failures: { ...failures } }),
+    /** Ends what is under way. */
+    close: async () => longRunning?.close(),
+    dropped: () => dropped,
   };
 }

@@ -6,7 +6,7 @@
  * second: where nobody sends events, nothing else would show that it is over.
  */
 import { monthOf } from "../calendar.ts";
-import type { Clock } from "../clock.ts";
+import { type Clock, type Repetition, repeat } from "../clock.ts";
 import { type Database, refusedWrite, tryDisk } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 
@@ -30,7 +30,7 @@ const QUIET_MS = 5_000;
 
 export function watchWrites({ database, clock, log, processUuid }: WriteWatchOptions): WriteWatch {
   let refusedAtMs: number | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let trials: Repetition | undefined;
   let stopped = false;
 
   function note(error: unknown): void {
@@ -43,16 +43,10 @@ export function watchWrites({ database, clock, log, processUuid }: WriteWatchOpt
       reason: refusal.message,
       code: refusal.code,
     });
-    waitForTrial();
+    if (!stopped) trials = repeat(TRIAL_INTERVAL_MS, tryToWrite);
   }
 
-  function waitForTrial(): void {
-    if (stopped) return;
-    timer = setTimeout(() => void tryToWrite(), TRIAL_INTERVAL_MS);
-    timer.unref();
-  }
-
-  async function tryToWrite(): Promise<void> {
+  async function tryToWrite(): Promise<number | undefined> {
     try {
       await database.query(
         (sql) => sql`
@@ -64,12 +58,12 @@ export function watchWrites({ database, clock, log, processUuid }: WriteWatchOpt
       if (refusedAtMs !== undefined && clock.monotonicMs() - refusedAtMs >= QUIET_MS) {
         refusedAtMs = undefined;
         log.info("The database takes writes again");
-        return;
+        return undefined;
       }
     } catch (error) {
       note(error);
     }
-    waitForTrial();
+    return TRIAL_INTERVAL_MS;
   }
 
   return {
@@ -84,7 +78,7 @@ export function watchWrites({ database, clock, log, processUuid }: WriteWatchOpt
     isWritable: () => refusedAtMs === undefined,
     async stop() {
       stopped = true;
-      clearTimeout(timer);
+      trials?.stop();
     },
   };
 }
