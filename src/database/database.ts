@@ -85,9 +85,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
     checksIdle: true,
   };
   const servers = serversOf(address);
-  let pool = openPool(address, poolOptions);
-  /** Pools that were replaced and may still finish what they had begun, with the timers of their end. */
-  const retired = new Map<Pool, ReturnType<typeof setTimeout>>();
+  const pools = createPools(() => openPool(address, poolOptions), standardDeadlineMs);
   let replacedMs = Number.NEGATIVE_INFINITY;
   let statements = 0;
   let unsettled = 0;
@@ -96,27 +94,17 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
   let closed = false;
 
   function replacePool(missed: Pool) {
-    if (closed || missed !== pool || clock.monotonicMs() - replacedMs < REPLACEMENT_PAUSE_MS) return;
+    if (closed || missed !== pools.current || clock.monotonicMs() - replacedMs < REPLACEMENT_PAUSE_MS) return;
     replacedMs = clock.monotonicMs();
     poolsReplaced++;
     log.warn("A statement missed its deadline: the connections to the database are made anew");
-    retirePool();
-  }
-
-  function retirePool() {
-    const old = pool;
-    pool = openPool(address, poolOptions);
-    const end = () => {
-      retired.delete(old);
-      old.destroy().catch(() => {});
-    };
-    retired.set(old, setTimeout(end, standardDeadlineMs));
+    pools.renew();
   }
 
   return {
     query(build, { deadlineMs = standardDeadlineMs, isRead = false } = {}) {
       return new Promise((resolve, reject) => {
-        let used = pool;
+        let used = pools.current;
         let tries = 0;
         let repeats = isRead ? 1 : 0;
         let isSettled = false;
@@ -127,7 +115,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
           isSettled = true;
         };
         const send = () => {
-          used = pool;
+          used = pools.current;
           tries++;
           const server = servers.current;
           build(used.sql).then(
@@ -161,7 +149,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
       });
     },
     renew() {
-      if (!closed) retirePool();
+      if (!closed) pools.renew();
     },
     stats: () => ({
       connections: maxConnections,
@@ -172,8 +160,38 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
     }),
     async close() {
       closed = true;
+      await pools.close();
+    },
+  };
+}
+
+interface Pools {
+  readonly current: Pool;
+  /** Opens another pool; the one before ends later, so that it can finish what it had begun. */
+  renew(): void;
+  close(): Promise<void>;
+}
+
+function createPools(open: () => Pool, retiredForMs: number): Pools {
+  let current = open();
+  /** With the timers of their end. */
+  const retired = new Map<Pool, ReturnType<typeof setTimeout>>();
+  return {
+    get current() {
+      return current;
+    },
+    renew() {
+      const old = current;
+      current = open();
+      const end = () => {
+        retired.delete(old);
+        old.destroy().catch(() => {});
+      };
+      retired.set(old, setTimeout(end, retiredForMs));
+    },
+    async close() {
       for (const timer of retired.values()) clearTimeout(timer);
-      await Promise.all([pool, ...retired.keys()].map((one) => one.destroy()));
+      await Promise.all([current, ...retired.keys()].map((pool) => pool.destroy()));
     },
   };
 }

@@ -65,6 +65,7 @@ interface OpenLookUp {
   readonly counts: Map<string, UsageCount>;
 }
 
+/** Stays one long function: its closures share the maps, the list and the counts of the serving path. */
 export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): KeyCache {
   const perf = { now: () => clock.monotonicMs() };
   let byLicense = new Map<string, OneOrMore>();

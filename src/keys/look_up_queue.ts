@@ -72,6 +72,7 @@ export function createLookUpQueue(options: LookUpQueueOptions): LookUpQueue {
   };
 }
 
+/** Stays one long function: its closures share the lines and the counts of what waits and what runs. */
 function createLines(
   { batchSize, batchesInFlight, pauseMs }: Pace,
   { find, clock }: LookUpQueueOptions,

@@ -128,6 +128,7 @@ async function readChanges(
   return row;
 }
 
+/** Stays one long function: its closures share what the last pulse saw, and when. */
 export function createPulse(options: PulseOptions): Pulse {
   const { database, cache, clock, log, processUuid } = options;
   let lastSnapshot: string | null = null;

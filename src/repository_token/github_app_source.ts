@@ -97,7 +97,10 @@ interface Kept {
   readonly endsAtMs: { readonly wall: number; readonly monotonic: number };
 }
 
-/** The tokens of a GitHub App's installation. */
+/**
+ * The tokens of a GitHub App's installation. Stays one long function: its closures share the token that is kept, and
+ * when the host may be asked again.
+ */
 export function createGitHubAppSource(options: {
   readonly app: GitHubApp;
   readonly clock: Clock;

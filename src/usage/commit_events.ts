@@ -50,7 +50,7 @@ export interface CommitOptions {
 /**
  * Commits events that were all received on one day (UTC). Of the `inference` events of a license the first
  * so many are stored as were granted, in the order given; every other event is stored, save those whose
- * claim is known.
+ * claim is known. Stays one long function, because it is one statement.
  */
 export async function commitEvents(
   database: Database,

@@ -71,28 +71,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
 
   withPlace(withJson(models.command("list")))
     .description("list all models")
-    .action((options: JsonOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
-        const rows = (await listAllModels(database)).map((model) => ({
-          name: model.name,
-          version: model.version,
-          type: model.type,
-          paradigm: model.paradigm,
-          n_features: model.nFeatures,
-          n_classes: model.nClasses,
-          size_mb: model.sizeMb,
-          requires_license: model.requiresLicense,
-          owner: model.owner,
-          ...(options.json && {
-            download_url: model.downloadUrl,
-            checksum: `sha256:${model.checksum}`,
-            metadata: model.metadata,
-          }),
-        }));
-        if (options.json) printJson(surroundings, rows);
-        else printTable(surroundings, rows);
-      }),
-    );
+    .action((options: JsonOptions) => list(surroundings, options));
 
   withPlace(withJson(models.command("verify")))
     .description("read every hosted file through and compare it with the registry")
@@ -124,6 +103,29 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
   withPlace(withJson(models.command("purge")))
     .description("delete the files that no version has needed for a day")
     .action((options: JsonOptions) => purge(surroundings, options));
+}
+
+async function list(surroundings: Surroundings, options: JsonOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+    const rows = (await listAllModels(database)).map((model) => ({
+      name: model.name,
+      version: model.version,
+      type: model.type,
+      paradigm: model.paradigm,
+      n_features: model.nFeatures,
+      n_classes: model.nClasses,
+      size_mb: model.sizeMb,
+      requires_license: model.requiresLicense,
+      owner: model.owner,
+      ...(options.json && {
+        download_url: model.downloadUrl,
+        checksum: `sha256:${model.checksum}`,
+        metadata: model.metadata,
+      }),
+    }));
+    if (options.json) printJson(surroundings, rows);
+    else printTable(surroundings, rows);
+  });
 }
 
 interface AddOptions extends JsonOptions {

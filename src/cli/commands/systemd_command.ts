@@ -72,6 +72,8 @@ const FIRST_FREE_PORT = 1_024;
  *
  * What is left open is what a JIT and a PostgreSQL need: memory that is both written and executed,
  * executables of its own in the state folder, unix sockets, shared memory and child processes.
+ *
+ * Stays one long function, so that the unit stands there as it is printed.
  */
 export function renderUnit(options: UnitOptions): string {
   const { binary, host, port, tlsCert, tlsKey, tlsGroup } = options;
