@@ -3,72 +3,55 @@ import type { Database } from "../database/mod.ts";
 import { REVOKED } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
+import type { KeyState } from "./key_record.ts";
 
 interface Change {
   readonly actor: Actor;
   readonly now: Date;
 }
 
+interface ChangedKey {
+  readonly licenseUuid: string;
+}
+
+interface Transition {
+  readonly verb: "suspend" | "resume";
+  readonly from: KeyState;
+  readonly to: KeyState;
+  /** Why a key that is not in the state `from` is refused. */
+  readonly elsewhere: string;
+}
+
+const SUSPEND: Transition = {
+  verb: "suspend",
+  from: "active",
+  to: "suspended",
+  elsewhere: "it is suspended already",
+};
+const RESUME: Transition = {
+  verb: "resume",
+  from: "suspended",
+  to: "active",
+  elsewhere: "it is not suspended",
+};
+
 /** Suspends an active key: it answers `INVALID_KEY` until it is resumed. Refuses any other state. */
-export async function suspendKey(
-  database: Database,
-  uuid: string,
-  change: Change,
-): Promise<{ readonly licenseUuid: string } | Refusal> {
-  return (
-    (await changeState(database, uuid, {
-      ...change,
-      from: "active",
-      to: "suspended",
-      action: "key.suspend",
-    })) ??
-    (await refuseKeyChange(database, uuid, {
-      what: "suspend key",
-      now: change.now,
-      reasonOf: ({ state }) => {
-        if (state === "revoked") return REVOKED;
-        return state === "suspended" ? "it is suspended already" : undefined;
-      },
-    }))
-  );
+export function suspendKey(database: Database, uuid: string, change: Change): Promise<ChangedKey | Refusal> {
+  return changeState(database, uuid, { ...change, ...SUSPEND });
 }
 
 /** Resumes a suspended key. Refuses any other state: a revoked key stays revoked. */
-export async function resumeKey(
-  database: Database,
-  uuid: string,
-  change: Change,
-): Promise<{ readonly licenseUuid: string } | Refusal> {
-  return (
-    (await changeState(database, uuid, {
-      ...change,
-      from: "suspended",
-      to: "active",
-      action: "key.resume",
-    })) ??
-    (await refuseKeyChange(database, uuid, {
-      what: "resume key",
-      now: change.now,
-      reasonOf: ({ state }) => {
-        if (state === "revoked") return REVOKED;
-        return state === "suspended" ? undefined : "it is not suspended";
-      },
-    }))
-  );
+export function resumeKey(database: Database, uuid: string, change: Change): Promise<ChangedKey | Refusal> {
+  return changeState(database, uuid, { ...change, ...RESUME });
 }
 
 async function changeState(
   database: Database,
   uuid: string,
-  {
-    from,
-    to,
-    action,
-    actor,
-    now,
-  }: Change & { readonly from: string; readonly to: string; readonly action: string },
-): Promise<{ readonly licenseUuid: string } | undefined> {
-  const [row] = await database.query<{ licenseUuid: string }>(
+  { verb, from, to, elsewhere, actor, now }: Change & Transition,
+): Promise<ChangedKey | Refusal> {
+  const action = `key.${verb}`;
+  const [row] = await database.query<ChangedKey>(
     (sql) => sql`
       with changed as (
         update keys k set state = ${to}
@@ -81,5 +64,13 @@ async function changeState(
       logged as (${auditPart(sql, { action, actor, at: now, from: sql`changed` })})
       select license_id as "licenseUuid" from changed`,
   );
-  return row;
+  if (row !== undefined) return row;
+  return await refuseKeyChange(database, uuid, {
+    what: `${verb} key`,
+    now,
+    reasonOf({ state }) {
+      if (state === "revoked") return REVOKED;
+      return state === from ? undefined : elsewhere;
+    },
+  });
 }
