@@ -159,7 +159,7 @@ async function startStages(options: ServiceOptions, order: StopOrder): Promise<S
 type Stores = Exclude<Awaited<ReturnType<typeof openStores>>, Refusal>;
 type Parts = Awaited<ReturnType<typeof startParts>>;
 
-/** Opens what the service stands on: files of settings, the database, the root secret. */
+/** Reads the key of the GitHub App and the certificate, and opens the database and the root secret. */
 async function openStores(options: ServiceOptions, order: StopOrder) {
   const { config, clock, log } = options;
   const close = (installation: Installation) =>

@@ -1,0 +1,36 @@
+import { expect, test } from "bun:test";
+import { repeat } from "../src/clock.ts";
+
+test("repeat() does the work again after each pause that it returns, and once at a time", async () => {
+  const ended = Promise.withResolvers<void>();
+  let running = 0;
+  let most = 0;
+  let count = 0;
+  repeat(0, async () => {
+    most = Math.max(most, ++running);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    running--;
+    if (++count < 3) return 0;
+    ended.resolve();
+    return undefined;
+  });
+  await ended.promise;
+  await new Promise((resolve) => setTimeout(resolve, 20)); // Long enough for a fourth time.
+  expect({ count, most }).toEqual({ count: 3, most: 1 });
+});
+
+test("repeat() does nothing more once it is stopped, whether the work waits or runs", async () => {
+  const done: string[] = [];
+  const waiting = repeat(1, async () => done.push("waiting"));
+  waiting.stop();
+  const begun = Promise.withResolvers<void>();
+  const running = repeat(0, async () => {
+    begun.resolve();
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    return done.push("running");
+  });
+  await begun.promise;
+  running.stop();
+  await new Promise((resolve) => setTimeout(resolve, 20)); // Long enough for either to go on.
+  expect(done).toEqual(["running"]);
+});
