@@ -28,7 +28,7 @@ export type LogRequests = "sampled" | "all" | "off" | `1/${number}`;
 export interface LineGroup {
   /** One of a few combinations that the program itself knows. */
   readonly kind: LogFields;
-  /** The group of addresses on whose behalf the line is written. */
+  /** The group of addresses on whose behalf the line is written; none where the address makes no difference. */
   readonly address?: string;
 }
 

@@ -1,11 +1,11 @@
 /**
  * One line a request that somebody will want to read: refusals, changes, slow and failed requests always,
  * successes by the setting, one in a hundred by default. One line counts the refusals of one kind from one group of
- * addresses beyond ten in a second (see `log.ts`). Never a key: the key's identifier stands for it, and query
+ * addresses, and the failures of one kind, beyond ten in a second (see `log.ts`). Never a key: the key's identifier stands for it, and query
  * strings are blanked.
  */
 import { toId } from "../ids.ts";
-import type { Log, LogRequests } from "../log.ts";
+import type { LineGroup, Log, LogFields, LogRequests } from "../log.ts";
 import { isRefusal } from "../refusal.ts";
 import { redactQuery } from "../secrets/mod.ts";
 import { statusOf, toWireCode } from "./error_response.ts";
@@ -73,9 +73,15 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
         key: record && toId("key", record.uuid),
         address,
       },
-      status >= 400 ? { kind: { endpoint, status, code, reason }, address } : undefined,
+      toGroup({ endpoint, status, code, reason }, address),
     );
   };
+}
+
+/** A failure of the service meets all clients alike, so their addresses make no groups. */
+function toGroup(kind: LogFields & { readonly status: number }, address: string): LineGroup | undefined {
+  if (kind.status < 400) return undefined;
+  return kind.status < 500 ? { kind, address } : { kind };
 }
 
 /** A stranger chooses the path, so a longer one is cut, and its length is written behind it. */
