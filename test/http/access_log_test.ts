@@ -76,24 +76,30 @@ test("A refused key's line has the reason, which its client does not learn", asy
   expect(answers.size).toBe(1);
 });
 
-test.skipIf(ON_NODE)("Failures of the service have ten lines a second, however many clients meet them", async () => {
-  const lines: string[] = [];
-  const proxies = parseTrustedProxies("127.0.0.1");
-  const config = { trustedProxies: proxies.ok ? proxies.proxies : [] };
-  const broken = await startTestService({ config, gathersLog: true, writeLog: (line) => lines.push(line) });
-  const { apiKey } = await broken.issue();
-  const clients = Array.from({ length: 60 }, (_, client) => `192.0.${client}.1`);
-  await Promise.all(
-    clients.map(async (client) => {
-      const headers = { "X-API-Key": apiKey, "X-Forwarded-For": client };
-      expect((await broken.get("/v1/installer/repo-token", headers)).status).toBe(503);
-    }),
-  );
-  await broken.close();
-  const written = lines.join("").split("\n").filter((line) => line.includes('"message":"request"'));
-  // Twice as many where the requests lie on both sides of a second's end.
-  expect(written.length).toBeLessThanOrEqual(20);
-});
+test.skipIf(ON_NODE)(
+  "Failures of the service have ten lines a second, however many clients meet them",
+  async () => {
+    const lines: string[] = [];
+    const proxies = parseTrustedProxies("127.0.0.1");
+    const config = { trustedProxies: proxies.ok ? proxies.proxies : [] };
+    const broken = await startTestService({ config, gathersLog: true, writeLog: (line) => lines.push(line) });
+    const { apiKey } = await broken.issue();
+    const clients = Array.from({ length: 60 }, (_, client) => `192.0.${client}.1`);
+    await Promise.all(
+      clients.map(async (client) => {
+        const headers = { "X-API-Key": apiKey, "X-Forwarded-For": client };
+        expect((await broken.get("/v1/installer/repo-token", headers)).status).toBe(503);
+      }),
+    );
+    await broken.close();
+    const written = lines
+      .join("")
+      .split("\n")
+      .filter((line) => line.includes('"message":"request"'));
+    // Twice as many where the requests lie on both sides of a second's end.
+    expect(written.length).toBeLessThanOrEqual(20);
+  },
+);
 
 test("A query is redacted but for what is known to be harmless", async () => {
   const { apiKey } = await service.issue();
