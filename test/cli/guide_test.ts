@@ -78,7 +78,7 @@ describe("the pages of the guide", () => {
 
   test("are found from `claviger guide` in two steps", async () => {
     const { out } = await run(["guide"]);
-    for (const name of names) expect(out).toMatch(new RegExp(`^${name} +\\S`, "m"));
+    for (const name of names) expect(out).toMatch(new RegExp(`^\`${name}\` +\\S`, "m"));
   });
 
   for (const columns of [80, 60]) {
@@ -148,7 +148,7 @@ describe("renderPage()", () => {
 
   test("turns links to pages into commands", () => {
     expect(plain("See [a restore](backups.md#restore).", 80)).toBe(
-      "See a restore (claviger guide backups).\n",
+      "See a restore (`claviger guide backups`).\n",
     );
     expect(plain("See [below](#below) and [Hono](https://hono.dev).", 80)).toBe(
       "See below and Hono (https://hono.dev).\n",
@@ -157,7 +157,7 @@ describe("renderPage()", () => {
 
   test("never breaks a line within code", () => {
     expect(plain("Call `claviger keys list --json` here, or there, or elsewhere")).toBe(
-      "Call claviger keys list --json here, or\nthere, or elsewhere\n",
+      "Call `claviger keys list --json` here,\nor there, or elsewhere\n",
     );
   });
 
@@ -172,7 +172,7 @@ describe("renderPage()", () => {
 
   test("shows the rows of a table below each other where columns would be too narrow", () => {
     const table = `| Name | Default | Meaning |\n|---|---|---|\n| \`${"N".repeat(30)}\` | 1 | what it means |\n`;
-    expect(plain(table)).toBe(`${"N".repeat(30)}\n    Default: 1\n    Meaning: what it means\n`);
+    expect(plain(table)).toBe(`\`${"N".repeat(30)}\`\n    Default: 1\n    Meaning: what it means\n`);
   });
 
   test("refuses a block that it cannot render", () => {

@@ -22,8 +22,9 @@ const MIN_CELL = 14;
 
 export function renderPage(markdown: string, { columns, isStyled }: PageForm): string {
   const width = Math.max(MIN_COLUMNS, Math.min(columns, MAX_COLUMNS));
-  const style: Style = (format, text) =>
-    isStyled ? styleText(format, text, { validateStream: false }) : text;
+  const plain: Style = (format, text) => (format === "cyan" ? `\`${text}\`` : text);
+  const styled: Style = (format, text) => styleText(format, text, { validateStream: false });
+  const style = isStyled ? styled : plain;
   return `${renderBlocks(lexer(markdown), width, style).join("\n\n")}\n`;
 }
 
@@ -133,7 +134,7 @@ function renderInline(tokens: readonly Token[], style: Style): string {
     .map((token) => {
       switch (token.type) {
         case "codespan":
-          return style("cyan", (token as Tokens.Codespan).text.replaceAll(" ", NO_BREAK));
+          return renderCode((token as Tokens.Codespan).text, style);
         case "strong":
           return style("bold", renderInline(inlineOf(token), style));
         case "em":
@@ -152,11 +153,16 @@ function renderInline(tokens: readonly Token[], style: Style): string {
     .join("");
 }
 
+/** Code has a colour, or without styles its backticks. */
+function renderCode(text: string, style: Style): string {
+  return style("cyan", text.replaceAll(" ", NO_BREAK));
+}
+
 /** A link to another page names the command that shows it; one within the page is its text alone. */
 function renderLink({ href, tokens }: Tokens.Link, style: Style): string {
   const text = renderInline(tokens, style);
   const [, page] = /^([a-z-]+)\.md(?:#.*)?$/.exec(href) ?? [];
-  if (page !== undefined) return `${text} (${style("cyan", `claviger${NO_BREAK}guide${NO_BREAK}${page}`)})`;
+  if (page !== undefined) return `${text} (${renderCode(`claviger guide ${page}`, style)})`;
   return href.startsWith("#") || href === stripVTControlCharacters(text) ? text : `${text} (${href})`;
 }
 
