@@ -11,6 +11,7 @@ import { describeMachine, type Machine, renderMachine } from "./machine.ts";
 import type { Result } from "./row.ts";
 import type { Bench, RowGroup } from "./row_group.ts";
 import { endpoints } from "./rows/endpoints.ts";
+import { eventCosts } from "./rows/event_cost.ts";
 import { events } from "./rows/events.ts";
 import { keyCount } from "./rows/key_count.ts";
 import { memory } from "./rows/memory.ts";
@@ -20,7 +21,7 @@ import { FULL, QUICK, type Scale } from "./scale.ts";
 import { createStage } from "./stage.ts";
 import { namesOfShort, renderComparison, renderTable } from "./table.ts";
 
-const GROUPS: readonly RowGroup[] = [start, validate, keyCount, events, endpoints, memory];
+const GROUPS: readonly RowGroup[] = [start, validate, keyCount, events, ...eventCosts, endpoints, memory];
 
 const USAGE = `Usage: make bench [ARGS="[--quick] [--only ROW]... [--json FILE] [--compare FILE]"]
 

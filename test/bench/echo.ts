@@ -1,10 +1,18 @@
 /**
- * What validate is measured against: a bare Hono echo of JSON, which checks nothing, knows nothing and sets
- * no header of its own. Prints its address and serves until it is told to stop.
+ * What the service is measured against: a bare Hono echo of JSON, which checks nothing, knows nothing and sets
+ * no header of its own. Prints its address and serves until it is told to stop. With `--line BYTES` it writes a
+ * line of that length to standard error for each request, at once and always the same.
  */
 import { Hono } from "hono";
 
+const [option, bytes] = process.argv.slice(2);
+const line = option === "--line" ? `${"x".repeat(Number(bytes) - 1)}\n` : undefined;
+
 const app = new Hono();
-app.post("/v1/auth/validate", async (context) => context.json(await context.req.json()));
+app.post("/v1/auth/validate", async (context) => {
+  if (line !== undefined) process.stderr.write(line);
+  return context.json(await context.req.json());
+});
+app.post("/v1/analytics/log", async (context) => context.json(await context.req.json(), 202));
 const server = Bun.serve({ hostname: "127.0.0.1", port: 0, development: false, fetch: app.fetch });
 console.log(`The echo serves at http://${server.hostname}:${server.port}`);

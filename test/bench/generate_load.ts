@@ -231,7 +231,11 @@ interface Reading extends Measured {
 }
 
 /** How much time and CPU went by since the reading before; without one, the reading to begin with. */
-function readCounters({ service, database }: LoadJob, answered: number, before?: Reading): Reading {
+export function readCounters(
+  { service, database }: Pick<LoadJob, "service" | "database">,
+  answered: number,
+  before?: Reading,
+): Reading {
   const { user, system } = process.cpuUsage();
   const atMs = performance.now();
   const serviceCpu = service === undefined ? Number.NaN : cpuSecondsOf(service);

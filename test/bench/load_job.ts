@@ -46,6 +46,20 @@ export interface LoadResult {
   readonly othersCpu: number;
 }
 
+/** What PostgreSQL alone is asked to do with events: its result has the same form. */
+export interface StoreJob {
+  /** `rows` inserts the events and does nothing else; `commit` is the service's own statement. */
+  readonly statement: "rows" | "commit";
+  /** Events of a statement: the mean of the service's batches, which differ in size. */
+  readonly batch: number;
+  /** Stored, but not measured. */
+  readonly warmUpMs: number;
+  readonly ms: number;
+}
+
+/** The event of each request that sends one. */
+export const EVENT = { event_type: "inference", model_name: "p300_binary_v1", duration_ms: 12.5 } as const;
+
 /** What a success is. */
 export function expectedStatus(request: RequestKind): number {
   return request === "event" || request === "claimed_event" ? 202 : 200;
@@ -89,12 +103,7 @@ function renderRequest(request: RequestKind, apiKey: string): string {
       return post("/v1/auth/refresh", { api_key: apiKey });
     case "event":
     case "claimed_event": {
-      const event = {
-        api_key: apiKey,
-        event_type: "inference",
-        model_name: "p300_binary_v1",
-        duration_ms: 12.5,
-      };
+      const event = { api_key: apiKey, ...EVENT };
       const claim = request === "event" ? "" : `Idempotency-Key: ${CLAIM_PLACE}\r\n`;
       return post("/v1/analytics/log", event, claim);
     }

@@ -6,11 +6,14 @@ import { toCount } from "./table.ts";
 export const perSecond = (results: readonly LoadResult[]) => results.map((result) => result.perSecond);
 
 /** CPU time of the service and its PostgreSQL for one request, in µs. */
-export const costUs = (results: readonly LoadResult[]) => results.map(costOf);
+export const costUs = (results: readonly LoadResult[]) =>
+  results.map(
+    ({ serviceCpu, databaseCpu, requests }) => ((serviceCpu + (databaseCpu || 0)) / requests) * 1e6,
+  );
 
-function costOf({ serviceCpu, databaseCpu, requests }: LoadResult): number {
-  return ((serviceCpu + (databaseCpu || 0)) / requests) * 1e6;
-}
+/** The same of one of the processes alone. */
+export const partUs = (results: readonly LoadResult[], part: "loadCpu" | "serviceCpu" | "databaseCpu") =>
+  results.map((result) => (result[part] / result.requests) * 1e6);
 
 /** Of one core, how much the load used. */
 export const loadShare = (results: readonly LoadResult[]) =>

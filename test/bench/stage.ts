@@ -21,7 +21,7 @@ import { builtExecutable, postmasterOf, waitFor, waitUntilHealthy } from "../com
 import { parseExposition } from "../support/exposition.ts";
 import { writeImportFile } from "./bench_keys.ts";
 import { type CoreList, type Cores, moveTo, onCores } from "./cores.ts";
-import type { LoadJob, LoadResult } from "./load_job.ts";
+import type { LoadJob, LoadResult, StoreJob } from "./load_job.ts";
 import { processTree } from "./process_times.ts";
 
 /** Something that answers requests. */
@@ -35,6 +35,8 @@ export interface Server {
   readonly readyMs: number;
   /** Its counters, by the names of its metrics page; where {@linkcode WITH_METRICS} was set. */
   counters(): Promise<ReadonlyMap<string, number>>;
+  /** The mean length of the lines in its log, in bytes. */
+  logLineBytes(): number;
   /** Empties its log, so that a long run does not fill the disk. */
   forgetLog(): void;
   stop(): Promise<void>;
@@ -43,6 +45,12 @@ export interface Server {
 export interface Load {
   /** Runs a job against a server; throws what the load says where an answer was not a success. */
   run(server: Server, job: Omit<LoadJob, "host" | "port" | "service" | "database">): Promise<LoadResult>;
+}
+
+export interface Store {
+  /** Runs a job on PostgreSQL; throws what the client says where a statement failed. */
+  run(job: StoreJob): Promise<LoadResult>;
+  stop(): Promise<void>;
 }
 
 export type Environment = Readonly<Record<string, string>>;
@@ -60,7 +68,10 @@ export interface Stage {
     dataDir: string,
     options: { readonly cores: CoreList; readonly plain: boolean; readonly env?: Environment },
   ): Promise<Server>;
-  echo(cores: CoreList): Promise<Server>;
+  /** Starts a bare echo; `lineBytes` is the length of a line that it logs for each request, none by default. */
+  echo(cores: CoreList, lineBytes?: number): Promise<Server>;
+  /** Starts PostgreSQL alone, on a folder that a service has used before, with a client that stores events. */
+  store(dataDir: string, cores: CoreList): Store;
   /**
    * Starts a load. Where it has a core of its own, what it is run against has the service's core to itself,
    * and everything else that runs, idle or not, is moved to the load's.
@@ -166,6 +177,10 @@ export function createStage(): Stage {
         const families = parseExposition(await (await fetch(url)).text());
         return new Map([...families.values()].flatMap(({ samples }) => [...samples]));
       },
+      logLineBytes() {
+        const log = readFileSync(logFile);
+        return Math.round(log.length / log.reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 0));
+      },
       forgetLog: () => truncateSync(logFile),
       async stop() {
         servers.delete(server);
@@ -174,6 +189,29 @@ export function createStage(): Stage {
     };
     servers.add(server);
     return server;
+  }
+
+  /** Starts a process that takes a job as a line of JSON and prints the result of each. */
+  function startWorker(command: readonly string[], cores: CoreList) {
+    const child = spawn([...onCores(cores), process.execPath, ...command], {
+      env: SETTINGS,
+      stdin: "pipe",
+      stdout: "pipe",
+      stderr: "inherit",
+    });
+    const answers = readLines(child.stdout);
+    return {
+      async run(job: object): Promise<LoadResult> {
+        void child.stdin.write(`${JSON.stringify(job)}\n`);
+        void child.stdin.flush();
+        const { value } = await answers.next();
+        if (value === undefined) throw new Error(`${command.join(" ")} ended`);
+        const { result, error } = JSON.parse(value) as { result?: LoadResult; error?: string };
+        if (result === undefined) throw new Error(error ?? `${command.join(" ")} gave no result`);
+        return result;
+      },
+      stop: () => end(child),
+    };
   }
 
   async function command(args: readonly string[], input = ""): Promise<string> {
@@ -263,16 +301,22 @@ export function createStage(): Stage {
         ],
         { env: { ...SETTINGS, ...env }, dataDir },
       ),
-    echo: (cores) =>
-      startServer([...onCores(cores), process.execPath, join(import.meta.dir, "echo.ts")], { env: SETTINGS }),
+    echo: (cores, lineBytes) =>
+      startServer(
+        [
+          ...onCores(cores),
+          process.execPath,
+          join(import.meta.dir, "echo.ts"),
+          ...(lineBytes === undefined ? [] : ["--line", `${lineBytes}`]),
+        ],
+        { env: SETTINGS },
+      ),
+    store(dataDir, cores) {
+      dataDirs.add(dataDir);
+      return startWorker([join(import.meta.dir, "store_events.ts"), dataDir], cores);
+    },
     load(cores) {
-      const child = spawn([...onCores(cores.load), process.execPath, join(import.meta.dir, "load.ts")], {
-        env: SETTINGS,
-        stdin: "pipe",
-        stdout: "pipe",
-        stderr: "inherit",
-      });
-      const answers = readLines(child.stdout);
+      const worker = startWorker([join(import.meta.dir, "load.ts")], cores.load);
       return {
         async run(server, job) {
           if (cores.service !== cores.load) {
@@ -281,13 +325,7 @@ export function createStage(): Stage {
             await moveTo(cores.service, processesOf(server));
           }
           const { host, port, pid: service, database } = server;
-          void child.stdin.write(`${JSON.stringify({ ...job, host, port, service, database })}\n`);
-          void child.stdin.flush();
-          const { value } = await answers.next();
-          if (value === undefined) throw new Error("The load ended");
-          const { result, error } = JSON.parse(value) as { result?: LoadResult; error?: string };
-          if (result === undefined) throw new Error(error ?? "The load gave no result");
-          return result;
+          return await worker.run({ ...job, host, port, service, database });
         },
       };
     },

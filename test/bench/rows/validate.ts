@@ -1,4 +1,7 @@
-/** Validate against a bare Hono echo: what keys, limits, log and headers cost over answering at all. */
+/**
+ * Validate against a bare Hono echo: what keys, limits, log and headers cost over answering at all. Where the
+ * service logs each request, the echo writes a line of the same length for each, to the same kind of file.
+ */
 import type { LoadJob } from "../load_job.ts";
 import { coresText, costUs, detailsOf, perSecond, rateText } from "../measures.ts";
 import { type Row, toRow } from "../row.ts";
@@ -18,7 +21,6 @@ export const validate: RowGroup = {
     const dataDir = await stage.createData(KEYS);
     const copy = await stage.copyData(dataDir);
     const core = cores.service;
-    const echo = await stage.echo(core);
     const sampled = await stage.serve(dataDir, { cores: core });
     const full = await stage.serve(copy, { cores: core, env: { CLAVIGER_LOG_REQUESTS: "all" } });
     const load = stage.load(cores);
@@ -31,21 +33,37 @@ export const validate: RowGroup = {
         warmUpMs,
         span: { kind: "time", ms: scale.roundMs },
       }) satisfies Partial<LoadJob>;
-    for (const server of [echo, sampled, full]) await load.run(server, job(scale.firstWarmUpMs));
+    for (const server of [sampled, full]) await load.run(server, job(scale.firstWarmUpMs));
+    const lineBytes = full.logLineBytes();
+    const echo = await stage.echo(core);
+    const loggingEcho = await stage.echo(core, lineBytes);
+    for (const server of [echo, loggingEcho]) await load.run(server, job(scale.firstWarmUpMs));
 
     const results = await inTurn(bench, {
-      "bare Hono echo": () => load.run(echo, job(scale.warmUpMs)),
+      "bare echo": () => load.run(echo, job(scale.warmUpMs)),
+      "echo with a line": () => {
+        loggingEcho.forgetLog();
+        return load.run(loggingEcho, job(scale.warmUpMs));
+      },
       "validate, default log": () => load.run(sampled, job(scale.warmUpMs)),
-      "validate, full log": async () => {
+      "validate, full log": () => {
         full.forgetLog();
-        return await load.run(full, job(scale.warmUpMs));
+        return load.run(full, job(scale.warmUpMs));
       },
     });
-    await Promise.all([echo, sampled, full].map((server) => server.stop()));
+    await Promise.all([echo, loggingEcho, sampled, full].map((server) => server.stop()));
 
-    const echoed = results["bare Hono echo"];
+    const echoes = {
+      "validate, default log": { form: "bare echo", does: "" },
+      "validate, full log": {
+        form: "echo with a line",
+        does: ` that writes a line of ${lineBytes} bytes for each request`,
+      },
+    } as const;
     return (["validate, default log", "validate, full log"] as const).map((name): Row => {
       const answered = results[name];
+      const { form, does } = echoes[name];
+      const echoed = results[form];
       return toRow({
         name,
         unit: "×",
@@ -53,7 +71,7 @@ export const validate: RowGroup = {
         rounds: ratios(perSecond(answered), perSecond(echoed)),
         target: TARGET,
         note:
-          `${rateText(answered)} warm, ${toCount(KEYS)} keys in turn, against ${rateText(echoed)} of a bare Hono JSON echo on ` +
+          `${rateText(answered)} warm, ${toCount(KEYS)} keys in turn, against ${rateText(echoed)} of a bare Hono JSON echo${does}, on ` +
           `the same Bun; ${median(costUs(answered)).toFixed(1)} µs of CPU a request against ` +
           `${median(costUs(echoed)).toFixed(1)}; ${coresText(answered)} (echo: ${coresText(echoed)})`,
         details: { ...detailsOf("validate", answered), ...detailsOf("echo", echoed) },
