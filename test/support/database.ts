@@ -33,7 +33,8 @@ export async function createTestDatabase(options: { readonly empty?: boolean } =
   template ??= makeTemplate(server);
   const source = options.empty ? "template1" : await template;
   const name = `claviger_test_${randomBytes(8).toString("hex")}`;
-  await asAdmin(server, `create database ${name} template ${source}`);
+  // `file_copy` writes no log of the pages, and takes half the time of the default.
+  await asAdmin(server, `create database ${name} template ${source} strategy file_copy`);
   const address = addressOf(server, name);
   const database = openDatabase(address, {
     clock: systemClock,
