@@ -2,11 +2,12 @@
  * Runs `bun test` on one PostgreSQL for all test files: `bun test/support/run_suite.ts [--proofs] [PATTERN…]`.
  *
  * With `--parallel`, Bun gives each test file a fresh set of modules, so every file would start, migrate and
- * stop a PostgreSQL of its own. Here one is started before, and the files learn of it by `TEST_DATABASE_URL`.
- * With `--proofs` the slow proofs run instead (`*_proof.ts`), one file after another: a proof measures time.
+ * stop a PostgreSQL of its own. Here one is started before, and the files learn of it by their environment.
+ * With `--proofs` the slow proofs run instead (`*_proof.ts`), one file after another and on the disk: a proof
+ * measures time.
  */
 import { join, relative } from "node:path";
-import { renderServer, stopTestServer, testServer } from "./postgres.ts";
+import { startRun, stopTestServer } from "./postgres.ts";
 
 const SUITE_FLAGS = ["--timeout=30000", "--parallel=2", "--path-ignore-patterns=test/compiled/**"];
 const PROOF_FLAGS = ["--timeout=1200000"];
@@ -17,7 +18,7 @@ const [first, ...rest] = process.argv.slice(2);
 const proves = first === "--proofs";
 const patterns = proves ? proofsNamedBy(rest) : process.argv.slice(2);
 const child = Bun.spawn([process.execPath, "test", ...(proves ? PROOF_FLAGS : SUITE_FLAGS), ...patterns], {
-  env: { ...process.env, TEST_DATABASE_URL: renderServer(await testServer()) },
+  env: { ...process.env, ...(await startRun({ inMemory: !proves })) },
   stdio: ["inherit", "inherit", "inherit"],
 });
 const status = await child.exited;
