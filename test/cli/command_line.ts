@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { runCommandLine, type Surroundings } from "../../src/cli/mod.ts";
 import { type Clock, systemClock } from "../../src/clock.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
-import { testFolder } from "../support/postgres.ts";
+import { copySample, testFolder } from "../support/postgres.ts";
 
 export interface Ended {
   readonly status: number;
@@ -56,11 +56,17 @@ export interface CommandLine {
   remove(): void;
 }
 
-export function createCommandLine(): CommandLine {
+export interface CommandLineOptions {
+  /** Whether the data folder is there already, with an empty database, so that no first start has to make it. */
+  readonly prepared?: boolean;
+}
+
+export function createCommandLine({ prepared = false }: CommandLineOptions = {}): CommandLine {
   const folder = mkdtempSync(join(testFolder(), "cli-"));
   // Open to the user as whom root runs PostgreSQL.
   chmodSync(folder, 0o711);
   const dataDir = join(folder, "data");
+  if (prepared) copySample(dataDir);
   const write = (name: string, text: string) => {
     const path = join(folder, name);
     writeFileSync(path, text);

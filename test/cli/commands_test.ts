@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
-const line = createCommandLine();
+const line = createCommandLine({ prepared: true });
 let service: RunningService;
 
 beforeAll(async () => {
@@ -51,7 +51,7 @@ describe("claviger serve", () => {
   });
 
   test("says the same as JSON where the log is JSON, the demo's keys too", async () => {
-    const other = createCommandLine();
+    const other = createCommandLine({ prepared: true });
     const options = { env: { CLAVIGER_LOG_FORMAT: "json" } };
     const objects = (out: string) =>
       out

@@ -26,7 +26,7 @@ import {
 } from "./command_line.ts";
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-const line = createCommandLine();
+const line = createCommandLine({ prepared: true });
 let service: RunningService;
 
 interface Found {
@@ -115,7 +115,7 @@ describe("claviger config check", () => {
   });
 
   test("finds the credentials that the running service was handed", async () => {
-    const unit = createCommandLine();
+    const unit = createCommandLine({ prepared: true });
     const credentials = join(unit.folder, "credentials");
     mkdirSync(credentials);
     const { privateKey } = generateKeyPairSync("rsa", {
@@ -304,7 +304,7 @@ describe("claviger doctor", () => {
   });
 
   test("examines the credentials and files that the service was given, and doctor was not", async () => {
-    const unit = createCommandLine();
+    const unit = createCommandLine({ prepared: true });
     const credentials = join(unit.folder, "credentials");
     mkdirSync(credentials);
     const { certFile, keyFile } = makeCertificate(credentials, "licenses.example.org", 3);
@@ -340,7 +340,7 @@ describe("claviger doctor", () => {
   test.skipIf(process.getuid?.() !== 0)(
     "looks nowhere as root on the word of the service's user",
     async () => {
-      const unit = createCommandLine();
+      const unit = createCommandLine({ prepared: true });
       const credentials = join(unit.folder, "credentials");
       mkdirSync(credentials);
       writeFileSync(join(credentials, "claviger-secret"), SECRET);

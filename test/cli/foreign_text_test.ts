@@ -14,7 +14,7 @@ const ESCAPED_IN_SENTENCE = ESCAPED.replace("\\r\\n", "; ");
 const OPTION = FORGED.replaceAll(/[^\P{ASCII}\P{Cc}]/gu, "");
 const UNPRINTABLE = /[^\P{C}\n]|[\p{Zl}\p{Zp}]/u;
 
-const line = createCommandLine();
+const line = createCommandLine({ prepared: true });
 let service: RunningService;
 /** A server that was broken into, or is none of ours. */
 let hostile: ReturnType<typeof Bun.serve>;

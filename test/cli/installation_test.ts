@@ -170,7 +170,7 @@ describe("claviger serve --demo on an empty folder", () => {
 });
 
 describe("a demo's data", () => {
-  const demo = createCommandLine();
+  const demo = createCommandLine({ prepared: true });
   const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
   let first: RunningService;
   beforeAll(async () => {
@@ -252,7 +252,7 @@ describe("a demo's data", () => {
   });
 
   test("may have another's token and another version of a model: those stay", async () => {
-    const other = createCommandLine();
+    const other = createCommandLine({ prepared: true });
     await (await other.serve(["--demo"], { env })).stop();
     await other.here(["installer", "set-token"], { input: "own-token" });
     const added = await other.here(

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { toTimestamp } from "../../src/calendar.ts";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
-const line = createCommandLine();
+const line = createCommandLine({ prepared: true });
 let service: RunningService;
 
 beforeAll(async () => {

@@ -14,13 +14,14 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
-import { testFolder } from "../support/postgres.ts";
+import { copySample, testFolder } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 
 const folder = mkdtempSync(join(testFolder(), "life-"));
 // Open to the user as whom root runs PostgreSQL.
 chmodSync(folder, 0o711);
 const dataDir = join(folder, "data");
+copySample(dataDir);
 const main = join(import.meta.dir, "../../src/main.ts");
 const started: Bun.Subprocess[] = [];
 let manager: DatagramReceiver;

@@ -24,6 +24,7 @@ import {
   eventually,
   holdSession,
   isRunning,
+  makeDataFolder,
   makeFolder,
   open,
   openElsewhere,
@@ -82,7 +83,7 @@ describe("openEmbedded() starts", () => {
   });
 
   test("with its own environment, without ours", async () => {
-    const server = await start(makeFolder());
+    const server = await start(makeDataFolder());
     const environment = readFileSync(`/proc/${server.check().pid}/environ`, "utf8").split("\0");
     expect(environment.filter((line) => line.startsWith("LC_ALL="))).toEqual(["LC_ALL=C"]);
     expect(environment.some((line) => line.startsWith("HOME=") || line.startsWith("USER="))).toBe(false);
@@ -108,7 +109,7 @@ describe("openEmbedded() starts", () => {
     const lines: string[] = [];
     const write = (line: string) => lines.push(line);
     const log: Log = { info: write, warn: write, error: write };
-    const server = await start(makeFolder(), { log });
+    const server = await start(makeDataFolder(), { log });
     await query(server.address, "select 'svc_live_topsecret'::integer").catch(() => {});
     await query(server.address, "do $$ begin raise warning 'svc_live_topsecret'; end $$");
     await server.stop(3000);
@@ -118,13 +119,13 @@ describe("openEmbedded() starts", () => {
 
 describe("openEmbedded() refuses", () => {
   test("a folder on which a service runs, and names its process", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     expect(await open(folder)).toMatchObject({ sentence: expect.stringContaining(`process ${service.pid}`) });
   });
 
   test("a folder in which a command stays too long", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const command = await openElsewhere(folder, "command");
     const refused = await open(folder, { waitMs: 100 });
     expect(refused).toMatchObject({ sentence: expect.stringContaining(`process ${command.pid}`) });
@@ -164,7 +165,7 @@ describe("openEmbedded() refuses", () => {
 
 describe("openEmbedded() for a command", () => {
   test("uses the server of a running service, and leaves it running", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     const joined = await start(folder, { holder: "command", create: false });
     expect(joined.owned).toBe(false);
@@ -175,7 +176,7 @@ describe("openEmbedded() for a command", () => {
   });
 
   test("waits for a service that is just starting", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const [service, joined] = await Promise.all([
       openElsewhere(folder, "serve"),
       (async () => {
@@ -188,7 +189,7 @@ describe("openEmbedded() for a command", () => {
   });
 
   test("starts a server of its own where no service runs, and stops it", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     const command = await start(folder, { holder: "command", create: false });
     expect(command.owned).toBe(true);
@@ -198,7 +199,7 @@ describe("openEmbedded() for a command", () => {
   });
 
   test("waits for another command to finish", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const first = await openElsewhere(folder, "command");
     const second = start(folder, { holder: "command", create: false });
     await Bun.sleep(100);
@@ -209,7 +210,7 @@ describe("openEmbedded() for a command", () => {
 
 describe("openEmbedded() survives", () => {
   test("a killed postmaster with a session open: starts it again, data and all", async () => {
-    const server = await start(makeFolder());
+    const server = await start(makeDataFolder());
     await query(server.address, "create table kept as select 1 as one");
     await holdSession(server.address);
     const { pid = 0 } = server.check();
@@ -221,7 +222,7 @@ describe("openEmbedded() survives", () => {
   });
 
   test("its own kill -9: the PostgreSQL that lived on is stopped and another started", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     await service.kill("SIGKILL");
     const orphan = service.postgresPid ?? 0;
@@ -234,7 +235,7 @@ describe("openEmbedded() survives", () => {
   });
 
   test("a kill -9 of itself and of the postmaster, while a session goes on", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     const beside = await start(folder, { holder: "command" });
     await holdSession(beside.address);
@@ -245,7 +246,7 @@ describe("openEmbedded() survives", () => {
   });
 
   test("stale files that name a living stranger, and spares the stranger", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     // Of the cluster's own user: PostgreSQL itself ignores a number that belongs to somebody else.
     const { uid, gid } = statSync(join(folder, "postgres"));
@@ -265,7 +266,7 @@ describe("openEmbedded() survives", () => {
   });
 
   test("being stopped at any moment of a restart, and leaves nothing running", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     for (const pauseMs of [0, 60, 105, 115, 130, 160]) {
       const server = await start(folder);
       process.kill(server.check().pid ?? 0, "SIGKILL");
@@ -277,7 +278,7 @@ describe("openEmbedded() survives", () => {
   });
 
   test("being stopped while a start is under way that nobody else knows of yet", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const server = await start(folder);
     holdUpStarts(folder);
     process.kill(server.check().pid ?? 0, "SIGKILL");
@@ -288,7 +289,7 @@ describe("openEmbedded() survives", () => {
   });
 
   test("a session that does not end: stops at the deadline all the same", async () => {
-    const server = await start(makeFolder());
+    const server = await start(makeDataFolder());
     const { pid = 0 } = server.check();
     process.kill(pid, "SIGSTOP");
     const startedAt = performance.now();
@@ -300,7 +301,7 @@ describe("openEmbedded() survives", () => {
 
 describe("openEmbedded() explains", () => {
   test("a damaged cluster, in PostgreSQL's own words and with what to do", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     rmSync(join(folder, "postgres/global/pg_control"));
     const message = await open(folder).then(
@@ -314,7 +315,7 @@ describe("openEmbedded() explains", () => {
   });
 
   test("a setting that PostgreSQL does not take", async () => {
-    const message = await open(makeFolder(), { settings: { shared_buffers: "plenty" } }).then(
+    const message = await open(makeDataFolder(), { settings: { shared_buffers: "plenty" } }).then(
       () => "",
       (error: Error) => error.message,
     );
@@ -322,7 +323,7 @@ describe("openEmbedded() explains", () => {
   });
 
   test("a start that takes too long, and ends it though it heeds nothing", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     holdUpStarts(folder);
     const message = open(folder, { startMs: 2000 }).then(

@@ -13,7 +13,7 @@ import {
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
-import { testFolder } from "../support/postgres.ts";
+import { copySample, testFolder } from "../support/postgres.ts";
 
 const undo: (() => Promise<void> | void)[] = [];
 
@@ -26,6 +26,13 @@ export function makeFolder(): string {
   const folder = mkdtempSync(join(testFolder(), "embedded-"));
   chmodSync(folder, 0o755);
   undo.push(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A data folder that a first start left behind, with an empty database. */
+export function makeDataFolder(): string {
+  const folder = makeFolder();
+  copySample(folder);
   return folder;
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { readOperatorVersion } from "../../src/database/embedded/mod.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_18_3.ts";
-import { cleanUp, makeFolder, open, query, start } from "./embedded_test_kit.ts";
+import { cleanUp, makeDataFolder, makeFolder, open, query, start } from "./embedded_test_kit.ts";
 
 setDefaultTimeout(30_000);
 
@@ -22,7 +22,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
   afterAll(() => other?.remove());
 
   test("runs a folder of 18.4, and 18.4 runs it again", async () => {
-    const dataDir = makeFolder();
+    const dataDir = makeDataFolder();
     const seen: unknown[] = [];
     for (const postgresBin of [undefined, other.bin, undefined]) {
       const server = await start(dataDir, { postgresBin });
@@ -67,7 +67,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
     chownSync(server, 0, 0);
     chmodSync(server, 0o755);
     expect(readOperatorVersion(other.bin)).toBe("18.3");
-    await start(makeFolder(), { postgresBin: other.bin });
+    await start(makeDataFolder(), { postgresBin: other.bin });
   });
 
   test.if(asRoot)("is refused where the cluster's user cannot get at the programs", async () => {

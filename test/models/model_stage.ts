@@ -28,7 +28,7 @@ const FIELDS: Fields = {
 };
 
 export function createModelStage() {
-  const line = createCommandLine();
+  const line = createCommandLine({ prepared: true });
   const file = join(line.folder, "p300.onnx");
   let stage: ModelStage | undefined;
 

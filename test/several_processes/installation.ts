@@ -7,7 +7,7 @@ import { systemClock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createCommandLine, type Ended } from "../cli/command_line.ts";
-import { cleanUp, makeFolder, start } from "../database/embedded_test_kit.ts";
+import { cleanUp, makeDataFolder, start } from "../database/embedded_test_kit.ts";
 import { createTestClock } from "../support/clock.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { type JsonResponse, TEST_SECRET } from "../support/service.ts";
@@ -46,7 +46,7 @@ const NO_LIMITS = Object.fromEntries(
 const RESTART_DEADLINE_MS = 10_000;
 
 export async function createInstallation(): Promise<Installation> {
-  const folder = makeFolder();
+  const folder = makeDataFolder();
   const clock = createTestClock();
   const server = await start(folder, { clock });
   const proxy: FaultyProxy = await startFaultyProxy(server.address);
