@@ -14,6 +14,9 @@ export interface NamedFile {
   readonly uid: number | undefined;
 }
 
+/** A bundle of the certificates of all public authorities has a fifth of it. */
+export const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
+
 export interface OpenFile {
   readonly fd: number;
   readonly stat: Stats;

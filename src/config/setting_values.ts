@@ -1,6 +1,7 @@
 /** Readers of settings' values, each of which throws what is allowed where a value is not. */
 import { type DatabaseUrl, parseDatabaseTls, parseDatabaseUrl } from "../database/mod.ts";
 import type { LogRequests } from "../log.ts";
+import { CERTIFICATES_LIMIT_BYTES } from "../read_regular_file.ts";
 import { demand, SettingError, wrong } from "./setting_error.ts";
 import { readBounded } from "./settings_file.ts";
 
@@ -68,9 +69,6 @@ export function readDatabaseUrl(text: string): string | undefined {
   checkDatabaseTls(url);
   return text;
 }
-
-/** A bundle of all public authorities has a fifth of it. */
-const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
 
 function checkDatabaseTls(url: DatabaseUrl): void {
   const cannot = (why: string) => new SettingError(`Cannot use DATABASE_URL: ${why}`, "DATABASE_URL");

@@ -1,7 +1,7 @@
 /** TLS to an external server, as the driver is told of it. */
-import { readFileSync } from "node:fs";
 // The whole module: an older Node lacks one of its names, and must start to say which Node is needed.
 import * as nodeTls from "node:tls";
+import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../read_regular_file.ts";
 import { parseDatabaseTls } from "./database_tls.ts";
 import type { DatabaseUrl } from "./database_url.ts";
 
@@ -53,7 +53,7 @@ const read = new Map<string, string>();
 
 /** Kept: a pool may be replaced at any moment, and must not fail when the file is gone by then. */
 function certificatesOf(path: string): string {
-  const text = read.get(path) ?? readFileSync(path, "utf8");
+  const text = read.get(path) ?? readNamedFile(path, CERTIFICATES_LIMIT_BYTES).text;
   read.set(path, text);
   return text;
 }

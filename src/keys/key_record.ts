@@ -16,7 +16,7 @@ export type KeyState = "active" | "suspended" | "revoked";
 export interface KeyRecord extends KeyData, CacheMark, UseMark, RenderedAnswer, Sender {}
 
 /** What the database says of the key; `find_keys.ts` reads it. */
-export interface KeyData extends KeyHash {
+interface KeyData extends KeyHash {
   readonly uuid: string;
   readonly licenseUuid: string;
   readonly accountUuid: string;
@@ -43,7 +43,7 @@ interface UseMark {
 }
 
 /** Owned by `http/license_answer.ts`: the answer of validate as it was rendered last. */
-export interface RenderedAnswer {
+interface RenderedAnswer {
   /** What the answer shows of the account: given up when the answer holds it. */
   account: AccountNames | undefined;
   /** Empty before the first rendering. */
@@ -57,7 +57,7 @@ export interface RenderedAnswer {
   isUsedUp: boolean;
 }
 
-export interface AccountNames {
+interface AccountNames {
   readonly email: string;
   readonly name: string;
   readonly organization: string;

@@ -5,7 +5,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { toTimestamp } from "../calendar.ts";
 import type { TlsPair } from "../platform/mod.ts";
-import { readRegularFile } from "../read_regular_file.ts";
+import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { FILE_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
@@ -29,8 +29,6 @@ export interface TlsIdentity extends TlsPair {
 /** So long before its end, people are told that a certificate must be renewed. */
 const RENEWAL_DAYS = 14;
 const DAY_MS = 86_400_000;
-/** Hundreds of certificates. */
-const FILE_LIMIT_BYTES = 1024 * 1024;
 
 /** Reads both files; refuses what is unreadable, no PEM, or does not belong together. */
 export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | Refusal {
@@ -87,7 +85,7 @@ function parseKey(text: string): KeyObject | string {
 
 function readText(path: string, what: string): string | Refusal {
   try {
-    return readRegularFile(path, FILE_LIMIT_BYTES).text;
+    return readRegularFile(path, CERTIFICATES_LIMIT_BYTES).text;
   } catch (error) {
     return refused(`the ${what} ${path}: ${reasonOf(error, REASONS)}`);
   }
@@ -95,7 +93,7 @@ function readText(path: string, what: string): string | Refusal {
 
 const REASONS: Reasons = {
   ...FILE_REASONS,
-  EFBIG: `it has more than ${FILE_LIMIT_BYTES} bytes`,
+  EFBIG: `it has more than ${CERTIFICATES_LIMIT_BYTES} bytes`,
   EACCES: "this user may not read it; hand it over as a credential (see `claviger systemd --help`)",
 };
 

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
-import { readNamedFile } from "../../read_regular_file.ts";
+import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../../read_regular_file.ts";
 import { renderFileFailure } from "../failures.ts";
 import { withJson } from "../options.ts";
 import { printJson, printLine } from "../print.ts";
@@ -57,12 +57,9 @@ async function health(surroundings: Surroundings, options: HealthOptions): Promi
   if (!options.json) printLine(surroundings, `Healthy: ${url.href}, database ${answer.database}`);
 }
 
-/** A bundle of all public authorities has a fifth of it. */
-const CA_LIMIT_BYTES = 1024 * 1024;
-
 function readCa(path: string): string {
   try {
-    const { text } = readNamedFile(path, CA_LIMIT_BYTES);
+    const { text } = readNamedFile(path, CERTIFICATES_LIMIT_BYTES);
     if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
     throw new CommandRefused(`Cannot use the certificates of --ca ${path}: there is none in PEM form`);
   } catch (error) {
