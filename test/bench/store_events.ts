@@ -13,7 +13,7 @@ import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { commitEvents, type UsageEvent } from "../../src/usage/mod.ts";
-import { postmasterOf } from "../executable.ts";
+import { postmasterOf } from "../compiled/executable.ts";
 import { readCounters } from "./generate_load.ts";
 import { EVENT, type LoadResult, type StoreJob } from "./load_job.ts";
 
