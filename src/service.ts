@@ -216,8 +216,8 @@ async function startParts(
     processUuid,
     // The new counts go to the cached keys before the events are answered.
     onCharged: ({ licenseUuid, used }, receivedAtMs) =>
-      directory.noteUsage(licenseUuid, { monthIndex: monthOf(receivedAtMs).index, used }),
-    onUnknown: directory.doubtLicense,
+      directory.updateUsedCount(licenseUuid, { monthIndex: monthOf(receivedAtMs).index, used }),
+    onUnknown: directory.distrustLicense,
     ...eventGathering,
   });
   const minted = app && createGitHubAppSource({ app, clock, log });

@@ -5,7 +5,7 @@
  * The file was read through before ({@linkcode ProvenBackup}), so what is wrong with it shows before anything
  * is touched; it is held against its sums again while it is loaded.
  */
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import { monthOf } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import {
@@ -255,7 +255,7 @@ async function conclude(address: DatabaseAddress, options: RestoreOptions): Prom
       const none = sql`null::uuid as account_id, null::uuid as license_id, null::uuid as key_id`;
       const from = sql`
         (select ${none}, null::jsonb as before, ${JSON.stringify(after)}::text::jsonb as after) as restored`;
-      return sql`${auditPart(sql, { action: "database.restore", actor, at: clock.now(), from })}`;
+      return sql`${auditCte(sql, { action: "database.restore", actor, at: clock.now(), from })}`;
     });
     for (const { name } of head.tables) await database.query((sql) => sql`analyze ${sql(name)}`);
   } finally {

@@ -34,7 +34,7 @@ import { giveFiles, type OpenFile, openNamedFile, openRegularFile } from "../rea
 import { isRefusal } from "../refusal.ts";
 import { parseRootSecret } from "../secrets/mod.ts";
 import { codeOf, reasonOf } from "../system_error.ts";
-import type { PlaceOptions } from "./options.ts";
+import type { InstallationFlags } from "./options.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
 import { CommandRefused, ownSourceOf, sourceOf } from "./run.ts";
 import { FIRST_FILE_FD, HAND_OVER_FD, OUTPUT_FD, runAs } from "./run_as.ts";
@@ -92,7 +92,7 @@ export async function enterAsOwner(
   const needs = needsOf.get(command)?.(command) ?? {};
   const hasDataDir = command.options.some(({ long }) => long === "--data-dir");
   if (!surroundings.isRoot || !hasDataDir || needs.keepsUser === "no_data") return;
-  const place: PlaceOptions = command.opts();
+  const place: InstallationFlags = command.opts();
   const source =
     needs.keepsUser === "serve" ? ownSourceOf(surroundings, place) : sourceOf(surroundings, place);
   const own = readConfig(source);

@@ -22,7 +22,7 @@ import { isRefusal } from "../refusal.ts";
 import { clearInstallerToken, createTokenSource, setInstallerToken } from "../repository_token/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import type { OpenInstallation } from "../service.ts";
-import { importedUsagePart } from "../usage/mod.ts";
+import { importedUsageCte } from "../usage/mod.ts";
 import { makeDemoModels } from "./demo_models.ts";
 import { orRefuse } from "./run.ts";
 
@@ -78,7 +78,7 @@ export async function addDemo(
     const month = monthOf(now.getTime());
     const keys = made.map(({ key }, index) => ({ key, line: index + 1 }));
     orRefuse(
-      await importKeys(session, keys, { actor, now, usagePart: (sql) => importedUsagePart(sql, month) }),
+      await importKeys(session, keys, { actor, now, usageCte: (sql) => importedUsageCte(sql, month) }),
     );
   } finally {
     await session.close();

@@ -6,17 +6,17 @@ import { type IdKind, parseId } from "../ids.ts";
 import { isTier, NEVER_EXPIRES, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
 
 /** Where the installation is: options of every command that touches it. */
-export interface PlaceOptions {
+export interface InstallationFlags {
   readonly dataDir?: string;
   readonly envFile?: string;
 }
 
 /** Options of a command that prints one JSON document where it is asked to. */
-export interface JsonOptions extends PlaceOptions {
+export interface JsonOptions extends InstallationFlags {
   readonly json: boolean;
 }
 
-export function withPlace(command: Command): Command {
+export function withInstallation(command: Command): Command {
   return command
     .option("--data-dir <dir>", "the data folder")
     .option("--env-file <file>", "read settings from this file instead of /etc/claviger/claviger.env");

@@ -17,7 +17,7 @@ import { openInstallation } from "../installation/mod.ts";
 import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { renderDatabaseFailure } from "./failures.ts";
-import type { PlaceOptions } from "./options.ts";
+import type { InstallationFlags } from "./options.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { withUnitSettings } from "./unit_settings.ts";
@@ -34,7 +34,7 @@ export function orRefuse<Result>(result: Result | Refusal): Result {
   return result;
 }
 
-export function readSettings(surroundings: Surroundings, place: PlaceOptions): Config {
+export function readSettings(surroundings: Surroundings, place: InstallationFlags): Config {
   return orRefuse(readCommandConfig(surroundings, place));
 }
 
@@ -44,7 +44,7 @@ export function readSettings(surroundings: Surroundings, place: PlaceOptions): C
  */
 export function readCommandConfig(
   surroundings: Surroundings,
-  place: PlaceOptions,
+  place: InstallationFlags,
   { asServed = false }: { readonly asServed?: boolean } = {},
 ): Config | Refusal {
   if (surroundings.handed !== undefined) return surroundings.handed.config;
@@ -53,12 +53,15 @@ export function readCommandConfig(
 }
 
 /** Where a command's settings come from: its own sources, and below them the unit of the service. */
-export function sourceOf(surroundings: Surroundings, place: PlaceOptions): ConfigSource {
+export function sourceOf(surroundings: Surroundings, place: InstallationFlags): ConfigSource {
   return withUnitSettings(ownSourceOf(surroundings, place));
 }
 
 /** A command's own sources: its options, its environment and the settings file. */
-export function ownSourceOf(surroundings: Surroundings, { dataDir, envFile }: PlaceOptions): ConfigSource {
+export function ownSourceOf(
+  surroundings: Surroundings,
+  { dataDir, envFile }: InstallationFlags,
+): ConfigSource {
   return { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
 }
 

@@ -24,7 +24,7 @@ import { POSTGRES_INSIDE } from "../version.ts";
 import { MEND_APP } from "./examine_host.ts";
 import { type Check, demandSight, examine, type Finding, fail, ok, unseenBy, warn } from "./finding.ts";
 
-export interface DatabasePatient {
+export interface DatabaseContext {
   readonly config: Config;
   readonly clock: Clock;
   readonly address: DatabaseAddress;
@@ -41,19 +41,19 @@ const DAY_MS = 86_400_000;
 
 /** Looks at the schema first: without the right one, the rest cannot be asked. */
 export async function examineDatabase(
-  patient: DatabasePatient,
-  more: readonly Check<DatabasePatient>[] = [],
+  context: DatabaseContext,
+  more: readonly Check<DatabaseContext>[] = [],
 ): Promise<Finding[]> {
-  const server = await examine(patient, [
+  const server = await examine(context, [
     { name: "database", examine: examineServer },
-    ...(patient.config.databaseUrl === undefined ? [] : [{ name: "connection", examine: examineConnection }]),
+    ...(context.config.databaseUrl === undefined ? [] : [{ name: "connection", examine: examineConnection }]),
     { name: "durability", examine: examineDurability },
     { name: "writes", examine: examineWrites },
     { name: "database clock", examine: examineClocks },
     { name: "schema", examine: examineSchema },
   ]);
   if (server.at(-1)?.state === "fail") return server;
-  const content = await examine(patient, [
+  const content = await examine(context, [
     { name: "secret", examine: examineSecret },
     { name: "installer token", examine: examineToken },
     { name: "model files", examine: examineModelFiles },
@@ -66,8 +66,8 @@ export async function examineDatabase(
 /** By major version: the minor release of the same day as the release of the PostgreSQL inside. */
 export const RELEASED_WITH_INSIDE: Readonly<Record<string, number>> = { 15: 18, 16: 14, 17: 10, 18: 4 };
 
-async function examineServer(patient: DatabasePatient): Promise<Finding> {
-  const { database, config, place } = patient;
+async function examineServer(context: DatabaseContext): Promise<Finding> {
+  const { database, config, place } = context;
   const [row] = await database.query<{ version: string; failures: number }>(
     (sql) => sql`
       select current_setting('server_version') as version,
@@ -81,7 +81,7 @@ async function examineServer(patient: DatabasePatient): Promise<Finding> {
     );
   }
   const version = row?.version.split(" ")[0] ?? "unknown";
-  const programs = config.databaseUrl === undefined ? await findPrograms(patient) : undefined;
+  const programs = config.databaseUrl === undefined ? await findPrograms(context) : undefined;
   const whose =
     programs === undefined ? "" : programs.isInside ? ", the one inside" : `, run by ${programs.bin}`;
   const message = `PostgreSQL ${version} in ${place}${whose}`;
@@ -105,7 +105,7 @@ async function examineServer(patient: DatabasePatient): Promise<Finding> {
 async function findPrograms({
   database,
   config,
-}: DatabasePatient): Promise<{ readonly bin: string; readonly isInside: boolean } | undefined> {
+}: DatabaseContext): Promise<{ readonly bin: string; readonly isInside: boolean } | undefined> {
   const [row] = await database.query<{ bin: string }>(
     (sql) => sql`select setting as bin from pg_config where name = 'BINDIR'`,
   );
@@ -113,7 +113,7 @@ async function findPrograms({
 }
 
 /** For an external server only: the PostgreSQL inside has a socket that no other user can open. */
-async function examineConnection({ database, config }: DatabasePatient): Promise<Finding> {
+async function examineConnection({ database, config }: DatabaseContext): Promise<Finding> {
   const name = "connection";
   const url = parseDatabaseUrl(config.databaseUrl ?? "");
   const tls = url === undefined ? "it cannot be read" : parseDatabaseTls(url);
@@ -134,7 +134,7 @@ async function examineConnection({ database, config }: DatabasePatient): Promise
   );
 }
 
-async function examineWrites({ database }: DatabasePatient): Promise<Finding> {
+async function examineWrites({ database }: DatabaseContext): Promise<Finding> {
   try {
     const [row] = await database.query<{ isReadOnly: boolean }>(
       (sql) => sql`
@@ -154,7 +154,7 @@ async function examineWrites({ database }: DatabasePatient): Promise<Finding> {
   }
 }
 
-async function examineDurability({ database, config }: DatabasePatient): Promise<Finding> {
+async function examineDurability({ database, config }: DatabaseContext): Promise<Finding> {
   const rows = await database.query<{ name: string; setting: string }>(
     (sql) => sql`
       select name, setting from pg_settings
@@ -176,7 +176,7 @@ async function examineDurability({ database, config }: DatabasePatient): Promise
     : ok("durability", "fsync, full_page_writes, synchronous_commit and data_checksums on");
 }
 
-async function examineClocks({ database, clock }: DatabasePatient): Promise<Finding> {
+async function examineClocks({ database, clock }: DatabaseContext): Promise<Finding> {
   const began = clock.now().getTime();
   const [row] = await database.query<{ ms: number }>(
     (sql) => sql`select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms`,
@@ -194,7 +194,7 @@ async function examineClocks({ database, clock }: DatabasePatient): Promise<Find
   );
 }
 
-async function examineSchema({ address, clock }: DatabasePatient): Promise<Finding> {
+async function examineSchema({ address, clock }: DatabaseContext): Promise<Finding> {
   const status = await migrationStatus(address, migrations);
   const refusal = checkSchema(status);
   if (refusal !== undefined)
@@ -207,7 +207,7 @@ async function examineSchema({ address, clock }: DatabasePatient): Promise<Findi
   return ok("schema", `${newest?.number}, as this program needs it`);
 }
 
-async function examineSecret({ database, config }: DatabasePatient): Promise<Finding> {
+async function examineSecret({ database, config }: DatabaseContext): Promise<Finding> {
   const [row] = await database.query<{ sealed: string }>((sql) => sql`select sealed from secret_canary`);
   const isSealed = row !== undefined;
   const opened = openSecrets(config, { create: false, isSealed });
@@ -230,7 +230,7 @@ async function examineSecret({ database, config }: DatabasePatient): Promise<Fin
       );
 }
 
-async function examineToken({ database, config, clock }: DatabasePatient): Promise<Finding> {
+async function examineToken({ database, config, clock }: DatabaseContext): Promise<Finding> {
   const name = "installer token";
   const unseen = config.gitHubApp?.privateKeyFile === undefined ? unseenBy(name, config) : undefined;
   if (unseen !== undefined) return unseen;
@@ -254,7 +254,7 @@ async function examineToken({ database, config, clock }: DatabasePatient): Promi
 }
 
 /** Whether every hosted file is there in its size; `claviger models verify` reads them through. */
-async function examineModelFiles({ database, config }: DatabasePatient): Promise<Finding> {
+async function examineModelFiles({ database, config }: DatabaseContext): Promise<Finding> {
   const folder = modelsFolderOf(config.dataDir);
   const files = await database.query<{ sha256: string; sizeBytes: number }>(
     (sql) => sql`select sha256, size_bytes as "sizeBytes" from model_files`,
@@ -272,7 +272,7 @@ async function examineModelFiles({ database, config }: DatabasePatient): Promise
 }
 
 /** Without it, clients are given no address to download from: the hosted models are not on their list. */
-async function examinePublicUrl({ database, config }: DatabasePatient): Promise<Finding> {
+async function examinePublicUrl({ database, config }: DatabaseContext): Promise<Finding> {
   const name = "public address";
   const { publicUrl } = config;
   if (publicUrl !== undefined) return ok(name, `${publicUrl}, as it is set: not tried from here`);

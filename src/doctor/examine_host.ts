@@ -20,7 +20,7 @@ import { readTlsIdentity, tlsWarning } from "../tls/mod.ts";
 import { askHealth } from "./ask_health.ts";
 import { type Check, demandSight, examine, type Finding, fail, ok, unseenBy, warn } from "./finding.ts";
 
-export interface HostPatient {
+export interface HostContext {
   readonly config: Config;
   readonly clock: Clock;
   /** What the running service itself says of where it listens and with what. */
@@ -36,13 +36,13 @@ const HEALTH_LIMIT_MS = 6_000;
 const LOOPBACK = /^(127\.|::1$|localhost$)/;
 
 export function examineHost(
-  patient: HostPatient,
-  more: readonly Check<HostPatient>[] = [],
+  context: HostContext,
+  more: readonly Check<HostContext>[] = [],
 ): Promise<Finding[]> {
-  return examine(patient, [...CHECKS, ...more]);
+  return examine(context, [...CHECKS, ...more]);
 }
 
-const CHECKS: readonly Check<HostPatient>[] = [
+const CHECKS: readonly Check<HostContext>[] = [
   { name: "data folder", examine: examineFolder },
   { name: "disk", examine: examineDisk },
   { name: "clock", examine: examineClock },
@@ -51,7 +51,7 @@ const CHECKS: readonly Check<HostPatient>[] = [
   { name: "service", examine: examineService },
 ];
 
-function examineFolder({ config: { dataDir, databaseUrl } }: HostPatient): Finding {
+function examineFolder({ config: { dataDir, databaseUrl } }: HostContext): Finding {
   const name = "data folder";
   if (!existsSync(dataDir)) {
     return databaseUrl === undefined
@@ -92,7 +92,7 @@ function mountOf(path: string): { readonly path: string; readonly options: reado
   return found;
 }
 
-function examineDisk({ config: { dataDir } }: HostPatient): Finding {
+function examineDisk({ config: { dataDir } }: HostContext): Finding {
   let folder = dataDir;
   while (!existsSync(folder)) folder = join(folder, "..");
   const { bavail, bsize, files, ffree } = statfsSync(folder);
@@ -105,7 +105,7 @@ function examineDisk({ config: { dataDir } }: HostPatient): Finding {
   return freeMb < LITTLE_FREE_MB ? warn("disk", text, remedy) : ok("disk", text);
 }
 
-function examineClock({ clock }: HostPatient): Finding {
+function examineClock({ clock }: HostContext): Finding {
   const now = clock.now();
   const year = now.getUTCFullYear();
   return year < YEARS[0] || year > YEARS[1]
@@ -113,7 +113,7 @@ function examineClock({ clock }: HostPatient): Finding {
     : ok("clock", toTimestamp(now));
 }
 
-function examineTls({ config, clock, serving }: HostPatient): Finding {
+function examineTls({ config, clock, serving }: HostContext): Finding {
   const { trustedProxies } = config;
   // A service that runs without a certificate has none, whatever the settings of its next start say.
   const { host, tls } = serving ?? config;
@@ -149,7 +149,7 @@ function examineTls({ config, clock, serving }: HostPatient): Finding {
 export const MEND_APP =
   "give its key to `claviger systemd --github-key`, or name the file by CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
 
-async function examineApp({ config, clock }: HostPatient): Promise<Finding> {
+async function examineApp({ config, clock }: HostContext): Promise<Finding> {
   const { gitHubApp } = config;
   const unseen = gitHubApp?.privateKeyFile === undefined ? unseenBy("github app", config) : undefined;
   if (unseen !== undefined) return unseen;
@@ -165,7 +165,7 @@ async function examineApp({ config, clock }: HostPatient): Promise<Finding> {
     : warn("github app", failure.reason, `see whether this machine reaches ${gitHubApp.apiUrl}`);
 }
 
-async function examineService({ config, serving }: HostPatient): Promise<Finding> {
+async function examineService({ config, serving }: HostContext): Promise<Finding> {
   if (serving === undefined && config.databaseUrl === undefined) return await examineAbsence(config);
   // The service's own word first: `serve --port` is no setting that anybody else could read.
   const at = serving ?? config;

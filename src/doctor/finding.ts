@@ -16,9 +16,9 @@ export interface Finding {
 }
 
 /** Looks at one thing, at most one line each. What it throws is a finding too. */
-export interface Check<Patient> {
+export interface Check<Context> {
   readonly name: string;
-  examine(patient: Patient): Promise<Finding> | Finding;
+  examine(context: Context): Promise<Finding> | Finding;
 }
 
 export function ok(name: string, message: string): Finding {
@@ -59,14 +59,14 @@ export function demandSight(file: string): void {
 }
 
 /** Runs checks in order: one that breaks down is a failure of its own and stops none of the others. */
-export async function examine<Patient>(
-  patient: Patient,
-  checks: readonly Check<Patient>[],
+export async function examine<Context>(
+  context: Context,
+  checks: readonly Check<Context>[],
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const { name, examine: look } of checks) {
     try {
-      findings.push(await look(patient));
+      findings.push(await look(context));
     } catch (error) {
       const reason = reasonOf(error);
       findings.push(

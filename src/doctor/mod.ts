@@ -6,6 +6,6 @@
  * list that it gives to either.
  */
 export { type AskOptions, askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
-export { type DatabasePatient, examineDatabase, RELEASED_WITH_INSIDE } from "./examine_database.ts";
-export { examineHost, type HostPatient } from "./examine_host.ts";
+export { type DatabaseContext, examineDatabase, RELEASED_WITH_INSIDE } from "./examine_database.ts";
+export { examineHost, type HostContext } from "./examine_host.ts";
 export { type Check, type Finding, type FindingState, fail, ok, skip, warn } from "./finding.ts";

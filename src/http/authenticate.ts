@@ -235,7 +235,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     if (isRefusal(record)) return record;
     const flaw = findFlaw(record);
     if (flaw !== undefined) return flaw;
-    directory.noteUse(record);
+    directory.markUsed(record);
     return record;
   }
 

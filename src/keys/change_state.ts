@@ -1,4 +1,4 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { REVOKED } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
@@ -61,7 +61,7 @@ async function changeState(
                   jsonb_build_object('state', ${from}::text) as before,
                   jsonb_build_object('state', ${to}::text) as after
       ),
-      logged as (${auditPart(sql, { action, actor, at: now, from: sql`changed` })})
+      logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
       select license_id as "licenseUuid" from changed`,
   );
   if (row !== undefined) return row;

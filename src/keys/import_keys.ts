@@ -4,13 +4,13 @@
  * A line names the key itself or its SHA-256, so that whoever exports need not have the keys.
  */
 import * as v from "valibot";
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { parseTimestamp, toTimestamp } from "../calendar.ts";
 import { constraintOf, type Fragment, isStorableText, type Session, type Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import {
-  importedLicenseParts,
+  importedLicenseCtes,
   NEVER_EXPIRES,
   oneYearAfter,
   parseEmail,
@@ -145,7 +145,7 @@ export interface ImportOptions {
    * The part of the statement that writes the month's use, from a relation `line` with `license_id` and
    * `used`: the table is not this room's.
    */
-  readonly usagePart: (sql: Sql) => Fragment;
+  readonly usageCte: (sql: Sql) => Fragment;
   /** Told after each chunk how many lines are in. */
   readonly onProgress?: (done: number) => void;
 }
@@ -180,7 +180,7 @@ export async function importKeys(
 async function insertChunk(
   sql: Sql,
   chunk: readonly LineOfImport[],
-  { actor, now, usagePart }: ImportOptions,
+  { actor, now, usageCte }: ImportOptions,
 ): Promise<void> {
   const rows = JSON.stringify(
     chunk.map(({ key }) => ({
@@ -205,18 +205,18 @@ async function insertChunk(
         account_id uuid, license_id uuid, key_id uuid, hash bytea, hint text, mode text, email text, name text,
         organization text, tier text, expires_at timestamptz, monthly_limit bigint, used bigint)
     ),
-    ${importedLicenseParts(sql, now)},
+    ${importedLicenseCtes(sql, now)},
     key as (
       insert into keys (id, license_id, hash, hint, mode, created_at)
       select key_id, license_id, hash, hint, mode, ${now}::timestamptz from line
       returning id
     ),
-    used as (${usagePart(sql)}),
+    used as (${usageCte(sql)}),
     made as (
       select license.account_id, license.id as license_id, line.key_id, null::jsonb as before,
              jsonb_build_object('tier', line.tier, 'mode', line.mode,
                'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at) as after
         from line join license on license.id = line.license_id
     )
-    ${auditPart(sql, { action: "key.import", actor, at: now, from: sql`made` })}`;
+    ${auditCte(sql, { action: "key.import", actor, at: now, from: sql`made` })}`;
 }

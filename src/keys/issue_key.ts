@@ -1,8 +1,8 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
-import { type LicenseRequest, licenseParts } from "../licensing/mod.ts";
+import { type LicenseRequest, licenseCtes } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { generateApiKey, type KeyMode } from "./api_key.ts";
 
@@ -36,7 +36,7 @@ export async function issueKey(
   const { apiKey, hash, hint } = generateApiKey(brand, request.mode);
   const [row] = await database.query<{ uuid: string; accountUuid: string; licenseUuid: string }>(
     (sql) => sql`
-      with ${licenseParts(sql, request)},
+      with ${licenseCtes(sql, request)},
       key as (
         insert into keys (id, license_id, hash, hint, mode, created_at)
         select ${newUuid()}::uuid, license.id, ${`\\x${hash}`}::text::bytea, ${hint}, ${request.mode},
@@ -50,7 +50,7 @@ export async function issueKey(
                  'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at) as after
           from account, license, key
       ),
-      logged as (${auditPart(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
+      logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
       select key_id as uuid, account_id as "accountUuid", license_id as "licenseUuid" from made`,
   );
   if (row === undefined) {

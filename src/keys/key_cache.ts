@@ -11,7 +11,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 import { hasSameRest, type KeyHash, renderKeyHash } from "./key_hash.ts";
-import { isNewer, type KeyRecord, noteUsage, type UsageCount } from "./key_record.ts";
+import { isNewer, type KeyRecord, type UsageCount, updateUsedCount } from "./key_record.ts";
 
 export interface KeyCacheOptions {
   readonly clock: Clock;
@@ -35,7 +35,7 @@ export interface KeyCache {
   forgetLicense(licenseUuid: string): void;
   forgetAll(): void;
   /** Takes in a license's newer count. */
-  noteUsage(licenseUuid: string, count: UsageCount): void;
+  updateUsedCount(licenseUuid: string, count: UsageCount): void;
   stats(): {
     readonly keys: number;
     readonly licenses: number;
@@ -144,7 +144,7 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
               continue;
             }
             const count = lookUp.counts.get(record.licenseUuid);
-            if (count !== undefined) noteUsage(record, count);
+            if (count !== undefined) updateUsedCount(record, count);
             if (!lookUp.everything && !lookUp.changed.has(record.licenseUuid)) keep(record);
           }
         },
@@ -162,12 +162,12 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
       byLicense = new Map();
       unknown.clear();
     },
-    noteUsage(licenseUuid, count) {
+    updateUsedCount(licenseUuid, count) {
       for (const { counts } of open) {
         const noted = counts.get(licenseUuid);
         if (noted === undefined || isNewer(count, noted)) counts.set(licenseUuid, count);
       }
-      for (const record of keysOf(licenseUuid)) noteUsage(record, count);
+      for (const record of keysOf(licenseUuid)) updateUsedCount(record, count);
     },
     stats: () => ({ keys: known.size, licenses: byLicense.size, unknownKeys: unknown.size, hits, misses }),
   };

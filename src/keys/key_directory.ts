@@ -3,9 +3,9 @@ import type { Clock } from "../clock.ts";
 import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { findKeysByHash } from "./find_keys.ts";
-import { createHashBook } from "./hash_book.ts";
 import { createKeyCache, type KeyCache } from "./key_cache.ts";
 import { type KeyHash, renderKeyHash } from "./key_hash.ts";
+import { createKeyHashByUuid } from "./key_hash_by_uuid.ts";
 import type { KeyRecord, UsageCount } from "./key_record.ts";
 import { createLastUse } from "./last_use.ts";
 import { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
@@ -43,10 +43,10 @@ export interface KeyDirectory {
    * Forgets what is cached of a license of which nobody knows whether a commit took effect, or still will:
    * for a minute this process reads back its own counts too.
    */
-  doubtLicense(licenseUuid: string): void;
-  noteUsage(licenseUuid: string, count: UsageCount): void;
+  distrustLicense(licenseUuid: string): void;
+  updateUsedCount(licenseUuid: string, count: UsageCount): void;
   /** Marks a key as used now; written behind. */
-  noteUse(record: KeyRecord): void;
+  markUsed(record: KeyRecord): void;
   /** Asks for changes now. */
   beat(): Promise<void>;
   stats(): ReturnType<KeyCache["stats"]> & LookUpStats & ReturnType<Pulse["stats"]>;
@@ -55,7 +55,7 @@ export interface KeyDirectory {
 export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
   const { database, clock } = options;
   const cache = createKeyCache({ clock, ...(options.maxKeys && { maxKeys: options.maxKeys }) });
-  const hashes = createHashBook(database);
+  const hashes = createKeyHashByUuid(database);
   const pulse = createPulse({
     ...options,
     database: options.pulseDatabase ?? database,
@@ -101,12 +101,12 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     hashOf: hashes.hashOf,
     lookUp: (hash, address, how) => queue.lookUp(renderKeyHash(hash), address, how),
     forgetLicense: cache.forgetLicense,
-    doubtLicense(licenseUuid) {
+    distrustLicense(licenseUuid) {
       cache.forgetLicense(licenseUuid);
       pulse.doubtOwnCounts();
     },
-    noteUsage: cache.noteUsage,
-    noteUse: lastUse.note,
+    updateUsedCount: cache.updateUsedCount,
+    markUsed: lastUse.note,
     stats: () => ({ ...cache.stats(), ...queue.stats(), ...pulse.stats() }),
   };
 }

@@ -82,6 +82,6 @@ export function isNewer(count: UsageCount, than: UsageCount): boolean {
 }
 
 /** Takes in a count unless a newer one is known. */
-export function noteUsage(record: Pick<KeyData, "usage">, count: UsageCount): void {
+export function updateUsedCount(record: Pick<KeyData, "usage">, count: UsageCount): void {
   if (isNewer(count, record.usage)) record.usage = count;
 }

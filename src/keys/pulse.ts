@@ -146,7 +146,7 @@ export function createPulse(options: PulseOptions): Pulse {
 
   const isFresh = (nowMs = clock.monotonicMs()) => nowMs - freshSinceMs < TRUST_MS;
 
-  async function feel(): Promise<void> {
+  async function pollChanges(): Promise<void> {
     const beganMs = clock.monotonicMs();
     const last = lastSnapshot;
     const row = await readChanges(database, { last, processUuid, readsOwn: beganMs < doubtedUntilMs });
@@ -157,7 +157,8 @@ export function createPulse(options: PulseOptions): Pulse {
     const isOther = row.server !== lastServer || row.connection !== lastConnection;
     if (isOther || isLate || row.isCut) cache.forgetAll();
     else for (const license of row.licenses) cache.forgetLicense(license);
-    for (const [license, monthIndex, used] of row.counts) cache.noteUsage(license, { monthIndex, used });
+    for (const [license, monthIndex, used] of row.counts)
+      cache.updateUsedCount(license, { monthIndex, used });
     if (lastServer !== undefined && row.server !== lastServer) {
       log.warn(
         "The database is another server than before, or was started again: what was cached is dropped",
@@ -176,7 +177,7 @@ export function createPulse(options: PulseOptions): Pulse {
   /** One pulse at a time: who asks while one runs gets the one after it. */
   async function beat(): Promise<void> {
     while (running !== undefined) await running.catch(() => {});
-    running = feel();
+    running = pollChanges();
     try {
       await running;
     } finally {

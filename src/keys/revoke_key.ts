@@ -1,4 +1,4 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -38,7 +38,7 @@ export async function revokeKey(
                   jsonb_build_object('state', old.state) as before,
                   jsonb_build_object('state', k.state) as after
       ),
-      logged as (${auditPart(sql, { action: "key.revoke", actor, at: now, from: sql`changed` })})
+      logged as (${auditCte(sql, { action: "key.revoke", actor, at: now, from: sql`changed` })})
       select key_id as uuid, license_id as "licenseUuid" from changed`,
   );
   if (row === undefined) {

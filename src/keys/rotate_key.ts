@@ -1,4 +1,4 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
@@ -60,9 +60,9 @@ export async function rotateKey(
                  'expires_at', old.expires_at, 'rotated_from', ${toId("key", old.uuid)}::text) as after
           from old, made
       ),
-      logged as (${auditPart(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
+      logged as (${auditCte(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
       -- The new key has a row of its own, under which its life is found from the beginning on.
-      logged_birth as (${auditPart(sql, { action: "key.issue", actor, at: now, from: sql`born` })})
+      logged_birth as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`born` })})
       select works_until as "oldWorksUntil" from changed`,
   );
   if (row === undefined) {

@@ -1,4 +1,4 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -123,7 +123,7 @@ export async function updateAccount(
                     case when a.name <> old.name then 'name' end,
                     case when a.organization <> old.organization then 'organization' end], null)) as after
       ),
-      logged as (${auditPart(sql, {
+      logged as (${auditCte(sql, {
         action: "account.update",
         actor: change.actor,
         at: change.now,

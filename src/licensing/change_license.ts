@@ -1,4 +1,4 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { noSuchKey, REVOKED } from "./no_such_key.ts";
@@ -58,7 +58,7 @@ export async function changeLicense(
                   jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
                     'expires_at', l.expires_at) as after
       ),
-      logged as (${auditPart(sql, { action: change.action, actor, at: now, from: sql`changed` })})
+      logged as (${auditCte(sql, { action: change.action, actor, at: now, from: sql`changed` })})
       select new_tier as tier, new_limit as "monthlyLimit", new_expires_at as "expiresAt",
              exists (select from changed) as "isChanged"
         from old`,

@@ -1,4 +1,4 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
@@ -37,7 +37,7 @@ export async function eraseAccount(
         returning a.id as account_id, a.email, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before, null::jsonb as after
       ),
-      logged as (${auditPart(sql, { action: "account.erase", actor, at: now, from: sql`changed` })})
+      logged as (${auditCte(sql, { action: "account.erase", actor, at: now, from: sql`changed` })})
       select old.is_personal as "isPersonal", in_use.keys as "keysInUse" from old, in_use`,
   );
   if (row === undefined) return refuse("NOT_FOUND", "Cannot erase account: no account has that id or e-mail");

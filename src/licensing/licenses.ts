@@ -31,7 +31,7 @@ export interface LicenseRequest {
  * the account that has it. Where that account has another name or organization than the one asked for,
  * both parts are empty and nothing is made.
  */
-export function licenseParts(sql: Sql, request: LicenseRequest): Fragment {
+export function licenseCtes(sql: Sql, request: LicenseRequest): Fragment {
   const name = request.name ?? null;
   const organization = request.organization ?? null;
   return sql`
@@ -59,7 +59,7 @@ export function licenseParts(sql: Sql, request: LicenseRequest): Fragment {
  * and `license_id` (new ones), `email`, `name`, `organization`, `tier`, `monthly_limit` and `expires_at`.
  * A known e-mail keeps its account as it is; of several lines for a new one the first names it.
  */
-export function importedLicenseParts(sql: Sql, now: Date): Fragment {
+export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
   return sql`
     account as (
       insert into accounts as a (id, email, name, organization, created_at)

@@ -15,9 +15,9 @@ export { type ChangedLicense, changeLicense, type LicenseChange } from "./change
 export { eraseAccount } from "./erase_account.ts";
 export {
   effectiveLimit,
-  importedLicenseParts,
+  importedLicenseCtes,
   type LicenseRequest,
-  licenseParts,
+  licenseCtes,
   NEVER_EXPIRES,
   oneYearAfter,
 } from "./licenses.ts";

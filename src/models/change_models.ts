@@ -1,4 +1,4 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import { constraintOf, type Database } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -50,7 +50,7 @@ export async function addModel(
                    'requires_license', ${model.requiresLicense}::text, 'checksum', ${model.checksum}::text) as after
             from model
         ),
-        logged as (${auditPart(sql, { action: "model.add", actor, at: now, from: sql`made` })})
+        logged as (${auditCte(sql, { action: "model.add", actor, at: now, from: sql`made` })})
         select id as "modelUuid" from model`,
     );
     return row ?? foreign(model);
@@ -118,7 +118,7 @@ export async function removeModel(
                   jsonb_build_object('name', m.name, 'listed_version', old.listed_version) as before,
                   jsonb_build_object('name', m.name, 'listed_version', null) as after
       ),
-      logged as (${auditPart(sql, { action: "model.remove", actor, at: now, from: sql`changed` })})
+      logged as (${auditCte(sql, { action: "model.remove", actor, at: now, from: sql`changed` })})
       select listed_version as version from old`,
   );
   return row ?? refuse("NOT_FOUND", `Cannot remove model: no model named ${name} is listed`);

@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { listStored, modelsFolderOf, pathOfFile } from "./file_store.ts";
@@ -39,7 +39,7 @@ export async function retireVersion(
         returning old.owner_account_id as account_id, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before, jsonb_build_object('name', old.name, 'version', v.version) as after
       ),
-      logged as (${auditPart(sql, { action: "model.retire", actor, at: now, from: sql`changed` })})
+      logged as (${auditCte(sql, { action: "model.retire", actor, at: now, from: sql`changed` })})
       select retired_at as "retiredAt", was_listed as "wasListed" from old`,
   );
   const cannot = (why: string) => refuse("NOT_FOUND", `Cannot retire model: ${why}`);
@@ -82,7 +82,7 @@ export async function purgeFiles(
         returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
                   jsonb_build_object('version', v.version, 'file', due.sha256) as before, null::jsonb as after
       ),
-      logged as (${auditPart(sql, { action: "model.purge", actor, at: now, from: sql`changed` })})
+      logged as (${auditCte(sql, { action: "model.purge", actor, at: now, from: sql`changed` })})
       delete from model_files f using due where f.sha256 = due.sha256`,
   );
   const folder = modelsFolderOf(dataDir);

@@ -1,4 +1,4 @@
-import { type Actor, auditPart } from "../audit/mod.ts";
+import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
@@ -46,7 +46,7 @@ export async function setInstallerToken(
         returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before, jsonb_build_object('expires_at', expires_at) as after
       )
-      ${auditPart(sql, { action: "installer.set_token", actor, at: now, from: sql`changed` })}`,
+      ${auditCte(sql, { action: "installer.set_token", actor, at: now, from: sql`changed` })}`,
   );
   return undefined;
 }
@@ -64,7 +64,7 @@ export async function clearInstallerToken(
                jsonb_build_object('expires_at', expires_at) as before, null::jsonb as after
           from old
       ),
-      logged as (${auditPart(sql, { action: "installer.clear_token", actor, at: now, from: sql`changed` })})
+      logged as (${auditCte(sql, { action: "installer.clear_token", actor, at: now, from: sql`changed` })})
       select only_row from old`,
   );
   return cleared.length === 0 ? refuse("NOT_FOUND", "Cannot clear token: none is set") : undefined;

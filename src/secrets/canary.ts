@@ -5,15 +5,15 @@
  */
 import type { Secrets } from "./sealed_box.ts";
 
-const purpose = "canary";
-const song = "the secret is the right one";
+const PURPOSE = "canary";
+const CANARY_TEXT = "the secret is the right one";
 
 /** Makes the box to store at the first start. */
 export function sealCanary(secrets: Secrets): string {
-  return secrets.seal(purpose, song);
+  return secrets.seal(PURPOSE, CANARY_TEXT);
 }
 
 /** Tells whether the stored box was sealed with the same root secret. */
 export function opensCanary(secrets: Secrets, sealed: string): boolean {
-  return secrets.open(purpose, sealed) === song;
+  return secrets.open(PURPOSE, sealed) === CANARY_TEXT;
 }

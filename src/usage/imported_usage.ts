@@ -2,7 +2,7 @@ import type { Month } from "../calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 
 /** Gives the part that writes a month's use for imported keys, from a relation `line (license_id, used)`. */
-export function importedUsagePart(sql: Sql, month: Month): Fragment {
+export function importedUsageCte(sql: Sql, month: Month): Fragment {
   return sql`
     insert into usage (license_id, month, used)
     select license_id, ${month.firstDay}::date, used from line where used > 0`;

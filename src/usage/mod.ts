@@ -19,7 +19,7 @@ export {
   type EventGathering,
   type EventWriter,
 } from "./event_writer.ts";
-export { importedUsagePart } from "./imported_usage.ts";
+export { importedUsageCte } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
 export { type DayOfUse, findUsageByDay, listUsage, type MonthOfUse } from "./report_usage.ts";
 export { createUpkeep, type Upkeep, type UpkeepTask } from "./upkeep.ts";

@@ -33,19 +33,19 @@ describe("audit", () => {
     expect(await listAudit(server.database)).toEqual(before);
   });
 
-  test("auditPart() blanks keys in a reason, whole or cut short, and their hashes", async () => {
+  test("auditCte() blanks keys in a reason, whole or cut short, and their hashes", async () => {
     const key = await issue(server.database);
     const leaked = `found ${key.apiKey}, ${key.apiKey.slice(0, 20)} and ${hashApiKey(key.apiKey)} on a wall`;
     expect(await revokeFor(leaked, key)).toBe("found [key], [key] and [key] on a wall");
   });
 
-  test("auditPart() keeps a reason of 2,000 characters, of whatever script, and refuses more", async () => {
+  test("auditCte() keeps a reason of 2,000 characters, of whatever script, and refuses more", async () => {
     for (const reason of ["x".repeat(2_000), "💡".repeat(2_000)])
       expect(await revokeFor(reason)).toBe(reason);
     await expect(revokeFor("x".repeat(2_001))).rejects.toThrow("reason_length");
   });
 
-  test("auditPart() takes a reason with quotes, newlines and the like as it is", async () => {
+  test("auditCte() takes a reason with quotes, newlines and the like as it is", async () => {
     const reason = `'; drop table audit; -- "\n\t\\ $1`;
     expect(await revokeFor(reason)).toBe(reason);
   });

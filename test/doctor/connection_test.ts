@@ -21,8 +21,8 @@ async function examined(address: string | undefined) {
   const env = { CLAVIGER_SECRET: TEST_SECRET, DATABASE_URL: address };
   const config = readConfig({ env, workingFolder: "/", isRoot: false });
   if (isRefusal(config)) throw new Error(config.sentence);
-  const patient = { config, clock: createTestClock(), address: at, database, place: "a test" };
-  const findings = await examineDatabase(patient);
+  const context = { config, clock: createTestClock(), address: at, database, place: "a test" };
+  const findings = await examineDatabase(context);
   return findings.find(({ name }) => name === "connection");
 }
 

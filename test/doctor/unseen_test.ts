@@ -35,10 +35,10 @@ async function examineAll(env: Record<string, string>, unseen?: Unseen): Promise
     unseen,
   });
   if (isRefusal(config)) throw new Error(config.sentence);
-  const patient = { config: config satisfies Config, clock: systemClock };
+  const context = { config: config satisfies Config, clock: systemClock };
   const findings = [
-    ...(await examineHost(patient)),
-    ...(await examineDatabase({ ...patient, ...target, place: "here" })),
+    ...(await examineHost(context)),
+    ...(await examineDatabase({ ...context, ...target, place: "here" })),
   ];
   return (name) => findings.find((finding) => finding.name === name) ?? { name, state: "fail", message: "" };
 }

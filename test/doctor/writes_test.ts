@@ -16,8 +16,8 @@ test("doctor fails where the database takes no writes, and says why", async () =
   const look = async () => {
     // New connections: what is set of the database holds for those alone.
     const database = openDatabase(opened.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
-    const patient = { config, clock: systemClock, address: opened.address, database, place: "a test" };
-    const findings = await examineDatabase(patient);
+    const context = { config, clock: systemClock, address: opened.address, database, place: "a test" };
+    const findings = await examineDatabase(context);
     await database.close();
     return findings.find(({ name }) => name === "writes");
   };

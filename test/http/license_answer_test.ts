@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { monthOf, toMonth } from "../../src/calendar.ts";
 import { renderRefresh, renderValidation } from "../../src/http/license_answer.ts";
-import { type KeyRecord, noteUsage } from "../../src/keys/key_record.ts";
+import { type KeyRecord, updateUsedCount } from "../../src/keys/key_record.ts";
 import { keyRecord } from "../support/records.ts";
 
 const month = monthOf(Date.parse("2026-11-20T10:00:00Z"));
@@ -24,7 +24,7 @@ for (const [what, render] of [
   test(`${what} shows each new count`, () => {
     const record = recordOf(3);
     expect(quotaOf(record)).toMatchObject({ used: 3, remaining: 7 });
-    noteUsage(record, { monthIndex: month.index, used: 4 });
+    updateUsedCount(record, { monthIndex: month.index, used: 4 });
     expect(quotaOf(record)).toMatchObject({ used: 4, remaining: 6 });
   });
 
@@ -49,7 +49,7 @@ test("renderValidation() notes whether the month's allowance is used up", () => 
   const record = recordOf(9);
   renderValidation(record, month);
   expect(record.isUsedUp).toBe(false);
-  noteUsage(record, { monthIndex: month.index, used: 10 });
+  updateUsedCount(record, { monthIndex: month.index, used: 10 });
   renderValidation(record, month);
   expect(record.isUsedUp).toBe(true);
   renderValidation(record, next);

@@ -12,7 +12,7 @@ import {
 } from "../../src/keys/mod.ts";
 import { NEVER_EXPIRES, oneYearAfter } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { importedUsagePart } from "../../src/usage/mod.ts";
+import { importedUsageCte } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, NOW, sentenceOf } from "../support/issue.ts";
 
@@ -102,7 +102,7 @@ describe("importKeys()", () => {
   const importAll = (keys: ImportedKey[], onProgress: (done: number) => void = () => {}) =>
     importKeys(session, numbered(keys), {
       ...{ actor: ACTOR, now: NOW, onProgress },
-      usagePart: (sql) => importedUsagePart(sql, monthOf(NOW.getTime())),
+      usageCte: (sql) => importedUsageCte(sql, monthOf(NOW.getTime())),
     });
 
   test("importKeys() makes a license and a key a line, with its use, and an audit row", async () => {

@@ -66,20 +66,20 @@ describe("createKeyCache()", () => {
   test("fill() takes in the newest count that was noted while the look-up ran, in whatever order", () => {
     const cache = createKeyCache({ clock });
     const lookUp = cache.beginLookUp();
-    for (const used of [8, 10, 9]) cache.noteUsage("license", { monthIndex: 5, used });
-    cache.noteUsage("license", { monthIndex: 4, used: 99 });
+    for (const used of [8, 10, 9]) cache.updateUsedCount("license", { monthIndex: 5, used });
+    cache.updateUsedCount("license", { monthIndex: 4, used: 99 });
     lookUp.fill([A], new Map([keyOf(A, { usage: { monthIndex: 5, used: 7 } })]));
     lookUp.end();
     expect(get(cache, A)?.usage).toEqual({ monthIndex: 5, used: 10 });
   });
 
-  test("noteUsage() reaches every key of the license, and never goes back", () => {
+  test("updateUsedCount() reaches every key of the license, and never goes back", () => {
     const cache = createKeyCache({ clock });
     fillNow(cache, keyOf(A));
     fillNow(cache, keyOf(B));
-    cache.noteUsage("license", { monthIndex: 5, used: 3 });
-    cache.noteUsage("license", { monthIndex: 5, used: 2 });
-    cache.noteUsage("license", { monthIndex: 4, used: 9 });
+    cache.updateUsedCount("license", { monthIndex: 5, used: 3 });
+    cache.updateUsedCount("license", { monthIndex: 5, used: 2 });
+    cache.updateUsedCount("license", { monthIndex: 4, used: 9 });
     for (const known of [A, B]) expect(get(cache, known)?.usage).toEqual({ monthIndex: 5, used: 3 });
   });
 
@@ -196,7 +196,7 @@ describe("createKeyCache()", () => {
           else cache.forgetLicense(license);
           break;
         case 3:
-          cache.noteUsage(license, { monthIndex: 0, used: model.use(license, random(5)) });
+          cache.updateUsedCount(license, { monthIndex: 0, used: model.use(license, random(5)) });
           break;
         default: {
           const record = get(cache, hashOf(key));

@@ -9,8 +9,8 @@ import {
   type JsonOptions,
   timestampOption,
   wholeNumberOption,
+  withInstallation,
   withJson,
-  withPlace,
 } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase, withInstallation } from "../run.ts";
@@ -28,12 +28,12 @@ interface AuditOptions extends JsonOptions {
 const MAX_AUDIT_ROWS = 100_000;
 
 export function addDatabaseCommands(program: Command, surroundings: Surroundings): void {
-  withPlace(withJson(program.command("migrate")))
+  withInstallation(withJson(program.command("migrate")))
     .description("bring the database to this version's schema, making it if need be")
     .option("--status", "only show what is applied and what is not", false)
     .action((options: JsonOptions & { readonly status: boolean }) => runMigrate(surroundings, options));
 
-  withPlace(withJson(program.command("audit")))
+  withInstallation(withJson(program.command("audit")))
     .description("show who changed what, newest first")
     .option("--limit <n>", "so many rows at most", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
     .option("--key <id>", "only of this key", idOption("key"))

@@ -6,19 +6,19 @@ import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { withNeeds } from "../as_owner.ts";
 import { hasDemo } from "../demo.ts";
-import { type PlaceOptions, withJson, withPlace } from "../options.ts";
+import { type InstallationFlags, withInstallation, withJson } from "../options.ts";
 import { printJson, printLine } from "../print.ts";
 import { CommandRefused, readCommandConfig, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
-interface DoctorOptions extends PlaceOptions {
+interface DoctorOptions extends InstallationFlags {
   readonly json: boolean;
 }
 
 const QUERY_DEADLINE_MS = 10_000;
 
 export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
-  withNeeds(withPlace(withJson(program.command("doctor"))), () => ({ examines: true }))
+  withNeeds(withInstallation(withJson(program.command("doctor"))), () => ({ examines: true }))
     .description("examine the installation, beside a running service or without one, and say what to mend")
     .action((options: DoctorOptions) => doctor(surroundings, options));
 }
@@ -31,7 +31,7 @@ async function doctor(surroundings: Surroundings, options: DoctorOptions): Promi
   if (failed > 0) throw new CommandRefused(`${failed} of ${findings.length} checks failed`);
 }
 
-async function examine(surroundings: Surroundings, place: PlaceOptions): Promise<Finding[]> {
+async function examine(surroundings: Surroundings, place: InstallationFlags): Promise<Finding[]> {
   const { clock } = surroundings;
   const config = readCommandConfig(surroundings, place, { asServed: true });
   if (isRefusal(config)) {

@@ -7,21 +7,21 @@ import { changeLicense, type LicenseChange, noSuchKey, type Tier } from "../../l
 import { findUsageByDay } from "../../usage/mod.ts";
 import {
   expiryOption,
+  type InstallationFlags,
   idOption,
   limitOption,
   monthOption,
-  type PlaceOptions,
   spanOption,
   textOption,
   tierOption,
+  withInstallation,
   withJson,
-  withPlace,
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
-interface Options extends PlaceOptions {
+interface Options extends InstallationFlags {
   readonly json: boolean;
   readonly reason?: string;
 }
@@ -31,7 +31,7 @@ const OVERLAP = "7d";
 
 export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): void {
   const command = (name: string, description: string) =>
-    withPlace(withJson(keys.command(name)))
+    withInstallation(withJson(keys.command(name)))
       .description(description)
       .argument("<id>", "the key's id", idOption("key"))
       .option("--reason <text>", "for the audit log", textOption(0, 2_000));
@@ -71,7 +71,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
       rotate(surroundings, uuid, options),
     );
 
-  withPlace(withJson(keys.command("usage")))
+  withInstallation(withJson(keys.command("usage")))
     .description("show what the key's license used, by day; what an import brought has a line of its own")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--month <month>", "such as 2026-11; this month by default", monthOption)

@@ -16,7 +16,7 @@ import {
   revokeKey,
 } from "../../keys/mod.ts";
 import { noSuchKey, oneYearAfter, type Tier } from "../../licensing/mod.ts";
-import { importedUsagePart } from "../../usage/mod.ts";
+import { importedUsageCte } from "../../usage/mod.ts";
 import { withNeeds } from "../as_owner.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { readImportFile } from "../import_file.ts";
@@ -29,8 +29,8 @@ import {
   textOption,
   tierOption,
   wholeNumberOption,
+  withInstallation,
   withJson,
-  withPlace,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printTable } from "../print.ts";
 import { showProgress } from "../progress.ts";
@@ -42,7 +42,7 @@ import { findAccountBy } from "./accounts_commands.ts";
 export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
   const keys = program.command("keys").description("issue, import, look at and revoke API keys");
 
-  withPlace(withJson(keys.command("issue")))
+  withInstallation(withJson(keys.command("issue")))
     .description("issue a key: the only time that it is shown")
     .requiredOption("--email <email>", "the account, made if it is new", emailOption)
     .requiredOption("--tier <tier>", "free, research, commercial or enterprise", tierOption)
@@ -53,7 +53,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .option("--monthly-limit <n>", "inferences a month; the tier's by default", wholeNumberOption(0))
     .action((options: IssueOptions) => issue(surroundings, options));
 
-  withNeeds(withPlace(withJson(keys.command("import"))), ({ args }) => ({ streams: args }))
+  withNeeds(withInstallation(withJson(keys.command("import"))), ({ args }) => ({ streams: args }))
     .description("import keys that customers already hold: all or nothing")
     .argument(
       "<file>",
@@ -61,7 +61,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     )
     .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 
-  withListOptions(withPlace(withJson(keys.command("list"))), { kind: "key" })
+  withListOptions(withInstallation(withJson(keys.command("list"))), { kind: "key" })
     .description("list keys, oldest first: those that meet every condition")
     .option("--account <account>", "of the account with this id or e-mail")
     .option("--tier <tier>", "of this tier", tierOption)
@@ -78,7 +78,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     )
     .action((options: KeyListOptions) => list(surroundings, options));
 
-  withPlace(withJson(keys.command("show")))
+  withInstallation(withJson(keys.command("show")))
     .description("show one key")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
@@ -89,11 +89,11 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       }),
     );
 
-  withNeeds(withPlace(withJson(keys.command("find"))), () => ({ input: true }))
+  withNeeds(withInstallation(withJson(keys.command("find"))), () => ({ input: true }))
     .description("find the key that is given on standard input")
     .action((options: JsonOptions) => find(surroundings, options));
 
-  withConfirmation(withPlace(withJson(keys.command("revoke"))))
+  withConfirmation(withInstallation(withJson(keys.command("revoke"))))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--reason <text>", "for the audit log", textOption(0, 2_000))
@@ -265,7 +265,7 @@ async function runImport(surroundings: Surroundings, file: string, options: Json
         await importKeys(session, keys, {
           actor,
           now,
-          usagePart: (sql) => importedUsagePart(sql, monthOf(now.getTime())),
+          usageCte: (sql) => importedUsageCte(sql, monthOf(now.getTime())),
           onProgress: (done) => {
             stopIfInterrupted();
             showProgress(surroundings, done, { total: keys.length });

@@ -12,12 +12,12 @@ import { withNeeds } from "../as_owner.ts";
 import { addDemo, hasDemo, renderDemo } from "../demo.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../lifecycle.ts";
-import { type PlaceOptions, settingOption, withPlace } from "../options.ts";
+import { type InstallationFlags, settingOption, withInstallation } from "../options.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
 import { explainFailures, orRefuse, WrongSettings } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
-interface ServeOptions extends PlaceOptions {
+interface ServeOptions extends InstallationFlags {
   readonly host?: string;
   readonly port?: string;
   readonly metricsListen?: string;
@@ -27,7 +27,7 @@ interface ServeOptions extends PlaceOptions {
 }
 
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
-  withNeeds(withPlace(program.command("serve")), () => ({ keepsUser: "serve" }))
+  withNeeds(withInstallation(program.command("serve")), () => ({ keepsUser: "serve" }))
     .description("run the service, and the database inside where no other is set")
     .option(
       "--host <host>",

@@ -2,12 +2,12 @@
 import { type Command, Option } from "commander";
 import type { Month } from "../../calendar.ts";
 import { listUsage, type MonthOfUse } from "../../usage/mod.ts";
-import { monthOption, type PlaceOptions, withJson, withPlace } from "../options.ts";
+import { type InstallationFlags, monthOption, withInstallation, withJson } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
-interface ExportOptions extends PlaceOptions {
+interface ExportOptions extends InstallationFlags {
   readonly month: Month;
   readonly csv: boolean;
   readonly json: boolean;
@@ -16,7 +16,7 @@ interface ExportOptions extends PlaceOptions {
 export function addUsageCommands(program: Command, surroundings: Surroundings): void {
   const usage = program.command("usage").description("what licenses have used");
 
-  withPlace(withJson(usage.command("export")))
+  withInstallation(withJson(usage.command("export")))
     .description("list what each license used in a month; test keys are marked")
     .requiredOption("--month <month>", "such as 2026-11", monthOption)
     .addOption(

@@ -9,7 +9,7 @@ export interface Actor {
   readonly reason?: string | undefined;
 }
 
-export interface AuditPart {
+export interface AuditCte {
   /** Noun and verb: `key.revoke`. */
   readonly action: string;
   readonly actor: Actor;
@@ -23,9 +23,9 @@ export interface AuditPart {
 
 /**
  * Gives the part that writes one audit row for each row of `from`: `with changed as (…), logged as
- * (${auditPart(sql, …)}) select …`. Whatever looks like a key is blanked in the reason.
+ * (${auditCte(sql, …)}) select …`. Whatever looks like a key is blanked in the reason.
  */
-export function auditPart(sql: Sql, { action, actor, at, from }: AuditPart): Fragment {
+export function auditCte(sql: Sql, { action, actor, at, from }: AuditCte): Fragment {
   const reason = actor.reason === undefined ? null : redactKeys(actor.reason);
   return sql`
     insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason)

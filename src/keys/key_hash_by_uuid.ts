@@ -8,7 +8,7 @@ import { LRUCache } from "lru-cache";
 import type { Database } from "../database/mod.ts";
 import { type KeyHash, parseKeyHash } from "./key_hash.ts";
 
-export interface HashBook {
+export interface KeyHashByUuid {
   /** Null where there is no such key. Throws `DatabaseUnavailable`. */
   hashOf(keyUuid: string): Promise<KeyHash | null>;
   forgetAll(): void;
@@ -16,7 +16,7 @@ export interface HashBook {
 
 const MAX_KEYS = 50_000;
 
-export function createHashBook(database: Database): HashBook {
+export function createKeyHashByUuid(database: Database): KeyHashByUuid {
   const known = new LRUCache<string, Promise<KeyHash | null>>({ max: MAX_KEYS });
 
   async function find(keyUuid: string): Promise<KeyHash | null> {
