@@ -16,7 +16,7 @@ export interface JsonOptions extends InstallationFlags {
   readonly json: boolean;
 }
 
-export function withInstallation(command: Command): Command {
+export function withInstallationFlags(command: Command): Command {
   return command
     .option("--data-dir <dir>", "the data folder")
     .option("--env-file <file>", "read settings from this file instead of /etc/claviger/claviger.env");

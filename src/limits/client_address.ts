@@ -31,7 +31,7 @@ export type ParsedProxies =
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
 /** The group of all whose address cannot be told. */
-const unknownGroup = "unknown";
+const UNKNOWN_GROUP = "unknown";
 
 /** The end of a longer header is read, and what it cut through is not. Enough for some 90 proxies. */
 const maxHeaderLength = 4096;
@@ -46,7 +46,7 @@ const maxEntryLength = 100;
  */
 export function toClientGroup({ peer, forwardedFor, trustedProxies }: ClientSource): string {
   const address = peer === undefined ? undefined : parseAddress(peer);
-  if (address === undefined) return unknownGroup;
+  if (address === undefined) return UNKNOWN_GROUP;
   if (!forwardedFor || !isTrusted(address, trustedProxies)) return renderGroup(address);
   return renderGroup(walkForwardedFor(address, { header: forwardedFor, trustedProxies }));
 }

@@ -25,8 +25,8 @@ const shownParameters: ReadonlySet<string> = new Set(["paradigm", "type"]);
 
 const plainName = /^[\w.-]{1,64}$/;
 const plainValue = /^[\w.-]{0,64}$/;
-const hidden = "[hidden]";
-const unreadable = "[unreadable]";
+const HIDDEN = "[hidden]";
+const UNREADABLE = "[unreadable]";
 const maxPathLength = 1024;
 const maxQueryLength = 4096;
 const maxDecodings = 3;
@@ -78,10 +78,10 @@ function withoutKeys(value: unknown): unknown {
 export function redactQuery(pathAndQuery: string): string {
   const mark = pathAndQuery.indexOf("?");
   const path = redactPath(mark === -1 ? pathAndQuery : pathAndQuery.slice(0, mark));
-  if (path === undefined) return unreadable;
+  if (path === undefined) return UNREADABLE;
   if (mark === -1) return path;
   const query = pathAndQuery.slice(mark + 1);
-  if (query.length > maxQueryLength) return `${path}?${hidden}`;
+  if (query.length > maxQueryLength) return `${path}?${HIDDEN}`;
   return `${path}?${query.split("&").map(redactParameter).join("&")}`;
 }
 
@@ -97,10 +97,10 @@ function redactParameter(pair: string): string {
   if (pair === "") return "";
   const equals = pair.indexOf("=");
   const name = equals === -1 ? undefined : decodeForm(pair.slice(0, equals));
-  if (name === undefined || !plainName.test(name)) return hidden;
+  if (name === undefined || !plainName.test(name)) return HIDDEN;
   const value = decodeForm(pair.slice(equals + 1));
   const isShown = shownParameters.has(name) && value !== undefined && plainValue.test(value);
-  return `${redactKeys(name)}=${isShown ? redactKeys(value) : hidden}`;
+  return `${redactKeys(name)}=${isShown ? redactKeys(value) : HIDDEN}`;
 }
 
 /** Decodes until nothing changes, so that a key encoded twice is seen; undefined where it cannot be. */

@@ -59,12 +59,12 @@ function decode(text: string): Buffer | string {
   const bytes = Buffer.from(unpadded, encoding);
   if (bytes.length < minBytes) return tooShort;
   // Random base64 of this length has letters of both cases; a typed phrase mostly has not.
-  return /[a-z]/.test(unpadded) && /[A-Z]/.test(unpadded) ? bytes : tooRegular;
+  return /[a-z]/.test(unpadded) && /[A-Z]/.test(unpadded) ? bytes : TOO_REGULAR;
 }
 
 function findWeakness(bytes: Buffer): string | undefined {
   const steps = bytes.map((byte, i) => byte - (bytes[i - 1] ?? 0));
-  if (new Set(bytes).size < minDistinct || new Set(steps).size < minDistinct) return tooRegular;
+  if (new Set(bytes).size < minDistinct || new Set(steps).size < minDistinct) return TOO_REGULAR;
   if (bytes.every((byte) => byte >= 0x20 && byte < 0x7f)) {
     return "it stands for readable text instead of random bytes";
   }
@@ -72,4 +72,4 @@ function findWeakness(bytes: Buffer): string | undefined {
 }
 
 const tooShort = `it has fewer than ${minBytes} bytes, which are ${2 * minBytes} hexadecimal digits`;
-const tooRegular = "it is too regular to be random; `openssl rand -hex 32` makes a good one";
+const TOO_REGULAR = "it is too regular to be random; `openssl rand -hex 32` makes a good one";

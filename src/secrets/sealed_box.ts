@@ -35,7 +35,7 @@ export interface Secrets {
   signer(purpose: string): Signer;
 }
 
-const algorithm = "aes-256-gcm";
+const ALGORITHM = "aes-256-gcm";
 const version = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
@@ -68,7 +68,7 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
         throw new RangeError("Cannot seal: the text has an unpaired surrogate");
       }
       const nonce = randomBytes(nonceBytes);
-      const cipher = createCipheriv(algorithm, key, nonce, { authTagLength: tagBytes });
+      const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: tagBytes });
       cipher.setAAD(toBoundData(purpose, associatedData));
       const ciphertext = Buffer.concat([cipher.update(plaintext, "utf8"), cipher.final()]);
       const box = [Buffer.of(version), nonce, ciphertext, cipher.getAuthTag()];
@@ -80,7 +80,7 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
       const box = decodeBox(sealed);
       if (box === undefined || !associatedData.isWellFormed()) return undefined;
       const nonce = box.subarray(1, headerBytes);
-      const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagBytes });
+      const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: tagBytes });
       decipher.setAAD(toBoundData(purpose, associatedData));
       decipher.setAuthTag(box.subarray(-tagBytes));
       const text = decipher.update(box.subarray(headerBytes, -tagBytes));

@@ -13,7 +13,7 @@ import {
 } from "../../licensing/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
-import { type JsonOptions, textOption, withInstallation, withJson } from "../options.ts";
+import { type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -21,7 +21,7 @@ import type { Surroundings } from "../surroundings.ts";
 export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
   const accounts = program.command("accounts").description("look at and change accounts");
 
-  withListOptions(withInstallation(withJson(accounts.command("list"))), { kind: "usr" })
+  withListOptions(withInstallationFlags(withJson(accounts.command("list"))), { kind: "usr" })
     .description("list accounts, oldest first")
     .action((options: JsonOptions & ListOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
@@ -39,7 +39,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       }),
     );
 
-  const update = withInstallation(withJson(accounts.command("update")))
+  const update = withInstallationFlags(withJson(accounts.command("update")))
     .description("change an account's name or organization")
     .argument("<account>", "the account's id or e-mail")
     .option("--name <name>", "the new name", textOption(1, 200))
@@ -51,7 +51,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       return runUpdate(surroundings, account, options);
     });
 
-  withConfirmation(withInstallation(withJson(accounts.command("erase"))))
+  withConfirmation(withInstallationFlags(withJson(accounts.command("erase"))))
     .description("remove a person's name and e-mail for good, and keep the counts")
     .argument("<account>", "the account's id or e-mail")
     .option("--reason <text>", "for the audit log; do not name the person", textOption(0, 2_000))

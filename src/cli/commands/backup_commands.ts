@@ -23,7 +23,7 @@ import {
   toSize,
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
-import { type JsonOptions, withInstallation, withJson } from "../options.ts";
+import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printLine } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -40,7 +40,7 @@ interface RestoreFlags extends JsonOptions {
 }
 
 export function addBackupCommands(program: Command, surroundings: Surroundings): void {
-  withNeeds(withInstallation(withJson(program.command("backup"))), (command) => {
+  withNeeds(withInstallationFlags(withJson(program.command("backup"))), (command) => {
     const { verify, force } = command.opts<BackupFlags>();
     const [file = ""] = command.args;
     return verify ? { keepsUser: "no_data" } : { output: { file, replace: force } };
@@ -59,7 +59,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
       options.verify ? verify(surroundings, file, options) : backUp(surroundings, file, options),
     );
 
-  withNeeds(withInstallation(withJson(program.command("restore"))), ({ args }) => ({ files: args }))
+  withNeeds(withInstallationFlags(withJson(program.command("restore"))), ({ args }) => ({ files: args }))
     .description("load a backup into an empty database, making it if need be")
     .argument("<file>", "what `claviger backup` wrote")
     .option(

@@ -7,7 +7,7 @@ import { openGitHubApp } from "../../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
 import { withNeeds } from "../as_owner.ts";
 import { explainConfig } from "../explain_config.ts";
-import { type InstallationFlags, withInstallation, withJson } from "../options.ts";
+import { type InstallationFlags, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
 import { withServiceCredentials } from "../service_credentials.ts";
@@ -19,7 +19,7 @@ interface CheckOptions extends InstallationFlags {
 
 export function addConfigCommand(program: Command, surroundings: Surroundings): void {
   const config = program.command("config").description("the settings");
-  withNeeds(withInstallation(withJson(config.command("check"))), () => ({ keepsUser: "no_data" }))
+  withNeeds(withInstallationFlags(withJson(config.command("check"))), () => ({ keepsUser: "no_data" }))
     .description("read all settings and the files they name, and show what holds and why")
     .action((options: CheckOptions) => check(surroundings, options));
 }

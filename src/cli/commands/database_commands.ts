@@ -9,7 +9,7 @@ import {
   type JsonOptions,
   timestampOption,
   wholeNumberOption,
-  withInstallation,
+  withInstallationFlags,
   withJson,
 } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
@@ -28,12 +28,12 @@ interface AuditOptions extends JsonOptions {
 const MAX_AUDIT_ROWS = 100_000;
 
 export function addDatabaseCommands(program: Command, surroundings: Surroundings): void {
-  withInstallation(withJson(program.command("migrate")))
+  withInstallationFlags(withJson(program.command("migrate")))
     .description("bring the database to this version's schema, making it if need be")
     .option("--status", "only show what is applied and what is not", false)
     .action((options: JsonOptions & { readonly status: boolean }) => runMigrate(surroundings, options));
 
-  withInstallation(withJson(program.command("audit")))
+  withInstallationFlags(withJson(program.command("audit")))
     .description("show who changed what, newest first")
     .option("--limit <n>", "so many rows at most", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
     .option("--key <id>", "only of this key", idOption("key"))

@@ -2,14 +2,14 @@
 import type { Command } from "commander";
 import { isSealed, openSecrets, proveSecret } from "../../installation/mod.ts";
 import { hasDemo, removeDemo } from "../demo.ts";
-import { type JsonOptions, withInstallation, withJson } from "../options.ts";
+import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export function addDemoCommand(program: Command, surroundings: Surroundings): void {
   const demo = program.command("demo").description("what `serve --demo` has added");
-  withInstallation(withJson(demo.command("remove")))
+  withInstallationFlags(withJson(demo.command("remove")))
     .description("revoke the demo's keys, erase its accounts, retire its models, and remove its token")
     .action((options: JsonOptions) => remove(surroundings, options));
 }

@@ -6,7 +6,7 @@ import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { withNeeds } from "../as_owner.ts";
 import { hasDemo } from "../demo.ts";
-import { type InstallationFlags, withInstallation, withJson } from "../options.ts";
+import { type InstallationFlags, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printLine } from "../print.ts";
 import { CommandRefused, readCommandConfig, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -18,7 +18,7 @@ interface DoctorOptions extends InstallationFlags {
 const QUERY_DEADLINE_MS = 10_000;
 
 export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
-  withNeeds(withInstallation(withJson(program.command("doctor"))), () => ({ examines: true }))
+  withNeeds(withInstallationFlags(withJson(program.command("doctor"))), () => ({ examines: true }))
     .description("examine the installation, beside a running service or without one, and say what to mend")
     .action((options: DoctorOptions) => doctor(surroundings, options));
 }

@@ -5,7 +5,7 @@ import { toTimestamp } from "../../calendar.ts";
 import { isSealed, openSecrets, proveSecret } from "../../installation/mod.ts";
 import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
 import { withNeeds } from "../as_owner.ts";
-import { type JsonOptions, timestampOption, withInstallation, withJson } from "../options.ts";
+import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
 import { printJson } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -17,12 +17,12 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
     .command("installer")
     .description("the repository token that installers are given");
 
-  withNeeds(withInstallation(withJson(installer.command("set-token"))), () => ({ input: true }))
+  withNeeds(withInstallationFlags(withJson(installer.command("set-token"))), () => ({ input: true }))
     .description("read the token from standard input and seal it")
     .option("--expires-at <time>", "ISO 8601; without it the token does not expire", timestampOption)
     .action((options: SetTokenOptions) => setToken(surroundings, options));
 
-  withInstallation(withJson(installer.command("clear-token")))
+  withInstallationFlags(withJson(installer.command("clear-token")))
     .description("remove the token: installers are told that none is configured")
     .action((options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {

@@ -14,7 +14,7 @@ import {
   spanOption,
   textOption,
   tierOption,
-  withInstallation,
+  withInstallationFlags,
   withJson,
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
@@ -31,7 +31,7 @@ const OVERLAP = "7d";
 
 export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): void {
   const command = (name: string, description: string) =>
-    withInstallation(withJson(keys.command(name)))
+    withInstallationFlags(withJson(keys.command(name)))
       .description(description)
       .argument("<id>", "the key's id", idOption("key"))
       .option("--reason <text>", "for the audit log", textOption(0, 2_000));
@@ -71,7 +71,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
       rotate(surroundings, uuid, options),
     );
 
-  withInstallation(withJson(keys.command("usage")))
+  withInstallationFlags(withJson(keys.command("usage")))
     .description("show what the key's license used, by day; what an import brought has a line of its own")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--month <month>", "such as 2026-11; this month by default", monthOption)

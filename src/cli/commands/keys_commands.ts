@@ -29,7 +29,7 @@ import {
   textOption,
   tierOption,
   wholeNumberOption,
-  withInstallation,
+  withInstallationFlags,
   withJson,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printTable } from "../print.ts";
@@ -42,7 +42,7 @@ import { findAccountBy } from "./accounts_commands.ts";
 export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
   const keys = program.command("keys").description("issue, import, look at and revoke API keys");
 
-  withInstallation(withJson(keys.command("issue")))
+  withInstallationFlags(withJson(keys.command("issue")))
     .description("issue a key: the only time that it is shown")
     .requiredOption("--email <email>", "the account, made if it is new", emailOption)
     .requiredOption("--tier <tier>", "free, research, commercial or enterprise", tierOption)
@@ -53,7 +53,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .option("--monthly-limit <n>", "inferences a month; the tier's by default", wholeNumberOption(0))
     .action((options: IssueOptions) => issue(surroundings, options));
 
-  withNeeds(withInstallation(withJson(keys.command("import"))), ({ args }) => ({ streams: args }))
+  withNeeds(withInstallationFlags(withJson(keys.command("import"))), ({ args }) => ({ streams: args }))
     .description("import keys that customers already hold: all or nothing")
     .argument(
       "<file>",
@@ -61,7 +61,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     )
     .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 
-  withListOptions(withInstallation(withJson(keys.command("list"))), { kind: "key" })
+  withListOptions(withInstallationFlags(withJson(keys.command("list"))), { kind: "key" })
     .description("list keys, oldest first: those that meet every condition")
     .option("--account <account>", "of the account with this id or e-mail")
     .option("--tier <tier>", "of this tier", tierOption)
@@ -78,7 +78,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     )
     .action((options: KeyListOptions) => list(surroundings, options));
 
-  withInstallation(withJson(keys.command("show")))
+  withInstallationFlags(withJson(keys.command("show")))
     .description("show one key")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
@@ -89,11 +89,11 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       }),
     );
 
-  withNeeds(withInstallation(withJson(keys.command("find"))), () => ({ input: true }))
+  withNeeds(withInstallationFlags(withJson(keys.command("find"))), () => ({ input: true }))
     .description("find the key that is given on standard input")
     .action((options: JsonOptions) => find(surroundings, options));
 
-  withConfirmation(withInstallation(withJson(keys.command("revoke"))))
+  withConfirmation(withInstallationFlags(withJson(keys.command("revoke"))))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--reason <text>", "for the audit log", textOption(0, 2_000))

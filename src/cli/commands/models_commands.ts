@@ -29,7 +29,7 @@ import {
   numberOption,
   tierOption,
   wholeNumberOption,
-  withInstallation,
+  withInstallationFlags,
   withJson,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
@@ -41,7 +41,7 @@ import { findAccountBy } from "./accounts_commands.ts";
 export function addModelsCommands(program: Command, surroundings: Surroundings): void {
   const models = program.command("models").description("the registry of pre-trained models");
 
-  const adding = withNeeds(withInstallation(withJson(models.command("add"))), (command) => ({
+  const adding = withNeeds(withInstallationFlags(withJson(models.command("add"))), (command) => ({
     files: [command.opts<AddOptions>().file],
   }))
     .description("add a version of a model: it becomes the one that is listed")
@@ -69,15 +69,15 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
       return isHosted ? addHosted(surroundings, options, options.file) : addElsewhere(surroundings, options);
     });
 
-  withInstallation(withJson(models.command("list")))
+  withInstallationFlags(withJson(models.command("list")))
     .description("list all models")
     .action((options: JsonOptions) => list(surroundings, options));
 
-  withInstallation(withJson(models.command("verify")))
+  withInstallationFlags(withJson(models.command("verify")))
     .description("read every hosted file through and compare it with the registry")
     .action((options: JsonOptions) => verify(surroundings, options));
 
-  withInstallation(withJson(models.command("remove")))
+  withInstallationFlags(withJson(models.command("remove")))
     .description("take a model off the list; its hosted files stay, by name and version")
     .argument("<name>", "the model's name")
     .action((name: string, options: JsonOptions) =>
@@ -88,7 +88,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
       }),
     );
 
-  withInstallation(withJson(models.command("retire")))
+  withInstallationFlags(withJson(models.command("retire")))
     .description("end the downloads of a version, and take it off the list")
     .argument("<name>", "the model's name")
     .argument("<version>", "its version")
@@ -100,7 +100,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
       }),
     );
 
-  withInstallation(withJson(models.command("purge")))
+  withInstallationFlags(withJson(models.command("purge")))
     .description("delete the files that no version has needed for a day")
     .action((options: JsonOptions) => purge(surroundings, options));
 }

@@ -12,7 +12,7 @@ import { withNeeds } from "../as_owner.ts";
 import { addDemo, hasDemo, renderDemo } from "../demo.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../lifecycle.ts";
-import { type InstallationFlags, settingOption, withInstallation } from "../options.ts";
+import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
 import { explainFailures, orRefuse, WrongSettings } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -27,7 +27,7 @@ interface ServeOptions extends InstallationFlags {
 }
 
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
-  withNeeds(withInstallation(program.command("serve")), () => ({ keepsUser: "serve" }))
+  withNeeds(withInstallationFlags(program.command("serve")), () => ({ keepsUser: "serve" }))
     .description("run the service, and the database inside where no other is set")
     .option(
       "--host <host>",

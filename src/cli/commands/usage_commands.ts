@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import type { Month } from "../../calendar.ts";
 import { listUsage, type MonthOfUse } from "../../usage/mod.ts";
-import { type InstallationFlags, monthOption, withInstallation, withJson } from "../options.ts";
+import { type InstallationFlags, monthOption, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -16,7 +16,7 @@ interface ExportOptions extends InstallationFlags {
 export function addUsageCommands(program: Command, surroundings: Surroundings): void {
   const usage = program.command("usage").description("what licenses have used");
 
-  withInstallation(withJson(usage.command("export")))
+  withInstallationFlags(withJson(usage.command("export")))
     .description("list what each license used in a month; test keys are marked")
     .requiredOption("--month <month>", "such as 2026-11", monthOption)
     .addOption(

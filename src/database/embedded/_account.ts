@@ -15,7 +15,7 @@ export interface Account {
   readonly gid: number;
 }
 
-const accountName = "claviger";
+const ACCOUNT_NAME = "claviger";
 
 /**
  * Finds the user to run the cluster as; undefined means as we are.
@@ -39,9 +39,9 @@ export function findAccount(
 }
 
 function findUser(folders: readonly string[]): Account | Refusal | undefined {
-  const user = findSystemUser(accountName, folders);
+  const user = findSystemUser(ACCOUNT_NAME, folders);
   if (user === undefined || user.uid > 0) return user;
-  return refuse("INVALID_REQUEST", `Cannot run PostgreSQL as user ${accountName}: it must not be root`);
+  return refuse("INVALID_REQUEST", `Cannot run PostgreSQL as user ${ACCOUNT_NAME}: it must not be root`);
 }
 
 /** Uses the first tool that is installed, and no other: its error is the reason that the operator needs. */
@@ -49,14 +49,14 @@ function createUser(folders: readonly string[]): Account | Refusal {
   const useradd = findTool("useradd", folders);
   const program = useradd ?? findTool("adduser", folders);
   const nologin = findTool("nologin", folders) ?? "/bin/false";
-  const hasGroup = existsSystemGroup(accountName, folders);
+  const hasGroup = existsSystemGroup(ACCOUNT_NAME, folders);
   const options =
     useradd === undefined
-      ? ["-S", "-D", "-H", ...(hasGroup ? ["-G", accountName] : []), "-h", "/nonexistent", "-s", nologin]
+      ? ["-S", "-D", "-H", ...(hasGroup ? ["-G", ACCOUNT_NAME] : []), "-h", "/nonexistent", "-s", nologin]
       : [
           "--system",
           "--no-create-home",
-          ...(hasGroup ? ["--gid", accountName] : ["--user-group"]),
+          ...(hasGroup ? ["--gid", ACCOUNT_NAME] : ["--user-group"]),
           "--home-dir",
           "/nonexistent",
           "--shell",
@@ -64,7 +64,7 @@ function createUser(folders: readonly string[]): Account | Refusal {
         ];
   let reason = "neither useradd nor adduser is installed";
   if (program !== undefined) {
-    const run = spawnSync(program, [...options, accountName], {
+    const run = spawnSync(program, [...options, ACCOUNT_NAME], {
       encoding: "utf8",
       env: { LC_ALL: "C", PATH: folders.join(":") },
       timeout: 10_000,
@@ -78,7 +78,7 @@ function createUser(folders: readonly string[]): Account | Refusal {
   }
   return refuse(
     "INVALID_REQUEST",
-    `Cannot create the user ${accountName}, as whom PostgreSQL is to run: ${reason}. ` +
-      `Create it (useradd --system ${accountName}) or start as another user than root`,
+    `Cannot create the user ${ACCOUNT_NAME}, as whom PostgreSQL is to run: ${reason}. ` +
+      `Create it (useradd --system ${ACCOUNT_NAME}) or start as another user than root`,
   );
 }

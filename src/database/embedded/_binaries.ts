@@ -37,7 +37,7 @@ export async function unpackBinaries(
 ): Promise<UnpackedBinaries> {
   const folder = join(options.parent, `postgres-${archive.label}`);
   const binaries = { folder, bin: join(folder, "bin"), major: archive.label.split(".")[0] ?? "" };
-  const isThere = () => existsSync(options.shared ? folder : join(folder, marker));
+  const isThere = () => existsSync(options.shared ? folder : join(folder, MARKER));
   if (isThere()) return binaries;
 
   let unfinished: string | undefined;
@@ -62,11 +62,11 @@ export function versionOf({ label }: PostgresArchive): string {
 
 /** Forces what was unpacked to disk, so that the next start can rely on it. */
 export async function settleBinaries(folder: string): Promise<void> {
-  if (existsSync(join(folder, marker))) return;
+  if (existsSync(join(folder, MARKER))) return;
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   for (const entry of entries) await syncPath(join(entry.parentPath, entry.name));
-  writeFileSync(join(folder, marker), "");
-  await syncPath(join(folder, marker));
+  writeFileSync(join(folder, MARKER), "");
+  await syncPath(join(folder, MARKER));
   await syncPath(folder);
 }
 
@@ -88,4 +88,4 @@ export async function syncPath(path: string): Promise<void> {
   }
 }
 
-const marker = "settled";
+const MARKER = "settled";
