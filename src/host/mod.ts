@@ -1,4 +1,4 @@
-/** What the host says of its users and groups, and of the users who can change where a path leads. */
+/** The users and groups of this host, and the users who can change where a path leads. */
 export {
   type ChangeableStep,
   type FollowedPath,

@@ -1,6 +1,6 @@
 /**
- * Which users can change where a path leads. A user who can change a name on the way, of a folder or of a symbolic
- * link, can make the path lead elsewhere between two looks. Root follows a path only when no other user can.
+ * Finds the users who can change where a path leads. A user who can rename a folder or a symbolic link on the way can
+ * make the path lead elsewhere between two system calls. Root follows a path only if no other user can do that.
  *
  * Only owners and mode bits are read, not access lists.
  */
@@ -19,7 +19,7 @@ export interface FollowedPath {
 
 export interface ChangeableStep {
   readonly path: string;
-  /** The user to whom it belongs; undefined where its mode lets others write to it. */
+  /** The owner; undefined if the mode lets other users write. */
   readonly uid: number | undefined;
 }
 
@@ -29,12 +29,12 @@ export interface FollowOptions {
   readonly isFolder?: boolean;
 }
 
-/** As many as the kernel follows. */
+/** The kernel follows this many symbolic links. */
 const MAX_LINKS = 40;
 const OTHERS_WRITE = 0o022;
 const STICKY = 0o1000;
 
-/** Follows an absolute path name by name, as the kernel does; throws what the file system refuses. */
+/** Follows an absolute path name by name, as the kernel does. Throws the errors of the file system. */
 export function followPath(path: string, { isTrusted, isFolder = false }: FollowOptions): FollowedPath {
   let changeable: ChangeableStep | undefined;
   const judge = (at: string, { uid, mode }: Stats, mayBeSticky: boolean) => {
@@ -61,7 +61,7 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
       if (isFolder) judge(at, stat, false);
       return { found: at, uid: stat.uid, exists: false, changeable };
     }
-    // In a folder with the sticky bit, the owner of a name can change it.
+    // In a folder with the sticky bit, only the owner of a name can change the name.
     if ((stat.mode & OTHERS_WRITE) !== 0 && !isTrusted(found.uid))
       changeable ??= { path: next, uid: found.uid };
     if (found.isSymbolicLink()) {
@@ -83,8 +83,8 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
 }
 
 /**
- * The folder above (or at) `path` that `account` may not pass through, if there is one. Goes by the
- * mode bits; access lists are not asked.
+ * Returns the first folder on the way to `path`, or `path`, that `account` may not enter; undefined if there is none.
+ * Only mode bits are read, not access lists.
  */
 export function findClosedFolder(
   path: string,
@@ -106,15 +106,15 @@ function namesOf(path: string): string[] {
   return path.split("/").filter((name) => name !== "" && name !== ".");
 }
 
-/** Whether this process runs as root, and another user can change where the path leads. */
+/** Tells whether this process runs as root and another user can change where the path leads. */
 export function isForeignPath(path: string): boolean {
   const isTrusted = (uid: number) => uid === 0;
   return process.getuid?.() === 0 && followPath(path, { isTrusted }).changeable !== undefined;
 }
 
 /**
- * Why root may not work in a folder; undefined when root may, and for other users, who have no rights to lose. With
- * `mayBeMade` the folder need not exist; check it again once it is made.
+ * Returns why root may not work in a folder; undefined if root may. Other users are never refused: they have no
+ * privileges to lose. With `mayBeMade` the folder need not exist; check it again after it was created.
  */
 export function refuseForeignFolder(
   dataDir: string,

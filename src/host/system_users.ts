@@ -1,6 +1,6 @@
 /**
- * The users and groups of this host, asked by `getent`: a user need not be in `/etc/passwd` (systemd's, LDAP's).
- * Only a host without `getent`, such as one of musl and BusyBox, has its users in the files alone.
+ * The users and groups of this host, found with `getent`, because systemd and LDAP have users that are not in
+ * `/etc/passwd`. Only on a host without `getent`, such as one with musl and BusyBox, the files are read.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -11,13 +11,13 @@ export interface SystemUser {
   readonly gid: number;
 }
 
-/** Where root's tools are; not the PATH of whoever started the program. */
+/** The folders of root's tools. The PATH of the caller is not used. */
 export const TOOL_FOLDERS: readonly string[] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 const LOOK_UP_LIMIT_MS = 5_000;
 const NOT_FOUND = 2;
 
-/** Finds a user by name or by number; undefined where there is none. */
+/** Finds a user by name or by number; undefined if there is none. */
 export function findSystemUser(
   key: string | number,
   folders: readonly string[] = TOOL_FOLDERS,
@@ -30,12 +30,12 @@ export function existsSystemGroup(name: string, folders: readonly string[] = TOO
   return findEntry("group", name, folders) !== undefined;
 }
 
-/** The path of a program in one of these folders; undefined where it is not installed. */
+/** Returns the path of a program in one of these folders; undefined if it is not installed. */
 export function findTool(name: string, folders: readonly string[] = TOOL_FOLDERS): string | undefined {
   return folders.map((folder) => `${folder}/${name}`).find((path) => existsSync(path));
 }
 
-/** The fields of an entry. Source: getent(1), for the exit status. */
+/** Returns the fields of an entry. Source of the exit status: getent(1). */
 function findEntry(
   database: "passwd" | "group",
   key: string | number,

@@ -1,20 +1,19 @@
 /**
- * Whose window a request without a known key goes by.
+ * Finds the sender whose window counts a request without a known key.
  *
- * The sender is the socket's peer. `X-Forwarded-For` is read only when that peer is a trusted proxy,
- * and then from the right: each proxy appends the address it was called from, so the entry of a trusted
- * proxy can be believed, and what stands left of the first untrusted one is whatever its sender cared
- * to write.
+ * The sender is the socket's peer. `X-Forwarded-For` is read only when the peer is a trusted proxy, and
+ * then from the right: each proxy appends the address that called it, so the entry of a trusted proxy is
+ * true. Anyone can have written the entries left of the first untrusted address.
  *
- * An entry that is no address (also `unknown` and an empty one) ends the walk: the request belongs to
- * the last address that is known, the proxy that passed the entry on. Nobody gets a window of their own
- * by writing garbage.
+ * An entry that is not an address (`unknown`, an empty entry) ends the search. The request then belongs to
+ * the last known address, the proxy that passed the entry on. So no sender gets a new window by writing
+ * garbage.
  */
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
 export interface ClientSource {
-  /** The socket's peer as the runtime tells it; undefined when it cannot tell. */
+  /** The address of the socket's peer; undefined when the runtime does not know it. */
   readonly peer: string | undefined;
   /** The value of `X-Forwarded-For`, several lines joined by commas. */
   readonly forwardedFor?: string | null | undefined;
@@ -30,19 +29,19 @@ export type ParsedProxies =
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
-/** The group of all whose address cannot be told. */
+/** The group of all senders without a known address. */
 const UNKNOWN_GROUP = "unknown";
 
-/** The end of a longer header is read, and what it cut through is not. Enough for some 90 proxies. */
+/** Of a longer header only the end is read, without the entry that is cut. Enough for about 90 proxies. */
 const maxHeaderLength = 4096;
 
-/** Brackets, an IPv6 address with an embedded IPv4 one, a zone and a port fit well. */
+/** Long enough for brackets, an IPv6 address with an embedded IPv4 address, a zone and a port. */
 const maxEntryLength = 100;
 
 /**
- * Names the group whose window a sender shares: an IPv4 address, an IPv6 network of 64 bits
- * (`2001:db8:0:1::/64`), which is what one household or host is given, or `unknown`. IPv4 mapped into
- * IPv6 is IPv4.
+ * Returns the group whose window a sender shares: an IPv4 address, an IPv6 network of 64 bits
+ * (`2001:db8:0:1::/64`, the size that one household or host gets), or `unknown`. An IPv4 address that is
+ * mapped into IPv6 counts as IPv4.
  */
 export function toClientGroup({ peer, forwardedFor, trustedProxies }: ClientSource): string {
   const address = peer === undefined ? undefined : parseAddress(peer);
@@ -82,7 +81,7 @@ function parseForwardedEntry(text: string): Address | undefined {
 function parseAddress(text: string): Address | undefined {
   const zone = text.indexOf("%");
   const plain = zone === -1 ? text : text.slice(0, zone);
-  // The library also reads octal, hexadecimal and short forms, of which others make other addresses.
+  // The library also reads octal, hexadecimal and short forms; other programs read them as other addresses.
   const version = isIP(plain);
   if (version === 0) return undefined;
   if (version === 4) return zone === -1 ? ipaddr.IPv4.parse(plain) : undefined;
@@ -107,9 +106,9 @@ function renderGroup(address: Address): string {
 }
 
 /**
- * Reads addresses and networks separated by commas or white space, such as `10.0.0.0/8, 2001:db8::1`;
- * a blank text trusts nobody. An error sentence names the first bad entry. A network of prefix length 0
- * is refused: whoever trusts everyone lets every sender choose its own address.
+ * Reads addresses and networks separated by commas or white space, such as `10.0.0.0/8, 2001:db8::1`.
+ * A blank text means that no proxy is trusted. The error names the first bad entry. A network of prefix
+ * length 0 is refused: with it every sender could choose its own address.
  */
 export function parseTrustedProxies(text: string): ParsedProxies {
   const proxies: [Address, number][] = [];
@@ -133,7 +132,7 @@ function parseNetwork(entry: string): [Address, number] | string {
   const writtenBits = isIP(text) === 4 ? 32 : 128;
   const written = match[2] === undefined ? writtenBits : Number(match[2]);
   if (written > writtenBits) return `has a prefix length above ${writtenBits}`;
-  // A network of mapped addresses is written with the 96 bits that say so.
+  // A network of mapped addresses is written with the 96 bits of the mapping.
   const isMapped = writtenBits === 128 && address.kind() === "ipv4";
   if (isMapped && written <= 96) return "would trust every IPv4 sender";
   if (written === 0) return "would trust every sender";

@@ -1,17 +1,17 @@
 /**
- * What was counted already, for requests of which a whole bundle counts as one: the ranges of one file.
+ * Remembers what was counted, for several requests that count as one: the ranges of one file.
  *
- * All entries live equally long, so they lie in the order in which they end, and the first are the first
- * to go: also when the memory is full, where the worst that happens is that something counts once more.
+ * All entries live equally long, so the oldest entry is the first to expire. When the memory is full, the
+ * oldest entry is dropped; then something may be counted twice.
  *
- * Pure, as its neighbours: times are monotonic milliseconds that are passed in.
+ * Pure: times are monotonic milliseconds that are passed in.
  */
 export class CountedOnce {
   readonly #ageMs: number;
   readonly #capacity: number;
   readonly #endsAtMs = new Map<string, number>();
 
-  /** Remembers at most `capacity` things, each for `ageMs`. */
+  /** Remembers at most `capacity` entries, each for `ageMs` milliseconds. */
   constructor({ ageMs, capacity }: { readonly ageMs: number; readonly capacity: number }) {
     this.#ageMs = ageMs;
     this.#capacity = capacity;
@@ -25,7 +25,7 @@ export class CountedOnce {
     return (this.#endsAtMs.get(id) ?? Number.NEGATIVE_INFINITY) > nowMs;
   }
 
-  /** Remembers it from now on: for `ageMs`, whatever is asked meanwhile. */
+  /** Adds an entry. It expires after `ageMs`; questions for it do not prolong that. */
   add(id: string, nowMs: number): void {
     this.#endsAtMs.delete(id);
     for (const [first, endsAtMs] of this.#endsAtMs) {

@@ -1,39 +1,40 @@
 /**
- * How much may be under way at once: for one sender, and in all.
+ * Bounds how many downloads are in progress at once, for one sender and for all senders together.
  *
- * Nobody says when something has ended, so each is asked, and only when there is no room left: asking is a
- * few microseconds, which a hundred times for every refusal would be worth an attack. So a bound that was
- * found full is taken to be so for a moment.
+ * No event tells that a download has ended, so each download is asked, and only when no room is left.
+ * Asking all of them on every refusal would let an attacker burn CPU, so a bound that was found full counts
+ * as full for a moment.
  *
- * When three quarters of all places are taken, a sender may have 16: a few senders must not take the rest.
+ * When three quarters of all places are taken, a sender may have 16, so that a few senders do not take the
+ * rest.
  *
- * Pure, as its neighbours: times are monotonic milliseconds that are passed in.
+ * Pure: times are monotonic milliseconds that are passed in.
  */
 export interface InFlightOptions {
-  /** At once for one sender; 0 is no bound. */
+  /** The most at once for one sender; 0 means no bound. */
   readonly perSender: number;
-  /** At once for all senders together; 0 is no bound. */
+  /** The most at once for all senders together; 0 means no bound. */
   readonly inAll: number;
 }
 
 export interface Piece {
   readonly nowMs: number;
-  /** Whether it has ended, however it did. */
+  /** Tells whether it has ended, with or without success. */
   readonly isOver: () => boolean;
 }
 
-/** How long a bound that was found full is not looked at again. */
+/** How long a bound that was found full counts as full. */
 const FULL_FOR_MS = 100;
-/** Without a bound in all, what has ended is cleared away at so many, and whenever there are twice as many. */
+/** Without a bound for all senders, ended entries are removed at this number, and whenever the number has doubled. */
 const FIRST_SWEEP = 1_000;
 /** From this share of all places on, each sender may have {@linkcode CROWDED_PER_SENDER}. */
 const CROWDED_SHARE = 0.75;
 const CROWDED_PER_SENDER = 16;
-/** A sweep that leaves this share of the crowded number is not repeated at once. */
+/** If a sweep leaves this share of the crowded number, the next sweep waits. */
 const NEARLY_CROWDED_SHARE = 0.9;
 const NEVER = Number.NEGATIVE_INFINITY;
 
-/** Which bound is reached, if any. */
+/** The bound that is reached, if any. */
 export type Begun = "begun" | "sender full" | "sender crowds others" | "all full";
 
 export class InFlight {
@@ -53,12 +54,12 @@ export class InFlight {
     this.#sweepAt = inAll || FIRST_SWEEP;
   }
 
-  /** What is held as being under way: never more than the bounds, or than twice of what really is. */
+  /** The number of entries held: never more than the bounds, or than twice the number in progress. */
   get size(): number {
     return this.#size;
   }
 
-  /** Lets one more begin, or says which bound is reached. */
+  /** Adds one more, or returns the bound that is reached. */
   begin(sender: string, { nowMs, isOver }: Piece): Begun {
     const own = this.#senders.get(sender) ?? { pieces: [], fullUntilMs: NEVER, crowdsUntilMs: NEVER };
     if (this.#perSender > 0 && own.pieces.length >= this.#perSender) {
@@ -93,7 +94,7 @@ export class InFlight {
     if (!mayCrowd()) return false;
     if (nowMs >= this.#crowdedUntilMs) {
       this.#sweepAll();
-      // Also when the sweep freed only a few places: otherwise each request would look at all pieces again.
+      // Also when the sweep freed only a few places: otherwise each request would ask all entries again.
       if (this.#size >= this.#crowdedAt * NEARLY_CROWDED_SHARE) this.#crowdedUntilMs = nowMs + FULL_FOR_MS;
     }
     if (!mayCrowd()) return false;

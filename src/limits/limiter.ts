@@ -1,5 +1,5 @@
 /**
- * The limits of all endpoints.
+ * The rate limits of all endpoints.
  *
  * Each endpoint has two tables: one by key, for requests that carry a key that was issued, and one by
  * client address, for all others. They share nothing, so a flood of addresses can fill only the table
@@ -13,16 +13,16 @@ export interface EndpointWindows {
 }
 
 export interface LimiterOptions {
-  /** Windows by key, for each endpoint; 1,000,000 by default. Issued keys alone come here. */
+  /** The most windows by key for each endpoint; 1,000,000 by default. Only issued keys get one. */
   readonly keyCapacity?: number;
-  /** Windows by client address, for each endpoint; 50,000 by default. Anyone can make these. */
+  /** The most windows by client address for each endpoint; 50,000 by default. Any sender can cause one. */
   readonly addressCapacity?: number;
 }
 
 export interface Limiter<Endpoint extends string> {
-  /** The windows of each endpoint; look them up once and keep them. */
+  /** The windows of each endpoint. Look them up once and keep them. */
   readonly windows: Readonly<Record<Endpoint, EndpointWindows>>;
-  /** The counters of all endpoints, by key and by address. */
+  /** Returns the counters of all endpoints, by key and by address. */
   stats(): Record<Endpoint, { readonly byKey: WindowTableStats; readonly byAddress: WindowTableStats }>;
 }
 
@@ -30,7 +30,7 @@ const defaultKeyCapacity = 1_000_000;
 const defaultAddressCapacity = 50_000;
 
 /**
- * Makes the windows for endpoints by their limits in requests a minute, 0 for none.
+ * Creates the windows of endpoints from their limits in requests a minute; 0 means no limit.
  *
  * A window takes about 250 bytes, and up to 900 for a sender that calls in every second of a minute.
  * Throws a RangeError for a limit or capacity out of its range.

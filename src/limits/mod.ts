@@ -1,7 +1,7 @@
 /**
- * How many requests a sender may make in a minute, and who counts as one sender.
+ * Rate limits: how many requests a sender may make in a minute, and which requests belong to one sender.
  *
- * Pure and bounded: time and addresses are passed in, and nothing grows with what strangers send.
+ * Pure and bounded: time and addresses are passed in, and memory does not grow with what strangers send.
  */
 export {
   type ClientSource,

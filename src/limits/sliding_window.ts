@@ -2,27 +2,26 @@
  * One sender's requests in a window that slides by the second.
  *
  * Requests are kept as (second, count) pairs, oldest first. A second is counted until all of it has
- * left the last 60 seconds: what happened within second `s` counts through second `s + 60`. So no
- * request is forgotten before it is 60 seconds old, and none is remembered for more than 61.
+ * left the last 60 seconds: a request within second `s` counts through second `s + 60`. So a request is
+ * counted for at least 60 seconds and for at most 61.
  *
- * The newest pair lies in the window itself, so that most requests touch nothing else: among many
- * thousand windows everything else is a wait for memory. The pairs before it lie in a ring that is made
- * when there is one and doubles as needed: nobody can cost more than 64, since only 61 seconds count at
- * a time.
+ * The newest pair is in the window itself, so most requests touch no other memory: with many thousand
+ * windows each other access is a cache miss. The older pairs are in a ring that is created when the first
+ * one is needed and doubles as needed, to at most 64 pairs, because only 61 seconds count at a time.
  *
- * Seconds are whole, on any monotonic scale; those handed to one window must never go back.
+ * Seconds are whole numbers on any monotonic scale; those passed to one window must never go back.
  */
 
 /** The length of the window. */
 const windowSeconds = 60;
 
-/** Seconds through which a request is counted, its own included. */
+/** The number of seconds in which a request is counted, including its own second. */
 const countedSeconds = windowSeconds + 1;
 
 /** Powers of two, so that a mask wraps the index. */
 const initialPairs = 2;
 
-/** A second's count stops here: far above what a process can answer, far below where it would wrap. */
+/** The count of a second stops here: far more than a process can answer, and far from an overflow. */
 const maxCountPerSecond = 2 ** 30;
 
 const noPairs = new Uint32Array(0);
@@ -31,34 +30,34 @@ export class SlidingWindow {
   #total = 0;
   #oldestSecond = 0;
   #newestSecond = 0;
-  /** 0 where nothing is counted any more. */
+  /** 0 when the window is empty. */
   #newestCount = 0;
   /** The pairs before the newest: pair `i` is its second at `2 * i` and its count at `2 * i + 1`. */
   #ring: Uint32Array = noPairs;
   #first = 0;
   #pairs = 0;
 
-  /** Requests counted as of the last `forget`. */
+  /** The number of requests that count since the last `forget`. */
   get total(): number {
     return this.#total;
   }
 
-  /** The last second in which something was counted; 0 if nothing ever was. */
+  /** The last second in which a request was counted; 0 if none was. */
   get newestSecond(): number {
     return this.#newestSecond;
   }
 
-  /** The second at which the window will be empty if nothing more is counted. */
+  /** The second at which the window will be empty if no more requests are counted. */
   get emptyAtSecond(): number {
     return this.#newestSecond + countedSeconds;
   }
 
-  /** Drops the seconds that have left the window wholly by the start of `second`. */
+  /** Drops the seconds that have completely left the window by the start of `second`. */
   forget(second: number): void {
     if (this.#total > 0 && this.#oldestSecond + countedSeconds <= second) this.#dropPairs(second);
   }
 
-  /** Counts one request in `second`. Call `forget(second)` first: that is what bounds the ring. */
+  /** Counts one request in `second`. Call `forget(second)` first: it bounds the ring. */
   count(second: number): void {
     if (this.#newestCount === 0) this.#oldestSecond = second;
     else if (this.#newestSecond !== second) this.#push();
@@ -73,7 +72,7 @@ export class SlidingWindow {
     this.#total += 1;
   }
 
-  /** Takes back one request that was counted in `second`; nothing where that second has left the window. */
+  /** Takes back one request that was counted in `second`; does nothing if the second has left the window. */
   takeBack(second: number): void {
     if (this.#newestCount === 0) return;
     if (this.#newestSecond !== second) {
@@ -86,7 +85,7 @@ export class SlidingWindow {
     }
     this.#newestCount -= 1;
     this.#total -= 1;
-    // The newest pair counts something, or nothing does: `count` and `emptyAtSecond` rely on it.
+    // The newest pair is never 0 unless the window is empty: `count` and `emptyAtSecond` rely on that.
     while (this.#newestCount === 0 && this.#pairs > 0) {
       this.#pairs -= 1;
       this.#newestSecond = this.#secondAt(this.#pairs);
@@ -94,7 +93,7 @@ export class SlidingWindow {
     }
   }
 
-  /** The first second at which fewer than `limit` (≥ 1) of the present requests will be counted. */
+  /** Returns the first second at which fewer than `limit` (≥ 1) of the present requests will count. */
   roomAtSecond(limit: number): number {
     let left = this.#total;
     let roomAt = 0;
@@ -105,7 +104,7 @@ export class SlidingWindow {
     return left >= limit ? this.emptyAtSecond : roomAt;
   }
 
-  /** Takes over all that `other` has counted; this window must be new. */
+  /** Copies all counts of `other`; this window must be new. */
   inherit(other: SlidingWindow): void {
     this.#total = other.#total;
     this.#oldestSecond = other.#oldestSecond;
@@ -130,7 +129,7 @@ export class SlidingWindow {
     this.#newestCount = 0;
   }
 
-  /** Puts the newest pair behind those before it. */
+  /** Appends the newest pair to the ring. */
   #push(): void {
     if (2 * this.#pairs === this.#ring.length) this.#grow();
     const index = this.#indexOf(this.#pairs);
@@ -149,7 +148,7 @@ export class SlidingWindow {
     this.#first = 0;
   }
 
-  /** Where the pair lies that is `i` behind the first. */
+  /** Returns the index in the ring of the pair that is `i` behind the first. */
   #indexOf(i: number): number {
     return (2 * (this.#first + i)) & (this.#ring.length - 1);
   }

@@ -14,32 +14,32 @@
  */
 import { SlidingWindow } from "./sliding_window.ts";
 
-/** What a window says about one request. */
+/** The decision about one request, with the numbers for its headers. */
 export interface Verdict {
   /** Whether there was room for the request. */
   readonly allowed: boolean;
-  /** Requests allowed in any 60 seconds; 0 where the limit is switched off, and so are its headers. */
+  /** Requests allowed in any 60 seconds; 0 if there is no limit, and then there are no headers. */
   readonly limit: number;
   /** Requests left after this one; never negative. */
   readonly remaining: number;
-  /** When refused, whole seconds, 1 to 61, after which there is room again; otherwise 0. */
+  /** If refused: whole seconds, 1 to 61, after which there is room again. Otherwise 0. */
   readonly retryAfterSeconds: number;
-  /** The second in which the request was counted; undefined where it was not. */
+  /** The second in which the request was counted; undefined if it was not counted. */
   readonly countedSecond: number | undefined;
-  /** Milliseconds from the time passed in until the window is empty if nothing more is counted. */
+  /** Milliseconds from the given time until the window is empty, if no more requests are counted. */
   readonly resetAfterMs: number;
 }
 
-/** Plain counters, since the table was made, and the windows held now. */
+/** Counters since the table was created, and the number of windows now. */
 export interface WindowTableStats {
   readonly windows: number;
   /** Requests that `take` refused. */
   readonly refused: number;
-  /** Requests that went by the shared window. */
+  /** Requests that were counted in the overflow window. */
   readonly overflowHits: number;
 }
 
-/** Empty windows dropped by one call at most: more than a call can add, so that a backlog melts. */
+/** The most empty windows that one call drops: more than a call can add, so that a backlog shrinks. */
 const dropsPerCall = 4;
 
 const maxLimit = 2 ** 30;
@@ -54,8 +54,8 @@ const switchedOff: Verdict = Object.freeze({
 });
 
 /**
- * A sender that keeps the window it was counted in last, where it is found again without a look-up. It is
- * a window of one table only, and may have been given up meanwhile: the table that is handed it looks.
+ * A sender that keeps its last window, so that the next request needs no look-up. The window belongs to one
+ * table, and may have been dropped since; the table checks both.
  */
 export interface Sender {
   readonly uuid: string;
@@ -65,7 +65,7 @@ export interface Sender {
 /** A sender's window with its place in the list. */
 export class HeldWindow extends SlidingWindow {
   readonly key: string;
-  /** The table that holds it; undefined once it was given up. */
+  /** The table that holds the window; undefined after it was dropped. */
   holder: WindowTable | undefined = undefined;
   before: HeldWindow | undefined = undefined;
   after: HeldWindow | undefined = undefined;
@@ -77,14 +77,14 @@ export class HeldWindow extends SlidingWindow {
 }
 
 /**
- * Counts requests by sender and tells which are too many.
+ * Counts requests by sender and refuses those above the limit.
  *
  * Never admits more than `limit` of one sender in any 60 seconds. It may hold a request up to one
  * second longer than needed, because a second is counted until all of it has left the window; that is
  * also why `retryAfterSeconds` is a whole number that can be trusted.
  *
- * Times are monotonic milliseconds, ≥ 0. One that is older than another already seen is taken to be in
- * the second of that one: requests that waited for something may arrive out of order.
+ * Times are monotonic milliseconds, ≥ 0. A time older than one already seen counts as the newer one:
+ * requests that waited may arrive out of order.
  */
 export class WindowTable {
   readonly #limit: number;
@@ -98,8 +98,8 @@ export class WindowTable {
   #overflowHits = 0;
 
   /**
-   * Makes an empty table: `limit` requests a minute, 0 to 2³⁰, 0 for no limit; at most `capacity`
-   * windows, ≥ 1, beside the shared one. Throws a RangeError for other numbers.
+   * Creates an empty table: `limit` requests a minute, 0 to 2³⁰, 0 for no limit; at most `capacity`
+   * windows, ≥ 1, beside the overflow window. Throws a RangeError for other numbers.
    */
   constructor(limit: number, capacity: number) {
     if (!Number.isInteger(limit) || limit < 0 || limit > maxLimit) {
@@ -112,7 +112,7 @@ export class WindowTable {
     this.#capacity = capacity;
   }
 
-  /** Counts a request of the sender if there is room for it; otherwise refuses it without counting. */
+  /** Counts a request of the sender if there is room; otherwise refuses the request and does not count it. */
   take(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
@@ -125,8 +125,8 @@ export class WindowTable {
   }
 
   /**
-   * Counts a request of the sender whether there is room or not: for one that is refused for another reason.
-   * The count may pass the limit by it. `allowed` tells whether there was room.
+   * Counts a request of the sender even without room: for a request that is refused for another reason.
+   * The count may exceed the limit. `allowed` tells whether there was room.
    */
   record(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
@@ -138,7 +138,7 @@ export class WindowTable {
     return { ...this.#verdict(window, allowed, nowMs), countedSecond: this.#second };
   }
 
-  /** What the sender's window says now, without counting: for a request that another one stands for. */
+  /** Returns the decision without counting: for a request that is counted by another one. */
   peek(sender: string | Sender, nowMs: number): Verdict {
     if (this.#limit === 0) return switchedOff;
     this.#advance(nowMs);
@@ -146,13 +146,13 @@ export class WindowTable {
   }
 
   /**
-   * Takes back the request of the sender that `verdict` is about, where that was counted: for one that the service
-   * itself could not answer. Gives what the sender's window says then.
+   * Takes back the request of `verdict`, if it was counted: for a request that the service could not answer.
+   * Returns the decision of the window afterwards.
    */
   takeBack(sender: string | Sender, verdict: Verdict, nowMs: number): Verdict {
     if (this.#limit === 0 || verdict.countedSecond === undefined) return verdict;
     this.#advance(nowMs);
-    // A window that was made since has inherited the request from the shared one, where it stays for all others.
+    // A window created since then has inherited the request from the overflow window, which keeps it for all others.
     const window = this.#windowOf(sender) ?? this.#overflow;
     window.takeBack(verdict.countedSecond);
     return this.#look(window, nowMs);
@@ -205,7 +205,7 @@ export class WindowTable {
     while (drops > 0 && this.#dropFirstIfEmpty()) drops -= 1;
   }
 
-  /** A window that inherits a full one would refuse just the same, and cost a place. */
+  /** A window that inherits a full one would also refuse, and would cost a place. */
   #overflowIsFull(): boolean {
     return this.#overflow.total >= this.#limit;
   }
@@ -248,7 +248,7 @@ export class WindowTable {
     this.#last = window;
   }
 
-  /** Nothing is reached from it any more: a sender may keep it long after it was given up. */
+  /** Clears all references of the window: a sender may keep the window long after it was dropped. */
   #unlink(window: HeldWindow): void {
     const { before, after } = window;
     window.before = undefined;
@@ -260,7 +260,7 @@ export class WindowTable {
   }
 }
 
-/** The Unix second at which the window would be empty again; `wallMs` is the wall clock's time. */
+/** Returns the Unix second at which the window will be empty; `wallMs` is the wall clock's time. */
 export function toResetAt(verdict: Verdict, wallMs: number): number {
   return Math.ceil((wallMs + verdict.resetAfterMs) / 1000);
 }

@@ -1,7 +1,7 @@
 /**
- * What keeps secrets secret: one root secret, sealed boxes made with it, and the blanking of keys.
+ * The root secret, sealed boxes and signatures made with it, and the removal of keys from text.
  *
- * Pure: where the root secret and the boxes are stored is for others to know.
+ * Pure: other rooms store the root secret and the boxes.
  */
 export { opensCanary, sealCanary } from "./canary.ts";
 export { redactKeys, redactKeysInEvent, redactQuery, renderWithoutKeys } from "./redact.ts";

@@ -1,26 +1,27 @@
 /**
- * Blanks keys in text that is about to be kept: reasons in the audit log, addresses in the access log, texts
+ * Removes keys from text before it is stored: reasons in the audit log, addresses in the access log, texts
  * of events.
  *
- * Free text loses whatever looks like a key. An address goes by a stricter rule, since its query is
- * where clients put keys: a value is shown only for parameters that are known to be harmless, and only
- * when it is plain. What is not understood is not shown.
+ * In free text everything that looks like a key is replaced. For an address the rule is stricter, because
+ * clients put keys into the query: a value is shown only for parameters that are known to be harmless, and
+ * only when the value is plain. An address that cannot be parsed is not shown.
  */
 
 /**
- * A brand, `live` or `test`, and at least 8 hexadecimal digits; or a bare run of at least 40 of them.
- * The brand is bounded to keep the search linear; of a longer one the front stays, which tells nothing.
+ * Matches a brand, `live` or `test`, and at least 8 hexadecimal digits; or at least 40 hexadecimal digits alone.
+ * The length of the brand is bounded to keep the search linear; the front of a longer brand stays in the text
+ * and reveals nothing.
  */
 const keyLike = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
 
 /**
- * The same, but of bare runs only those that are as long as a key's digits or a little longer, as if something
- * were stuck to it: 40 digits and those of 56 or more are checksums. And a quick look for whether there is any.
+ * The same for events, but of bare digits only runs of 48 to 55, the length of a key's digits or a little more:
+ * 40 digits and 56 or more are checksums. The second pattern quickly tells whether a text can contain a key.
  */
 const keyInEvent = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])/gi;
 const anyKeyInEvent = /_(?:live|test)_[0-9a-f]{8}|[0-9a-f]{48}/i;
 
-/** Query parameters whose values may be seen. */
+/** Query parameters whose values may be shown. */
 const shownParameters: ReadonlySet<string> = new Set(["paradigm", "type"]);
 
 const plainName = /^[\w.-]{1,64}$/;
@@ -31,26 +32,26 @@ const maxPathLength = 1024;
 const maxQueryLength = 4096;
 const maxDecodings = 3;
 
-/** Replaces whatever looks like an API key, of any brand and case, whole or cut short, by `[key]`. */
+/** Replaces everything that looks like an API key, of any brand and case, whole or cut, with `[key]`. */
 export function redactKeys(text: string): string {
   return text.replace(keyLike, "[key]");
 }
 
 /**
- * Replaces keys by `[key]` in what clients tell of their own work, and leaves checksums: a key that stands there
- * by name, whole or cut short, or its 48 digits alone. For texts, not for JSON: see {@linkcode renderWithoutKeys}.
+ * Replaces keys with `[key]` in texts of events: a key with its prefix, whole or cut, or its 48 digits alone.
+ * Checksums stay. For texts, not for JSON: see {@linkcode renderWithoutKeys}.
  */
 export function redactKeysInEvent(text: string): string {
   return anyKeyInEvent.test(text) ? text.replace(keyInEvent, "[key]") : text;
 }
 
 /**
- * Renders parsed JSON with every text and property name passed through {@linkcode redactKeysInEvent}. Of
- * properties whose names become equal the last one is kept.
+ * Renders parsed JSON after {@linkcode redactKeysInEvent} was applied to every text and property name. If names
+ * become equal, the last property is kept.
  *
- * JSON itself must not be passed through it: the letter of an escape such as `\n` looks like the front of the
- * brand that follows, or like one more digit. But a key in a text stands in the JSON as it is, so a value is
- * walked only where its JSON seems to hold one.
+ * The function must not be applied to JSON text: the letter of an escape such as `\n` looks like the start of
+ * the brand that follows, or like one more digit. A key in a text is unchanged in the JSON, so a value is walked
+ * only if its JSON seems to contain a key.
  */
 export function renderWithoutKeys(value: unknown): string {
   const json = JSON.stringify(value);
@@ -61,19 +62,19 @@ function withoutKeys(value: unknown): unknown {
   if (typeof value === "string") return redactKeysInEvent(value);
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(withoutKeys);
-  // Makes `__proto__` a property like others, which an assignment would not.
+  // Defines `__proto__` as an ordinary property; an assignment would set the prototype.
   return Object.fromEntries(
     Object.entries(value).map(([name, field]) => [redactKeysInEvent(name), withoutKeys(field)]),
   );
 }
 
 /**
- * Renders a path with its query, as it came in the request, so that it can be logged:
- * `/v1/models/list?api_key=x&type=SvcLDA` gives `/v1/models/list?api_key=[hidden]&type=SvcLDA`.
+ * Renders the path and query of a request for the log: `/v1/models/list?api_key=x&type=SvcLDA` becomes
+ * `/v1/models/list?api_key=[hidden]&type=SvcLDA`.
  *
- * Names and values are judged as the server would decode them. A path that is not one, cannot be
- * decoded or has more than 1,024 characters gives `[unreadable]`; a query of more than 4,096 is hidden
- * as a whole.
+ * Names and values are decoded first, as the server decodes them. The result is `[unreadable]` for a text that
+ * is not a path, cannot be decoded, or has more than 1,024 characters. A query of more than 4,096 characters is
+ * hidden as a whole.
  */
 export function redactQuery(pathAndQuery: string): string {
   const mark = pathAndQuery.indexOf("?");
@@ -103,7 +104,7 @@ function redactParameter(pair: string): string {
   return `${redactKeys(name)}=${isShown ? redactKeys(value) : HIDDEN}`;
 }
 
-/** Decodes until nothing changes, so that a key encoded twice is seen; undefined where it cannot be. */
+/** Decodes until nothing changes, so that a key that was encoded twice is found; undefined if that fails. */
 function decodeFully(text: string): string | undefined {
   let decoded = text;
   for (let i = 0; i < maxDecodings; i++) {

@@ -1,11 +1,11 @@
 /**
- * The one secret an operator keeps; every other key is derived from it.
+ * The root secret, which the operator keeps. Every other key is derived from it.
  *
- * It is held as a key object of `node:crypto`, which shows nothing of itself when it is printed, logged
- * or turned into JSON.
+ * The secret is a key object of `node:crypto`, which shows no content when it is printed, logged or turned
+ * into JSON.
  *
- * The tests for low quality catch what people type, not what random bytes look like: the chance that a
- * generated secret fails one of them is below one in a billion.
+ * The tests for low quality reject typed phrases and accept random bytes: a generated secret fails one of
+ * them with a probability below one in a billion.
  */
 import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 
@@ -18,15 +18,15 @@ export type ParsedRootSecret =
 const minBytes = 32;
 const maxCharacters = 1024;
 
-/** Different values among 32 random bytes: 30 on average, 16 or fewer never in practice. */
+/** The number of different values among 32 random bytes: 30 on average, practically never 16 or fewer. */
 const minDistinct = 17;
 
 /**
  * Reads a root secret of at least 32 bytes: 64 or more hexadecimal digits, or base64 or base64url with
- * or without padding, at most 1,024 characters on one line; white space around it is dropped. Text that
- * consists of hexadecimal digits alone is never taken for base64.
+ * or without padding, at most 1,024 characters on one line; white space around it is dropped. Text of
+ * hexadecimal digits alone is never read as base64.
  *
- * An error is a sentence that says what is wrong and never contains any of the text.
+ * The error says what is wrong and contains nothing of the text.
  */
 export function parseRootSecret(text: string): ParsedRootSecret {
   const bytes = decode(text.trim());
@@ -37,7 +37,7 @@ export function parseRootSecret(text: string): ParsedRootSecret {
   return { ok: true, rootSecret: createSecretKey(bytes) };
 }
 
-/** Makes a new root secret as the text of its file: 64 hexadecimal digits and a newline. */
+/** Generates a root secret as the text of its file: 64 hexadecimal digits and a newline. */
 export function generateRootSecret(): string {
   return `${randomBytes(minBytes).toString("hex")}\n`;
 }
@@ -58,7 +58,7 @@ function decode(text: string): Buffer | string {
   if (encoding === undefined || hasWrongPadding) return "it is neither hexadecimal nor valid base64";
   const bytes = Buffer.from(unpadded, encoding);
   if (bytes.length < minBytes) return tooShort;
-  // Random base64 of this length has letters of both cases; a typed phrase mostly has not.
+  // Random base64 of this length has letters of both cases; a typed phrase usually does not.
   return /[a-z]/.test(unpadded) && /[A-Z]/.test(unpadded) ? bytes : TOO_REGULAR;
 }
 

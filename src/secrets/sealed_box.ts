@@ -1,14 +1,14 @@
 /**
  * Sealed boxes: text that only the holder of the root secret can read, and nobody can change.
  *
- * Each purpose has a key of its own, derived by HKDF-SHA256, so a box sealed for one purpose opens for
- * no other. A box is base64url text of
+ * Each purpose has its own key, derived with HKDF-SHA256, so a box sealed for one purpose cannot be opened for
+ * another. A box is base64url text of
  *
  *     version (1 byte, 0x01) · nonce (12 random bytes) · ciphertext (AES-256-GCM) · tag (16 bytes)
  *
- * Version, purpose and the caller's associated data are authenticated with it. Associated data ties a
- * box to its place, such as the identifier of its row, so that one cannot stand in for another. Random
- * nonces are safe for four billion boxes a purpose.
+ * Version, purpose and the caller's associated data are authenticated too. Associated data binds a box to its
+ * row, for example by the row's identifier, so that nobody can exchange two boxes. Random nonces are safe for
+ * four billion boxes for each purpose.
  */
 
 import type { KeyObject } from "node:crypto";
@@ -18,20 +18,20 @@ import { createSigner, type Signer } from "./signature.ts";
 
 export interface Secrets {
   /**
-   * Seals text for a purpose, tied to `associatedData` ("" by default).
+   * Seals text for a purpose, bound to `associatedData` ("" by default).
    *
-   * A purpose is a word of the program, never input: 1 to 64 of `a-z`, `0-9`, `_`, `-`; 64 of them at
-   * most. Throws a RangeError for any other purpose and for text with an unpaired surrogate.
+   * A purpose is a constant of the program, never input: 1 to 64 characters of `a-z`, `0-9`, `_`, `-`; at
+   * most 64 purposes. Throws a RangeError for any other purpose and for text with an unpaired surrogate.
    */
   seal(purpose: string, plaintext: string, associatedData?: string): string;
 
   /**
-   * Opens a box; undefined when it was sealed with another root secret, purpose or associated data, was
-   * changed, or is no box at all. Throws a RangeError for a bad purpose only.
+   * Opens a box; undefined if it was sealed with another root secret, purpose or associated data, was changed,
+   * or is not a box. Throws a RangeError only for a bad purpose.
    */
   open(purpose: string, sealed: string, associatedData?: string): string | undefined;
 
-  /** Makes a signer for a purpose: to be kept. Throws a RangeError for a bad purpose. */
+  /** Creates a signer for a purpose; keep and reuse it. Throws a RangeError for a bad purpose. */
   signer(purpose: string): Signer;
 }
 
@@ -87,7 +87,7 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
       try {
         return Buffer.concat([text, decipher.final()]).toString("utf8");
       } catch {
-        // The only thing that `final` throws for is a tag that does not match.
+        // `final` throws only if the tag does not match.
         return undefined;
       }
     },
@@ -98,7 +98,7 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
 
 function decodeBox(sealed: string): Buffer | undefined {
   const box = Buffer.from(sealed, "base64url");
-  // The decoder skips what it does not know, and a last character can hide bits: only one spelling counts.
+  // The decoder skips unknown characters, and the last character can contain unused bits: accept one spelling only.
   if (box.toString("base64url") !== sealed) return undefined;
   if (box.length < headerBytes + tagBytes || box[0] !== version) return undefined;
   return box;

@@ -1,9 +1,9 @@
 /**
- * Signatures that only the holder of the root secret can make: HMAC-SHA256 over a list of fields, with a
- * key for one purpose, derived by HKDF-SHA256. What was signed for one purpose holds for no other.
+ * Signatures that only the holder of the root secret can make: HMAC-SHA256 over a list of fields, with a key
+ * for one purpose, derived with HKDF-SHA256. A signature for one purpose is not valid for another.
  *
- * A signer has an identifier, derived from the root secret and telling nothing of it: what is signed names
- * it, so that a root secret can be followed by another while what the old one signed is still about.
+ * A signer has an identifier, which is derived from the root secret and reveals nothing of it. A signed text
+ * contains the identifier, so that the root secret can be replaced while older signatures are still in use.
  */
 import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from "node:crypto";
 import type { RootSecret } from "./root_secret.ts";
@@ -12,18 +12,18 @@ export interface Signer {
   /** 8 hexadecimal digits. */
   readonly id: string;
   /**
-   * Signs the fields, in their order: 43 characters of base64url. Throws a RangeError for a field with a
-   * newline, which is what stands between them.
+   * Signs the fields in their order: 43 characters of base64url. Throws a RangeError for a field with a newline,
+   * because a newline separates the fields.
    */
   sign(fields: readonly string[]): string;
-  /** True for the very signature of these fields; takes as long for any other of the same length. */
+  /** Returns true for the signature of these fields. The time is the same for every text of that length. */
   verify(fields: readonly string[], signature: string): boolean;
 }
 
 const keyBytes = 32;
 const idBytes = 4;
 
-/** A purpose is a word of the program, never input: 1 to 64 of `a-z`, `0-9`, `_`, `-`. */
+/** A purpose is a constant of the program, never input: 1 to 64 characters of `a-z`, `0-9`, `_`, `-`. */
 export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
   if (!/^[a-z0-9_-]{1,64}$/.test(purpose)) {
     throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
@@ -44,7 +44,7 @@ export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
     sign,
     verify(fields, signature) {
       if (fields.some((field) => field.includes("\n"))) return false;
-      // Text is compared, not bytes: a signature has one spelling.
+      // Compares text, not decoded bytes, so that a signature has one spelling.
       const expected = Buffer.from(sign(fields));
       const given = Buffer.from(signature);
       return given.length === expected.length && timingSafeEqual(given, expected);

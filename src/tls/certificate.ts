@@ -1,4 +1,4 @@
-/** The certificate that a service shows, from its start on and by another one after a reload. */
+/** The certificate of a running service, and its replacement after a reload. */
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Listener } from "../platform/mod.ts";
@@ -7,24 +7,24 @@ import { reasonOf } from "../system_error.ts";
 import { readTlsIdentity, type TlsFiles, type TlsIdentity, tlsWarning } from "./identity.ts";
 
 export interface CertificateOptions {
-  /** What is read again. */
+  /** The files that a reload reads again. */
   readonly files: TlsFiles;
-  /** Who shows it. */
+  /** The listener that uses the certificate. */
   readonly listener: Listener;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 export interface Certificate {
-  /** Says in the log when the certificate must be renewed. */
+  /** Starts to warn in the log when the certificate must be renewed. */
   start(): Promise<void>;
-  /** From now on the listener gets no other certificate. */
+  /** Stops: the listener gets no other certificate from now on. */
   stop(): Promise<void>;
-  /** Reads the files again; where they cannot be used, the certificate before stays. The log says either. */
+  /** Reads the files again. If they cannot be used, the old certificate stays. The log has the outcome. */
   reload(): Promise<void>;
 }
 
-/** The certificate that is shown: says when it needs renewing, and takes another on request. */
+/** Creates the part that warns before the certificate expires, and replaces it on request. */
 export function createCertificate(
   first: TlsIdentity,
   { files, listener, clock, log }: CertificateOptions,
@@ -80,7 +80,7 @@ const COPIED =
   "A reload cannot change the certificate: systemd copied it when it started the service; after a renewal run " +
   "`systemctl restart claviger`";
 
-/** A pair that clients refuse does not take the place of one that they accept. */
+/** A certificate that clients refuse must not replace one that they accept. */
 function whyWorse(found: TlsIdentity, shown: TlsIdentity, now: Date): string | undefined {
   const isGood = ({ validFrom, expiresAt }: TlsIdentity) => validFrom <= now && expiresAt > now;
   return isGood(shown) && !isGood(found) ? tlsWarning(found, now) : undefined;

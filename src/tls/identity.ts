@@ -1,6 +1,6 @@
 /**
- * The certificate that the service shows and its key: read from two files and checked together, so that what
- * cannot work is refused with a reason before a client meets it.
+ * The certificate of the service and its key. Both files are read and checked together, so that a pair that
+ * cannot work is refused with a reason before a client connects.
  */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { toTimestamp } from "../calendar.ts";
@@ -9,13 +9,13 @@ import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../read_regular_file.
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { FILE_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
-/** Where the two are; absolute paths. */
+/** The paths of the two files; absolute. */
 export interface TlsFiles {
-  /** PEM: the certificate first, then those that lead to a root. */
+  /** PEM: the certificate first, then the certificates that lead to a root. */
   readonly certFile: string;
   /** PEM, without a passphrase. */
   readonly keyFile: string;
-  /** True where they are credentials that systemd copied when it started the service: what is renewed is not there. */
+  /** True for credentials, which systemd copies only at the start of the service: a renewed file is not among them. */
   readonly isCopy?: true | undefined;
 }
 
@@ -26,11 +26,11 @@ export interface TlsIdentity extends TlsPair {
   readonly fingerprint: string;
 }
 
-/** So long before its end, people are told that a certificate must be renewed. */
+/** The warning begins this long before the certificate expires. */
 const RENEWAL_DAYS = 14;
 const DAY_MS = 86_400_000;
 
-/** Reads both files; refuses what is unreadable, no PEM, or does not belong together. */
+/** Reads both files. Refuses files that are unreadable, are not PEM, or do not belong together. */
 export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | Refusal {
   const certificate = readText(certFile, "certificate");
   if (isRefusal(certificate)) return certificate;
@@ -52,7 +52,7 @@ export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | 
   };
 }
 
-/** What a client will object to, or will soon; undefined while all is well. */
+/** Returns why clients refuse the certificate now or will refuse it soon; undefined if they accept it. */
 export function tlsWarning({ validFrom, expiresAt }: TlsIdentity, now: Date): string | undefined {
   if (expiresAt <= now) return `The certificate expired at ${toTimestamp(expiresAt)}: clients refuse it`;
   if (validFrom > now)
@@ -63,7 +63,7 @@ export function tlsWarning({ validFrom, expiresAt }: TlsIdentity, now: Date): st
     : undefined;
 }
 
-/** The first certificate, where every one in the text can be read. */
+/** Returns the first certificate if every certificate in the text can be read. */
 function parseChain(text: string): X509Certificate | undefined {
   const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   try {
@@ -73,7 +73,7 @@ function parseChain(text: string): X509Certificate | undefined {
   }
 }
 
-/** The key, or what is wrong with the file: never with anything of its content. */
+/** Returns the key, or why the file cannot be used, without anything of its content. */
 function parseKey(text: string): KeyObject | string {
   if (/ENCRYPTED/.test(text)) return "has a passphrase, which nobody could enter: give a key without one";
   try {
