@@ -33,9 +33,13 @@ describe("claviger systemd", () => {
 
   test("keeps what DynamicUser would imply, which a static user does not", async () => {
     const lines = (await unit()).split("\n");
-    for (const setting of ["NoNewPrivileges", "RestrictSUIDSGID", "PrivateTmp", "RemoveIPC", "ProtectHome"])
+    for (const setting of ["NoNewPrivileges", "RestrictSUIDSGID", "PrivateTmp", "ProtectHome"])
       expect(lines).toContain(`${setting}=yes`);
     expect(lines).toContain("ProtectSystem=strict");
+  });
+
+  test("leaves the shared memory of a command's PostgreSQL alone when the service ends", async () => {
+    expect(await unit()).not.toContain("RemoveIPC");
   });
 
   test("prints what makes its user, as systemd-sysusers takes it", async () => {

@@ -161,6 +161,8 @@ export function renderUnit(options: UnitOptions): string {
   ].join("\n")}\n`;
 }
 
+// No RemoveIPC=: when the service ends, systemd would remove the shared memory of the PostgreSQL that a command of the
+// same user runs.
 const HARDENING = [
   "NoNewPrivileges=yes",
   "ProtectSystem=strict",
@@ -169,7 +171,6 @@ const HARDENING = [
   "PrivateDevices=yes",
   "DevicePolicy=closed",
   "PrivateIPC=yes",
-  "RemoveIPC=yes",
   "ProtectProc=invisible",
   "ProcSubset=pid",
   "ProtectClock=yes",
