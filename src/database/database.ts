@@ -91,13 +91,16 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
   let unsettled = 0;
   let deadlinesMissed = 0;
   let poolsReplaced = 0;
+  let isSilent = false;
   let closed = false;
 
   function replacePool(missed: Pool) {
     if (closed || missed !== pools.current || clock.monotonicMs() - replacedMs < REPLACEMENT_PAUSE_MS) return;
     replacedMs = clock.monotonicMs();
     poolsReplaced++;
-    log.warn("A statement missed its deadline: the connections to the database are made anew");
+    // While the database is gone, each new pool stalls as well: one line is enough.
+    if (!isSilent) log.warn("A statement missed its deadline: the connections to the database are made anew");
+    isSilent = true;
     pools.renew();
   }
 
@@ -120,6 +123,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
           const server = servers.current;
           build(used.sql).then(
             (rows) => {
+              isSilent = false;
               settle();
               resolve(rows as never);
             },

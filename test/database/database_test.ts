@@ -8,8 +8,8 @@ import {
   openDatabase,
   type Sql,
 } from "../../src/database/mod.ts";
-import { silentLog } from "../../src/log.ts";
-import { createTestClock } from "../support/clock.ts";
+import { type Log, silentLog } from "../../src/log.ts";
+import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type Fault, type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 
@@ -71,6 +71,26 @@ describe("openDatabase()", () => {
     await ask(database);
     await database.close();
     await until(() => proxy.stats().open === 0);
+    await close();
+  });
+
+  test("openDatabase() tells once of connections made anew, until a statement is answered", async () => {
+    const warnings: string[] = [];
+    const log = { ...silentLog, warn: (message: string) => void warnings.push(message) };
+    const { database, proxy, clock, close } = await openThroughProxy({ log });
+    for (const told of [1, 2]) {
+      await ask(database);
+      proxy.set("stalled");
+      const { poolsReplaced } = database.stats();
+      for (let i = 0; i < 3; i++) {
+        await timed(ask(database));
+        clock.advance(600);
+      }
+      expect(database.stats().poolsReplaced - poolsReplaced).toBe(3);
+      expect(warnings).toHaveLength(told);
+      proxy.set("none");
+      await untilAnswered(database);
+    }
     await close();
   });
 
@@ -233,11 +253,12 @@ test("constraintOf() names the constraint that refused, and isDuplicate() knows 
 interface Opened {
   readonly database: Database;
   readonly proxy: FaultyProxy;
+  readonly clock: TestClock;
   close(): Promise<void>;
 }
 
 async function openThroughProxy(
-  options: { maxConnections?: number; deadlineMs?: number } = {},
+  options: { maxConnections?: number; deadlineMs?: number; log?: Log } = {},
 ): Promise<Opened> {
   const proxy = await startFaultyProxy(server.address);
   const clock = createTestClock();
@@ -250,6 +271,7 @@ async function openThroughProxy(
   return {
     database,
     proxy,
+    clock,
     async close() {
       await database.close();
       await proxy.close();
