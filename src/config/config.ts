@@ -164,7 +164,7 @@ export function createLookup(source: ConfigSource): (name: string) => FoundSetti
       return { value: flag, source: "flag", origin: `; it was given by ${toFlag(name)}` };
     const own = nonEmpty(source.env[name]);
     if (own !== undefined) {
-      return { value: own, source: "environment", origin: "; it is set in the environment" };
+      return { value: own, source: "environment", origin: `; it is set in ${environmentOf(source)}` };
     }
     const kept = file.get(name);
     if (kept !== undefined && kept.value !== "") {
@@ -183,9 +183,16 @@ function tellOrigin({ setting }: SettingError, source: ConfigSource): string {
   if (setting === undefined) return "";
   if (!isSetting(setting)) {
     const { unit, env } = source;
-    return `; it is set in ${unit && !(setting in env) ? unit.name : "the environment"}`;
+    return `; it is set in ${unit && !(setting in env) ? unit.name : environmentOf(source)}`;
   }
   return createLookup(source)(setting).origin;
+}
+
+/** Where the environment comes from: systemd reads the settings file for a service, and gives this to it. */
+function environmentOf({ env }: ConfigSource): string {
+  return env.NOTIFY_SOCKET === undefined
+    ? "the environment"
+    : "the unit, or in a file of its EnvironmentFile=";
 }
 
 /** The flag of a setting: `--port` of `CLAVIGER_PORT`. */

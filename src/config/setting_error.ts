@@ -20,7 +20,7 @@ export function unknown(name: string): string {
     SETTINGS.map((setting) => setting.name),
     withoutPrefix,
   );
-  const known = "all settings are shown by `claviger config check --env-file /dev/null`";
+  const known = "all settings are listed by `claviger guide settings`";
   return `${name} is not a setting: ${nearest === undefined ? "" : `the nearest is ${nearest}; `}${known}`;
 }
 

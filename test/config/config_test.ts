@@ -195,6 +195,12 @@ test("readConfig() says who set what it refuses: a flag, the environment, or a l
   );
   expect(refusal({ env: { CLAVIGER_TLS_KEY: "k" } })).toEndWith("; it is set in the environment");
   expect(refusal({ env: { CLAVIGER_PROT: "1" } })).toEndWith("; it is set in the environment");
+  // systemd reads the settings file in place of its service, which cannot tell it from the unit.
+  for (const name of ["CLAVIGER_PORT", "CLAVIGER_PROT"]) {
+    expect(refusal({ env: { [name]: "x", NOTIFY_SOCKET: "/run/systemd/notify" } })).toEndWith(
+      "; it is set in the unit, or in a file of its EnvironmentFile=",
+    );
+  }
   const misspelt = fileWith("CLAVIGER_HOST=h\nCLAVIGER_PROT=1\n");
   expect(refusal({ envFile: misspelt })).toEndWith(`; it is set in ${misspelt}, line 2`);
   const secret = fileWith("DATABASE_URL=postgres://u:hidden@/x\n");
@@ -268,8 +274,8 @@ describe("readConfig() and names it does not know", () => {
     ["CLAVIGER_DATABASE_URL", "DATABASE_URL"],
   ])("refuses %s and names the nearest, %s", (name, nearest) => {
     expect(refusal({ env: { [name]: "1" } })).toBe(
-      `${name} is not a setting: the nearest is ${nearest}; all settings are shown by ` +
-        "`claviger config check --env-file /dev/null`; it is set in the environment",
+      `${name} is not a setting: the nearest is ${nearest}; all settings are listed by ` +
+        "`claviger guide settings`; it is set in the environment",
     );
   });
 
