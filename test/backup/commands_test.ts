@@ -98,6 +98,12 @@ describe("claviger backup", () => {
     expect(refusalOf(await line.here(["restore", "-"]))).toContain("it is read twice");
   });
 
+  test("writes no backup to a terminal", async () => {
+    const { status, out, err } = await line.here(["backup", "-"], { isTerminal: true, columns: 80 });
+    expect([status, out]).toEqual([1, ""]);
+    expect(err).toBe("claviger: Cannot write a backup to a terminal: name a file, or pipe it to a program\n");
+  });
+
   test("shows how far it is on a terminal alone, and ends at a signal", async () => {
     const shown = await line.here(["backup", file("shown")], { isTerminal: true });
     expect(shown.err).toContain("\r\u001b[Ksaving accounts: 1 of 1");

@@ -43,7 +43,11 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
   withNeeds(withInstallationFlags(withJson(program.command("backup"))), (command) => {
     const { verify, force } = command.opts<BackupFlags>();
     const [file = ""] = command.args;
-    return verify ? { keepsUser: "no_data" } : { output: { file, replace: force } };
+    if (verify) return { keepsUser: "no_data" };
+    // Only the process at the terminal can tell: the owner's gets a pipe.
+    if (file === "-" && surroundings.columns !== undefined)
+      throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
+    return { output: { file, replace: force } };
   })
     .description("save everything into one file, while serving or without a service")
     .argument("<file>", "the file to write, such as claviger.tar.zst; - is standard output")
