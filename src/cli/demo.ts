@@ -17,7 +17,14 @@ import {
   suspendKey,
 } from "../keys/mod.ts";
 import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS, type Tier } from "../licensing/mod.ts";
-import { addModel, listAllModels, parseNewModel, retireVersion, storeBytes } from "../models/mod.ts";
+import {
+  addModel,
+  listAllModels,
+  parseNewModel,
+  retireVersion,
+  storeBytes,
+  toMegabytes,
+} from "../models/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { clearInstallerToken, createTokenSource, setInstallerToken } from "../repository_token/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
@@ -98,7 +105,7 @@ export async function addDemo(
     const stored = await storeBytes(dataDir, toChunks(file), { sizeBytes, onProgress() {} });
     const model = {
       ...fields,
-      sizeMb: Math.max(0.01, Math.round(sizeBytes / 1e4) / 100),
+      sizeMb: toMegabytes(sizeBytes),
       downloadUrl: null,
       checksum: stored.sha256,
       hostedBytes: sizeBytes,
