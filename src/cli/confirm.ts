@@ -40,6 +40,8 @@ export async function confirm(
     // A read from a terminal does not end at a signal.
     surroundings.untilSignal(),
   ]);
+  // Ctrl-C and Ctrl-D end the question without ending its line.
+  if (!answer?.endsWith("\n")) surroundings.err("\n");
   stopIfInterrupted();
   if (answer?.trim().toLowerCase() !== "yes") {
     throw new CommandRefused("Nothing was changed: the answer was not yes");

@@ -228,7 +228,8 @@ describe("claviger keys revoke and accounts erase", () => {
       expect(await revoke(input)).toEqual({
         status: 1,
         out: "",
-        err: `${question}claviger: Nothing was changed: the answer was not yes\n`,
+        // Ctrl-D ends the question without a new line.
+        err: `${question}${input === "" ? "\n" : ""}claviger: Nothing was changed: the answer was not yes\n`,
       });
     }
     expect(await stateOf(key.id)).toBe("active");
@@ -544,4 +545,27 @@ describe("claviger audit", () => {
     expect(await line.json(["audit", "--key", key.id, "--until", now])).toHaveLength(1);
     expect(await line.json(["audit", "--key", key.id, "--since", now])).toHaveLength(0);
   });
+});
+
+// The last test: the others need no installation with so many accounts.
+test("claviger keys list and accounts list ask for a narrower search where more accounts match than are looked at", async () => {
+  const toLine = (_: unknown, number: number) =>
+    JSON.stringify({
+      sha256: (number + 1).toString(16).padStart(64, "0"),
+      mode: "live",
+      email: `many-${number}@wide.example`,
+      tier: "free",
+    });
+  const lines = Array.from({ length: 1_001 }, toLine);
+  await line.json(["keys", "import", line.write("wide.jsonl", lines.join("\n"))]);
+  const note = "More than 1,000 accounts match, and only 1,000 are looked at: narrow the search\n";
+  for (const list of [
+    ["keys", "list"],
+    ["accounts", "list"],
+  ]) {
+    const wide = await line.here([...list, "--search", "wide", "--limit", "2000", "--json"]);
+    expect([wide.err, JSON.parse(wide.out).length]).toEqual([note, 1_000]);
+    const narrow = await line.here([...list, "--search", "wide many 7", "--limit", "2000"]);
+    expect(narrow.err).toBe("");
+  }
 });
