@@ -27,6 +27,8 @@ const ASK = [
   "get-property",
   "org.freedesktop.systemd1",
   `/org/freedesktop/systemd1/unit/${UNIT.replace(".", "_2e")}`,
+];
+const PROPERTIES = [
   "org.freedesktop.systemd1.Service",
   "Environment",
   "EnvironmentFiles",
@@ -37,13 +39,17 @@ const ANSWER_LIMIT_MS = 5_000;
 const ANSWER_LIMIT_BYTES = 256 * 1024;
 
 const strings = v.object({ data: v.array(v.string()) });
-/** A line for each property, in the order of {@linkcode ASK}. Source: org.freedesktop.systemd1(5). */
+/** A line for each property, in the order of {@linkcode PROPERTIES}. Source: org.freedesktop.systemd1(5). */
 const answer = v.tuple([
   strings,
   v.object({ data: v.array(v.tuple([v.string(), v.boolean()])) }),
   v.object({ data: v.array(v.tuple([v.string(), v.string()])) }),
   strings,
 ]);
+
+const stateAnswer = v.pipe(v.string(), v.parseJson(), v.object({ data: v.string() }));
+/** In every other state systemd removes the copies of the credentials, or is about to. Source: systemd(1). */
+const UP: ReadonlySet<string> = new Set(["active", "reloading", "deactivating"]);
 
 const NOT_ROOT = { why: "this user may not read the service's settings", remedy: "run as root" };
 const START_BUS = "`systemctl start dbus`, and see that `busctl` works";
@@ -52,11 +58,11 @@ const START_BUS = "`systemctl start dbus`, and see that `busctl` works";
  * Adds the unit's settings, or why they cannot be seen. A command has its settings already when its settings file
  * is named, and when a unit runs it with a state folder or credentials of its own.
  */
-export function withUnitSettings(source: ConfigSource): ConfigSource {
+export function withUnitSettings(source: ConfigSource, credentialsFolder = CREDENTIALS_FOLDER): ConfigSource {
   const { env, envFile, isRoot } = source;
   if (envFile !== undefined || env.CREDENTIALS_DIRECTORY || env.STATE_DIRECTORY) return source;
   if (!isRoot) return isHidden() ? { ...source, unseen: NOT_ROOT } : source;
-  const unit = askUnit(env.PATH ?? "");
+  const unit = askUnit(env.PATH ?? "", credentialsFolder);
   return isRefusal(unit)
     ? { ...source, unseen: { why: unit.sentence, remedy: START_BUS } }
     : { ...source, unit };
@@ -74,31 +80,46 @@ function isHidden(): boolean {
 }
 
 /** Asks systemd for the unit's settings; undefined without such a unit, and without systemd. */
-function askUnit(path: string): UnitSettings | Refusal | undefined {
+function askUnit(path: string, credentialsFolder: string): UnitSettings | Refusal | undefined {
   const folders = path.split(":").filter((folder) => folder.startsWith("/"));
   const busctl = findTool("busctl", folders);
   if (busctl === undefined) return undefined;
-  const { status, stdout, stderr, error } = spawnSync(busctl, ASK, {
-    encoding: "utf8",
-    timeout: ANSWER_LIMIT_MS,
-    killSignal: "SIGKILL",
-    maxBuffer: ANSWER_LIMIT_BYTES,
-  });
-  if (status === 0) return parseUnit(stdout);
+  const { status, stdout, stderr, error } = ask(busctl, PROPERTIES);
+  if (status === 0) {
+    const isUp = existsSync(credentialsFolder) && UP.has(stateOf(busctl));
+    return parseUnit(stdout, { credentialsFolder, isUp });
+  }
   // The host has the tool, but does not run systemd. Source: sd_booted(3).
   if (!existsSync("/run/systemd/system")) return undefined;
   const why = error?.message ?? (stderr.trim().split("\n")[0] || `it ended with ${status}`);
   return refuse("INVALID_REQUEST", `Cannot ask systemd for the settings of ${UNIT}: ${why}`);
 }
 
+function ask(busctl: string, properties: readonly string[]) {
+  return spawnSync(busctl, [...ASK, ...properties], {
+    encoding: "utf8",
+    timeout: ANSWER_LIMIT_MS,
+    killSignal: "SIGKILL",
+    maxBuffer: ANSWER_LIMIT_BYTES,
+  });
+}
+
+/** The unit's `ActiveState`; empty where systemd does not tell it. */
+function stateOf(busctl: string): string {
+  const { stdout } = ask(busctl, ["org.freedesktop.systemd1.Unit", "ActiveState"]);
+  const parsed = v.safeParse(stateAnswer, stdout);
+  return parsed.success ? parsed.output.data : "";
+}
+
 /**
  * Reads busctl's answer; undefined for a unit that does not exist, whose properties are empty.
  *
- * The path of a credential is that of the running service's copy, else that of the file to be copied.
+ * The path of a credential is that of the running service's copy, else that of the file to be copied: while systemd
+ * starts a failing service again and again, the copies come and go.
  */
 export function parseUnit(
   text: string,
-  credentialsFolder = CREDENTIALS_FOLDER,
+  { credentialsFolder = CREDENTIALS_FOLDER, isUp = false } = {},
 ): UnitSettings | Refusal | undefined {
   let lines: v.InferOutput<typeof answer>;
   try {
@@ -125,7 +146,7 @@ export function parseUnit(
       .filter(([, source]) => source.startsWith("/"))
       .map(([name, source]) => {
         const copy = join(credentialsFolder, name);
-        return [name, existsSync(copy) ? copy : source];
+        return [name, isUp && existsSync(copy) ? copy : source];
       }),
   );
   const env = environment.map((line) => {

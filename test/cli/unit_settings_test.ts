@@ -2,8 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { checkFiles } from "../../src/cli/commands/config_command.ts";
 import { parseUnit, withUnitSettings } from "../../src/cli/unit_settings.ts";
 import { systemClock } from "../../src/clock.ts";
+import { readConfig } from "../../src/config/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
@@ -32,18 +34,19 @@ function render({ environment = [], envFiles = [], credentials = {}, state }: Un
 }
 
 /** A folder for the PATH, with a busctl that gives this answer, and writes down what it was asked. */
-function standIn(name: string, text: string, status = 0): string {
+function standIn(name: string, text: string, status = 0, activeState = "inactive"): string {
   const folder = join(line.folder, name);
   mkdirSync(folder);
   writeFileSync(join(folder, "answer"), text);
-  const script = `#!/bin/sh\necho "$*" >> ${folder}/asked\n/bin/cat ${folder}/answer\nexit ${status}\n`;
+  const state = `case "$*" in *ActiveState) echo '{"type":"s","data":"${activeState}"}'; exit;; esac`;
+  const script = `#!/bin/sh\necho "$*" >> ${folder}/asked\n${state}\n/bin/cat ${folder}/answer\nexit ${status}\n`;
   writeFileSync(join(folder, "busctl"), script);
   chmodSync(join(folder, "busctl"), 0o755);
   return folder;
 }
 
-function parsed(text: string, credentialsFolder?: string) {
-  const unit = parseUnit(text, credentialsFolder);
+function parsed(text: string, options?: Parameters<typeof parseUnit>[1]) {
+  const unit = parseUnit(text, options);
   if (unit === undefined || isRefusal(unit)) throw new Error(`No unit: ${JSON.stringify(unit)}`);
   return unit;
 }
@@ -76,15 +79,23 @@ describe("parseUnit()", () => {
     ]);
   });
 
-  test("leads to a credential's source while the service is stopped, to its copy while it runs", () => {
+  test("leads to a credential's source while the service is stopped or starts, to its copy while it runs", () => {
     expect(parsed(REAL).env.CLAVIGER_TLS_KEY).toBe("/etc/claviger/tls.key");
     const folder = join(line.folder, "handed-over");
     mkdirSync(folder);
     writeFileSync(join(folder, "claviger-tls-key"), "");
-    const running = parsed(REAL.replaceAll("/run/credentials/claviger.service", folder), folder);
+    const text = REAL.replaceAll("/run/credentials/claviger.service", folder);
+    const running = parsed(text, { credentialsFolder: folder, isUp: true });
     expect(running.env.CLAVIGER_TLS_KEY).toBe(join(folder, "claviger-tls-key"));
     expect(running.credentials.get("claviger-tls-key")).toBe(join(folder, "claviger-tls-key"));
     expect(running.credentials.get("claviger-github-key")).toBe("/etc/claviger/github app.pem");
+    // The service fails at each start, and its copy is gone a moment later.
+    const named = (activeState: string) => {
+      const env = { PATH: standIn(activeState, text, 0, activeState) };
+      return withUnitSettings({ workingFolder: "/", isRoot: true, env }, folder).unit?.env.CLAVIGER_TLS_KEY;
+    };
+    expect(named("activating")).toBe("/etc/claviger/tls.key");
+    expect(named("active")).toBe(join(folder, "claviger-tls-key"));
   });
 
   test("takes the empty answer for that of a unit that does not exist", () => {
@@ -133,6 +144,15 @@ describe("withUnitSettings()", () => {
     const beganMs = performance.now();
     expect(withUnitSettings({ ...source, env: { PATH } }).unit).toBeUndefined();
     expect(performance.now() - beganMs).toBeLessThan(6_000);
+  });
+});
+
+test("config check says when the service may have settings that this user cannot see", () => {
+  const unseen = { why: "this user may not read them", remedy: "run as root" };
+  const config = readConfig({ env: {}, workingFolder: "/", isRoot: false, unseen });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  expect(checkFiles(config, { clock: systemClock })).toEqual({
+    warnings: ["The service may have other settings: this user may not read them; run as root"],
   });
 });
 

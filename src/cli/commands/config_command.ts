@@ -51,15 +51,20 @@ interface FilesChecked {
 }
 
 /** Reads what the settings name. Opens no database. */
-function checkFiles(config: Config, { clock }: Surroundings): FilesChecked {
+export function checkFiles(config: Config, { clock }: Pick<Surroundings, "clock">): FilesChecked {
+  const warnings: string[] = [];
+  const { unseen } = config;
+  if (unseen !== undefined)
+    warnings.push(`The service may have other settings: ${unseen.why}; ${unseen.remedy}`);
   if (config.secret !== undefined || config.databaseUrl !== undefined) {
     const secret = openSecrets(config, { create: false });
-    if (isRefusal(secret)) return { warnings: [], fault: secret };
+    if (isRefusal(secret)) return { warnings, fault: secret };
   }
   const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
-  if (isRefusal(app)) return { warnings: [], fault: app };
+  if (isRefusal(app)) return { warnings, fault: app };
   const identity = config.tls && readTlsIdentity(config.tls);
-  if (isRefusal(identity)) return { warnings: [], fault: identity };
+  if (isRefusal(identity)) return { warnings, fault: identity };
   const warning = identity && tlsWarning(identity, clock.now());
-  return { warnings: warning === undefined ? [] : [warning] };
+  if (warning !== undefined) warnings.push(warning);
+  return { warnings };
 }
