@@ -22,7 +22,18 @@ import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { POSTGRES_INSIDE } from "../version.ts";
 import { MEND_APP } from "./examine_host.ts";
-import { type Check, demandSight, examine, type Finding, fail, ok, unseenBy, warn } from "./finding.ts";
+import {
+  type Check,
+  demandSight,
+  examine,
+  type Finding,
+  type FindingState,
+  FREE_SPACE,
+  fail,
+  ok,
+  unseenBy,
+  warn,
+} from "./finding.ts";
 
 export interface DatabaseContext {
   readonly config: Config;
@@ -31,6 +42,8 @@ export interface DatabaseContext {
   readonly database: Database;
   /** Where the database is, for people. */
   readonly place: string;
+  /** What the look at the GitHub App gave; `ok` by default. */
+  readonly app?: FindingState | undefined;
 }
 
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
@@ -146,11 +159,7 @@ async function examineWrites({ database }: DatabaseContext): Promise<Finding> {
   } catch (error) {
     const refusal = refusedWrite(error);
     if (refusal === undefined) throw error;
-    return fail(
-      "writes",
-      `the database refuses them: ${refusal.message}`,
-      "free some space on the server's disk",
-    );
+    return fail("writes", `the database refuses them: ${refusal.message}`, FREE_SPACE);
   }
 }
 
@@ -230,15 +239,17 @@ async function examineSecret({ database, config }: DatabaseContext): Promise<Fin
       );
 }
 
-async function examineToken({ database, config, clock }: DatabaseContext): Promise<Finding> {
+async function examineToken({ database, config, clock, app = "ok" }: DatabaseContext): Promise<Finding> {
   const name = "installer token";
   const unseen = config.gitHubApp?.privateKeyFile === undefined ? unseenBy(name, config) : undefined;
   if (unseen !== undefined) return unseen;
   if (config.gitHubApp !== undefined) {
     if (config.gitHubApp.privateKeyFile !== undefined) demandSight(config.gitHubApp.privateKeyFile);
-    return isRefusal(openGitHubApp(config.gitHubApp))
-      ? fail(name, "the GitHub App that is to mint it cannot be used", MEND_APP)
-      : ok(name, "minted by the GitHub App");
+    if (isRefusal(openGitHubApp(config.gitHubApp)))
+      return fail(name, "the GitHub App that is to mint it cannot be used", MEND_APP);
+    if (app === "ok") return ok(name, "minted by the GitHub App");
+    const message = "minted by the GitHub App, which gives none now";
+    return { name, state: app, message, remedy: "see github app above" };
   }
   const remedy = "`claviger installer set-token < FILE`";
   const [row] = await database.query<{ expiresAt: Date | null }>(
@@ -279,7 +290,7 @@ async function examinePublicUrl({ database, config }: DatabaseContext): Promise<
   const unseen = unseenBy(name, config);
   if (unseen !== undefined) return unseen;
   const [row] = await database.query<{ hosted: number }>(
-    (sql) => sql`select count(*) as hosted from model_files`,
+    (sql) => sql`select count(distinct file) as hosted from model_versions where retired_at is null`,
   );
   return row?.hosted
     ? warn(

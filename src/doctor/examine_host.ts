@@ -149,6 +149,13 @@ function examineTls({ config, clock, serving }: HostContext): Finding {
 export const MEND_APP =
   "give its key to `claviger systemd --github-key`, or name the file by CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
 
+/** What to do about a GitHub host that gives no token now. */
+const REMEDIES = {
+  away: (url: string) => `see whether this machine reaches ${url}`,
+  limited: () => "wait: the service tries again when the host allows it",
+  faulty: (url: string) => `see whether ${url} is the host's interface and works; the service tries again`,
+} as const;
+
 async function examineApp({ config, clock }: HostContext): Promise<Finding> {
   const { gitHubApp } = config;
   const unseen = gitHubApp?.privateKeyFile === undefined ? unseenBy("github app", config) : undefined;
@@ -162,7 +169,7 @@ async function examineApp({ config, clock }: HostContext): Promise<Finding> {
     return ok("github app", `App ${gitHubApp.appId} mints tokens for ${gitHubApp.repository}`);
   return failure.kind === "refused"
     ? fail("github app", failure.reason, "mend what the sentence names, then `systemctl restart claviger`")
-    : warn("github app", failure.reason, `see whether this machine reaches ${gitHubApp.apiUrl}`);
+    : warn("github app", failure.reason, REMEDIES[failure.kind](gitHubApp.apiUrl));
 }
 
 async function examineService({ config, serving }: HostContext): Promise<Finding> {

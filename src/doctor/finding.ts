@@ -1,4 +1,5 @@
 import type { Unseen } from "../config/mod.ts";
+import { refusedWrite } from "../database/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 import { hasCode, reasonOf } from "../system_error.ts";
 
@@ -38,6 +39,8 @@ export function skip(name: string, message: string, remedy: string): Finding {
 }
 
 const AS_ROOT = "run as root";
+/** What to do about a disk to which the database cannot write. */
+export const FREE_SPACE = "free some space on the server's disk";
 
 /** Skips a check when the service may have settings that are not seen here. */
 export function unseenBy(
@@ -68,13 +71,16 @@ export async function examine<Context>(
     try {
       findings.push(await look(context));
     } catch (error) {
-      const reason = reasonOf(error);
-      findings.push(
-        hasCode(error, "EACCES")
-          ? skip(name, `cannot be seen by this user: ${reason}`, AS_ROOT)
-          : fail(name, `cannot be looked at: ${reason}`, AS_ROOT),
-      );
+      findings.push(explain(name, error));
     }
   }
   return findings;
+}
+
+function explain(name: string, error: unknown): Finding {
+  if (hasCode(error, "EACCES")) return skip(name, `cannot be seen by this user: ${reasonOf(error)}`, AS_ROOT);
+  const refusal = refusedWrite(error);
+  return refusal === undefined
+    ? fail(name, `cannot be looked at: ${reasonOf(error)}`, "see the sentence; then `claviger doctor` again")
+    : fail(name, `cannot be looked at: ${refusal.message}`, FREE_SPACE);
 }

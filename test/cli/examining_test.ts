@@ -428,6 +428,8 @@ describe("claviger doctor", () => {
       state: "ok",
       message: "https://licenses.example.org, as it is set: not tried from here",
     });
+    await line.json(["models", "retire", "p300_hosted", "1"]);
+    expect((await doctor()).of("public address")).toMatchObject({ state: "ok" });
   });
 
   test("prints a line each, and how to mend what is not well", async () => {

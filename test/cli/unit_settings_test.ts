@@ -242,20 +242,31 @@ describe("root's commands, while the service of the unit is stopped", () => {
     const appFinding = async () => {
       const { status, out } = await run("doctor", "--json");
       const { findings } = JSON.parse(out) as {
-        findings: { name: string; state: string; message: string }[];
+        findings: { name: string; state: string; message: string; remedy?: string }[];
       };
-      return { status, ...findings.find(({ name }) => name === "github app") };
+      const of = (name: string) => findings.find((finding) => finding.name === name);
+      return { status, token: of("installer token")?.state, ...of("github app") };
     };
     host.behave({ kind: "answer", status: 404 });
     expect(await appFinding()).toMatchObject({
       status: 1,
       state: "fail",
+      token: "fail",
       message: expect.stringContaining("CLAVIGER_GITHUB_INSTALLATION_ID"),
     });
     host.behave({ kind: "answer", status: 401 });
     expect(await appFinding()).toMatchObject({ status: 1, state: "fail" });
     host.behave({ kind: "cut", after: "request" });
-    expect(await appFinding()).toMatchObject({ status: 0, state: "warn" });
+    expect(await appFinding()).toMatchObject({
+      status: 0,
+      state: "warn",
+      token: "warn",
+      remedy: expect.stringContaining("see whether this machine reaches"),
+    });
+    host.behave({ kind: "answer", status: 429 });
+    expect((await appFinding()).remedy).toStartWith("wait:");
+    host.behave({ kind: "answer", status: 500 });
+    expect((await appFinding()).remedy).toEndWith("the service tries again");
   });
 
   test("are refused, and the unit is named, where the unit sets something wrong", async () => {

@@ -1,6 +1,6 @@
 /** What a user is told of an installation of which some settings, or files, are closed to that user. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -8,6 +8,7 @@ import { type Config, readConfig, type Unseen } from "../../src/config/config.ts
 import { examine } from "../../src/doctor/finding.ts";
 import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { createCommandLine } from "../cli/command_line.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -111,6 +112,26 @@ describe("claviger doctor, of what the service may have and this user cannot see
     }
   });
 
+  test.skipIf(process.getuid?.() !== 0)(
+    "skips the database in a folder that is closed to this user",
+    async () => {
+      const closed = createCommandLine();
+      mkdirSync(closed.dataDir, { mode: 0o700 });
+      process.seteuid?.(65_534);
+      const { out } = await closed
+        .here(["doctor", "--json"], { isRoot: false })
+        .finally(() => process.seteuid?.(0));
+      const { findings } = JSON.parse(out) as { findings: Finding[] };
+      for (const name of ["data folder", "database"]) {
+        expect(findings.find((finding) => finding.name === name)).toMatchObject({
+          state: "skip",
+          remedy: "run as root",
+        });
+      }
+      closed.remove();
+    },
+  );
+
   test("skips what is closed to it, and no other failure", async () => {
     const failing = (code: string) => ({
       name: code,
@@ -125,7 +146,12 @@ describe("claviger doctor, of what the service may have and this user cannot see
         message: "cannot be seen by this user: EACCES: no",
         remedy: "run as root",
       },
-      { name: "EIO", state: "fail", message: "cannot be looked at: EIO: no", remedy: "run as root" },
+      {
+        name: "EIO",
+        state: "fail",
+        message: "cannot be looked at: EIO: no",
+        remedy: "see the sentence; then `claviger doctor` again",
+      },
     ]);
   });
 });

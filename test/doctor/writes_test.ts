@@ -3,23 +3,33 @@ import { expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { openDatabase } from "../../src/database/mod.ts";
-import { examineDatabase } from "../../src/doctor/mod.ts";
+import { type Check, type DatabaseContext, examineDatabase } from "../../src/doctor/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { TEST_SECRET } from "../support/service.ts";
 
+/** What a server says whose disk has no room even for what a connection needs. */
+const FULL_DISK: Check<DatabaseContext> = {
+  name: "another",
+  async examine({ database }) {
+    const text = "do $$ begin raise 'could not extend file' using errcode = 'disk_full'; end $$";
+    await database.query((sql) => sql.unsafe(text));
+    throw new Error("The database took it");
+  },
+};
+
 test("doctor fails where the database takes no writes, and says why", async () => {
   const opened = await createTestDatabase();
   const config = readConfig({ env: { CLAVIGER_SECRET: TEST_SECRET }, workingFolder: "/", isRoot: false });
   if (isRefusal(config)) throw new Error(config.sentence);
-  const look = async () => {
+  const look = async (more?: Check<DatabaseContext>) => {
     // New connections: what is set of the database holds for those alone.
     const database = openDatabase(opened.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
     const context = { config, clock: systemClock, address: opened.address, database, place: "a test" };
-    const findings = await examineDatabase(context);
+    const findings = await examineDatabase(context, more && [more]);
     await database.close();
-    return findings.find(({ name }) => name === "writes");
+    return findings.find(({ name }) => name === (more?.name ?? "writes"));
   };
   const set = async (setting: string) => {
     const [row] = await opened.database.query<{ name: string }>(
@@ -32,6 +42,11 @@ test("doctor fails where the database takes no writes, and says why", async () =
   await set("temp_file_limit = '1MB'");
   expect(await look()).toMatchObject({ state: "fail", message: expect.stringContaining("53400") });
   await set("temp_file_limit = -1");
+  expect(await look(FULL_DISK)).toMatchObject({
+    state: "fail",
+    message: "cannot be looked at: could not extend file",
+    remedy: "free some space on the server's disk",
+  });
   await set("default_transaction_read_only = on");
   expect(await look()).toMatchObject({ state: "fail", message: "the database is read-only" });
   await opened.close();

@@ -51,9 +51,10 @@ async function examine(surroundings: Surroundings, place: InstallationFlags): Pr
     await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
       const database = openDatabase(address, options);
+      const app = host.find(({ name }) => name === "github app")?.state;
       const where = config.databaseUrl === undefined ? config.dataDir : "the operator's own server";
       try {
-        findings.push(...(await examineDatabase({ config, clock, address, database, place: where })));
+        findings.push(...(await examineDatabase({ config, clock, address, database, place: where, app })));
         if (findings.at(-1)?.name !== "schema" && (await hasDemo(database))) findings.push(DEMO);
       } finally {
         await database.close();
@@ -61,7 +62,13 @@ async function examine(surroundings: Surroundings, place: InstallationFlags): Pr
     });
   } catch (error) {
     if (!(error instanceof CommandRefused)) throw error;
-    findings.push(fail("database", error.message, "see the sentence; then `claviger doctor` again"));
+    // Where this user may not enter the data folder, its database cannot be judged.
+    const isClosed = host.some(({ name, state }) => name === "data folder" && state === "skip");
+    findings.push(
+      isClosed
+        ? skip("database", error.message, "run as root")
+        : fail("database", error.message, "see the sentence; then `claviger doctor` again"),
+    );
   }
   return findings;
 }
