@@ -8,7 +8,13 @@ import type { Clock } from "./clock.ts";
 import type { Config } from "./config/mod.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
 import { originOf } from "./endpoints.ts";
-import { createApp, createMetricsPage, createRequestMetrics, listenForMetrics } from "./http/mod.ts";
+import {
+  createApp,
+  createMetricsPage,
+  createRequestMetrics,
+  IDLE_TIMEOUT_SECONDS,
+  listenForMetrics,
+} from "./http/mod.ts";
 import { newUuid } from "./ids.ts";
 import {
   type Installation,
@@ -116,7 +122,6 @@ const ABANDON_MS = 9_000;
 const STUCK_MS = 10_000;
 /** None by the runtime, whose refusal has no JSON: ours reads at most 64 KiB and drops the rest unread. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER;
-const IDLE_TIMEOUT_SECONDS = 30;
 
 /** Starts the service; refuses, with a sentence for the operator, what must be mended first. */
 export async function startService(options: ServiceOptions): Promise<Service | Refusal> {

@@ -7,10 +7,16 @@
  */
 import { toResetAt, type Verdict } from "../limits/mod.ts";
 
+/** After how long a connection without a request ends; Bun's timer is up to 2 s early or late. */
+export const IDLE_TIMEOUT_SECONDS = 30;
+/** What clients are told, so that no request is sent while its connection is being closed. */
+const ANNOUNCED_IDLE_SECONDS = IDLE_TIMEOUT_SECONDS - 5;
+
 const COMMON = {
   "Content-Type": "application/json",
   "Cache-Control": "no-store",
   "X-Content-Type-Options": "nosniff",
+  "Keep-Alive": `timeout=${ANNOUNCED_IDLE_SECONDS}`,
 };
 
 export interface HeadersOptions {

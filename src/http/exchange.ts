@@ -97,7 +97,7 @@ export function toResponse(
     }
     const headers = newHeaders({ id, verdict, atMs });
     for (const name in outcome.headers) headers.set(name, outcome.headers[name] ?? "");
-    if (isLast) headers.set("Connection", "close");
+    if (isLast) closeAfter(headers);
     if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
     return respond(exchange, body, { status, headers });
   }
@@ -105,7 +105,7 @@ export function toResponse(
   // Bun 1.4.5 adds it to all other answers.
   if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
   // After CONNECT with an address Bun 1.4.5 hears nothing more of a connection: its client would wait for ever.
-  if (isLast || method === "CONNECT") headers.set("Connection", "close");
+  if (isLast || method === "CONNECT") closeAfter(headers);
   switch (outcome.code) {
     case "RATE_LIMIT_EXCEEDED":
       headers.set("Retry-After", String(exchange.verdict?.retryAfterSeconds ?? 1));
@@ -129,6 +129,11 @@ export function toResponse(
       break;
   }
   return respond(exchange, renderError(outcome), { status: statusOf(outcome.code), headers });
+}
+
+function closeAfter(headers: Headers): void {
+  headers.delete("Keep-Alive");
+  headers.set("Connection", "close");
 }
 
 interface Head {

@@ -48,6 +48,7 @@ describe("The answer carries its headers:", () => {
       expect(headers.get("cache-control")).toBe("no-store");
       expect(headers.get("date")).toMatch(/^\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT$/);
       expect(headers.get("x-content-type-options")).toBe("nosniff");
+      expect(headers.get("keep-alive")).toBe("timeout=25");
       const id = headers.get("x-request-id");
       expect(id).toMatch(/^req_[0-9a-f]{12}7[0-9a-f]{19}$/);
       expect(identifiers.has(id)).toBe(false);

@@ -20,8 +20,10 @@ test("An answer in flight when the stop begins closes its connection, as do thos
   const head = await client.head;
 
   expect(health.headers.get("connection")).toBe("close");
+  expect(health.headers.get("keep-alive")).toBeNull();
   expect(head).toStartWith("HTTP/1.1 200 ");
   expect(head).toMatch(/^connection: close\r$/im);
+  expect(head).not.toMatch(/^keep-alive:/im);
   await stopped;
   await service.close();
 });
