@@ -3,7 +3,7 @@
  * before it reads would otherwise find its connection closed, and no answer. What that takes is bounded: in bytes, in
  * time, and in the number of requests.
  */
-import { BODY_LIMIT_BYTES } from "./read_body.ts";
+import { BODY_LIMIT_BYTES, hasTrailers } from "./read_body.ts";
 
 const DISCARDED_BYTES = 8 * 1024 * 1024;
 const DISCARD_MS = 2_000;
@@ -13,7 +13,7 @@ let discards = 0;
 
 /** Resolves once the request can be answered; undefined where that is now. */
 export function discardBody(request: Request): Promise<void> | undefined {
-  if (discards === DISCARDS_AT_ONCE || !isLarge(request)) return undefined;
+  if (discards === DISCARDS_AT_ONCE || !isLarge(request) || hasTrailers(request)) return undefined;
   const { body } = request;
   if (body === null || body.locked) return undefined;
   discards++;

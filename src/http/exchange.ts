@@ -13,6 +13,7 @@ import { isRefusal, type Refusal } from "../refusal.ts";
 import { newHeaders, newJsonResponse } from "./answer_headers.ts";
 import { renderError, statusOf } from "./error_response.ts";
 import type { Eventually } from "./eventually.ts";
+import { hasTrailers } from "./read_body.ts";
 
 /** A part of a file on its way out. */
 export interface FileBytes {
@@ -104,8 +105,9 @@ export function toResponse(
   const headers = newHeaders({ id, verdict, atMs });
   // Bun 1.4.5 adds it to all other answers.
   if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
-  // After CONNECT with an address Bun 1.4.5 hears nothing more of a connection: its client would wait for ever.
-  if (isLast || method === "CONNECT") closeAfter(headers);
+  // Bun 1.4.5 reads nothing more of a connection after CONNECT with an address: its client would wait for ever. And Bun
+  // reads trailers as the next request.
+  if (isLast || method === "CONNECT" || hasTrailers(exchange.request)) closeAfter(headers);
   switch (outcome.code) {
     case "RATE_LIMIT_EXCEEDED":
       headers.set("Retry-After", String(exchange.verdict?.retryAfterSeconds ?? 1));

@@ -103,6 +103,19 @@ test("A client that waits for 100 Continue gets its answer", async () => {
   expect(answer?.status).toBe(200);
 });
 
+test("A body whose head announces trailers is refused before it is read, and the connection closed", async () => {
+  const { apiKey: victim } = await service.issue();
+  const body = JSON.stringify({ api_key: victim });
+  const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\nX-Sum: 1\r\n\r\n`;
+  const [answer] = await raw(
+    `POST /v1/auth/revoke HTTP/1.1\r\n${HOST}Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`,
+  );
+  expect(answer?.status).toBe(400);
+  expect(JSON.parse(answer?.text ?? "")).toMatchObject({ code: "INVALID_REQUEST" });
+  expect(answer?.headers.get("connection")).toBe("close");
+  expect((await service.post("/v1/auth/validate", { api_key: victim })).status).toBe(200);
+});
+
 /** What the runtime refuses by itself, before any of our code: only that it refuses is promised here. */
 describe("The runtime turns away", () => {
   for (const [what, request, status] of [
