@@ -136,15 +136,12 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   const perMinute = limit === undefined ? 0 : limits[limit];
   const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
   const text = sentences.filter((sentence) => sentence !== undefined).join(" ");
-  const ofWindow = perMinute > 0 ? OF_WINDOW : [];
+  // The same where the limit is switched off: a client that was generated then must still read what comes later.
+  const ofWindow = limit === undefined ? [] : OF_WINDOW;
 
   const responses: Record<string, Json> = {};
   for (const success of successes) responses[success.status] = renderSuccess(success, ofWindow);
-  const codes = [...operation.codes, ...EVERYWHERE].filter(
-    // A download is also refused while the key has too many under way.
-    (code) => code !== "RATE_LIMIT_EXCEEDED" || perMinute > 0 || limit === "downloads",
-  );
-  for (const [status, some] of Map.groupBy(codes, statusOf)) {
+  for (const [status, some] of Map.groupBy([...operation.codes, ...EVERYWHERE], statusOf)) {
     const { content, ...head } = renderRefusals(some, ofWindow);
     responses[status] = method === "head" ? head : { ...head, content };
   }

@@ -8,18 +8,18 @@ export const HEADERS = {
     schema: { type: "string", pattern: "^req_[0-9a-f]{32}$" },
   },
   "X-RateLimit-Limit": {
-    description: "Requests a minute",
-    required: true,
+    description: "Requests a minute; absent where the limit is switched off, as are the two beside it",
+    required: false,
     schema: { type: "integer", minimum: 1 },
   },
   "X-RateLimit-Remaining": {
     description: "How many of them are left now",
-    required: true,
+    required: false,
     schema: { type: "integer", minimum: 0 },
   },
   "X-RateLimit-Reset": {
     description: "The Unix second at which all of them would be left again",
-    required: true,
+    required: false,
     schema: { type: "integer", minimum: 0 },
   },
   "Retry-After": {
