@@ -230,8 +230,10 @@ describe("GET /v1/models/download of a large file", () => {
   test("keeps memory and descriptors when clients load a while and hang up", async () => {
     const target = large.slice(service.url.length);
     const loadAndHangUp = () => load(target, { untilBytes: 8_000_000 });
-    const first = loadAndHangUp();
+    const held = Promise.withResolvers<void>();
+    const first = load(target, { untilBytes: 8_000_000, goesOn: held.promise });
     await until(() => countFiles(service) === 1);
+    held.resolve();
     await first;
     const before = memoryOf(service);
     for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: 30 }, loadAndHangUp));
@@ -244,8 +246,14 @@ describe("GET /v1/models/download of a large file", () => {
   }, 15_000);
 });
 
+interface LoadOptions {
+  readonly untilBytes: number;
+  /** Before that it reads no more than the first bytes. */
+  readonly goesOn?: Promise<void>;
+}
+
 /** Loads by a socket until so much has come, then hangs up. */
-function load(target: string, { untilBytes }: { readonly untilBytes: number }): Promise<number> {
+function load(target: string, { untilBytes, goesOn }: LoadOptions): Promise<number> {
   const { hostname, port } = new URL(service.url);
   return new Promise((resolve) => {
     let received = 0;
@@ -253,6 +261,10 @@ function load(target: string, { untilBytes }: { readonly untilBytes: number }): 
       socket.write(`GET ${target} HTTP/1.1\r\nHost: h\r\n\r\n`);
     });
     socket.on("data", (chunk) => {
+      if (received === 0 && goesOn !== undefined) {
+        socket.pause();
+        void goesOn.then(() => socket.resume());
+      }
       received += chunk.length;
       if (received >= untilBytes) socket.destroy();
     });
