@@ -22,9 +22,6 @@ TSC := $(BUN) --bun node_modules/.bin/tsc
 TEST := $(BUN) test --timeout 30000
 INSTALLED := node_modules/.installed
 
-# The suite leaves out what needs a compiled executable: that is `make test-executable`.
-EXECUTABLE_TESTS := test/compiled
-
 # Never what a service uses; for root a folder that PostgreSQL's user can enter, as it cannot what is below /root.
 DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-data)
 
@@ -71,7 +68,7 @@ release: $(INSTALLED) ## Build what is handed out, dist/release: an executable a
 	$(BUN) src/build/release.ts --outdir dist/release
 
 test-executable: dist/claviger ## Test the compiled executable, built first if need be (ARGS="test/compiled/x_test.ts").
-	$(TEST) $(or $(ARGS),./$(EXECUTABLE_TESTS))
+	$(TEST) --path-ignore-patterns= $(or $(ARGS),./test/compiled)
 
 node: dist/claviger.mjs ## Bundle the program for Node, dist/claviger.mjs.
 

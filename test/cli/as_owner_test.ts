@@ -1,5 +1,5 @@
 /** A command that root runs on another user's data folder does its work as that user, and its operator sees no difference. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import {
   existsSync,
@@ -35,6 +35,8 @@ sys.stdout.buffer.write(shown)
 sys.stdout.flush()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `;
+
+setDefaultTimeout(30_000);
 
 describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of another user", () => {
   let stage: RootStage;

@@ -1,7 +1,9 @@
 /** Every command beside a running service: what it prints, what it changes, and what it refuses. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });
 let service: RunningService;

@@ -1,5 +1,5 @@
 /** What operators look with: `config check`, `health` and `doctor`, beside a service and without one. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import {
   chmodSync,
@@ -24,6 +24,8 @@ import {
   refusalOf,
   usageErrorOf,
 } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const line = createCommandLine({ prepared: true });

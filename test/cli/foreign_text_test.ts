@@ -1,8 +1,10 @@
 /** What others wrote, as an operator sees it: no text moves the cursor, forges a line or turns the direction. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 /** A line that looks like one of `doctor`, a terminal's sequences of both kinds, and turned directions. */
 const FORGED = "gone\r\nok    all is well\u001b[2J\u009b31m\u007f\u061c\u200e\u200f\u202e\u2066\u2028\u0085";

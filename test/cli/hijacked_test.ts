@@ -1,8 +1,10 @@
 /** Whoever takes over the process that works for root holds root up by nothing, and writes nothing on root's terminal. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { canPlayBoth, createRootStage, type Ended, type RootStage } from "./as_root.ts";
+
+setDefaultTimeout(30_000);
 
 const LIMIT_MS = 2_000;
 const PROGRAM = join(import.meta.dir, "hijacked.ts");

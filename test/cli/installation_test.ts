@@ -1,5 +1,5 @@
 /** Where the data is: a folder without a service, an operator's own PostgreSQL, and the secret of each. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash, hash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -8,6 +8,8 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine();
 afterAll(() => line.remove());

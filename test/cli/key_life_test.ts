@@ -1,7 +1,9 @@
 /** The key's whole life by command, beside a running service: each change holds there within a second. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { toTimestamp } from "../../src/calendar.ts";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });
 let service: RunningService;

@@ -2,7 +2,7 @@
  * A real process of the service from start to end: what it tells its manager, what a stop costs its clients,
  * and a new certificate while they ask.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -16,6 +16,8 @@ import { makeCertificate, shownFingerprint, type TestCertificate } from "../supp
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
 import { copySample, testFolder } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(testFolder(), "life-"));
 // Open to the user as whom root runs PostgreSQL.

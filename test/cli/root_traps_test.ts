@@ -2,7 +2,7 @@
  * An ordinary user plants a trap in his data folder, and root runs a command there: nothing of root's is changed
  * or shown, and the command does not wait.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import {
@@ -17,6 +17,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { canPlayBoth, createRootStage, type Ended, type RootStage, USER } from "./as_root.ts";
+
+setDefaultTimeout(30_000);
 
 /** Neither root nor the owner of the data folder. */
 const THIRD = 54_321;

@@ -1,5 +1,5 @@
 /** What the service's unit gives the service, found by commands: on answers that systemd 252 gave. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkFiles } from "../../src/cli/commands/config_command.ts";
@@ -10,6 +10,8 @@ import { isRefusal } from "../../src/refusal.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { createCommandLine, refusalOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const line = createCommandLine();

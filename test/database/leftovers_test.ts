@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type ChildProcess, spawn } from "node:child_process";
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,6 +6,8 @@ import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
 import { testFolder } from "../support/postgres.ts";
 import { isRunning } from "./embedded_test_kit.ts";
+
+setDefaultTimeout(30_000);
 
 describe("stopLeftovers()", () => {
   test("takes no process that comes while it looks for one that does not end", async () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,6 +12,8 @@ import {
 } from "../../src/database/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
+
+setDefaultTimeout(30_000);
 
 const FIRST: Migration = { number: 1, name: "0001_first", text: "create table first (id integer);" };
 const SECOND: Migration = { number: 2, name: "0002_second", text: "alter table first add name text;" };

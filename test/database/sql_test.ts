@@ -1,7 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { isStorableJson, isStorableText, toTextArray } from "../../src/database/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

@@ -1,11 +1,13 @@
 /** What a connection leaves behind that was lost or refused must not show in what takes its place. */
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type MessageProxy, startMessageProxy, type Target } from "../support/message_proxy.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 let testDatabase: TestDatabase;
 let proxy: MessageProxy;

@@ -1,9 +1,11 @@
 /** A service whose database is lost, seen by its clients: behind a proxy that fails as networks do. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const FAULTS = ["stalled", "closing", "half_open"] as const;
 /** Promise 6: every answer comes within this, and the service is back within that. */

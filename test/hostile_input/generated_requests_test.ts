@@ -2,9 +2,11 @@
  * The short form of the generated requests; the long one is `make hostile-input`. `HOSTILE_SEED` sets the seed,
  * which is printed.
  */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { runMintingStorm } from "./minting_storm.ts";
 import { runStorm } from "./storm.ts";
+
+setDefaultTimeout(30_000);
 
 const REQUESTS = 20_000;
 const MINTING_REQUESTS = 2_400;

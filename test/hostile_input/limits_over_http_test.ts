@@ -1,9 +1,11 @@
 /** The windows as clients meet them: at their edge, all at once, and from addresses of every spelling. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { ALL, call, ENDPOINTS, type Endpoint } from "../support/endpoints.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 

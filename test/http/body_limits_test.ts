@@ -1,5 +1,5 @@
 /** The body limit of 64 KiB, for a declared length and for chunks, and what becomes of the connection. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { WITH_BODY } from "../support/endpoints.ts";
 import { type RawAnswer, sendRaw, toChunks } from "../support/raw_http.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
@@ -92,6 +92,8 @@ except urllib.error.HTTPError as error:
 except Exception as error:
   print(repr(error))
 `;
+
+setDefaultTimeout(30_000);
 
 async function sendBlocking(path: string, bytes: number, form: string): Promise<string> {
   const python = Bun.spawn(["python3", "-c", BLOCKING_CLIENT, service.url + path, `${bytes}`, form]);

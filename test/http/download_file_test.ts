@@ -1,5 +1,5 @@
 /** What a hosted file's answer is: whole, in ranges, a hundred at once, cut off, and damaged on disk. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   chmodSync,
   closeSync,
@@ -26,6 +26,8 @@ import {
   testBytes,
 } from "../support/hosted.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const BYTES = testBytes(3_000_000);
 const SIZE = BYTES.length;

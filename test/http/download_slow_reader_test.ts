@@ -1,10 +1,12 @@
 /** A file takes as long as its reader needs: the idle timeout ends only what nobody reads. */
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
+
+setDefaultTimeout(30_000);
 
 /** Bun 1.4.5 looks every 4 s: below 5 it would end what is still read, too. */
 const IDLE_SECONDS = 5;

@@ -2,12 +2,14 @@
  * A client that `openapi-typescript` generates from the document, compiled as strictly as TypeScript can: it
  * can send all that is taken, and takes what comes later.
  */
-import { afterAll, beforeAll, expect, mock, test } from "bun:test";
+import { afterAll, beforeAll, expect, mock, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import typescript from "typescript-5";
 import { startTestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const TSC = join(import.meta.dir, "../../node_modules/.bin/tsc");
 

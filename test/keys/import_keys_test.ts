@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { monthOf } from "../../src/calendar.ts";
 import { openSession, type Session } from "../../src/database/mod.ts";
 import {
@@ -15,6 +15,8 @@ import { isRefusal } from "../../src/refusal.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, NOW, sentenceOf } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 const SHA256 = "ab".repeat(32);

@@ -1,5 +1,5 @@
 /** How a service with a warm cache learns of changes that it did not make. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession, type Sql } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
@@ -11,6 +11,8 @@ import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const WITHIN_MS = 1_000;
 

@@ -2,8 +2,10 @@
  * 100,000 random sequences of commands against a naive reference, and a few that are long enough for a window to
  * turn over many times; as many again against a table that is too small. `HOSTILE_SEED` sets their seed.
  */
-import { describe, test } from "bun:test";
+import { describe, setDefaultTimeout, test } from "bun:test";
 import { checkCrowdedSequences, checkSequences } from "./window_table_model.ts";
+
+setDefaultTimeout(30_000);
 
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 

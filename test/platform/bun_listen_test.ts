@@ -1,5 +1,5 @@
 /** What no client must notice: a stop, and a new certificate, while requests come in. */
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -8,6 +8,8 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import type { Answer, Listener, TlsPair } from "../../src/platform/mod.ts";
 import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const undo: (() => unknown)[] = [];
 

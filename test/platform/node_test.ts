@@ -1,5 +1,5 @@
 /** What the program meets on Node, under the pinned one: the platform, and the bundle as it is handed out. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   closeSync,
   copyFileSync,
@@ -23,6 +23,8 @@ import { join } from "node:path";
 import { nodePlatform } from "../../src/platform/node/mod.ts";
 import { NODE } from "../support/node_process.ts";
 import { sendRaw } from "../support/raw_http.ts";
+
+setDefaultTimeout(30_000);
 
 const root = join(import.meta.dir, "../..");
 /** The machine's own Node, where it has one that the program is too new for. */

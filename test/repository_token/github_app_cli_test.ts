@@ -1,8 +1,10 @@
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createCommandLine } from "../cli/command_line.ts";
 import { APP_KEYS } from "../support/github_stand_in.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine();
 afterAll(() => line.remove());

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +9,8 @@ import { type GitHubStandIn, HOUR_MS, startGitHubStandIn } from "../support/gith
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(tmpdir(), "claviger-github-service-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,6 +20,8 @@ import {
   startGitHubStandIn,
 } from "../support/github_stand_in.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const MINUTE_MS = 60_000;
 const folder = mkdtempSync(join(tmpdir(), "claviger-github-"));

@@ -2,7 +2,7 @@
  * The service as it is run, with a PostgreSQL of its own, its secrets given as operators give them: none is in
  * what it logs, in what the system shows of its processes, or anywhere in its data folder.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -19,6 +19,8 @@ import { testFolder } from "../support/postgres.ts";
 import { TEST_SECRET } from "../support/service.ts";
 import { descendantsOf, searchProcesses, searchTables } from "./places.ts";
 import { createSecretSearch } from "./secret_search.ts";
+
+setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(testFolder(), "secrets-"));
 // Open to the user as whom root runs PostgreSQL.

@@ -1,5 +1,5 @@
 /** A migration comes while `claviger backup` reads every table: events go on, and it is applied afterwards. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
 import { createLog } from "../../src/log.ts";
@@ -7,6 +7,8 @@ import { makeFolder } from "../backup/backup_kit.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { startTestService, TEST_SECRET, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 /** Of the kind of the eighth: an event's statement needs every one of these tables. */

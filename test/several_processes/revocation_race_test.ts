@@ -4,9 +4,11 @@
  * one clock tells to the millisecond what was asked after an answer, thousands of times. `changes_test.ts` does
  * it with processes of their own.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const KEYS = 2_000;
 /** Keys that are raced at the same time, and validates at a time for each, in each service. */

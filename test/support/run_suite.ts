@@ -3,13 +3,15 @@
  *
  * With `--parallel`, Bun gives each test file a fresh set of modules, so every file would start, migrate and
  * stop a PostgreSQL of its own. Here one is started before, and the files learn of it by their environment.
+ * `make test ARGS=--update-timings` measures how long each file takes, by which the longest files start first.
  * With `--proofs` the slow proofs run instead (`*_proof.ts`), one file after another and on the disk: a proof
  * measures time.
  */
 import { join, relative } from "node:path";
 import { startRun, stopTestServer } from "./postgres.ts";
 
-const SUITE_FLAGS = ["--timeout=30000", "--parallel=2", "--path-ignore-patterns=test/compiled/**"];
+/** Three, since many tests wait for a time-out or for another process. The longest files start first. */
+const SUITE_FLAGS = ["--timeout=30000", "--parallel=3", `--timings=${join(import.meta.dir, "timings.json")}`];
 const PROOF_FLAGS = ["--timeout=1200000"];
 /** Each proof file is named: Bun finds no other names than `*_test.ts` by itself. */
 const PROOFS = new Bun.Glob("test/**/*_proof.ts");
@@ -23,6 +25,11 @@ const child = Bun.spawn([process.execPath, "test", ...(proves ? PROOF_FLAGS : SU
 });
 const status = await child.exited;
 await stopTestServer();
+if (patterns.length === 0) {
+  console.log(
+    "Left out: test/compiled, which `make test-executable` runs, and *_proof.ts, which `make prove` runs",
+  );
+}
 process.exit(status);
 
 /** The paths of the proofs whose path contains one of the patterns; of all proofs without a pattern. */

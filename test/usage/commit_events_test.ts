@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openDatabase } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
@@ -7,6 +7,8 @@ import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { readSums, usageEvent } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

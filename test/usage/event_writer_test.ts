@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { DatabaseUnavailable, openDatabase, openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
@@ -15,6 +15,8 @@ import { readSums, usageEvent } from "../support/events.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

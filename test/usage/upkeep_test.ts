@@ -1,11 +1,13 @@
 /** What has to be done again and again: a task that fails is told of and tried again, and keeps no other. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { createLog, silentLog } from "../../src/log.ts";
 import { createSweep } from "../../src/usage/_sweep.ts";
 import { createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 let upkeep: Upkeep;
