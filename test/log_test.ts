@@ -94,6 +94,7 @@ describe("createLog() that gathers", () => {
     const { writes, log } = collectGathered();
     for (const message of ["one", "two", "three"]) log.info(message);
     expect(writes.map(messagesOf)).toEqual([["one"]]);
+    // Longer than a twentieth of a second: the log goes by real time.
     await Bun.sleep(100);
     expect(writes.map(messagesOf)).toEqual([["one"], ["two", "three"]]);
     log.info("four");
@@ -121,6 +122,7 @@ describe("createLog() that gathers", () => {
       if (i < 10) log.info("request", { i }, refused("192.0.2.2"));
     }
     expect(linesOf(writes).filter(({ level }) => level === "warn")).toHaveLength(10);
+    // Longer than a second: the log goes by real time.
     await Bun.sleep(1_200);
     const lines = linesOf(writes);
     expect(lines.filter(({ message }) => message === "request")).toHaveLength(30);
@@ -137,6 +139,7 @@ describe("createLog() that gathers", () => {
   test("counts lines of more than a hundred addresses together", async () => {
     const { writes, log } = collectGathered();
     for (let i = 0; i < 5_000; i++) log.warn("request", { i }, refused(`address ${i}`));
+    // Longer than a second: the log goes by real time.
     await Bun.sleep(1_200);
     const lines = linesOf(writes);
     expect(lines).toHaveLength(111);

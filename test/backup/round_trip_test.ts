@@ -300,6 +300,7 @@ test("a backup of tables that somebody changes waits, and then says so", async (
   await holder.transaction(async (sql) => {
     await sql`lock table keys in access exclusive mode`;
     const waiting = tryBackup(source.address, file("locked"));
+    // Time for the file to appear, which must not happen.
     await Bun.sleep(300);
     expect(readdirSync(folder.path)).not.toContain("locked");
     await sql`rollback`;

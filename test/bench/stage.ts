@@ -17,8 +17,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
-import { builtExecutable, postmasterOf, waitFor, waitUntilHealthy } from "../compiled/executable.ts";
+import { builtExecutable, postmasterOf, START_LIMIT_MS, waitUntilHealthy } from "../compiled/executable.ts";
 import { parseExposition } from "../support/exposition.ts";
+import { until } from "../support/until.ts";
 import { writeImportFile } from "./bench_keys.ts";
 import { type CoreList, type Cores, moveTo, onCores } from "./cores.ts";
 import type { LoadJob, LoadResult, StoreJob } from "./load_job.ts";
@@ -157,11 +158,14 @@ export function createStage(): Stage {
     const beganMs = performance.now();
     const child = spawn(command, { env, stdin: "ignore", stdout: log, stderr: log });
     closeSync(log);
-    const address = await waitFor(command.join(" "), () => {
-      const text = readFileSync(logFile, "utf8");
-      if (child.exitCode !== null) throw new Error(`${command.join(" ")} ended: ${text}`);
-      return /serves at http:\/\/(\S+)\n/.exec(text)?.[1];
-    });
+    const address = await until(
+      () => {
+        const text = readFileSync(logFile, "utf8");
+        if (child.exitCode !== null) throw new Error(`${command.join(" ")} ended: ${text}`);
+        return /serves at http:\/\/(\S+)\n/.exec(text)?.[1];
+      },
+      { what: command.join(" "), limitMs: START_LIMIT_MS },
+    );
     if (dataDir !== undefined) await waitUntilHealthy(address);
     const readyMs = performance.now() - beganMs;
     const [host = "", port = ""] = address.split(":");

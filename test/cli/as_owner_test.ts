@@ -11,8 +11,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { waitFor } from "../compiled/executable.ts";
 import { makeCertificate } from "../support/certificates.ts";
+import { until } from "../support/until.ts";
 import { canPlayBoth, createRootStage, type RootStage, USER } from "./as_root.ts";
 
 /** Runs a program at a terminal of its own, and types an answer once it is asked. */
@@ -196,7 +196,7 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
     const env = { CLAVIGER_SECRET: SECRET, DATABASE_URL: "" };
     const running = stage.asRoot(["keys", "list"], { program, env, terminateAfterMs: 4_000 });
     try {
-      const pid = await waitFor("the process of the user", () =>
+      const pid = await until(() =>
         readdirSync("/proc")
           .filter((name) => /^\d+$/.test(name))
           .find((name) => isAtWork(name, stage.dataDir)),

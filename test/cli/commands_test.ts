@@ -1,6 +1,7 @@
 /** Every command beside a running service: what it prints, what it changes, and what it refuses. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
+import { until } from "../support/until.ts";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -33,14 +34,7 @@ async function validate(apiKey: string): Promise<{ status: number; body: Record<
 }
 
 /** A change made by a command holds in a running service within a second. */
-async function settles(check: () => Promise<boolean>): Promise<boolean> {
-  const until = Date.now() + 1000;
-  while (Date.now() < until) {
-    if (await check()) return true;
-    await Bun.sleep(20);
-  }
-  return false;
-}
+const WITHIN = { limitMs: 1_000 };
 
 describe("claviger serve", () => {
   test("says where it is, where its data is, and how the first key is issued", () => {
@@ -184,7 +178,7 @@ describe("claviger keys revoke", () => {
     expect((await validate(apiKey)).status).toBe(200);
     const reason = `left in a repository: ${apiKey.slice(0, 30)}`;
     expect(await line.json(["keys", "revoke", id, "--reason", reason])).toEqual({ id, state: "revoked" });
-    expect(await settles(async () => (await validate(apiKey)).status === 401)).toBe(true);
+    await until(async () => (await validate(apiKey)).status === 401, WITHIN);
     const [row] = await line.json(["audit", "--key", id, "--limit", "1"]);
     expect(row).toMatchObject({
       actor: "command:olga",
@@ -234,7 +228,7 @@ describe("claviger accounts", () => {
       out: `id            ${id}\nemail         c@accounts.example\nname          Cem\norganization  Works\n`,
     });
     const isSeen = async () => (await validate(apiKey)).body.organization === "Works";
-    expect(await settles(isSeen)).toBe(true);
+    await until(isSeen, WITHIN);
   });
 
   test("update refuses an account that there is not", async () => {

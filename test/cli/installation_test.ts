@@ -236,6 +236,7 @@ describe("a demo's data", () => {
       ],
       token: true,
     });
+    // A change made by a command holds in a service within a second.
     await Bun.sleep(1_000);
     for (const key of keys) expect(await validate(key)).toBe(401);
     expect(await validate(own.api_key)).toBe(200);

@@ -231,6 +231,7 @@ describe("a service manager", () => {
     const status = `Serving at http://127.0.0.1:${service.port}; the database `;
     expect(await manager.until(new RegExp(`^READY=1\nSTATUS=${status}answers$`))).toBeDefined();
     const before = manager.received().length;
+    // The signs of life are counted that come in this time.
     await Bun.sleep(700);
     expect(
       manager

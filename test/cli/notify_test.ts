@@ -56,11 +56,13 @@ describe("createNotifier()", () => {
     let isAlive = true;
     const end = notifier.watch(() => isAlive);
     undo.push(end);
+    // The signs of life are counted that come in this time.
     await Bun.sleep(450);
     const alive = manager.received().length;
     expect(alive).toBeWithin(4, 7);
     expect(new Set(manager.received())).toEqual(new Set(["WATCHDOG=1"]));
     isAlive = false;
+    // Time for a sign of life, which must not come.
     await Bun.sleep(250);
     expect(manager.received().length).toBe(alive);
   });
@@ -72,6 +74,7 @@ describe("createNotifier()", () => {
     const { notifier, warnings } = notifierFor({ WATCHDOG_USEC: "100000" });
     notifier.ready("ready");
     undo.push(notifier.watch(() => true));
+    // Time for a sign of life, which must not come.
     await Bun.sleep(150);
     expect(manager.received()).toEqual([]);
     expect(warnings).toEqual([]);

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { testBytes } from "../support/hosted.ts";
-import { waitFor } from "./executable.ts";
+import { until } from "../support/until.ts";
 import { type Installed, type Issued, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 setDefaultTimeout(TEST_LIMIT_MS);
@@ -62,7 +62,7 @@ describe.skipIf(!isBuilt)("the executable's backup", () => {
         if (status === 202) acknowledged.push(body.event_id);
       }
     });
-    await waitFor("some load", () => (acknowledged.length > 500 ? true : undefined));
+    await until(() => acknowledged.length > 500);
     before = [...acknowledged];
     const made = await source.json(["backup", saved("b.tar.zst"), "--with-secret", "--with-models"], PUBLIC);
     isOver = true;

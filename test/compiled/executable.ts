@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { stopLeftovers } from "../../src/database/embedded/mod.ts";
+import { until } from "../support/until.ts";
 
 export const builtExecutable = join(import.meta.dir, "../../dist/claviger");
 
@@ -46,7 +47,7 @@ export interface ServeOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-const START_DEADLINE_MS = 30_000;
+export const START_LIMIT_MS = 30_000;
 
 export function createPlace(): Place {
   const folder = mkdtempSync(join(tmpdir(), "claviger-executable-"));
@@ -92,10 +93,11 @@ export function createPlace(): Place {
       started.push(child);
       const out = collect(child.stdout);
       const err = collect(child.stderr);
-      const url = await waitFor(`${executable} serve`, () => {
+      const look = () => {
         if (child.exitCode !== null) throw new Error(`It ended with ${child.exitCode}: ${err.text}`);
         return /serves at ([^\s"]+)/.exec(out.text)?.[1];
-      });
+      };
+      const url = await until(look, { what: `${executable} serve`, limitMs: START_LIMIT_MS });
       const { host: address, protocol } = new URL(url);
       await waitUntilHealthy(address, protocol);
       return {
@@ -129,24 +131,12 @@ export function createPlace(): Place {
 
 /** Waits for the first 200 of health; whose certificate it is does not matter. */
 export async function waitUntilHealthy(address: string, protocol = "http:"): Promise<void> {
-  await waitFor(`a healthy ${address}`, async () => {
-    const tls = { rejectUnauthorized: false };
+  const tls = { rejectUnauthorized: false };
+  const look = async () => {
     const answer = await fetch(`${protocol}//${address}/api/health`, { tls }).catch(() => undefined);
-    return answer?.status === 200 ? true : undefined;
-  });
-}
-
-export async function waitFor<Found>(
-  what: string,
-  look: () => Found | undefined | Promise<Found | undefined>,
-): Promise<Found> {
-  const untilMs = performance.now() + START_DEADLINE_MS;
-  for (;;) {
-    const found = await look();
-    if (found !== undefined) return found;
-    if (performance.now() > untilMs) throw new Error(`Waited in vain for ${what}`);
-    await Bun.sleep(3);
-  }
+    return answer?.status === 200;
+  };
+  await until(look, { what: `a healthy ${address}`, limitMs: START_LIMIT_MS });
 }
 
 /** The number of the PostgreSQL that serves a data folder. */

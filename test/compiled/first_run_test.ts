@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { until } from "../support/until.ts";
 import {
   builtExecutable,
   createPlace,
@@ -9,7 +10,6 @@ import {
   type Place,
   postmasterOf,
   type RunningProcess,
-  waitFor,
   waitUntilHealthy,
 } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
@@ -51,9 +51,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
     "serves a demo from an empty folder, whose curl lines answer as they stand",
     async () => {
       service = await serve(["--demo"]);
-      const out = await waitFor("the demo", () =>
-        /Try:.*\n\n$/s.test(service.out()) ? service.out() : undefined,
-      );
+      const out = await until(() => /Try:.*\n\n$/s.test(service.out()) && service.out());
       for (const [key] of out.matchAll(KEY)) keys.add(key);
       expect(keys.size).toBe(8);
       const lines = [...out.matchAll(/^ {2}(curl .*)$/gm)].map(([, line = ""]) => line);
@@ -100,7 +98,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
     await ask("/v1/auth/validate", { api_key: `${issued.api_key}0` });
     await fetch(`http://${service.address}/v1/${issued.api_key}`);
     // The last of their lines: those before it are written with it.
-    await waitFor("their lines", () => service.err().includes("endpoint=other") || undefined);
+    await until(() => service.err().includes("endpoint=other"));
     expect(service.err()).toContain("/v1/models/list?api_key=[hidden]");
     const seen = service.err() + listArguments();
     expect([...keys].filter((key) => seen.includes(key))).toEqual([]);
@@ -138,6 +136,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
         }
       };
       const clients = Array.from({ length: 16 }, client);
+      // Time for load; how much of it arrives does not matter.
       await Bun.sleep(500);
       await service.stop("SIGKILL");
       await Promise.all(clients);
@@ -160,9 +159,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
       };
       const killed = postmasterOf(dataDir);
       process.kill(killed, "SIGKILL");
-      await waitFor("another PostgreSQL", () =>
-        service.err().includes("PostgreSQL is running again") ? true : undefined,
-      );
+      await until(() => service.err().includes("PostgreSQL is running again"));
       await waitUntilHealthy(service.address);
       expect(postmasterOf(dataDir)).not.toBe(killed);
       const answer = await ask("/v1/auth/refresh", { api_key: issued.api_key });

@@ -2,8 +2,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { PAGES } from "../../src/cli/guide/pages.ts";
 import { findFreePort } from "../support/find_free_port.ts";
+import { until } from "../support/until.ts";
 import { mask, readConsoleSteps, readme, runConsoleSteps } from "./console_blocks.ts";
-import { createPlace, type Place, waitFor } from "./executable.ts";
+import { createPlace, type Place } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
 
 const TEST_LIMIT_MS = 120_000;
@@ -48,7 +49,7 @@ describe.skipIf(!isBuilt)("what a page of the guide shows is what happens:", () 
           args: ["--demo", "--port", String(port)],
           env: { CLAVIGER_PUBLIC_URL: `http://127.0.0.1:${port}` },
         });
-        const printed = await waitFor("the demo", () => (/api\/health\n/.test(out()) ? out() : undefined));
+        const printed = await until(() => /api\/health\n/.test(out()) && out());
         const [, shown] = /^```\n\$ \.\/claviger serve --demo\n(.*?)^```$/ms.exec(text) ?? [];
         if (shown !== undefined) expect(mask(printed)).toStartWith(mask(shown.replace(/…\n$/, "")));
 

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { parseExposition } from "../support/exposition.ts";
 import { TEST_SECRET } from "../support/service.ts";
-import { waitFor } from "./executable.ts";
+import { until } from "../support/until.ts";
 import { type Installed, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 setDefaultTimeout(TEST_LIMIT_MS);
@@ -106,10 +106,10 @@ describe.skipIf(!isBuilt)("the executable, looked at", () => {
     const { headers } = await installed.validate(key);
     await installed.get(`/v1/models/list?api_key=${key.api_key}`);
     await installed.post("/v1/auth/validate", { api_key: "svc_live_1" });
-    const lines = await waitFor("the lines", () => {
+    const lines = await until(() => {
       const text = installed.service.err().slice(from);
       const whole = text.slice(0, text.lastIndexOf("\n")).split("\n").filter(Boolean);
-      return whole.length >= 3 ? whole.map((line) => JSON.parse(line)) : undefined;
+      return whole.length >= 3 && whole.map((line) => JSON.parse(line));
     });
     expect(lines).toMatchObject([
       {

@@ -4,7 +4,8 @@ import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { canPlayBoth, createRootStage, ENDING, type RootStage, USER } from "../cli/as_root.ts";
-import { builtExecutable, waitFor } from "./executable.ts";
+import { until } from "../support/until.ts";
+import { builtExecutable, START_LIMIT_MS } from "./executable.ts";
 import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 const LIMIT_MS = 2_000;
@@ -36,7 +37,7 @@ describe.skipIf(!(canPlayBoth && isBuilt))("root beside the service of an ordina
         out += text.toString();
       });
       try {
-        await waitFor("the service", () => (out.includes("Its data is in") ? true : undefined));
+        await until(() => out.includes("Its data is in"), { limitMs: START_LIMIT_MS });
         const saved = join(stage.victim, "saved");
         for (const command of [
           ["keys", "issue", "--email", "ada@example.org", "--tier", "free"],

@@ -4,7 +4,7 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeCertificate, shownFingerprint, type TestCertificate } from "../support/certificates.ts";
 import { type DatagramReceiver, receiveDatagrams } from "../support/datagrams.ts";
-import { waitFor } from "./executable.ts";
+import { until } from "../support/until.ts";
 import { type Installed, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 
 setDefaultTimeout(TEST_LIMIT_MS);
@@ -85,18 +85,18 @@ describe.skipIf(!isBuilt)("the executable, run by a service manager", () => {
       }
     };
     const clients = Array.from({ length: CLIENTS }, client);
-    await waitFor("some load", () => (outcomes.acknowledged > 200 ? true : undefined));
+    await until(() => outcomes.acknowledged > 200);
 
     const beganMs = performance.now();
     const stopped = stop("SIGTERM");
-    const turnedAway = await waitFor("health to say so", async () => {
+    const turnedAway = await until(async () => {
       const answer = await fetch(`${url}/api/health`);
-      return answer.status === 503 ? answer.json() : undefined;
+      return answer.status === 503 && answer.json();
     });
     expect(turnedAway).toMatchObject({ status: "unhealthy", database: "connected" });
     // A balancer has until the end of the grace to turn away: what it still sends is answered.
     const before = outcomes.acknowledged;
-    await waitFor("events after that", () => (outcomes.acknowledged > before + CLIENTS ? true : undefined));
+    await until(() => outcomes.acknowledged > before + CLIENTS);
     expect(await stopped).toBe(0);
     expect(performance.now() - beganMs).toBeLessThan(STOP_LIMIT_MS);
     await Promise.all(clients);
@@ -134,9 +134,7 @@ describe.skipIf(!isBuilt)("the executable, run by a service manager", () => {
       }
     });
     const enough = ({ fingerprint }: TestCertificate) =>
-      waitFor(`many that see ${fingerprint}`, () =>
-        (shown.get(fingerprint) ?? 0) > 100 || failures.length > 0 ? true : undefined,
-      );
+      until(() => (shown.get(fingerprint) ?? 0) > 100 || failures.length > 0);
     await enough(one);
     put(two);
     process.kill(pid, "SIGHUP");

@@ -24,7 +24,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { findSystemUser } from "../../src/host/system_users.ts";
-import { waitFor } from "./executable.ts";
+import { until } from "../support/until.ts";
+import { START_LIMIT_MS } from "./executable.ts";
 
 export interface WalkStep {
   readonly script: string;
@@ -148,11 +149,9 @@ ${isRoot ? "" : OWN_FILES}
         } else {
           if (isRoot) writeFileSync(below("unit.json"), describeUnit(unit, folder));
           service = startService(unit, { path: env.PATH, folder, settings });
-          await waitFor(`a service at ${port}`, async () =>
-            (await run(`claviger health --url https://127.0.0.1:${port} --ca etc/tls.crt`)).status === 0
-              ? true
-              : undefined,
-          );
+          const isHealthy = async () =>
+            (await run(`claviger health --url https://127.0.0.1:${port} --ca etc/tls.crt`)).status === 0;
+          await until(isHealthy, { what: `a service at ${port}`, limitMs: START_LIMIT_MS });
         }
       }
       walked.push({ script, shown, status: step.status, output: movedBack(step.output) });

@@ -3,6 +3,7 @@
  * to be healthy again: when the database accepted sessions, or when the fault was taken away.
  */
 import { ACTIONS, type Action, type MessageName } from "../support/message_proxy.ts";
+import { until } from "../support/until.ts";
 import {
   control,
   LIST_BACKENDS,
@@ -44,11 +45,11 @@ type StopMode = "smart" | "fast" | "immediate";
 const STOP_SIGNALS = { smart: "SIGTERM", fast: "SIGINT", immediate: "SIGQUIT" } as const;
 
 /** Waits for what must happen for the fault to be one. */
-async function until(what: string, isSo: () => boolean, limitMs = 30_000): Promise<void> {
-  const beganMs = performance.now();
-  while (!isSo()) {
-    if (performance.now() - beganMs > limitMs) throw new FaultMissed(`It did not happen: ${what}`);
-    await Bun.sleep(3);
+async function untilFault(what: string, isSo: () => boolean, limitMs = 30_000): Promise<void> {
+  try {
+    await until(isSo, { what, limitMs });
+  } catch (error) {
+    throw new FaultMissed(error instanceof Error ? error.message : String(error));
   }
 }
 
@@ -80,9 +81,9 @@ function stopFault(mode: StopMode, stageName: "external" | "embedded", downMs: n
         await Bun.sleep(300);
         await control.run(TERMINATE);
         await control.end();
-        await until("a smart stop ends", () => !isAlive(stage, postmaster));
+        await untilFault("a smart stop ends", () => !isAlive(stage, postmaster));
       }
-      await until(`a ${mode} stop ends`, () => !isAlive(stage, postmaster));
+      await untilFault(`a ${mode} stop ends`, () => !isAlive(stage, postmaster));
       if (downMs > 0) await Bun.sleep(stage.random.between(downMs / 2, downMs));
       return await startAgain(stage);
     },
@@ -120,12 +121,15 @@ function killPostmaster(stageName: "external" | "embedded"): Fault {
     async run(stage) {
       const postmaster = postmasterOfStage(stage);
       signal(postmaster, "SIGKILL");
-      await until("a killed postmaster ends", () => !isAlive(stage, postmaster));
+      await untilFault("a killed postmaster ends", () => !isAlive(stage, postmaster));
       if (stage.own !== undefined) {
         // Its children notice, and while one lives no other may start.
-        await until("its children end", () => listClusterProcesses(stage.cluster.folder).length === 0);
+        await untilFault("its children end", () => listClusterProcesses(stage.cluster.folder).length === 0);
       } else {
-        await until("another postmaster", () => (postmasterOf(stage.cluster) ?? postmaster) !== postmaster);
+        await untilFault(
+          "another postmaster",
+          () => (postmasterOf(stage.cluster) ?? postmaster) !== postmaster,
+        );
       }
       return await startAgain(stage);
     },
@@ -141,7 +145,7 @@ function killBackend(stageName: "external" | "embedded"): Fault {
       const backends = (await control(stage.cluster, LIST_BACKENDS)).map(({ pid }) => Number(pid));
       if (backends.length === 0) throw new FaultMissed("There is no backend to kill");
       signal(stage.random.pick(backends), "SIGKILL");
-      await until("every session ends", () => backends.every((pid) => !isAlive(stage, pid)));
+      await untilFault("every session ends", () => backends.every((pid) => !isAlive(stage, pid)));
       return await untilAccepting(stage.cluster);
     },
   };
@@ -161,7 +165,7 @@ async function replaceService(stage: Stage, end: () => Promise<void>): Promise<n
     return performance.now();
   }
   const isNew = () => (postmasterOf(stage.cluster) ?? before) !== before;
-  await Promise.race([failed, until("a postmaster of the new service", isNew)]);
+  await Promise.race([failed, untilFault("a postmaster of the new service", isNew)]);
   const backMs = await Promise.race([failed, untilAccepting(stage.cluster)]);
   await starting;
   return backMs;
@@ -219,7 +223,7 @@ export function messageFault(message: MessageName, action: Action): Fault {
         await Bun.sleep(250);
         // Some messages are sent at the beginning of a connection alone.
         if (proxy.fired() === 0) proxy.cutAll();
-        await until(`${action} at ${message}`, () => proxy.fired() > 0, 5_000);
+        await untilFault(`${action} at ${message}`, () => proxy.fired() > 0, 5_000);
         // A delay is waited for: what comes late, and not never, is the fault.
         await Bun.sleep(action === "delay" ? 2_600 : random.between(600, 1_400));
       } finally {
@@ -273,7 +277,7 @@ const fullDisk: Fault = {
     disk.fill();
     load.setMetadataBytes(12_000);
     try {
-      await until("a full disk is noticed", () => (ledger.round.answers[503] ?? 0) > before + 20);
+      await untilFault("a full disk is noticed", () => (ledger.round.answers[503] ?? 0) > before + 20);
       await Bun.sleep(1_000);
     } finally {
       load.setMetadataBytes(0);

@@ -12,6 +12,7 @@ import { type Log, silentLog } from "../../src/log.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type Fault, type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { until } from "../support/until.ts";
 
 const DEADLINE_MS = 400;
 /** What a busy machine may add to a timer. */
@@ -135,25 +136,24 @@ describe("openDatabase()", () => {
     await database.query((sql) => sql`create sequence attempts`);
     const attempt = (sql: Sql) =>
       sql<{ number: number }[]>`select nextval('attempts') as number, pg_sleep(0.4)`;
-    const cut = () =>
-      server.database.query(
-        (sql) => sql`
-          select pg_terminate_backend(pid) from pg_stat_activity
-           where datname = current_database() and wait_event = 'PgSleep'`,
-      );
+    const attempting = (sql: Sql) =>
+      sql<{ pid: number }[]>`
+        select pid from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`;
+    /** Ends the session that attempts, as soon as there is one. */
+    const cut = async () => {
+      const find = () => server.database.query(attempting);
+      const pid = await until(async () => (await find())[0]?.pid);
+      await server.database.query((sql) => sql`select pg_terminate_backend(${pid})`);
+      await until(async () => (await find()).every((row) => row.pid !== pid));
+    };
     const write = timed(database.query(attempt));
-    await Bun.sleep(150);
     await cut();
     expect((await write).error).toBeInstanceOf(DatabaseUnavailable);
     const read = database.query(attempt, { isRead: true });
-    await Bun.sleep(150);
     await cut();
     expect(await read).toMatchObject([{ number: 3 }]);
     const lost = timed(database.query(attempt, { isRead: true }));
-    for (let i = 0; i < 2; i++) {
-      await Bun.sleep(150);
-      await cut();
-    }
+    for (let i = 0; i < 2; i++) await cut();
     expect((await lost).error).toBeInstanceOf(DatabaseUnavailable);
     await close();
   });
@@ -164,6 +164,7 @@ describe("openDatabase()", () => {
     const use = () => Promise.all(Array.from({ length: 8 }, () => ask(database)));
     await use();
     proxy.set("resets_idle");
+    // Longer than the proxy remembers an idle connection.
     await Bun.sleep(200);
     // Too short a pause to be checked for: the read finds the first of them dead, and is repeated.
     await database.query((sql) => sql`select 1 as one`, { isRead: true });
@@ -184,7 +185,7 @@ describe("openDatabase()", () => {
   test("close() fails what is still running", async () => {
     const { database, close } = await openThroughProxy({ deadlineMs: 5_000 });
     const running = timed(database.query((sql) => sql`select pg_sleep(5)`));
-    await Bun.sleep(50);
+    await until(() => database.stats().running > 0);
     await database.close();
     const { error, tookMs } = await running;
     expect(error).toBeInstanceOf(DatabaseUnavailable);
@@ -306,13 +307,8 @@ async function timed(promise: Promise<unknown>): Promise<{ error: unknown; tookM
 
 async function untilAnswered(database: Database): Promise<number> {
   const began = performance.now();
-  while ((await timed(ask(database))).error !== undefined && performance.now() - began < 5_000);
+  await until(async () => (await timed(ask(database))).error === undefined, { limitMs: 5_000 });
   return performance.now() - began;
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 100 && !condition(); i++) await Bun.sleep(20);
-  expect(condition()).toBe(true);
 }
 
 async function errorOf(build: (sql: Sql) => ReturnType<Sql>): Promise<unknown> {

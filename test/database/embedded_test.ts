@@ -18,10 +18,9 @@ import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import { refuseForeignFolder } from "../../src/host/path_owner.ts";
 import type { Log } from "../../src/log.ts";
-import { waitFor } from "../compiled/executable.ts";
+import { until } from "../support/until.ts";
 import {
   cleanUp,
-  eventually,
   holdSession,
   isRunning,
   makeDataFolder,
@@ -182,7 +181,7 @@ describe("openEmbedded() for a command", () => {
     const [service, joined] = await Promise.all([
       openElsewhere(folder, "serve"),
       (async () => {
-        await eventually(() => existsSync(join(folder, "lock")));
+        await until(() => existsSync(join(folder, "lock")));
         return start(folder, { holder: "command", create: false });
       })(),
     ]);
@@ -204,6 +203,7 @@ describe("openEmbedded() for a command", () => {
     const folder = makeDataFolder();
     const first = await openElsewhere(folder, "command");
     const second = start(folder, { holder: "command", create: false });
+    // The second tells nobody that it waits.
     await Bun.sleep(100);
     await first.kill("SIGTERM");
     expect((await second).owned).toBe(true);
@@ -217,7 +217,7 @@ describe("openEmbedded() survives", () => {
     await holdSession(server.address);
     const { pid = 0 } = server.check();
     process.kill(pid, "SIGKILL");
-    await eventually(() => server.check().restarts === 1);
+    await until(() => server.check().restarts === 1);
     expect(server.check()).toMatchObject({ state: "ready", lastFailure: expect.stringContaining("SIGKILL") });
     expect(server.check().pid).not.toBe(pid);
     expect(await query(server.address, "select one from kept")).toEqual([{ one: 1 }]);
@@ -284,7 +284,7 @@ describe("openEmbedded() survives", () => {
     const server = await start(folder);
     holdUpStarts(folder);
     process.kill(server.check().pid ?? 0, "SIGKILL");
-    await eventually(() => server.check().state === "restarting");
+    await until(() => server.check().state === "restarting");
     const pid = await findStart(folder);
     await server.stop(500);
     expect(isRunning(pid)).toBe(false);
@@ -440,7 +440,7 @@ function holdUpStarts(dataDir: string): void {
 /** Waits for a start of that data folder's PostgreSQL, which its command alone tells. */
 async function findStart(dataDir: string): Promise<number> {
   const argument = `\0${join(dataDir, "postgres")}\0`;
-  return await waitFor("a start of PostgreSQL", () => {
+  return await until(() => {
     const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
     return pids.map(Number).find((pid) => isRunning(pid) && commandOf(pid).includes(argument));
   });

@@ -139,15 +139,6 @@ export async function openElsewhere(dataDir: string, holder: "serve" | "command"
   return { pid: child.pid, postgresPid: answer.pid, refusal: answer.refusal, kill };
 }
 
-/** Waits until `condition` holds, for 5 s at most. */
-export async function eventually(condition: () => boolean): Promise<void> {
-  const deadline = performance.now() + 5000;
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`Not within 5 s: ${condition}`);
-    await Bun.sleep(10);
-  }
-}
-
 /** Whether a process runs; one that ended but was not collected does not. */
 export function isRunning(pid: number): boolean {
   try {

@@ -140,6 +140,7 @@ describe("openSession()", () => {
       await sql`create table whole ()`;
     });
     await expect(running).rejects.toThrow("The database does not answer");
+    // Time for the work to go on outside the transaction, which must not happen.
     await Bun.sleep(300);
     await session.close();
     expect(await tables()).toEqual([]);

@@ -37,6 +37,7 @@ async function startFullServer(): Promise<Silent> {
   for (let number = 0; number < CONNECTIONS; number++) {
     waiting.push(connect({ host: "127.0.0.1", port }).on("error", () => {}));
   }
+  // The kernel fills the queue; a connection that is not answered cannot be told from one that is late.
   await Bun.sleep(200);
   return {
     place: `127.0.0.1:${port}`,

@@ -9,6 +9,7 @@ import { parseDatabaseUrl } from "../../src/database/database_url.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
+import { until } from "../support/until.ts";
 import { cleanUp, makeFolder, query, start } from "./embedded_test_kit.ts";
 
 setDefaultTimeout(30_000);
@@ -64,7 +65,7 @@ async function show(pair: TestCertificate): Promise<void> {
     const [pem = ""] = /-----BEGIN[\s\S]*?-----END CERTIFICATE-----/.exec(text) ?? [];
     return pem !== "" && pair.certificate.includes(pem);
   };
-  for (let tries = 0; tries < 100 && !(await shown()); tries++) await Bun.sleep(50);
+  await until(shown);
 }
 
 /** Whether a connection by that address is encrypted; the code of the failure where there is none. */

@@ -18,6 +18,7 @@ export async function proveIdleConnections(fault: Fault, pauses: number): Promis
     expect((await service.post("/v1/auth/validate", { api_key: known.apiKey })).status).toBe(200);
     for (let pause = 1; pause <= pauses; pause++) {
       const fresh = await service.issue();
+      // The pause is the fault: the network forgets the connection in it.
       await Bun.sleep(FORGOTTEN_MS + 200);
       const [validated, logged] = await Promise.all([
         service.post("/v1/auth/validate", { api_key: fresh.apiKey }),

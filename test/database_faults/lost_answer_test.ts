@@ -68,8 +68,8 @@ test("Database.query() is answered at once by a server that refused connections 
 });
 
 /** Ends the one connection of `database` as soon as it waits for something of the kind. */
-function endWhileWaiting(kind: "Timeout" | "Lock"): Promise<void> {
-  return until(async () => {
+async function endWhileWaiting(kind: "Timeout" | "Lock"): Promise<void> {
+  await until(async () => {
     const ended = await testDatabase.database.query(
       (sql) => sql`
         select pg_terminate_backend(pid) from pg_stat_activity

@@ -197,6 +197,7 @@ test.skipIf(ON_NODE)(
       for (let i = 0; i < 20; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
       for (let i = 0; i < 200; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
       for (let i = 0; i < 12; i++) await call(busy, ENDPOINTS.modelsList, apiKey);
+      // Longer than a second: the log goes by real time.
       await Bun.sleep(1_200);
       const lines = busy.logLines
         .flatMap((text) => text.trimEnd().split("\n"))

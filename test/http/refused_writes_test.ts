@@ -46,6 +46,7 @@ test.skipIf(ON_NODE)(
     expect(await gauge("claviger_database_writable")).toBe(0);
     // Longer than the quiet after which it would count as over, with trials that are refused.
     await service.advance(6_000);
+    // Time for a line that must not come: the trials go by real time.
     await Bun.sleep(1_300);
     expect(lines("The database refuses writes").map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({ level: "error", reason: REASON, code: "53100" }),
@@ -87,6 +88,7 @@ test.skipIf(ON_NODE)("it is not over while only small writes fit into the pages 
     return lines("The database refuses writes").length === 1;
   });
   await service.advance(6_000);
+  // Time for a line that must not come: the trials go by real time.
   await Bun.sleep(1_300);
   expect(lines("takes writes again")).toEqual([]);
 

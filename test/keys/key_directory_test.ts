@@ -7,6 +7,7 @@ import { silentLog } from "../../src/log.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { issue } from "../support/issue.ts";
+import { until } from "../support/until.ts";
 
 let server: TestDatabase;
 
@@ -27,7 +28,8 @@ async function lookUpFor(ms: number) {
   await other.transaction(async (sql) => {
     await sql`lock table keys in access exclusive mode`;
     lookUp = directory.lookUp(hash, "::1").catch((error: unknown) => error);
-    while (database.stats().running === 0) await Bun.sleep(1);
+    await until(() => database.stats().running > 0);
+    // The statement is sent; that it waits for the lock, only the server could tell.
     await Bun.sleep(50);
     clock.advance(ms);
   });

@@ -4,6 +4,7 @@ import { createLookUpQueue } from "../../src/keys/look_up_queue.ts";
 import type { KeyRecord } from "../../src/keys/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { keyRecord } from "../support/records.ts";
+import { until } from "../support/until.ts";
 
 describe("createLookUpQueue()", () => {
   test("lookUp() joins what waits together in one batch of distinct keys", async () => {
@@ -36,10 +37,10 @@ describe("createLookUpQueue()", () => {
     expect(batches[2]).toContain("customer");
     release();
     expect(await customer).toMatchObject({ accountUuid: "customer" });
-    while (queue.stats().waiting > 0) {
+    await until(() => {
       release();
-      await Bun.sleep(1);
-    }
+      return queue.stats().waiting === 0;
+    });
     release();
     await Promise.all(flood);
     expect(batches.every((batch) => batch.length <= 500)).toBe(true);
@@ -54,10 +55,10 @@ describe("createLookUpQueue()", () => {
     for (const batch of batches) {
       expect(batch.filter((hash) => hash.startsWith("198.51.100.2"))).toHaveLength(250);
     }
-    while (queue.stats().waiting > 0 || batches.length < 3) {
+    await until(() => {
       release();
-      await Bun.sleep(1);
-    }
+      return queue.stats().waiting === 0 && batches.length >= 3;
+    });
     release();
     await Promise.all(all);
   });
@@ -157,6 +158,7 @@ describe("createLookUpQueue() with look-ups that are gathered", () => {
     const first = queue.lookUp("a", "::1", gathered);
     await waiters(1);
     const second = queue.lookUp("b", "::1", gathered);
+    // Time for a second statement, which must not begin.
     await Bun.sleep(250);
     expect(batches).toEqual([["a"]]);
     release();
@@ -205,8 +207,7 @@ function start({ held = false } = {}) {
     },
     /** Until so many batches were begun. */
     async waiters(count: number) {
-      for (let i = 0; i < 100 && batches.length < count; i++) await Bun.sleep(1);
-      expect(batches.length).toBeGreaterThanOrEqual(count);
+      await until(() => batches.length >= count);
     },
   };
 }

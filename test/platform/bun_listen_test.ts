@@ -127,6 +127,7 @@ describe("stop() under load", () => {
   }
 
   async function slowly(): Promise<Response> {
+    // So that requests are under way when the stop comes.
     await Bun.sleep(2);
     return new Response("ok");
   }

@@ -62,14 +62,17 @@ describe("listen()", () => {
   });
 
   test("stop() lets a request finish, though an idle connection stays open", async () => {
+    const asked = Promise.withResolvers<void>();
     const listener = await listen(async () => {
+      asked.resolve();
+      // So that the stop comes before the answer.
       await Bun.sleep(150);
       return new Response("done");
     });
     const idle = connect(listener.port, listener.host);
     undo.push(() => idle.destroy());
     const answer = fetch(urlOf(listener)).then((response) => response.text());
-    await Bun.sleep(50);
+    await asked.promise;
     const startedAt = performance.now();
     await listener.stop(3000);
     expect(performance.now() - startedAt).toBeLessThan(1000);
@@ -78,9 +81,13 @@ describe("listen()", () => {
   });
 
   test("stop() cuts a request off at the deadline", async () => {
-    const listener = await listen(() => new Promise<Response>(() => {}));
+    const asked = Promise.withResolvers<void>();
+    const listener = await listen(() => {
+      asked.resolve();
+      return new Promise<Response>(() => {});
+    });
     const answer = fetch(urlOf(listener)).catch(() => "cut off");
-    await Bun.sleep(50);
+    await asked.promise;
     const startedAt = performance.now();
     await listener.stop(100);
     expect(performance.now() - startedAt).toBeLessThan(1000);

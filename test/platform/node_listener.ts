@@ -25,6 +25,7 @@ async function answer(request: Request, peer: Peer): Promise<Response> {
     case "/peak":
       return new Response(String(process.resourceUsage().maxRSS));
     case "/slow":
+      // Longer than a stop needs to begin.
       await sleep(150);
       return new Response("done");
     case "/never":

@@ -111,6 +111,7 @@ describe("listen()", () => {
     const silent = connect(port, "127.0.0.1");
     undo.push(() => silent.destroy());
     const answer = fetch(`${url}/slow`).then((response) => response.text());
+    // The other process does not tell when the request has arrived.
     await Bun.sleep(50);
     expect(await stop(3_000)).toBeLessThan(1_000);
     expect(await answer).toBe("done");
@@ -120,6 +121,7 @@ describe("listen()", () => {
   test("stop() cuts a request off at the deadline", async () => {
     const { url, stop } = await listen();
     const answer = fetch(`${url}/never`).catch(() => "cut off");
+    // The other process does not tell when the request has arrived.
     await Bun.sleep(500);
     const ms = await stop(100);
     expect(ms).toBeGreaterThan(90);
@@ -164,7 +166,7 @@ describe("listen()", () => {
     const before = await peakKilobytes();
     const whole = await fetch(`${url}/file`);
     expect(whole.headers.get("content-length")).toBe(String(sizeBytes));
-    // Whoever does not read yet is not run ahead of.
+    // Time for the other process to read too far ahead, which must not happen.
     await Bun.sleep(300);
     let received = 0;
     for await (const chunk of whole.body ?? []) received += chunk.length;

@@ -97,6 +97,7 @@ describe("a token from the host", () => {
   });
 
   test("is not asked for before somebody wants it", async () => {
+    // Time for a request, which must not come.
     await Bun.sleep(20);
     expect(host.seen).toHaveLength(0);
   });
@@ -314,9 +315,11 @@ describe("a host that", () => {
   test("floods is heard no further than the limit", async () => {
     host.behave({ kind: "flood" });
     await refused();
+    // What is on its way arrives.
     await Bun.sleep(50);
     const flooded = host.flooded();
     expect(flooded).toBeLessThan(4 * 1024 * 1024);
+    // Time for more, which must not come.
     await Bun.sleep(50);
     expect(host.flooded()).toBe(flooded);
   });

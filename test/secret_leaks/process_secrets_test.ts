@@ -17,6 +17,7 @@ import { INSTALLER_TOKEN } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
 import { testFolder } from "../support/postgres.ts";
 import { TEST_SECRET } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { descendantsOf, searchProcesses, searchTables } from "./places.ts";
 import { createSecretSearch } from "./secret_search.ts";
 
@@ -82,11 +83,10 @@ async function run(args: readonly string[], input?: string): Promise<string> {
 test("A service that runs with its own database shows no secret to the log, the system or the disk", async () => {
   const said = { text: "" };
   const { child, ended } = spawn(["serve", "--port", "0"], said);
-  while (!/serves at (\S+)/.test(said.text)) {
+  const url = await until(() => {
     if (child.exitCode !== null) throw new Error(said.text);
-    await Bun.sleep(20);
-  }
-  const url = /serves at (\S+)/.exec(said.text)?.[1] ?? "";
+    return /serves at (\S+)/.exec(said.text)?.[1];
+  });
   const issue = async (email: string): Promise<string> =>
     JSON.parse(await run(["keys", "issue", "--email", email, "--tier", "research", "--json"])).api_key;
   const keys = [await issue("a@example.org"), await issue("b@example.org")];

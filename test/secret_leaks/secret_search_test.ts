@@ -84,6 +84,7 @@ describe("It looks into", () => {
       env: { PATH: "/usr/bin:/bin", ANY: TEST_SECRET },
     });
     try {
+      // A child shows the command line of this process until it runs its own program.
       await Bun.sleep(50);
       const places = searchProcesses(search).found.join("\n");
       expect(places).toContain(`/proc/${child.pid}/cmdline: key in …`);

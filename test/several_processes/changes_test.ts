@@ -15,6 +15,7 @@ import {
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { issue } from "../support/issue.ts";
 import type { JsonResponse } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { createInstallation, type Installation, type Replica } from "./installation.ts";
 import { type Load, startLoad } from "./load.ts";
 
@@ -57,7 +58,7 @@ async function untilServing(): Promise<void> {
 }
 async function untilHealthy(): Promise<void> {
   for (const replica of [here, elsewhere]) {
-    while ((await replica.get("/api/health")).status !== 200) await Bun.sleep(10);
+    await until(async () => (await replica.get("/api/health")).status === 200);
   }
 }
 afterEach(endLoads);

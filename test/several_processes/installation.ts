@@ -11,6 +11,7 @@ import { cleanUp, makeDataFolder, start } from "../database/embedded_test_kit.ts
 import { createTestClock } from "../support/clock.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { type JsonResponse, TEST_SECRET } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { type PulseGate, startPulseGate } from "./pulse_gate.ts";
 
 export interface Installation {
@@ -43,7 +44,6 @@ const NO_LIMITS = Object.fromEntries(
     "0",
   ]),
 );
-const RESTART_DEADLINE_MS = 10_000;
 
 export async function createInstallation(): Promise<Installation> {
   const folder = makeDataFolder();
@@ -106,11 +106,7 @@ export async function createInstallation(): Promise<Installation> {
       // As if it had run for long: it is started again at once.
       clock.advance(60_000);
       process.kill(pid, signal);
-      const beganMs = performance.now();
-      while (server.check().restarts === restarts || server.check().state !== "ready") {
-        if (performance.now() - beganMs > RESTART_DEADLINE_MS) throw new Error("PostgreSQL is not back");
-        await Bun.sleep(5);
-      }
+      await until(() => server.check().restarts > restarts && server.check().state === "ready");
     },
     async close() {
       await Promise.all(replicas.map((replica) => replica.kill("SIGTERM")));

@@ -1,6 +1,7 @@
 /** A stand-in for the service manager: a unix datagram socket that keeps what it is sent. */
 import { dlopen, ptr } from "bun:ffi";
 import { rmSync } from "node:fs";
+import { until } from "./until.ts";
 
 const { socket, bind, recv, close } = dlopen("libc.so.6", {
   socket: { args: ["i32", "i32", "i32"], returns: "i32" },
@@ -37,12 +38,9 @@ export function receiveDatagrams(path: string): DatagramReceiver {
   return {
     received,
     async until(pattern) {
-      for (let waited = 0; waited < 5_000; waited += 10) {
-        const found = received().find((message) => pattern.test(message));
-        if (found !== undefined) return found;
-        await Bun.sleep(10);
-      }
-      throw new Error(`Nothing arrived that matches ${pattern}: ${JSON.stringify(messages)}`);
+      return await until(() => received().find((message) => pattern.test(message)), {
+        what: `a message that matches ${pattern}`,
+      });
     },
     close() {
       close(fd);

@@ -25,6 +25,7 @@ import { basename, dirname, join } from "node:path";
 import postgres from "postgres";
 import { findFreePort } from "./find_free_port.ts";
 import { testFolder } from "./postgres.ts";
+import { until } from "./until.ts";
 
 export interface ReplicatedServer {
   readonly url: string;
@@ -50,7 +51,7 @@ const PACKAGE = join(
   `${process.platform}-${process.arch}`,
 );
 const USER = "claviger";
-const DEADLINE_MS = 15_000;
+const LIMIT_MS = 15_000;
 const ENVIRONMENT = { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" };
 const SETTINGS = [
   ...["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "full_page_writes=off"],
@@ -128,7 +129,8 @@ export async function startReplication(): Promise<Replication> {
       },
     };
     started.push(server);
-    await until(() => server.run("select 1"), `${folder} accepts no sessions: ${folder}.log`);
+    const what = `${folder} accepts sessions; its log is ${folder}.log`;
+    await until(() => holds(server, "select 1"), { what, limitMs: LIMIT_MS });
     return server;
   }
 
@@ -168,13 +170,16 @@ export async function startReplication(): Promise<Replication> {
       async catchUp() {
         const [at] = await primary.run("select pg_current_wal_lsn()::text as lsn");
         const replayed = `select 1 / (pg_last_wal_replay_lsn() >= '${at?.lsn}')::integer`;
-        await until(() => standby.run(replayed), "The standby does not catch up");
+        await until(() => holds(standby, replayed), { what: "the standby catches up", limitMs: LIMIT_MS });
       },
       async part() {
         await standby.run("alter system set primary_conninfo = ''");
         await standby.run("select pg_reload_conf()");
         const receivers = "select 1 / (count(*) = 0)::integer from pg_stat_wal_receiver";
-        await until(() => standby.run(receivers), "The standby goes on receiving");
+        await until(() => holds(standby, receivers), {
+          what: "the standby receives no more",
+          limitMs: LIMIT_MS,
+        });
       },
       close,
     };
@@ -193,16 +198,10 @@ async function runOnce(url: string, statement: string): Promise<readonly Record<
   }
 }
 
-/** Tries until it succeeds. */
-async function until(attempt: () => Promise<unknown>, failure: string): Promise<void> {
-  const beganMs = performance.now();
-  for (;;) {
-    try {
-      await attempt();
-      return;
-    } catch (error) {
-      if (performance.now() - beganMs > DEADLINE_MS) throw new Error(failure, { cause: error });
-      await Bun.sleep(20);
-    }
-  }
+/** Whether a statement succeeds. */
+function holds(server: ReplicatedServer, statement: string): Promise<boolean> {
+  return server.run(statement).then(
+    () => true,
+    () => false,
+  );
 }

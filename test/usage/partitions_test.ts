@@ -238,6 +238,7 @@ describe("createUpkeep()", () => {
       const starting = startAt("2026-11-20T12:00:00Z").finally(() => {
         isStarting = false;
       });
+      // The start waits for the lock by now; only the server could tell.
       await Bun.sleep(200);
       await commit("2026-11-20T12:00:00Z");
       expect(isStarting).toBe(true);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { readSums } from "../support/events.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
 
 const CLIENTS = 8;
 
@@ -46,6 +47,7 @@ describe("POST /v1/analytics/log", () => {
     const began = performance.now();
     const racing = race(key, () => performance.now() - began > 1_800);
     for (const limit of [80, 130]) {
+      // The quota is used up by now, and the clients are refused.
       await Bun.sleep(300);
       await setLimit(key, limit);
     }
@@ -61,7 +63,7 @@ describe("POST /v1/analytics/log", () => {
       sent = count;
       return count >= 1_000;
     });
-    while (sent < 200) await Bun.sleep(1);
+    await until(() => sent >= 200);
     await setLimit(key, 1);
     // What a statement saw that began before is granted still; nothing after it.
     const [{ used = 0 } = {}] = await services[0]!.database.query<{ used: number }>(
