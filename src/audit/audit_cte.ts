@@ -1,7 +1,7 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 import { redactKeys } from "../secrets/mod.ts";
 
-/** Who acts: at which of the two doors, and how the log should name them. */
+/** The person who makes a change: by which door, and the name for the log. */
 export interface Actor {
   readonly door: "http" | "command";
   /** The operator's user name for a command; the client's address for a request. */
@@ -15,15 +15,15 @@ export interface AuditCte {
   readonly actor: Actor;
   readonly at: Date;
   /**
-   * The part of the statement that made the change: a relation with a row for each thing changed and the
-   * columns `account_id`, `license_id`, `key_id`, `before` and `after` (the last two `jsonb`).
+   * The CTE that makes the change: a row for each changed thing, with the columns `account_id`, `license_id`,
+   * `key_id`, `before` and `after` (the last two `jsonb`).
    */
   readonly from: Fragment;
 }
 
 /**
- * Gives the part that writes one audit row for each row of `from`: `with changed as (…), logged as
- * (${auditCte(sql, …)}) select …`. Whatever looks like a key is blanked in the reason.
+ * Returns the CTE that writes one audit row for each row of `from`: `with changed as (…), logged as
+ * (${auditCte(sql, …)}) select …`. Text in the reason that looks like a key is replaced.
  */
 export function auditCte(sql: Sql, { action, actor, at, from }: AuditCte): Fragment {
   const reason = actor.reason === undefined ? null : redactKeys(actor.reason);

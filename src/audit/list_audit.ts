@@ -2,13 +2,13 @@ import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 
 export interface AuditFilter {
-  /** The newest so many rows; 100 by default. */
+  /** The number of rows, newest first; 100 by default. */
   readonly limit?: number;
   readonly keyUuid?: string;
   readonly accountUuid?: string;
-  /** Rows from this instant on. */
+  /** Only rows at or after this instant. */
   readonly since?: Date;
-  /** Rows before this instant. */
+  /** Only rows before this instant. */
   readonly until?: Date;
 }
 
@@ -24,7 +24,7 @@ export interface AuditRow {
   readonly reason: string | null;
 }
 
-/** Reads the log, newest first. */
+/** Lists the rows of the audit log, newest first. */
 export async function listAudit(database: Database, filter: AuditFilter = {}): Promise<AuditRow[]> {
   const rows = await database.query<AuditRow>(
     (sql) => sql`

@@ -1,8 +1,8 @@
 /**
- * The audit log: who changed what, when, from what to what, and why. It only grows.
+ * The audit log: who changed what, when, the values before and after, and why. Rows are never changed or deleted.
  *
- * A row is written by the very statement that makes the change, so neither can be without the other; what
- * this room gives to the others is therefore the part of a statement that writes it.
+ * The statement that makes a change also writes its row, so neither exists without the other. Therefore this
+ * room gives other rooms a CTE for their statements.
  */
 export { type Actor, type AuditCte, auditCte } from "./audit_cte.ts";
 export { type AuditFilter, type AuditRow, listAudit } from "./list_audit.ts";

@@ -1,15 +1,15 @@
 import type { Database } from "../database/mod.ts";
 import { opensCanary, type Secrets, sealCanary } from "../secrets/mod.ts";
 
-/** Tells whether the database was sealed with a secret already: only that one will do for it. */
+/** Tells whether the database was already sealed with a secret. If so, only that secret can be used. */
 export async function isSealed(database: Database): Promise<boolean> {
   const rows = await database.query((sql) => sql`select from secret_canary`);
   return rows.length > 0;
 }
 
 /**
- * Proves that the root secret is the one this database was sealed with: a database without a canary gets
- * one, another's must open. Returns the sentence to refuse with, undefined when all is well.
+ * Proves that the root secret is the one that sealed this database. A database without a canary gets one; an
+ * existing canary must open. Returns the sentence of the refusal; undefined if the secret is right.
  */
 export async function proveSecret(
   database: Database,

@@ -1,8 +1,8 @@
 /**
  * An installation as the service and every command find it: its database and its root secret.
  *
- * Without `DATABASE_URL` both are in the data folder; whoever opens it gets the same PostgreSQL, started
- * for the occasion where no service runs.
+ * Without `DATABASE_URL` both are in the data folder. A command uses the PostgreSQL of the running service, or
+ * starts it for itself if no service runs.
  */
 import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,27 +22,27 @@ export interface InstallationOptions {
   readonly platform: Platform;
   readonly clock: Clock;
   readonly log: Log;
-  /** A service holds the data folder for as long as it runs; a command works beside it or without it. */
+  /** A service holds the data folder while it runs; a command works beside a service or without one. */
   readonly holder: "serve" | "command";
-  /** Whether a folder without data is initialised or refused. */
+  /** True initialises a folder without data; false refuses it. */
   readonly create: boolean;
-  /** Asked while the database inside starts; true gives up. */
+  /** Asked while the database inside starts; true stops the start. */
   readonly isInterrupted?: () => boolean;
 }
 
 export interface Installation {
   readonly address: DatabaseAddress;
-  /** Where the data is, for people: the folder, or the server without its password. */
+  /** Where the data is, in words: the folder, or the server without its password. */
   readonly place: string;
-  /** Whether a running service holds the data folder, and its database is what was opened. */
+  /** True if a running service holds the data folder, and its database was opened. */
   readonly isServed?: boolean;
-  /** Closes what was opened; connections to the database must be closed before. */
+  /** Closes the installation. Close all connections to the database first. */
   close(deadlineMs: number): Promise<void>;
 }
 
 /**
- * Opens the database, starting the one inside where it must. A service's given secret is looked at first:
- * one that cannot be used must not leave a database behind that nobody serves from.
+ * Opens the database, and starts the one inside if necessary. For a service the configured secret is checked first:
+ * an invalid secret must not leave a new database behind.
  */
 export async function openInstallation(options: InstallationOptions): Promise<Installation | Refusal> {
   const { config } = options;
@@ -74,14 +74,14 @@ export async function openInstallation(options: InstallationOptions): Promise<In
 
 export interface InstallationSecrets {
   readonly secrets: Secrets;
-  /** Takes back a secret that was generated just now and turned out not to fit the database. */
+  /** Removes a secret that was just generated and does not fit the database. */
   forget(): void;
 }
 
 /**
- * Reads the root secret: the one that is configured, else the data folder's, which `create` generates
- * where there is none. An external database needs a configured one: there is no folder that is sure to
- * come along with it. For a database that is sealed already no other secret will do, so none is made.
+ * Reads the root secret: the configured one, otherwise the one of the data folder, which `create` generates if it is
+ * missing. An external database needs a configured secret, because the data folder may not move along with the
+ * database. For a database that is already sealed no secret is generated: it could not open anything.
  */
 export function openSecrets(
   config: Config,
@@ -119,14 +119,14 @@ export function openSecrets(
   return isRefusal(made) ? made : { ...made, forget: () => rmSync(path, { force: true }) };
 }
 
-/** Puts a secret into a data folder that has none. */
+/** Writes a secret into a data folder that has none. */
 export function keepSecret(dataDir: string, text: string): void {
   const path = join(dataDir, "secret");
   const draft = `${path}.new`;
   rmSync(draft, { force: true });
   writeFileSync(draft, text, { mode: 0o600, flag: "wx", flush: true });
-  // Whole or not at all, and on the disk before anything is sealed with it: a power cut must not leave a
-  // database whose secret is lost.
+  // Written completely or not at all, and synced before it seals anything: a power cut must not leave a database
+  // whose secret is lost.
   linkSync(draft, path);
   rmSync(draft);
   const folder = openSync(dataDir, "r");
@@ -134,7 +134,7 @@ export function keepSecret(dataDir: string, text: string): void {
   closeSync(folder);
 }
 
-/** The data folder's secret as text; undefined where there is none. */
+/** Reads the secret of a data folder as text; undefined if there is none. */
 export function readSecretFile(path: string): string | Refusal | undefined {
   try {
     return readRegularFile(path, SECRET_LIMIT_BYTES).text;

@@ -1,13 +1,13 @@
 /**
- * Where a running service listens and which files it was given, left in the data folder as the file `serving`:
- * flags of `serve` and what a unit sets are known to nobody else, and `doctor` looks at what is really in use.
+ * The serving note: the file `serving` in the data folder. It says where a running service listens and which files
+ * it uses. Only the service knows its flags and the settings of its unit, and `doctor` examines what is in use.
  *
- * A service that was killed leaves its note behind. So it names the process with the time of its start, which
- * no other process of that number has; a note of one that has ended counts as none.
+ * A killed service leaves its note behind. So the note has the process number and the start time of the process,
+ * which no later process with that number shares. A note of a process that has ended is ignored.
  *
- * The data folder is the service's, and `doctor` is run by root: a service that was broken into may write what
- * it likes here. So a note speaks for a process of the user alone to whom it belongs, and leads root to no
- * folder of credentials but the one that systemd made for that process's unit.
+ * The data folder belongs to the service, and root runs `doctor`: an attacker who took over the service can write
+ * any note. So a note is believed only about a process of the note's owner, and it leads root to no folder of
+ * credentials except the one that systemd made for that process's unit.
  */
 import { constants, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -18,9 +18,9 @@ import type { TlsFiles } from "../tls/mod.ts";
 export interface ServingAt {
   readonly host: string;
   readonly port: number;
-  /** What it serves https with. */
+  /** The certificate and key of its https. */
   readonly tls?: TlsFiles | undefined;
-  /** The folder of the credentials that systemd handed it. */
+  /** The folder of the credentials that systemd gave to the service. */
   readonly credentials?: string | undefined;
 }
 
@@ -30,7 +30,7 @@ interface Note extends ServingAt {
 }
 
 const NOTE_LIMIT_BYTES = 16 * 1024;
-/** Where systemd puts them, and root alone may put anything. */
+/** The folder where systemd puts credentials; only root can write there. */
 const CREDENTIALS_FOLDER = "/run/credentials/";
 
 const note = v.object({
@@ -49,29 +49,29 @@ export interface ServingNote {
 }
 
 /**
- * Leaves a note that this process serves there; gives what takes it back. Where there is no data folder, as
- * beside an external database without model files, none is left.
+ * Writes the note of this process and returns the function that removes it. Without a data folder, as with an
+ * external database and no model files, no note is written.
  */
 export function leaveServingNote(dataDir: string, at: ServingAt): ServingNote {
   const path = pathIn(dataDir);
   if (!existsSync(dataDir)) return { remove: () => {} };
   const mine: Note = { ...at, pid: process.pid, startedAt: startOf(process.pid) ?? "" };
   const draft = `${path}.${process.pid}`;
-  // Whole or not at all, in the place of what another user may have left.
+  // Written completely or not at all, and in place of anything that another user left there.
   rmSync(draft, { force: true });
   writeFileSync(draft, `${JSON.stringify(mine)}\n`, { mode: 0o644, flag: "wx" });
   renameSync(draft, path);
   return {
     remove() {
-      // A second service on the same folder has its own there by now.
+      // A second service on the same folder may have written its own note since.
       if (readNote(path)?.pid === process.pid) rmSync(path, { force: true });
     },
   };
 }
 
 /**
- * Where the service of a data folder listens; undefined where none runs that left a note. `of` is whose note alone
- * will do.
+ * Finds where the service of a data folder listens; undefined if no running service left a note. With `of`, only a
+ * note of that user counts.
  */
 export function findServing(dataDir: string, of?: number): ServingAt | undefined {
   const left = readNote(pathIn(dataDir));
@@ -95,12 +95,12 @@ function readNote(path: string): (Note & { readonly uid: number }) | undefined {
   }
 }
 
-/** The folder, where this process may look into it on the word of that user; undefined otherwise. */
+/** Returns the folder if this process may read it on the word of that user; undefined otherwise. */
 function believedFolder(
   folder: string,
   { uid, unit }: { readonly uid: number; readonly unit: string | undefined },
 ): string | undefined {
-  // Root, and whoever runs this, could look there without a note.
+  // Root and the user of this process need no note to read the folder.
   if (uid === 0 || uid === process.geteuid?.()) return folder;
   return unit !== undefined && resolve(folder) === join(CREDENTIALS_FOLDER, unit) ? folder : undefined;
 }
@@ -114,14 +114,15 @@ function unitOf(pid: number): string | undefined {
 }
 
 /**
- * The unit of systemd's own that a process runs in, by `/proc/PID/cgroup`; undefined for another process. Below
- * slices alone: whoever has a manager of his own, or a service that makes groups, names those below as he likes.
+ * Returns the unit of the system's systemd that a process runs in, from `/proc/PID/cgroup`; undefined if there is none.
+ * Only groups directly below slices count: a user's own manager, or a service that makes groups, can choose any names
+ * below its own group.
  */
 export function parseUnitName(cgroup: string): string | undefined {
   return /^(?:0:|\d+:name=systemd):(?:\/[^/\n]+\.slice)+\/([^/\n]+\.service)$/m.exec(cgroup)?.[1];
 }
 
-/** The user as whom a process runs; undefined for one that is not there. Source: proc(5). */
+/** Returns the user of a process; undefined if the process does not exist. Source: proc(5). */
 function userOf(pid: number): number | undefined {
   try {
     const [, uid] = /^Uid:\t\d+\t(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
@@ -131,10 +132,10 @@ function userOf(pid: number): number | undefined {
   }
 }
 
-/** When a process began, in the kernel's ticks; undefined for one that is not there. Source: proc(5). */
+/** Returns the start time of a process in the kernel's ticks; undefined if it does not exist. Source: proc(5). */
 function startOf(pid: number): string | undefined {
   try {
-    // The name in parentheses may hold anything; what follows it are numbers, of which this is the 20th.
+    // The name in parentheses can contain anything. Numbers follow it; the start time is the 20th.
     return readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\) /s, "")
       .split(" ")[19];

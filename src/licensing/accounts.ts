@@ -15,26 +15,26 @@ export interface Account {
   readonly keys: number;
 }
 
-/** An address as SMTP takes it, ASCII only, at most 254 characters (RFC 5321, 4.5.3.1). */
+/** An address that SMTP accepts: ASCII only, at most 254 characters (RFC 5321, 4.5.3.1). */
 const EMAIL =
   /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/i;
 
-/** Reads an e-mail into the form that accounts are known by, lower case; undefined when it is none. */
+/** Parses an e-mail address into lower case, the form in which accounts store it; undefined if it is not one. */
 export function parseEmail(text: string): string | undefined {
-  // Judged before: the lower case of some letters beyond ASCII is an ASCII one.
+  // Tested before lowering: some letters beyond ASCII have a lower case within ASCII.
   return text.length <= 254 && EMAIL.test(text) ? text.toLowerCase() : undefined;
 }
 
-/** Which part of a list to give. */
+/** Selects a part of a list. */
 export interface ListPart {
   readonly search?: Search | undefined;
-  /** What comes after the row with this UUID. */
+  /** Only rows after the row with this UUID. */
   readonly afterUuid?: string | undefined;
-  /** So many rows at most; all of them by default. */
+  /** The most rows; all by default. */
   readonly limit?: number | undefined;
 }
 
-/** Lists accounts, oldest first, with the number of keys each has. */
+/** Lists accounts, oldest first, each with its number of keys. */
 export async function listAccounts(database: Database, part: ListPart = {}): Promise<Account[]> {
   return await select(database, part);
 }
@@ -48,7 +48,7 @@ export async function findAccount(
   return account;
 }
 
-/** Tells whether an account has that e-mail: one look into the index. */
+/** Tells whether an account has that e-mail, by one index look-up. */
 export async function hasAccount(database: Database, email: string): Promise<boolean> {
   const rows = await database.query((sql) => sql`select from accounts where email = ${email}`, {
     isRead: true,
@@ -92,7 +92,7 @@ export interface UpdatedAccount {
 }
 
 /**
- * Changes an account's name or organization, and tells whether they were others; refuses an account that does not
+ * Updates an account's name or organization, and tells whether a value changed. Refuses an account that does not
  * exist.
  */
 export async function updateAccount(

@@ -4,7 +4,7 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { noSuchKey, REVOKED } from "./no_such_key.ts";
 import type { Tier } from "./tiers.ts";
 
-/** One change of a license, named by one of its keys, as support desks have it. */
+/** One change of a license. The license is named by one of its keys, because support desks know the key. */
 export type LicenseChange =
   | { readonly action: "license.renew"; readonly expiresAt: Date }
   | { readonly action: "license.tier"; readonly tier: Tier }
@@ -16,13 +16,13 @@ export interface ChangedLicense {
   /** Null: the tier's own limit. */
   readonly monthlyLimit: number | null;
   readonly expiresAt: Date;
-  /** False where the license was like this already: then nothing is written. */
+  /** False if the license already had these values; then no row is written. */
   readonly isChanged: boolean;
 }
 
 /**
- * Changes the license of a key, for all of its keys: its expiry, tier or monthly limit. Every process
- * knows within a second. Refuses an expiry in the past, and a key that is unknown or revoked.
+ * Changes the expiry, tier or monthly limit of a key's license, for all keys of the license. Every process
+ * applies the change within a second. Refuses an expiry in the past, and a key that is unknown or revoked.
  */
 export async function changeLicense(
   database: Database,
@@ -72,7 +72,7 @@ const WHAT = {
   "license.limit": "change monthly limit",
 } as const satisfies Record<LicenseChange["action"], string>;
 
-/** Names the reason after the attempt: the statement of the change alone decides. */
+/** Finds the reason after the attempt, because the statement of the change decides. */
 async function refuseLicenseChange(database: Database, keyUuid: string, what: string): Promise<Refusal> {
   const [key] = await database.query(
     (sql) => sql`select state from keys where id = ${keyUuid}::uuid and state = 'revoked'`,

@@ -4,10 +4,10 @@ import { type Refusal, refuse } from "../refusal.ts";
 
 /**
  * Removes a person's name, e-mail and organization for good and keeps the counts: licenses, keys, usage and
- * events stay under the account's identifier, which says nothing of the person. Refuses an account that
- * is unknown, or that still has a key which is not revoked. A dry run refuses the same, and changes nothing.
+ * events stay under the account's identifier, which reveals nothing of the person. Refuses an unknown account,
+ * and an account with a key that is not revoked. A dry run refuses in the same cases and changes nothing.
  *
- * Tells whether there was something to remove: an account is erased once.
+ * `isPersonal` tells whether there was something to remove: an account is erased once.
  */
 export async function eraseAccount(
   database: Database,

@@ -2,10 +2,10 @@ import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
 
-/** The expiry of a license that never ends: a date, because clients parse it as one. */
+/** The expiry of a license that never ends. It is a date, because clients parse it as a date. */
 export const NEVER_EXPIRES = new Date("9999-12-31T23:59:59Z");
 
-/** The expiry of a license that is given none: a year on, to the second, as it is shown. */
+/** Returns the default expiry of a license: in a year, in whole seconds. */
 export function oneYearAfter(now: Date): Date {
   const then = new Date(now);
   then.setUTCMilliseconds(0);
@@ -14,22 +14,22 @@ export function oneYearAfter(now: Date): Date {
 }
 
 export interface LicenseRequest {
-  /** In the form that `parseEmail` gives. */
+  /** As `parseEmail` returns it. */
   readonly email: string;
-  /** The e-mail where none is given and the account is new. */
+  /** For a new account the e-mail by default. */
   readonly name?: string | undefined;
   readonly organization?: string | undefined;
   readonly tier: Tier;
-  /** Inferences a month instead of the tier's own. */
+  /** Inferences a month; the tier's limit by default. */
   readonly monthlyLimit?: number | undefined;
   readonly expiresAt: Date;
   readonly now: Date;
 }
 
 /**
- * Gives the parts `account` and `license` of a statement that makes a license, for a known e-mail under
- * the account that has it. Where that account has another name or organization than the one asked for,
- * both parts are empty and nothing is made.
+ * Returns the CTEs `account` and `license` of a statement that creates a license. A known e-mail keeps its
+ * account. If that account has another name or organization than the request, both CTEs are empty and
+ * no license is created.
  */
 export function licenseCtes(sql: Sql, request: LicenseRequest): Fragment {
   const name = request.name ?? null;
@@ -55,9 +55,9 @@ export function licenseCtes(sql: Sql, request: LicenseRequest): Fragment {
 }
 
 /**
- * Gives the parts `account` and `license` for many lines at once, from a relation `line` with `account_id`
- * and `license_id` (new ones), `email`, `name`, `organization`, `tier`, `monthly_limit` and `expires_at`.
- * A known e-mail keeps its account as it is; of several lines for a new one the first names it.
+ * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
+ * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit` and `expires_at`. A known e-mail
+ * keeps its account unchanged. For a new e-mail, the first of its lines gives name and organization.
  */
 export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
   return sql`
@@ -76,10 +76,10 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
     )`;
 }
 
-/** The tier's own limits as SQL: {@linkcode monthlyLimitOf} for a column, null for unlimited. */
+/** The limits of the tiers as SQL, like {@linkcode monthlyLimitOf}; null means unlimited. */
 const TIER_LIMITS_SQL = TIERS.map((tier) => `when '${tier}' then ${monthlyLimitOf(tier)}::bigint`).join(" ");
 
-/** The limit in force for a row of `licenses` under the alias `l`, as SQL; null is unlimited. */
+/** Returns the effective limit of a row of `licenses` with the alias `l`, as SQL; null means unlimited. */
 export function effectiveLimit(sql: Sql): Fragment {
   return sql.unsafe(`coalesce(l.monthly_limit, case l.tier ${TIER_LIMITS_SQL} end)`);
 }

@@ -1,6 +1,5 @@
 /**
- * Who holds which license: accounts, licenses, and what each tier includes. Owns the tables `accounts` and
- * `licenses`.
+ * Accounts, their licenses, and what each tier includes. Owns the tables `accounts` and `licenses`.
  */
 export {
   type Account,

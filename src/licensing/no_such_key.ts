@@ -1,10 +1,10 @@
-/** Why nothing can be done with a key that an operator names by its id: the same words wherever they meet it. */
+/** The reasons for refusing a change of a key, in the same words for all commands. */
 import { toId } from "../ids.ts";
 
-/** Says that no key has this id. */
+/** Returns the sentence that no key has this id. */
 export function noSuchKey(uuid: string): string {
   return `there is no key ${toId("key", uuid)}; see \`claviger keys list\``;
 }
 
-/** What is in the way of every change of a revoked key, and of its license by that key. */
+/** Why a revoked key cannot be changed, and why its license cannot be changed through that key. */
 export const REVOKED = "it is revoked, and that is for good; issue a new key instead";

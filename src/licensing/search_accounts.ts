@@ -1,28 +1,28 @@
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
-/** What a search comes to, for the lists of keys and accounts. */
+/** The result of a search, for the lists of keys and accounts. */
 export interface Search {
-  /** The accounts that it finds by their words. */
+  /** The accounts that match by words. */
   readonly accountUuids: readonly string[];
-  /** Whether it finds more accounts than these. */
+  /** True if more accounts match. */
   readonly isTooWide: boolean;
-  /** The last four characters of the keys that it finds too; null where the text cannot be such. */
+  /** The last four characters of keys that match as well; null if the text is not four such characters. */
   readonly lastFour: string | null;
 }
 
-/** So many accounts a search follows. */
+/** A search follows at most this many accounts. */
 export const MAX_SEARCHED = 1_000;
 
-/** What separates words: blanks and the punctuation of ASCII, as in `account_words` of the database. */
+/** Blanks and ASCII punctuation separate words, as in the function `account_words` of the database. */
 const SEPARATORS = /[\s!-/:-@[-`{-~]+/;
 
-/** Four characters alone, or as a list shows them: `svc_live_…00ff`. */
+/** Four characters, alone or as a list shows them: `svc_live_…00ff`. */
 const LAST_FOUR = /(?:^|…)([0-9a-f]{4})$/i;
 
 /**
- * Searches accounts whose e-mail, name and organization together have, for each word of the text, a word that
- * begins with it. Refuses a text without any.
+ * Searches accounts by words. Each word of the text must be the beginning of a word in the e-mail, name or
+ * organization. Refuses a text without words.
  */
 export async function searchAccounts(database: Database, text: string): Promise<Search | Refusal> {
   const words = text.split(SEPARATORS).filter((word) => word !== "");

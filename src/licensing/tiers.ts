@@ -1,13 +1,13 @@
 /**
- * The tier table: what each license includes. Source: the contract's tables of tiers and features, and the
- * decision that settles the feature identifiers.
+ * The tiers and what each includes. Source: the contract's tables of tiers and features, and the decision on the
+ * feature identifiers.
  */
 
-/** From the lowest to the highest: each includes the models of those before it. */
+/** From the lowest to the highest. A tier includes the models of all lower tiers. */
 export const TIERS = ["free", "research", "commercial", "enterprise"] as const;
 export type Tier = (typeof TIERS)[number];
 
-/** Inferences a month; null is unlimited. */
+/** Inferences a month; null means unlimited. */
 const MONTHLY_LIMITS: Readonly<Record<Tier, number | null>> = {
   free: 10_000,
   research: 50_000,
@@ -15,7 +15,7 @@ const MONTHLY_LIMITS: Readonly<Record<Tier, number | null>> = {
   enterprise: null,
 };
 
-/** Feature identifiers in the order in which they are listed, with the lowest tier that has them. */
+/** Feature identifiers in the order of lists, each with the lowest tier that includes it. */
 const FEATURES: readonly (readonly [feature: string, from: Tier])[] = [
   ["batch_inference", "free"],
   ["streaming", "research"],
@@ -31,17 +31,17 @@ export function isTier(text: string): text is Tier {
   return (TIERS as readonly string[]).includes(text);
 }
 
-/** True when a license of tier `held` may use what asks for tier `required`. */
+/** Tells whether a license of tier `held` may use a model that requires tier `required`. */
 export function includesTier(held: Tier, required: Tier): boolean {
   return TIERS.indexOf(held) >= TIERS.indexOf(required);
 }
 
-/** The tier's inferences a month; null is unlimited. */
+/** Returns the tier's inferences a month; null means unlimited. */
 export function monthlyLimitOf(tier: Tier): number | null {
   return MONTHLY_LIMITS[tier];
 }
 
-/** The tier's feature identifiers, in the contract's order. */
+/** Returns the tier's feature identifiers in the contract's order. */
 export function featuresOf(tier: Tier): string[] {
   return FEATURES.filter(([, from]) => includesTier(tier, from)).map(([feature]) => feature);
 }

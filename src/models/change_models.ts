@@ -5,8 +5,8 @@ import { type Refusal, refuse } from "../refusal.ts";
 import type { NewModel } from "./model.ts";
 
 /**
- * Adds a version of a model and makes it the one that is listed. Refuses a name and version that exist,
- * and a name that belongs to somebody else.
+ * Adds a version of a model and lists this version. Refuses a name and version that exist, and a name that belongs
+ * to another owner.
  */
 export async function addModel(
   database: Database,
@@ -67,8 +67,8 @@ export async function addModel(
 }
 
 /**
- * Says what {@linkcode addModel} would refuse, as far as it shows before: for those who store a large file
- * first. What it lets through may still be refused.
+ * Returns the refusal of {@linkcode addModel} as far as it is known in advance, for callers that store a large file
+ * first. `addModel` may still refuse.
  */
 export async function checkNewModel(database: Database, model: NewModel): Promise<Refusal | undefined> {
   const owner = model.ownerUuid ?? null;
@@ -98,7 +98,7 @@ function existing({ name, version }: NewModel): Refusal {
 }
 
 /**
- * Takes a model off the list; its versions stay on record, and hosted files can still be loaded by name and
+ * Takes a model off the list. Its versions stay recorded, and hosted files can still be downloaded by name and
  * version. Refuses a name that is not listed.
  */
 export async function removeModel(

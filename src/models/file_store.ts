@@ -1,10 +1,9 @@
 /**
  * The model files of this host: each under its SHA-256, `models/ab/abcdef…` in the data folder.
  *
- * A file appears under its name when it is whole and on disk, and never changes after that. It is written
- * under another name in the same folder, so that one rename makes it appear, and an interrupted copy leaves
- * only something unfinished, which the next copies sweep. No name from outside is ever part of a path: the
- * registry gives the SHA-256.
+ * A file appears under its name when it is complete and synced, and never changes after that. It is written under
+ * another name in the same folder and then renamed. An interrupted copy leaves an unfinished file, which later
+ * copies remove. No name from outside is part of a path: the registry has the SHA-256.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { constants, fstatSync } from "node:fs";
@@ -15,14 +14,14 @@ import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { codeOf, hasCode } from "../system_error.ts";
 
-/** What is known of a file beside its place. */
+/** The checksum and size of a stored file. */
 export interface StoredFile {
   /** 64 lowercase hexadecimal digits. */
   readonly sha256: string;
   readonly sizeBytes: number;
 }
 
-/** Called as bytes are done. What it throws ends the work, which leaves nothing behind. */
+/** Called with the progress in bytes. If it throws, the work ends and leaves nothing behind. */
 export type OnProgress = (doneBytes: number, totalBytes: number) => void;
 
 export interface StoreOptions {
@@ -35,15 +34,15 @@ export type FileProblem = "missing" | "unreadable" | "changed";
 const FOLDER_MODE = 0o750;
 const FILE_MODE = 0o640;
 const UNFINISHED = /^unfinished-[0-9a-f]{16}$/;
-/** A copy that goes on touches its file all the time: one so old was left by a process that is gone. */
+/** A running copy writes to its file all the time: an unfinished file of this age belongs to a process that ended. */
 const ABANDONED_MS = 3_600_000;
 
-/** The folder of the model files in a data folder. */
+/** Returns the folder of the model files in a data folder. */
 export function modelsFolderOf(dataDir: string): string {
   return join(dataDir, "models");
 }
 
-/** Where the bytes with that SHA-256 are. */
+/** Returns the path of the file with that SHA-256. */
 export function pathOfFile(folder: string, sha256: string): string {
   if (!isSha256(sha256)) throw new RangeError("Cannot name a model file: it must go by its SHA-256");
   return join(folder, sha256.slice(0, 2), sha256);
@@ -54,8 +53,8 @@ function isSha256(text: string): boolean {
 }
 
 /**
- * Copies a file into the store and gives its SHA-256 and size. The same bytes are stored once. Refuses what is
- * no file, and one that changed meanwhile; throws what the file system does.
+ * Copies a file into the store and returns its SHA-256 and size. The same bytes are stored once. Refuses a path that
+ * is not a file, and a file that changes during the copy. Throws the errors of the file system.
  */
 export async function storeFile(
   dataDir: string,
@@ -63,7 +62,7 @@ export async function storeFile(
   { now, onProgress }: StoreOptions,
 ): Promise<StoredFile | Refusal> {
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot add model: ${source}: ${why}`);
-  // Without O_NONBLOCK, opening a pipe would wait until somebody writes to it.
+  // Without O_NONBLOCK, opening a pipe waits until another process writes to it.
   const from = openNamedFile(source, constants.O_NONBLOCK);
   try {
     if (!from.stat.isFile()) return cannot("it is not a file");
@@ -80,7 +79,7 @@ export async function storeFile(
   }
 }
 
-/** Stores bytes that come from elsewhere, as {@linkcode storeFile} does; what they throw leaves nothing behind. */
+/** Stores bytes from a stream, as {@linkcode storeFile} does. If the stream throws, nothing is left behind. */
 export async function storeBytes(
   dataDir: string,
   chunks: AsyncIterable<Buffer>,
@@ -92,11 +91,11 @@ export async function storeBytes(
   return stored;
 }
 
-/** Makes the folders that are missing; with an external database that is the data folder, too. */
+/** Creates the missing folders. With an external database the data folder can be missing, too. */
 async function makeStore(dataDir: string): Promise<string> {
   demandOwnFolder(dataDir, { mayBeMade: true });
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  // Somebody else may have been faster to make it, or a part of it.
+  // Another process may have created the folder, or a folder above it, in the meantime.
   demandOwnFolder(dataDir);
   const folder = modelsFolderOf(dataDir);
   await makeFolder(folder);
@@ -122,7 +121,7 @@ async function store(
     if (refusal !== undefined) return refusal;
     const path = pathOfFile(folder, stored.sha256);
     await makeFolder(dirname(path));
-    // Over a file of that name too: the bytes are the same, and if that one is damaged, this mends it.
+    // Also over a file of that name: the bytes are the same, and a damaged file is repaired.
     await rename(unfinished, path);
     await syncFolder(dirname(path));
     return stored;
@@ -131,7 +130,7 @@ async function store(
   }
 }
 
-/** Where a stored file is, or what is wrong with it: a damage inside is not seen here. */
+/** Returns the path of a stored file, or why it cannot be used. Damage inside the file is not detected here. */
 export async function locateFile(
   folder: string,
   file: StoredFile,
@@ -151,7 +150,7 @@ export async function locateFile(
   }
 }
 
-/** Reads a stored file through and tells what is wrong with it, if anything is. */
+/** Reads a whole stored file and returns what is wrong with it; undefined if it is intact. */
 export async function checkStoredFile(
   folder: string,
   file: StoredFile,
@@ -178,7 +177,7 @@ export async function checkStoredFile(
   return sizeBytes === file.sizeBytes && hash.digest("hex") === file.sha256 ? undefined : "changed";
 }
 
-/** What is in the store, by paths below it; unfinished copies are not. Empty where there is no store. */
+/** Lists the files of the store by their paths below it, without unfinished copies. Empty if there is no store. */
 export async function listStored(folder: string): Promise<string[]> {
   const names = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error) => {
     if (hasCode(error, "ENOENT")) return [];
@@ -190,7 +189,7 @@ export async function listStored(folder: string): Promise<string[]> {
     .sort();
 }
 
-/** Removes what copies that were cut off have left. */
+/** Removes the unfinished files of interrupted copies. */
 async function sweepUnfinished(folder: string, now: Date): Promise<void> {
   for (const name of await readdir(folder)) {
     if (!UNFINISHED.test(name)) continue;
@@ -247,7 +246,7 @@ async function makeFolder(path: string): Promise<void> {
   await syncFolder(dirname(path));
 }
 
-/** A name is on disk when its folder is. */
+/** A file name is on disk only after its folder is synced. */
 async function syncFolder(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {

@@ -1,10 +1,10 @@
 /**
- * Finds a version of a model by its name, its file where that is hosted here, and what is asked of those who load it.
+ * Finds a version of a model by name: its file, if it is hosted here, and the tier and owner that a download needs.
  *
- * Strangers can ask for it, too: a link is checked against the file that it names. So look-ups that wait
- * together go as one statement, one at a time, and who finds too many waiting is turned away. Look-ups of addresses
- * that have used up their window are gathered for a tenth of a second first. What was found is kept: a version never
- * changes, and what an operator changes by hand is seen within a minute.
+ * Strangers can cause look-ups, too, because a link is checked against the file that it names. So waiting look-ups are
+ * sent together in one statement, one statement at a time, and a look-up is refused when too many wait. Look-ups of
+ * addresses with a full window are gathered for a tenth of a second first. Results are cached: a version never changes,
+ * and a change by an operator takes effect within a minute.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
@@ -16,32 +16,31 @@ export interface FoundVersion {
   readonly name: string;
   readonly version: string;
   readonly requiresLicense: Tier;
-  /** UUID of the account whose keys alone may load it; null for a model for everybody. */
+  /** UUID of the account that owns the model, whose keys alone may download it; null for a public model. */
   readonly ownerUuid: string | null;
-  /** Null where the file is elsewhere; so is the size. */
+  /** Null if the file is hosted elsewhere; then the size is null, too. */
   readonly sha256: string | null;
   readonly sizeBytes: number | null;
-  /** The file's own name; null where none is known. */
+  /** The name of the file; null if it is not known. */
   readonly fileName: string | null;
 }
 
 export type HostedFile = FoundVersion & StoredFile;
 
-/** Whether the file of a version is in the store of this installation. */
+/** Tells whether the file of a version is in the store of this installation. */
 export function isHosted(found: FoundVersion): found is HostedFile {
   return found.sha256 !== null;
 }
 
 export interface FileDirectory {
   /**
-   * That version, listed or not; null where there is no such model or version, or where it is retired. Throws
-   * `DatabaseUnavailable`.
+   * Finds the version, listed or not; null if it does not exist or is retired. Throws `DatabaseUnavailable`.
    */
   find(name: string, version: string, how?: FindOptions): Promise<FoundVersion | null>;
 }
 
 export interface FindOptions {
-  /** Whether the look-up waits a tenth of a second for others; it is sent at once by default. */
+  /** True: the look-up waits a tenth of a second for others. By default it is sent at once. */
   readonly isGathered?: boolean;
 }
 
@@ -118,7 +117,7 @@ export function createFileDirectory({ database, clock }: FileDirectoryOptions): 
   };
 }
 
-/** What a name or a version may be; see `model.ts`. */
+/** Matches a name or a version; see `model.ts`. */
 function isSlug(text: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$/.test(text);
 }

@@ -3,7 +3,7 @@ import { toId } from "../ids.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import type { ModelSummary } from "./model.ts";
 
-/** The wire's model record. Source: the contract, "Model record". */
+/** The model record that clients get. Source: the contract, "Model record". */
 export interface ModelRecord {
   readonly name: string;
   readonly version: string;
@@ -19,12 +19,12 @@ export interface ModelRecord {
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
-/** A hosted version, as a link names it. */
+/** A hosted version, for its link. */
 export interface ListedFile {
   readonly name: string;
   readonly version: string;
   readonly sha256: string;
-  /** The file's own name; null where none is known. */
+  /** The name of the file; null if it is not known. */
   readonly fileName: string | null;
 }
 
@@ -36,9 +36,8 @@ export interface ModelQuery {
 }
 
 /**
- * Lists what a key of that tier and account may load: the public models and the account's own, in byte
- * order of their names. A filter that matches nothing gives an empty list. `linkTo` gives the address of a
- * file that is hosted here.
+ * Lists the models that a key of that tier and account may download: public models and the account's own, in byte
+ * order of their names. A filter without matches gives an empty list. `linkTo` returns the address of a hosted file.
  */
 export async function listModelsFor(
   database: Database,
@@ -69,7 +68,7 @@ export async function listModelsFor(
   }));
 }
 
-/** Lists every model that is listed for anybody. */
+/** Lists all listed models, of every owner. */
 export async function listAllModels(database: Database): Promise<ModelSummary[]> {
   const rows = await selectListed(database, (sql) => sql`true`);
   return rows.map(({ fileName: _, ...row }) => ({

@@ -1,5 +1,5 @@
 /**
- * The registry of pre-trained models: names, versions, who sees them, and the files that are hosted here.
+ * The registry of pre-trained models: names, versions, owners, and the files that are hosted here.
  * Owns `models`, `model_versions`, `model_files` and the folder `models` in the data folder.
  */
 export { addModel, checkNewModel, removeModel } from "./change_models.ts";

@@ -1,11 +1,11 @@
-/** A model's record and the rules of its fields. */
+/** The record of a model, and the rules of its fields. */
 import * as v from "valibot";
 import type { Brand } from "../brand.ts";
 import { isStorableJson, isStorableText } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
-/** A version of a model as it is registered. */
+/** A version of a model, as the registry stores it. */
 export interface NewModel {
   readonly name: string;
   readonly version: string;
@@ -13,38 +13,38 @@ export interface NewModel {
   readonly paradigm: string;
   readonly nFeatures: number;
   readonly nClasses: number;
-  /** Megabytes, as the client shows them. */
+  /** Megabytes. */
   readonly sizeMb: number;
-  /** Where clients get it; null where it is hosted here. */
+  /** The address of the file; null if it is hosted here. */
   readonly downloadUrl: string | null;
-  /** The size of the stored file, where it is hosted here. */
+  /** The size of a hosted file. */
   readonly hostedBytes?: number | undefined;
-  /** The stored file's own name; without it, clients see the model's name and version. */
+  /** The name of a hosted file; by default clients see the model's name and version. */
   readonly fileName?: string | undefined;
   /** SHA-256, 64 lowercase hexadecimal digits. */
   readonly checksum: string;
-  /** The lowest tier that sees it. */
+  /** The lowest tier that may use the model. */
   readonly requiresLicense: Tier;
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** UUID of the account whose keys alone see it. */
+  /** UUID of the account that owns the model; only its keys see the model. */
   readonly ownerUuid?: string | undefined;
 }
 
 export interface ModelSummary extends Omit<NewModel, "ownerUuid" | "hostedBytes" | "fileName"> {
-  /** `usr_…`; null for a model for everybody. */
+  /** `usr_…`; null for a public model. */
   readonly owner: string | null;
 }
 
 /**
- * Whether clients can be told that name of a file: 1 to 255 characters of text without control characters, and no
- * separator of paths.
+ * Tells whether a text can be the name of a file: 1 to 255 characters without control characters and without a path
+ * separator.
  */
 export function isFileName(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is kept out.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are refused here.
   return /^[^/\\\0-\x1f\x7f-\x9f]{1,255}$/.test(text) && !/^\.+$/.test(text) && isStorableText(text);
 }
 
-/** The name of a hosted file as clients see it. */
+/** Returns the name of a hosted file for clients. */
 export function toFileName(file: {
   readonly name: string;
   readonly version: string;
@@ -53,7 +53,7 @@ export function toFileName(file: {
   return file.fileName ?? `${file.name}-${file.version}`;
 }
 
-/** The size as the list shows it: in hundredths, and exact below one of these, so that no file with bytes has 0. */
+/** Returns the size for lists: in hundredths of a megabyte, and exact below one hundredth, so that only an empty file has 0. */
 export function toMegabytes(sizeBytes: number): number {
   return sizeBytes < 1e4 ? sizeBytes / 1e6 : Math.round(sizeBytes / 1e4) / 100;
 }
@@ -75,7 +75,7 @@ const wholeNumber = (what: string, least: number) =>
     v.minValue(least, `${what} must be at least ${least}`),
   );
 
-/** Metadata of a model is shown to every client in every list: 16 KiB are plenty, as for an event. */
+/** Every list contains the metadata of its models, so it is bounded: 16 KiB, as for an event. */
 const METADATA_LIMIT_BYTES = 16 * 1024;
 const METADATA_LEVELS = 32;
 
@@ -106,7 +106,7 @@ function schemaFor(brand: Brand) {
         v.string(),
         v.maxLength(2_000, "url must have at most 2000 characters"),
         v.check(
-          // The parser forgives spaces and control characters; clients get the text as it stands.
+          // The parser ignores spaces and control characters, but clients get the text unchanged.
           (text) => /^https?:\/\/[\x21-\x7e]+$/i.test(text) && URL.canParse(text),
           "url must be an http or https address, in printable ASCII without spaces",
         ),
@@ -135,8 +135,8 @@ function schemaFor(brand: Brand) {
 }
 
 /**
- * Checks a model against the rules of its fields; refuses with the first that is broken. `hasOwner` is for
- * those who know that an account owns it before they know which: they add `ownerUuid` to what is returned.
+ * Checks a model against the rules of its fields, and refuses with the first broken rule. `hasOwner` is for callers
+ * that know that an account owns the model before they know which: they add `ownerUuid` to the result.
  */
 export function parseNewModel(
   fields: unknown,

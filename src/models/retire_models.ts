@@ -1,4 +1,4 @@
-/** Ends the downloads of a version, and frees the disk of what no version needs. */
+/** Ends the downloads of a version, and deletes files that no version needs. */
 import { statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -13,9 +13,8 @@ interface Change {
 }
 
 /**
- * Retires a version: it is not listed any more, and its file is not found any more, which every process knows within
- * a minute. The record stays, so that the version never means something else. Refuses one that is unknown, or retired
- * already.
+ * Retires a version: it is no longer listed, and its downloads end in every process within a minute. The record stays,
+ * so that the version number is never used again. Refuses a version that is unknown or already retired.
  */
 export async function retireVersion(
   database: Database,
@@ -48,19 +47,19 @@ export async function retireVersion(
   return { wasListed: row.wasListed };
 }
 
-/** So long after its last version was retired, or after it was written, a file is kept. */
+/** A file is kept this long after its last version was retired, or after it was written. */
 const KEPT_MS = 86_400_000;
 
 export interface Purge {
   readonly files: number;
   readonly bytes: number;
-  /** Files that no version needs, and that are kept until a day after that began. */
+  /** Files that no version needs since less than a day. */
   readonly waiting: number;
 }
 
 /**
- * Deletes the files that no version has needed for a day: those of retired versions, and what an interrupted add left.
- * The registry forgets them first, so that a purge that is cut off leaves only files that the next one deletes.
+ * Deletes files that no version has needed for a day: those of retired versions, and those of an interrupted add. The
+ * rows are deleted first, so that an interrupted purge leaves only files, which the next purge deletes.
  */
 export async function purgeFiles(
   database: Database,
@@ -86,7 +85,7 @@ export async function purgeFiles(
       delete from model_files f using due where f.sha256 = due.sha256`,
   );
   const folder = modelsFolderOf(dataDir);
-  // In this order: what is added meanwhile is too young to be deleted.
+  // In this order: a file that is added in the meantime is too young to be deleted.
   const stored = await listStored(folder);
   const rows = await database.query<{ sha256: string; isRetired: boolean }>(
     (sql) => sql`
@@ -99,7 +98,7 @@ export async function purgeFiles(
   let [files, bytes, waiting] = [0, 0, 0];
   for (const path of stored) {
     const name = basename(path);
-    // What is not of our making is not ours to delete.
+    // Never delete a file that Claviger did not create.
     if (!/^[0-9a-f]{64}$/.test(name) || pathOfFile("", name) !== path) continue;
     const isRetired = needed.get(name) ?? true;
     if (!isRetired) continue;

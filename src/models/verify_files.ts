@@ -10,25 +10,25 @@ import {
 } from "./file_store.ts";
 
 export interface CheckedFile extends StoredFile {
-  /** `name version`, for each version that it is the file of. */
+  /** `name version` of each version that has this file. */
   readonly versions: readonly string[];
-  /** What is wrong with it; undefined where nothing is. */
+  /** What is wrong with the file; undefined if it is intact. */
   readonly problem: FileProblem | undefined;
 }
 
 export interface Verification {
   readonly files: readonly CheckedFile[];
-  /** What lies in the store and belongs to no version, by paths below it. */
+  /** Files in the store that belong to no version, by their paths below it. */
   readonly unnamed: readonly string[];
 }
 
-/** Reads every stored file through and compares it with the registry. Changes nothing. */
+/** Reads every stored file and compares it with the registry. Changes nothing. */
 export async function verifyFiles(
   database: Database,
   folder: string,
   { onProgress }: { readonly onProgress: OnProgress },
 ): Promise<Verification> {
-  // In this order, so that what is added meanwhile is not taken for unnamed.
+  // In this order, so that a file that is added in the meantime is not reported as unnamed.
   const stored = await listStored(folder);
   const hosted = await listFiles(database);
   const total = hosted.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
