@@ -104,7 +104,7 @@ function expectDocumented(answer: JsonResponse, method: string, path: string): v
     const header = document.components.headers?.[nameIn($ref)];
     const value = headers.get(name);
     if (value === null) {
-      // Of windows that are not switched off, as here.
+      // No limit of this service is switched off.
       const required = header.required || name.startsWith("X-RateLimit-");
       expect({ name, required }).toEqual({ name, required: false });
     } else if (header.schema.type === "integer") {

@@ -136,7 +136,7 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   const perMinute = limit === undefined ? 0 : limits[limit];
   const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
   const text = sentences.filter((sentence) => sentence !== undefined).join(" ");
-  // The same where the limit is switched off: a client that was generated then must still read what comes later.
+  // Also where the limit is switched off: a client that is generated then must handle the limit once it is on.
   const ofWindow = limit === undefined ? [] : OF_WINDOW;
 
   const responses: Record<string, Json> = {};

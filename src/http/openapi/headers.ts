@@ -8,7 +8,8 @@ export const HEADERS = {
     schema: { type: "string", pattern: "^req_[0-9a-f]{32}$" },
   },
   "X-RateLimit-Limit": {
-    description: "Requests a minute; absent where the limit is switched off, as are the two beside it",
+    description:
+      "Requests a minute; all three X-RateLimit headers are absent where the limit is switched off",
     required: false,
     schema: { type: "integer", minimum: 1 },
   },
