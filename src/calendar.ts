@@ -1,4 +1,4 @@
-/** Instants and months as the contract writes them: UTC, to the second. */
+/** Instants and months in the contract's form: UTC, in whole seconds. */
 
 /** Renders an instant as `2026-12-01T00:00:00Z`. */
 export function toTimestamp(at: Date): string {
@@ -8,31 +8,31 @@ export function toTimestamp(at: Date): string {
 const TIMESTAMP = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
 
 /**
- * Reads an ISO 8601 instant with its zone, or a date alone (its first second, UTC); undefined for anything
- * else, a day that the calendar does not have included.
+ * Parses an ISO 8601 instant with its zone, or a date alone (its first second, UTC). Undefined for any other text, also
+ * for a day that does not exist.
  */
 export function parseTimestamp(text: string): Date | undefined {
   if (!TIMESTAMP.test(text)) return undefined;
   const at = new Date(text);
   if (Number.isNaN(at.getTime())) return undefined;
-  // Date accepts February 30th and makes it March: the day of the month must come back as it was written.
+  // Date turns February 30 into March: the day of the month must not change.
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
   return day.toISOString().slice(0, 10) === text.slice(0, 10) ? at : undefined;
 }
 
 /** A calendar month, UTC: the period of a quota. */
 export interface Month {
-  /** Months since year 0: later months have greater numbers. */
+  /** Months since year 0; later months have greater numbers. */
   readonly index: number;
   /** `2026-11-01`, as a `date` in SQL. */
   readonly firstDay: string;
-  /** When the next one begins, as the contract's `resets_at`. */
+  /** The start of the next month, as the contract's `resets_at`. */
   readonly resetsAt: string;
   readonly beginsAtMs: number;
   readonly endsAtMs: number;
 }
 
-/** The month that an instant lies in. */
+/** Returns the month of an instant. */
 export function monthOf(atMs: number): Month {
   const current = latest;
   if (current !== undefined && atMs >= current.beginsAtMs && atMs < current.endsAtMs) return current;
@@ -42,10 +42,10 @@ export function monthOf(atMs: number): Month {
   return latest;
 }
 
-/** The month asked for last: nearly every request asks for the same one. */
+/** The last result: nearly every request asks for the same month. */
 let latest: Month | undefined;
 
-/** The month with that index: `toMonth(month.index + 1)` is the next one. */
+/** Returns the month with that index: `toMonth(month.index + 1)` is the next month. */
 export function toMonth(index: number): Month {
   const begins = new Date(Date.UTC(Math.floor(index / 12), index % 12, 1));
   const ends = new Date(Date.UTC(Math.floor((index + 1) / 12), (index + 1) % 12, 1));

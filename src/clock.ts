@@ -1,10 +1,10 @@
-/** The one source of time: handed in everywhere, so that a test can move it instead of sleeping. */
+/** The source of time. It is passed to every part, so that a test can move the clock instead of sleeping. */
 export interface Clock {
-  /** The wall clock: for expiry, months and what is written down. It may step either way. */
+  /** The wall clock, for expiry, months and stored times. It may step forwards and backwards. */
   now(): Date;
-  /** The same as milliseconds since 1970, for where a `Date` for each request would be too much. */
+  /** The wall clock in milliseconds since 1970, for places where a `Date` for each request is too expensive. */
   nowMs(): number;
-  /** Milliseconds since some fixed moment, never going back: for windows, deadlines and ages. */
+  /** Milliseconds since a fixed moment; never goes back. For windows, deadlines and ages. */
   monotonicMs(): number;
 }
 
@@ -14,15 +14,15 @@ export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
 };
 
-/** Work that is done again and again. */
+/** Work that is repeated. */
 export interface Repetition {
-  /** Work that is under way goes on to its end; none follows it. */
+  /** Stops the repetition. Work in progress continues to its end. */
   stop(): void;
 }
 
 /**
- * Does some work after `firstMs`, and again after the pause that the work returns, never twice at a time. The work
- * ends the repetition by returning undefined, and must not throw.
+ * Runs work after `firstMs`, and again after the pause that the work returns. Two runs never overlap. The work ends the
+ * repetition by returning undefined. It must not throw.
  */
 export function repeat(firstMs: number, work: () => Promise<number | undefined>): Repetition {
   let timer: ReturnType<typeof setTimeout> | undefined;

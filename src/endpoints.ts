@@ -1,11 +1,11 @@
-/** Endpoints: where one listens, as text, and the names of those that have a limit. */
+/** The URLs of listeners, and the names of the endpoints with a rate limit. */
 
-/** A host as it stands in a URL: an IPv6 address is put in brackets. */
+/** Returns a host as a URL contains it: an IPv6 address gets brackets. */
 export function bracketedHost(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 
-/** The URL of a listener without a path, such as `https://127.0.0.1:8443`. */
+/** Returns the URL of a listener without a path, such as `https://127.0.0.1:8443`. */
 export function originOf(
   { host, port }: { readonly host: string; readonly port: number },
   isTls: boolean,
@@ -13,7 +13,7 @@ export function originOf(
   return `${isTls ? "https" : "http"}://${bracketedHost(host)}:${port}`;
 }
 
-/** The endpoints that have a window, by the names that the limits' settings have for them. */
+/** The endpoints with a rate limit, by their names in the settings. */
 export type LimitedEndpoint =
   | "validate"
   | "refresh"

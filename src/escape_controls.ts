@@ -1,23 +1,23 @@
 /**
- * Text from outside, as a terminal, a log and a JSON document may show it.
+ * Makes text from outside safe for a terminal, a log and a JSON document.
  *
- * Names, reasons, answers of other servers and files of other users may hold sequences that move the cursor, end
- * the line, or turn the writing direction. Code that prints such a text passes it through here.
+ * Names, reasons, answers of other servers and files of other users may contain sequences that move the cursor, end
+ * the line, or turn the writing direction. Code that prints such a text escapes it with these functions.
  */
 
-/** DEL, the C1 controls, the bidirectional marks, and the line and paragraph separators. JSON leaves them raw. */
+/** DEL, the C1 controls, the bidirectional marks, and the line and paragraph separators. JSON does not escape them. */
 const BEYOND_JSON = "\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069";
 const CONTROLS = new RegExp(`[\\u0000-\\u001f${BEYOND_JSON}]`);
 const EVERY_CONTROL = new RegExp(CONTROLS, "g");
 const EVERY_LINE_CONTROL = new RegExp(`\\r\\u001b\\[K|[\\u0000-\\u0009\\u000b-\\u001f${BEYOND_JSON}]`, "g");
 const EVERY_BEYOND_JSON = new RegExp(`[${BEYOND_JSON}]`, "g");
 
-/** Makes a text one printable line: controls become escapes as JSON has them, such as `\n` and `\u001b`. */
+/** Turns a text into one printable line: controls become escapes as in JSON, such as `\n` and `\u001b`. */
 export function escapeControls(text: string): string {
   return CONTROLS.test(text) ? text.replaceAll(EVERY_CONTROL, toEscape) : text;
 }
 
-/** Makes lines of text printable. Line breaks stay, and so does what begins the present line anew. */
+/** Makes lines of text printable. Line breaks stay, and so does {@linkcode LINE_ANEW}. */
 export function escapeLines(text: string): string {
   return text.replaceAll(EVERY_LINE_CONTROL, (found) => (found === LINE_ANEW ? found : toEscape(found)));
 }
@@ -25,7 +25,7 @@ export function escapeLines(text: string): string {
 /** Moves the cursor to the start of its line and clears the line. */
 export const LINE_ANEW = "\r\u001b[K";
 
-/** Makes finished JSON printable. Its value does not change, and line breaks between members stay. */
+/** Makes JSON text printable. Its value does not change, and line breaks between members stay. */
 export function escapeJson(json: string): string {
   return json.replaceAll(EVERY_BEYOND_JSON, toEscape);
 }

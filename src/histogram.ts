@@ -1,14 +1,14 @@
-/** A histogram with fixed bounds: an observation is one addition in a typed array. */
+/** A histogram with fixed bounds. An observation is one addition in a typed array. */
 
 export interface HistogramCounts {
-  /** The highest value of each bucket, ascending; what is above the last is in a bucket more. */
+  /** The highest value of each bucket, ascending. One more bucket has all values above the last bound. */
   readonly bounds: readonly number[];
-  /** How many values each bucket holds, one more than there are bounds; a value is in one bucket only. */
+  /** The number of values of each bucket; one bucket more than bounds. A value is in one bucket only. */
   readonly counts: readonly number[];
   readonly sum: number;
 }
 
-/** A class, since its `observe` is on the path of every request. */
+/** A class, because every request calls `observe`. */
 export class Histogram {
   readonly #bounds: Float64Array;
   readonly #counts: Float64Array;
@@ -26,7 +26,7 @@ export class Histogram {
   observe(value: number): void {
     const bounds = this.#bounds;
     let bucket = 0;
-    // From the low end: nearly every value lies there.
+    // From the low end: nearly every value is small.
     while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket++;
     this.#counts[bucket] = (this.#counts[bucket] as number) + 1;
     this.#sum += value;

@@ -1,16 +1,15 @@
 /**
- * The log: one line an event, to standard error, as text for people or as JSON for machines.
+ * The log: one line for each event, to standard error, as text for people or as JSON for programs.
  *
- * Where many are written, a write for each would cost more than the request that it tells of. So a line of
- * information is written at once and begins a twentieth of a second, at the end of which those that come within
- * it are written together. A warning or an error is written at once, with what waits before it, and so is what
- * waits when the process exits. A process that is killed loses what it has gathered.
+ * With many lines, one write for each would cost more than the request itself. So a line of information is written at
+ * once, and the lines of the next twentieth of a second are written together. A warning or an error is written at once,
+ * after the waiting lines. Waiting lines are also written when the process exits; a killed process loses them.
  *
- * Strangers must not fill the disk either: of the lines for which a caller names one group, ten in a second are
- * written, and then one that counts the others.
+ * Strangers must not fill the disk: of the lines in one group, ten a second are written, and then one line that counts
+ * the others.
  *
- * Fields are plain values. Nobody hands a key, a token or a secret to it: callers name things by their
- * identifiers. What strangers wrote cannot forge a line, or move the cursor of whoever reads it.
+ * Fields are plain values. Callers never pass a key, a token or a secret: they use identifiers. Text from strangers
+ * cannot forge a line or move the cursor of a terminal.
  */
 import type { Clock } from "./clock.ts";
 import { escapeControls } from "./escape_controls.ts";
@@ -19,16 +18,16 @@ export type LogFields = Readonly<Record<string, string | number | boolean | null
 export type LogLevel = "info" | "warn" | "error";
 export type LogFormat = "text" | "json";
 /**
- * Which successful requests the access log shows; refusals, changes, slow and failed ones always are.
- * `sampled` is `1/100`.
+ * Which successful requests have a line in the access log. Refusals, changes, slow and failed requests always have
+ * one. `sampled` means `1/100`.
  */
 export type LogRequests = "sampled" | "all" | "off" | `1/${number}`;
 
-/** The group of a line of which there may be thousands in a second. */
+/** The group of a line, for lines that can come by the thousand in a second. */
 export interface LineGroup {
-  /** One of a few combinations that the program itself knows. */
+  /** One of a few combinations that the program defines. */
   readonly kind: LogFields;
-  /** The group of addresses on whose behalf the line is written; none where the address makes no difference. */
+  /** The group of client addresses; absent if the address makes no difference. */
   readonly address?: string;
 }
 
@@ -41,11 +40,11 @@ export interface Log {
 export interface LogOptions {
   readonly format: LogFormat;
   readonly clock: Clock;
-  /** Takes finished lines with their newlines; standard error by default. */
+  /** Writes finished lines with their newlines; to standard error by default. */
   readonly write?: (lines: string) => void;
   /**
-   * Whether lines are gathered, and those of one group counted, as a service needs that writes one for each
-   * request; by default each is written at once.
+   * True gathers lines, and counts those of one group, for a service that writes a line for each request. By default
+   * each line is written at once.
    */
   readonly gathers?: boolean;
 }
@@ -77,9 +76,9 @@ export function createLog(options: LogOptions): Log {
 }
 
 const COUNTING_MS = 1_000;
-/** Lines of one group that are written within that time. */
+/** The most lines of one group within that time. */
 const MAX_LINES = 10;
-/** Groups that are told apart within that time; further addresses count as one. */
+/** The most groups within that time; further addresses count as one group. */
 const MAX_GROUPS = 100;
 
 interface Counted {
@@ -102,9 +101,9 @@ function createGroupCounter(write: (level: LogLevel, fields: LogFields) => void)
 
   return {
     end,
-    /** Counts a line; false when enough lines of its group were written. */
+    /** Counts a line; returns false if enough lines of its group were written. */
     admits(level: LogLevel, message: string, { kind, address }: LineGroup): boolean {
-      // The process need not wait for the timer: the counts are written when it exits.
+      // The process need not wait for the timer: the counts are written at its exit.
       if (counted.size === 0) setTimeout(end, COUNTING_MS).unref();
       const nameOf = (group: LogFields) => `${message} ${JSON.stringify(group)}`;
       let group: LogFields = { ...kind, address };
@@ -124,7 +123,7 @@ const GATHERED_MS = 50;
 /** Lines are bounded as well. */
 const MAX_GATHERED = 500;
 
-/** Lines are rendered when they are written: one after the other they cost a fraction of what each does alone. */
+/** Lines are rendered when they are written: rendering many in a row costs a fraction of rendering each alone. */
 function createGathering(write: (lines: readonly Line[]) => void) {
   let lines: Line[] = [];
   let isGathering = false;
@@ -142,7 +141,7 @@ function createGathering(write: (lines: readonly Line[]) => void) {
     gather(line: Line) {
       lines.push(line);
       if (isGathering && lines.length < MAX_GATHERED) return;
-      // Nobody waits for it: what is left is written when the process exits.
+      // The process need not wait for the timer: waiting lines are written at its exit.
       if (!isGathering) setTimeout(end, GATHERED_MS).unref();
       isGathering = true;
       flush();
@@ -154,7 +153,7 @@ function createGathering(write: (lines: readonly Line[]) => void) {
   };
 }
 
-/** An instant as ISO 8601 with milliseconds; many lines have the same one. */
+/** Renders an instant as ISO 8601 with milliseconds, and caches it: many lines have the same instant. */
 function renderTime(atMs: number): string {
   if (atMs !== latestMs) {
     latestTime = new Date(atMs).toISOString();
@@ -166,7 +165,7 @@ function renderTime(atMs: number): string {
 let latestMs = Number.NaN;
 let latestTime = "";
 
-/** A log that keeps silent: for one-shot commands and tests. */
+/** A log that writes nothing, for one-shot commands and tests. */
 export const silentLog: Log = { info() {}, warn() {}, error() {} };
 
 interface Line {
@@ -176,7 +175,7 @@ interface Line {
   readonly fields: LogFields;
 }
 
-/** A field cannot take the place of the line's own members. */
+/** A field cannot replace the line's own members. */
 function renderJsonLine({ atMs, level, message, fields }: Line): string {
   const own = { time: renderTime(atMs), level, message };
   return `${escapeControls(JSON.stringify({ ...own, ...fields, ...own }))}\n`;

@@ -1,8 +1,8 @@
-/** The program on Node, `dist/claviger.mjs`: arguments in, exit status out. */
+/** The program on Node, `dist/claviger.mjs`: reads the arguments and sets the exit status. */
 import { createSurroundings, runCommandLine, takeHandOver } from "./cli/mod.ts";
 import { nodePlatform } from "./platform/node/mod.ts";
 
-/** The oldest line with long-term support that the suite runs on. */
+/** The oldest version with long-term support that the suite runs on. */
 const OLDEST_MAJOR = 24;
 
 if (Number.parseInt(process.versions.node, 10) < OLDEST_MAJOR) {

@@ -4,17 +4,17 @@ import { FILE_REASONS, type Reasons } from "./system_error.ts";
 
 export interface RegularFile {
   readonly text: string;
-  /** The user to whom it belongs. */
+  /** The owner. */
   readonly uid: number;
 }
 
 export interface NamedFile {
   readonly text: string;
-  /** The user to whom it belongs; undefined for a pipe. */
+  /** The owner; undefined for a pipe. */
   readonly uid: number | undefined;
 }
 
-/** A bundle of the certificates of all public authorities has a fifth of it. */
+/** A bundle of the certificates of all public authorities has a fifth of this size. */
 export const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
 
 export interface OpenFile {
@@ -24,9 +24,9 @@ export interface OpenFile {
 }
 
 /**
- * Opens a regular file for reading. Throws for anything else that others may have put at the path: reading a named
- * pipe could wait for ever, and reading a device could never end. Its errors have a `code`, as those of the file
- * system. With `O_NOFOLLOW` as `flags` a symbolic link is refused, too.
+ * Opens a regular file for reading. Throws if another user put something else at the path: reading a named pipe could
+ * wait forever, and reading a device could never end. The errors have a `code`, like those of the file system. With
+ * `O_NOFOLLOW` in `flags` a symbolic link is refused, too.
  */
 export function openRegularFile(path: string, flags = 0): OpenFile {
   const named = openNamedFile(path, constants.O_NONBLOCK | constants.O_NOCTTY | flags);
@@ -36,15 +36,15 @@ export function openRegularFile(path: string, flags = 0): OpenFile {
 }
 
 /**
- * Opens a file that the operator named, which may be a pipe. But when root has opened files for this process, any
- * other path must be a regular file: root waits for this process, and a pipe could make both wait for ever.
+ * Opens a file that the operator named; it may be a pipe. But if root opened files for this process, every other path
+ * must be a regular file: root waits for this process, and a pipe could make both wait forever.
  */
 export function openNamedFile(path: string, flags = 0): OpenFile {
   const given = givenFiles?.get(path);
   if (typeof given === "string") throw failure(given, path);
   if (givenFiles !== undefined && given === undefined && (flags & constants.O_NONBLOCK) === 0)
     return openRegularFile(path, flags);
-  // Examined after it is open: before, another file could stand there.
+  // Examined after opening: before, another user could exchange the file.
   const fd = given ?? openSync(path, constants.O_RDONLY | flags);
   const close = given === undefined ? () => closeSync(fd) : () => {};
   try {
@@ -55,13 +55,13 @@ export function openNamedFile(path: string, flags = 0): OpenFile {
   }
 }
 
-/** Reads a small file as {@linkcode openRegularFile} opens it; throws for one larger than `limitBytes`, too. */
+/** Reads a small file that {@linkcode openRegularFile} opens. Also throws for a file larger than `limitBytes`. */
 export function readRegularFile(path: string, limitBytes: number, flags = 0): RegularFile {
   const file = openRegularFile(path, flags);
   return { text: readSmall(file, path, limitBytes), uid: file.stat.uid };
 }
 
-/** Reads a small file as {@linkcode openNamedFile} opens it: the same, but it may be a pipe. */
+/** Reads a small file that {@linkcode openNamedFile} opens, which may be a pipe. */
 export function readNamedFile(path: string, limitBytes: number): NamedFile {
   const file = openNamedFile(path);
   return { text: readSmall(file, path, limitBytes), uid: file.stat.isFile() ? file.stat.uid : undefined };
@@ -73,7 +73,7 @@ function readSmall({ fd, stat, close }: OpenFile, path: string, limitBytes: numb
     if (stat.size > limitBytes) throw failure("EFBIG", path);
     const bytes = Buffer.alloc(limitBytes + 1);
     let size = 0;
-    // By position: a file that was given to this process may have been read before. A pipe has no positions.
+    // By position, because a file that root opened may have been read before. A pipe has no positions.
     for (let got = -1; got !== 0 && size < bytes.length; size += got)
       got = readSync(fd, bytes, size, bytes.length - size, stat.isFile() ? size : null);
     if (size > limitBytes) throw failure("EFBIG", path);
@@ -84,8 +84,8 @@ function readSmall({ fd, stat, close }: OpenFile, path: string, limitBytes: numb
 }
 
 /**
- * The bytes of an open file: from its current position, or with `end` from 0 to `end`. A chunk is valid until the
- * next one is asked for. Not by a stream: Bun 1.4.5 closes a stream's descriptor where its reader stops early.
+ * Reads the bytes of an open file: from its current position, or with `end` from 0 to `end`. A chunk is valid until the
+ * next one is read. Not a stream: Bun 1.4.5 closes a stream's descriptor when its reader stops early.
  */
 export async function* readChunks(fd: number, end?: number): AsyncGenerator<Buffer> {
   const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
@@ -102,8 +102,8 @@ const CHUNK_BYTES = 1024 * 1024;
 const readSome = promisify(read);
 
 /**
- * Sets the files that root opened for this process: by path, the descriptor or the code of the error that opening
- * gave. The descriptors stay open.
+ * Sets the files that root opened for this process: for each path the descriptor, or the code of the error. The
+ * descriptors stay open.
  */
 export function giveFiles(files: Readonly<Record<string, number | string>>): void {
   givenFiles = new Map(Object.entries(files));

@@ -1,12 +1,11 @@
 /**
- * A refusal: what a function returns instead of its result when a request is understood and not granted.
+ * A refusal: the value that a function returns in place of its result if a request is understood but not granted.
  *
- * Refusals are expected and are values; an exception is for what nobody expected. The code is for
- * machines (`http/error_response.ts` turns it into a status), the sentence is for people and never holds a
- * key or a token.
+ * Refusals are expected, so they are values; exceptions are for unexpected errors. The code is for programs
+ * (`http/error_response.ts` turns it into a status). The sentence is for people and never contains a key or a token.
  */
 
-/** The codes of the contract (`MISSING_KEY` … `NOT_CONFIGURED`) and ours beyond its table. */
+/** The codes of the contract (`MISSING_KEY` … `NOT_CONFIGURED`), and the codes that Claviger adds. */
 export type Code =
   | "MISSING_KEY"
   | "INVALID_FORMAT"
@@ -27,13 +26,13 @@ export type Code =
   | "RANGE_NOT_SATISFIABLE"
   | "UNSUPPORTED_MEDIA_TYPE"
   | "SERVICE_UNAVAILABLE"
-  /** On the wire it is `INVALID_REQUEST`, under a status of its own. */
+  /** Clients get it as `INVALID_REQUEST` with a different status. */
   | "CLAIM_MISMATCH";
 
-/** Why a key is refused: for operators alone, since clients learn no more than the code. */
+/** Why a key is refused. Only operators see the reason; clients get the code. */
 export type KeyFlaw = "unknown" | "suspended" | "revoked" | "expired";
 
-/** What some refusals say beside their sentence. */
+/** What some refusals have in addition to their sentence. */
 export interface RefusalDetails {
   readonly retryAfterSeconds?: number;
   readonly reason?: KeyFlaw;
@@ -42,7 +41,7 @@ export interface RefusalDetails {
 export class Refusal {
   readonly code: Code;
   readonly sentence: string;
-  /** When to try again, where the code alone does not say whether that can help. */
+  /** When to try again, if the code does not tell whether that can help. */
   readonly retryAfterSeconds: number | undefined;
   readonly reason: KeyFlaw | undefined;
 
@@ -54,12 +53,12 @@ export class Refusal {
   }
 }
 
-/** Makes a refusal: `return refuse("INVALID_REQUEST", "metadata must be an object")`. */
+/** Creates a refusal: `return refuse("INVALID_REQUEST", "metadata must be an object")`. */
 export function refuse(code: Code, sentence: string, details?: RefusalDetails): Refusal {
   return new Refusal(code, sentence, details);
 }
 
-/** Tells a refusal from a result. */
+/** Tells whether a value is a refusal. */
 export function isRefusal(value: unknown): value is Refusal {
   return value instanceof Refusal;
 }

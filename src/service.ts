@@ -1,6 +1,6 @@
 /**
- * The service as a whole: which parts there are, the order in which they start, and the order in which
- * they stop. The only place that knows them all.
+ * The service as a whole: its parts, the order in which they start, and the order in which they stop. Only this file
+ * knows all parts.
  */
 
 import { monthOf } from "./calendar.ts";
@@ -40,15 +40,15 @@ export interface ServiceOptions {
   readonly platform: Platform;
   readonly clock: Clock;
   readonly log: Log;
-  /** Where it stands, when that is open already; by default it is opened by the settings. */
+  /** An installation that is already open; by default the settings say which one to open. */
   readonly installation?: Installation;
-  /** Told what the service stands on, once that is open: a demo fills it. */
+  /** Called after the stores are open: a demo adds its data. */
   readonly onOpened?: (installation: OpenInstallation) => void;
   /** How events are gathered into commits: for a benchmark, not for operators. */
   readonly eventGathering?: EventGathering;
 }
 
-/** What a service stands on, for those who prepare it. */
+/** The stores of a service, for the preparation of a demo. */
 export interface OpenInstallation {
   readonly installation: Installation;
   readonly database: Database;
@@ -58,46 +58,46 @@ export interface OpenInstallation {
 export interface Service {
   readonly host: string;
   readonly port: number;
-  /** Where clients on this machine find it, such as `https://127.0.0.1:8443`. */
+  /** The address for clients on this machine, such as `https://127.0.0.1:8443`. */
   readonly url: string;
-  /** Where metrics are served, if anywhere. */
+  /** The listener for metrics, if there is one. */
   readonly metrics: { readonly host: string; readonly port: number } | undefined;
-  /** Where the data is, for people. */
+  /** Where the data is, in words. */
   readonly place: string;
   readonly database: Database;
   readonly directory: KeyDirectory;
   /**
-   * Reads the certificate again and shows it to new connections. Where it cannot be used, the one before
-   * stays; either way the log says so. Undefined where there is nothing to be read again.
+   * Reads the certificate again and uses it for new connections. If it cannot be used, the old one stays. The log has
+   * the outcome. Undefined without TLS.
    */
   readonly reload: (() => Promise<void>) | undefined;
-  /** False where the pulse neither succeeds nor fails any more: an absent database is no reason. */
+  /** False if the pulse neither succeeds nor fails any more. A database that does not answer makes it fail. */
   isAlive(): boolean;
   /**
-   * Stops in order: health says so, requests are still taken for the grace, those in flight finish, queued
-   * events are committed, the database stops. What is not done in time is cut off, so that all of it takes
-   * no longer than the deadline; what was committed stays committed. Called again, it hurries.
+   * Stops in order: health answers 503, requests are still taken for the grace, requests in flight finish, queued
+   * events are committed, the database stops. Each step is cut off at its limit, so that the stop ends by the deadline.
+   * Committed events stay committed. A second call skips the waiting.
    */
   stop(deadlineMs: number, options?: { readonly graceMs?: number }): Promise<void>;
 }
 
-/** Ends by the deadline; what is not done by then is cut off. */
+/** Ends by the deadline; unfinished work is cut off then. */
 interface Stoppable {
   stop(deadlineMs: number): Promise<void>;
 }
 
-/** What runs beside requests. */
+/** A part that runs beside requests. */
 interface BackgroundPart extends Stoppable {
   start(): Promise<void>;
 }
 
 /**
- * For how long a stop waits for a part: so many milliseconds, until the end of the drain, or for as long as it
- * takes, where the part keeps to its deadline by itself.
+ * How long a stop waits for a part: a number of milliseconds, until the end of the drain, or without a limit for a part
+ * that keeps its deadline itself.
  */
 type StopLimit = number | "drain" | "own";
 
-/** What was started: it stops in the reverse order. */
+/** The started parts, which stop in the reverse order. */
 interface StopOrder {
   /** The limit is {@linkcode CUT_OFF_MS} by default. */
   add(part: Stoppable, limit?: StopLimit): void;
@@ -107,23 +107,23 @@ interface StopOrder {
   stop: Service["stop"];
 }
 
-/** Of a stop's time after the grace: how much requests and queued events get at most. */
+/** The share of a stop's time after the grace for requests and queued events. */
 const DRAIN_SHARE = 0.45;
-/** The same for ending the database by force, which its orderly stop must leave: it takes 4 s at most. */
+/** The time that the orderly stop of the database must leave for ending it by force, which takes at most 4 s. */
 const FORCE_SHARE = 0.45;
 const MAX_FORCE_MS = 4_000;
-/** What closes on being cut off, and does so at once. */
+/** The limit of parts that close at once. */
 const CUT_OFF_MS = 250;
-/** When keys were last used is written down once more. */
+/** The limit for writing the last use of keys a last time. */
 const LAST_WORDS_MS = 1_000;
-/** For what was started before the start failed: no request is in hand, so most of it is the database's. */
+/** The limit for stopping parts after a failed start. No request is in flight, so most of it is the database's. */
 const ABANDON_MS = 9_000;
-/** A pulse is felt four times a second and given up after 900 ms. */
+/** The pulse runs four times a second and times out after 900 ms. */
 const STUCK_MS = 10_000;
-/** None by the runtime, whose refusal has no JSON: ours reads at most 64 KiB and drops the rest unread. */
+/** The runtime's limit is off, because its refusal is not JSON. Our own code reads at most 64 KiB. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER;
 
-/** Starts the service; refuses, with a sentence for the operator, what must be mended first. */
+/** Starts the service. Refuses, with a sentence for the operator, if something must be fixed first. */
 export async function startService(options: ServiceOptions): Promise<Service | Refusal> {
   const order = createStopOrder(options);
   const abandon = () =>
@@ -164,13 +164,13 @@ async function startStages(options: ServiceOptions, order: StopOrder): Promise<S
 type Stores = Exclude<Awaited<ReturnType<typeof openStores>>, Refusal>;
 type Parts = Awaited<ReturnType<typeof startParts>>;
 
-/** Reads the key of the GitHub App and the certificate, and opens the database and the root secret. */
+/** Reads the App's key and the certificate, and opens the database and the root secret. */
 async function openStores(options: ServiceOptions, order: StopOrder) {
   const { config, clock, log } = options;
   const close = (installation: Installation) =>
     order.add({ stop: (deadlineMs) => installation.close(deadlineMs) }, "own");
   if (options.installation !== undefined) close(options.installation);
-  // Looked at first: a key that cannot be used must not leave a database behind.
+  // Checked first: an invalid key must not leave a new database behind.
   const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
   if (isRefusal(app)) return app;
   const tls = config.tls && readTlsIdentity(config.tls);
@@ -199,7 +199,7 @@ async function openStores(options: ServiceOptions, order: StopOrder) {
   return { app, tls, installation, pool, pulseDatabase, secrets };
 }
 
-/** Makes the parts, and starts those that run beside requests. */
+/** Creates the parts, and starts those that run beside requests. */
 async function startParts(
   { config, clock, log, eventGathering }: ServiceOptions,
   { stores, order }: { readonly stores: Stores; readonly order: StopOrder },
@@ -219,7 +219,7 @@ async function startParts(
     clock,
     log,
     processUuid,
-    // The new counts go to the cached keys before the events are answered.
+    // The cached keys get the new counts before the events are answered.
     onCharged: ({ licenseUuid, used }, receivedAtMs) =>
       directory.updateUsedCount(licenseUuid, { monthIndex: monthOf(receivedAtMs).index, used }),
     onUnknown: directory.distrustLicense,
@@ -233,7 +233,7 @@ async function startParts(
   return { upkeep, writes, database, directory, events, minted, tokens, limiter, requestMetrics };
 }
 
-/** Lets requests in. */
+/** Listens for requests and metrics. */
 async function listen(
   { config, platform, clock, log }: ServiceOptions,
   {
@@ -249,7 +249,7 @@ async function listen(
   const metrics = await listenForMetrics(config.metricsListen, { platform, ...limits, answer: metricsPage });
   if (isRefusal(metrics)) return metrics;
   if (metrics !== undefined) order.add(metrics);
-  // After the metrics, which then show the queue until its last event is committed.
+  // Started after the metrics, so that the metrics show the queue until its last event is committed.
   order.add(parts.events, "drain");
   const answer = createApp({
     ...config,
@@ -292,12 +292,12 @@ function createStopOrder({ clock, log }: Pick<ServiceOptions, "clock" | "log">):
     for (const { part, limit } of parts.toReversed()) {
       if (limit === "drain") await within(until(drainEndMs) + CUT_OFF_MS, part.stop(until(drainEndMs)));
       else if (limit !== "own") await within(limit, part.stop(0));
-      // The database inside: one that is left behind is no stop.
+      // The database inside: the stop is not complete while it runs.
       else await part.stop(until(forceAtMs));
     }
   }
 
-  /** Waits no longer than so, and not at all once somebody is in a hurry. */
+  /** Waits at most this long, and not at all after a second call of `stop`. */
   async function within(limitMs: number, work: Promise<void>): Promise<void> {
     const timeout = Promise.withResolvers<void>();
     const timer = setTimeout(timeout.resolve, limitMs);
@@ -326,7 +326,7 @@ function createStopOrder({ clock, log }: Pick<ServiceOptions, "clock" | "log">):
   };
 }
 
-/** Gives a function that is false once the pulse has neither succeeded nor failed for long. */
+/** Returns a function that returns false after the pulse has neither succeeded nor failed for long. */
 function watchPulse(directory: KeyDirectory, clock: Clock): () => boolean {
   let pulses = -1;
   let pulsedMs = clock.monotonicMs();

@@ -1,19 +1,19 @@
-/** Error codes of the system, and what they mean in words. */
+/** Error codes of the operating system, and their sentences. */
 
-/** Sentences by error code. A place adds its own by spreading one of the tables below. */
+/** Sentences by error code. A caller adds its own by spreading one of the tables below. */
 export type Reasons = Readonly<Record<string, string>>;
 
-/** The system's code of an error, such as `EACCES`; undefined for an error without one. */
+/** Returns the system's code of an error, such as `EACCES`; undefined if it has none. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }
 
-/** Whether the error has that code. */
+/** Tells whether the error has that code. */
 export function hasCode(error: unknown, code: string): boolean {
   return codeOf(error) === code;
 }
 
-/** Says why something failed: the sentence for the error's code, else the error's own message. */
+/** Returns why something failed: the sentence for the error's code, otherwise the error's own message. */
 export function reasonOf(error: unknown, reasons: Reasons = {}): string {
   const code = codeOf(error) ?? "";
   return reasons[code] ?? (error instanceof Error ? error.message || code : String(error));

