@@ -16,6 +16,7 @@ import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
+import { isRoot } from "../support/is_root.ts";
 import { until } from "../support/until.ts";
 import {
   createCommandLine,
@@ -26,6 +27,8 @@ import {
 } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
+
+const asRoot = isRoot("doctor on data folders of other users");
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const line = createCommandLine({ prepared: true });
@@ -339,48 +342,45 @@ describe("claviger doctor", () => {
     }
   });
 
-  test.skipIf(process.getuid?.() !== 0)(
-    "looks nowhere as root on the word of the service's user",
-    async () => {
-      const unit = createCommandLine({ prepared: true });
-      const credentials = join(unit.folder, "credentials");
-      mkdirSync(credentials);
-      writeFileSync(join(credentials, "claviger-secret"), SECRET);
-      const running = await unit.serve([], { env: { CREDENTIALS_DIRECTORY: credentials } });
-      const path = join(unit.dataDir, "serving");
-      const note = JSON.parse(readFileSync(path, "utf8"));
-      const examined = async () => {
-        const { findings } = JSON.parse((await unit.here(["doctor", "--json"])).out) as { findings: Found[] };
-        return (name: string) => findings.find((finding) => finding.name === name);
-      };
-      try {
-        expect((await examined())("secret")).toMatchObject({ state: "ok" });
-        // PostgreSQL runs as another user: what that one could leave in the place of the service's own note.
-        const [postmaster = ""] = readFileSync(join(unit.dataDir, "postgres/postmaster.pid"), "utf8").split(
-          "\n",
-        );
-        const { uid, gid } = statSync(`/proc/${postmaster}`);
-        expect(uid).not.toBe(0);
-        chownSync(path, uid, gid);
-        expect((await examined())("service")?.message).not.toBe(`healthy at ${running.url}`);
+  test.skipIf(!asRoot)("looks nowhere as root on the word of the service's user", async () => {
+    const unit = createCommandLine({ prepared: true });
+    const credentials = join(unit.folder, "credentials");
+    mkdirSync(credentials);
+    writeFileSync(join(credentials, "claviger-secret"), SECRET);
+    const running = await unit.serve([], { env: { CREDENTIALS_DIRECTORY: credentials } });
+    const path = join(unit.dataDir, "serving");
+    const note = JSON.parse(readFileSync(path, "utf8"));
+    const examined = async () => {
+      const { findings } = JSON.parse((await unit.here(["doctor", "--json"])).out) as { findings: Found[] };
+      return (name: string) => findings.find((finding) => finding.name === name);
+    };
+    try {
+      expect((await examined())("secret")).toMatchObject({ state: "ok" });
+      // PostgreSQL runs as another user: what that one could leave in the place of the service's own note.
+      const [postmaster = ""] = readFileSync(join(unit.dataDir, "postgres/postmaster.pid"), "utf8").split(
+        "\n",
+      );
+      const { uid, gid } = statSync(`/proc/${postmaster}`);
+      expect(uid).not.toBe(0);
+      chownSync(path, uid, gid);
+      expect((await examined())("service")?.message).not.toBe(`healthy at ${running.url}`);
 
-        const [, startedAt] =
-          /^.*\) (?:\S+ ){19}(\S+)/s.exec(readFileSync(`/proc/${postmaster}/stat`, "utf8")) ?? [];
-        const forged = { ...note, pid: Number(postmaster), startedAt };
-        const detour = `/run/credentials/../..${credentials}`;
-        for (const folder of [credentials, detour, "/run/credentials"]) {
-          writeFileSync(path, JSON.stringify({ ...forged, credentials: folder }));
-          const of = await examined();
-          expect(of("service")).toMatchObject({ state: "ok", message: `healthy at ${running.url}` });
-          expect(of("secret")).toMatchObject({ state: "fail" });
-        }
-      } finally {
-        writeFileSync(path, JSON.stringify(note));
-        await running.stop();
-        unit.remove();
+      const [, startedAt] =
+        /^.*\) (?:\S+ ){19}(\S+)/s.exec(readFileSync(`/proc/${postmaster}/stat`, "utf8")) ?? [];
+      const forged = { ...note, pid: Number(postmaster), startedAt };
+      const detour = `/run/credentials/../..${credentials}`;
+      for (const folder of [credentials, detour, "/run/credentials"]) {
+        writeFileSync(path, JSON.stringify({ ...forged, credentials: folder }));
+        const of = await examined();
+        expect(of("service")).toMatchObject({ state: "ok", message: `healthy at ${running.url}` });
+        expect(of("secret")).toMatchObject({ state: "fail" });
       }
-    },
-  );
+    } finally {
+      writeFileSync(path, JSON.stringify(note));
+      await running.stop();
+      unit.remove();
+    }
+  });
 
   test("finds the service of an external database by its data folder, where there is one", async () => {
     const target = await createTestDatabase({ empty: true });
@@ -508,7 +508,7 @@ describe("claviger doctor", () => {
     });
   });
 
-  test.skipIf(process.getuid?.() !== 0)(
+  test.skipIf(!asRoot)(
     "never says of a folder that is closed to this user that there is no database",
     async () => {
       const closed = createCommandLine();
@@ -525,20 +525,17 @@ describe("claviger doctor", () => {
     },
   );
 
-  test.skipIf(process.getuid?.() !== 0)(
-    "tells root which folder keeps the owner of the data folder from it",
-    async () => {
-      const closed = createCommandLine();
-      mkdirSync(closed.dataDir, { mode: 0o700 });
-      chownSync(closed.dataDir, 65_534, 65_534);
-      chmodSync(closed.folder, 0o700);
-      expect(refusalOf(await closed.here(["keys", "list"]))).toBe(
-        `Cannot open the data folder ${closed.dataDir}: ${closed.folder} is closed to user nobody, the owner of the ` +
-          `data folder; let that user pass (\`chmod o+x ${closed.folder}\`), or move the data folder`,
-      );
-      closed.remove();
-    },
-  );
+  test.skipIf(!asRoot)("tells root which folder keeps the owner of the data folder from it", async () => {
+    const closed = createCommandLine();
+    mkdirSync(closed.dataDir, { mode: 0o700 });
+    chownSync(closed.dataDir, 65_534, 65_534);
+    chmodSync(closed.folder, 0o700);
+    expect(refusalOf(await closed.here(["keys", "list"]))).toBe(
+      `Cannot open the data folder ${closed.dataDir}: ${closed.folder} is closed to user nobody, the owner of the ` +
+        `data folder; let that user pass (\`chmod o+x ${closed.folder}\`), or move the data folder`,
+    );
+    closed.remove();
+  });
 
   test("works without a service, and says that none runs", async () => {
     const alone = createCommandLine();

@@ -18,6 +18,7 @@ import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import { refuseForeignFolder } from "../../src/host/path_owner.ts";
 import type { Log } from "../../src/log.ts";
+import { isRoot } from "../support/is_root.ts";
 import { until } from "../support/until.ts";
 import {
   cleanUp,
@@ -35,7 +36,7 @@ setDefaultTimeout(30_000);
 
 afterEach(cleanUp);
 
-const asRoot = process.getuid?.() === 0;
+const asRoot = isRoot("a data folder that root opens");
 
 describe("openEmbedded() starts", () => {
   test("on an empty folder, with fsync, checksums, UTF-8 and no TCP", async () => {

@@ -3,13 +3,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, te
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readOperatorVersion } from "../../src/database/embedded/mod.ts";
+import { isRoot } from "../support/is_root.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { hasPostgres183, type OtherPostgres, unpackPostgres183 } from "../support/postgres_18_3.ts";
 import { cleanUp, makeDataFolder, makeFolder, open, query, start } from "./embedded_test_kit.ts";
 
 setDefaultTimeout(30_000);
 
-const asRoot = process.getuid?.() === 0;
+const asRoot = isRoot("the operator's own PostgreSQL, run by root");
 const VERSION = "select split_part(current_setting('server_version'), ' ', 1) as version";
 
 afterEach(cleanUp);

@@ -10,6 +10,9 @@ import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod
 import { isRefusal } from "../../src/refusal.ts";
 import { createCommandLine } from "../cli/command_line.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { isRoot } from "../support/is_root.ts";
+
+const asRoot = isRoot("doctor on files of other users");
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const UNSEEN = { why: "this user may not read the service's settings", remedy: "run as root" };
@@ -94,7 +97,7 @@ describe("claviger doctor, of what the service may have and this user cannot see
     ).toEqual(["ok", "fail", "fail", "fail", "ok"]);
   });
 
-  test.skipIf(process.getuid?.() !== 0)("says nothing of files that this user may not read", async () => {
+  test.skipIf(!asRoot)("says nothing of files that this user may not read", async () => {
     const [cert, key] = [join(folder, "cert"), join(folder, "key")];
     for (const path of [cert, key]) writeFileSync(path, "", { mode: 0o600 });
     const files = { CLAVIGER_TLS_CERT: cert, CLAVIGER_TLS_KEY: key, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key };

@@ -7,6 +7,7 @@ import { findAccount } from "../../src/database/embedded/_account.ts";
 import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { existsSystemGroup, findSystemUser, findTool } from "../../src/host/system_users.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { isRoot } from "../support/is_root.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -61,7 +62,7 @@ describe("findSystemUser()", () => {
   });
 });
 
-describe.skipIf(process.getuid?.() !== 0)("findAccount(), as root in a folder of root's", () => {
+describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder of root's", () => {
   function account() {
     const dataDir = join(folder, "data");
     mkdirSync(dataDir);

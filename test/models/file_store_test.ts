@@ -20,10 +20,11 @@ import { join } from "node:path";
 import { locateFile, modelsFolderOf, storeFile } from "../../src/models/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { testBytes } from "../support/hosted.ts";
+import { isRoot } from "../support/is_root.ts";
 
 /** A little later than what a test has just written. */
 const NOW = new Date(Date.now() + 600_000);
-const IS_ROOT = process.getuid?.() === 0;
+const IS_ROOT = isRoot("model files in a folder of another user");
 const BYTES = testBytes(2_500_000);
 const SHA256 = hash("sha256", BYTES);
 
