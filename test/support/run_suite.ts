@@ -7,11 +7,14 @@
  * With `--proofs` the slow proofs run instead (`*_proof.ts`), one file after another and on the disk: a proof
  * measures time.
  */
+import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { startRun, stopTestServer } from "./postgres.ts";
 
-/** Three, since many tests wait for a time-out or for another process. The longest files start first. */
-const SUITE_FLAGS = ["--timeout=30000", "--parallel=3", `--timings=${join(import.meta.dir, "timings.json")}`];
+/** More files at a time than cores, since many tests wait; PostgreSQL has connections for six. */
+const FILES_AT_ONCE = Math.min(6, 2 * availableParallelism());
+const TIMINGS = join(import.meta.dir, "timings.json");
+const SUITE_FLAGS = ["--timeout=30000", `--parallel=${FILES_AT_ONCE}`, `--timings=${TIMINGS}`];
 const PROOF_FLAGS = ["--timeout=1200000"];
 /** Each proof file is named: Bun finds no other names than `*_test.ts` by itself. */
 const PROOFS = new Bun.Glob("test/**/*_proof.ts");
