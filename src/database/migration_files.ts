@@ -13,6 +13,7 @@ import licenseClaims from "../../sql/0011_license_claims.sql" with { type: "text
 import retiredModels from "../../sql/0012_retired_models.sql" with { type: "text" };
 import search from "../../sql/0013_search.sql" with { type: "text" };
 import fileNames from "../../sql/0014_file_names.sql" with { type: "text" };
+import refusals from "../../sql/0015_refusals.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -35,4 +36,5 @@ export const migrations: readonly Migration[] = [
   { number: 12, name: "0012_retired_models", text: retiredModels },
   { number: 13, name: "0013_search", text: search },
   { number: 14, name: "0014_file_names", text: fileNames },
+  { number: 15, name: "0015_refusals", text: refusals },
 ];

@@ -191,6 +191,7 @@ interface Concluded {
 function conclude(route: ServedRoute, exchange: Exchange, concluded: Concluded): Response {
   try {
     const { outcome, tools } = concluded;
+    if (isRefusal(outcome)) tools.authenticator.noteRefusal(exchange, outcome);
     if (route.limit !== undefined) {
       // A client that tries again through an outage, as Retry-After says, must not use up its window by it.
       if (isRefusal(outcome) && outcome.code === "SERVICE_UNAVAILABLE") {

@@ -73,6 +73,8 @@ export interface Authenticator {
   takeBack(exchange: Exchange, endpoint: LimitedEndpoint): void;
   /** Counts a request against its address without refusing it for that. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
+  /** Counts a refusal for the key that the request carried, where that is one that was issued. */
+  noteRefusal(exchange: Exchange, refusal: Refusal): void;
   /** Whether the window of the request's address is full: then look-ups for the address are gathered. */
   isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean;
   /** The group of client addresses that the request came from. */
@@ -266,6 +268,9 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     },
     countAfterAll,
     countAgainstAddress,
+    noteRefusal({ record }, refusal) {
+      if (record !== undefined) directory.noteRefusal(record, refusal);
+    },
     takeBack,
     isAddressFull,
     addressOf,

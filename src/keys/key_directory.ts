@@ -2,6 +2,7 @@
 import type { Clock } from "../clock.ts";
 import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import type { Log } from "../log.ts";
+import type { Refusal } from "../refusal.ts";
 import { findKeysByHash } from "./find_keys.ts";
 import { createKeyCache, type KeyCache } from "./key_cache.ts";
 import { type KeyHash, renderKeyHash } from "./key_hash.ts";
@@ -10,6 +11,7 @@ import type { KeyRecord, UsageCount } from "./key_record.ts";
 import { createLastUse } from "./last_use.ts";
 import { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
 import { createPulse, type Pulse, TRUST_MS } from "./pulse.ts";
+import { createRefusals } from "./refusals.ts";
 
 export interface KeyDirectoryOptions {
   readonly database: Database;
@@ -24,7 +26,7 @@ export interface KeyDirectoryOptions {
 export interface KeyDirectory {
   /** Starts the pulse; resolves when the database has answered it once. */
   start(): Promise<void>;
-  /** Stops the pulse and writes down which keys were used last. */
+  /** Stops the pulse, and writes down which keys were used last and why keys were refused. */
   stop(): Promise<void>;
   /**
    * True while the pulse is felt: answers may be given, and the database counts as connected. Now, or at that
@@ -47,6 +49,8 @@ export interface KeyDirectory {
   updateUsedCount(licenseUuid: string, count: UsageCount): void;
   /** Marks a key as used now; written behind. */
   markUsed(record: KeyRecord): void;
+  /** Counts a refusal of a request with that key; written behind. */
+  noteRefusal(record: KeyRecord, refusal: Refusal): void;
   /** Asks for changes now. */
   beat(): Promise<void>;
   stats(): ReturnType<KeyCache["stats"]> & LookUpStats & ReturnType<Pulse["stats"]>;
@@ -85,15 +89,17 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
   });
 
   const lastUse = createLastUse({ database, clock });
+  const refusals = createRefusals({ database, clock });
 
   return {
     async start() {
       await pulse.start();
       await lastUse.start();
+      await refusals.start();
     },
     async stop() {
       await pulse.stop();
-      await lastUse.stop();
+      await Promise.all([lastUse.stop(), refusals.stop()]);
     },
     isTrusted: pulse.isFresh,
     beat: pulse.beat,
@@ -107,6 +113,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     },
     updateUsedCount: cache.updateUsedCount,
     markUsed: lastUse.note,
+    noteRefusal: refusals.note,
     stats: () => ({ ...cache.stats(), ...queue.stats(), ...pulse.stats() }),
   };
 }

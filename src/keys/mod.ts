@@ -1,6 +1,6 @@
 /**
  * API keys: their form, issuing, importing, look-up with a cache that can be trusted, and revoking. Owns
- * the table `keys`.
+ * the tables `keys` and `refusals`.
  */
 
 export { generateApiKey, hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
@@ -22,5 +22,6 @@ export {
   usedIn,
 } from "./key_record.ts";
 export { countKeys, findKey, type KeyFilter, type KeySummary, listKeys } from "./list_keys.ts";
+export { listRefusals, type RefusalCount } from "./refusals.ts";
 export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, rotateKey } from "./rotate_key.ts";

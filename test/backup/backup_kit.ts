@@ -164,6 +164,12 @@ export async function fill(database: Database): Promise<void> {
                       replaced_by = (select max(id::text)::uuid from keys)
        where license_id = ${keys[1]?.licenseUuid ?? ""}::uuid`,
   );
+  await database.query(
+    (sql) => sql`
+      insert into refusals (key_id, code, reason, last_at, count)
+      select id, code, reason, ${NOW}::timestamptz, ${Number.MAX_SAFE_INTEGER}::bigint
+        from keys, (values ('INVALID_KEY', 'revoked'), ('QUOTA_EXCEEDED', '')) as refusal (code, reason)`,
+  );
   await addModels(database);
   await database.query(
     (sql) => sql`

@@ -35,8 +35,11 @@ interface Entry {
   hasClaim: boolean;
 }
 
-/** Their rows are accounted for one by one. `usage_changes` holds what was told to other processes, for a minute. */
-const ACCOUNTED = ["audit", "claims", "usage", "usage_changes"];
+/**
+ * The rows of the first three are accounted for one by one. `usage_changes` holds what was told to other processes,
+ * for a minute; `refusals` is what refused requests may leave.
+ */
+const ACCOUNTED = ["audit", "claims", "usage", "usage_changes", "refusals"];
 
 export function createLedger(
   database: Database,

@@ -1,0 +1,152 @@
+/**
+ * Why keys were refused last: one row for each key, code and reason, with the time of the last refusal and the
+ * count of all. A request only counts in memory. The counts are written together, so the serving path pays nothing.
+ *
+ * Noted is every refusal after which a customer asks why the key does not work: see `EXPLAINED`. Not noted are
+ * faults of a single request (its fields, its range) and failures of the service itself, which the log has. A key that
+ * was never issued has no row, so nothing of it is stored. Nobody is charged by a count: after a statement of
+ * which nobody knows whether it took effect, it may be too high.
+ */
+import { type Clock, type Repetition, repeat } from "../clock.ts";
+import { type Database, toTextArray } from "../database/mod.ts";
+import type { Code, KeyFlaw, Refusal } from "../refusal.ts";
+import type { KeyRecord } from "./key_record.ts";
+
+export interface Refusals {
+  start(): Promise<void>;
+  /** Counts a refusal of a request with that key. */
+  note(key: Pick<KeyRecord, "uuid">, refusal: Pick<Refusal, "code" | "reason">): void;
+  /** Writes the counts; those that cannot be written are kept for the next time. */
+  flush(): Promise<void>;
+  /** Stops the timer and writes the counts. */
+  stop(): Promise<void>;
+}
+
+export interface RefusalsOptions {
+  readonly database: Database;
+  readonly clock: Clock;
+  /** 10 s by default: a support desk asks the customer to try again, and looks. */
+  readonly intervalMs?: number;
+}
+
+const INTERVAL_MS = 10_000;
+/** The longest pause between two tries while the database is away. */
+const MAX_PAUSE_MS = 300_000;
+/** Rows that wait at most, which one statement writes well within its deadline: later ones are not noted. */
+const MAX_WAITING = 5_000;
+
+/** With these codes a key has at most nine rows: `INVALID_KEY` has two reasons. */
+const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
+  "INVALID_KEY",
+  "KEY_EXPIRED",
+  "KEY_NOT_FOUND",
+  "LICENSE_REQUIRED",
+  "NOT_CONFIGURED",
+  "NOT_FOUND",
+  "QUOTA_EXCEEDED",
+  "RATE_LIMIT_EXCEEDED",
+]);
+
+interface Waiting {
+  readonly keyUuid: string;
+  readonly code: Code;
+  readonly reason: string;
+  lastAtMs: number;
+  count: number;
+}
+
+export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: RefusalsOptions): Refusals {
+  let waiting = new Map<string, Waiting>();
+  /** Writes follow each other: a stop waits for the one that runs. */
+  let writing = Promise.resolve();
+  let failures = 0;
+  let repetition: Repetition | undefined;
+
+  function flush(): Promise<void> {
+    writing = writing.then(writeWaiting);
+    return writing;
+  }
+
+  async function writeWaiting() {
+    if (waiting.size === 0) return;
+    const taken = waiting;
+    waiting = new Map();
+    try {
+      await write([...taken.values()]);
+      failures = 0;
+    } catch {
+      // The database is away, of which the pulse tells, or refuses writes, of which `usage/write_watch.ts` tells.
+      failures++;
+      for (const row of taken.values()) add(row);
+    }
+  }
+
+  function add({ keyUuid, code, reason, lastAtMs, count }: Waiting) {
+    const id = `${keyUuid} ${code} ${reason}`;
+    const row = waiting.get(id);
+    if (row !== undefined) {
+      row.lastAtMs = Math.max(row.lastAtMs, lastAtMs);
+      row.count += count;
+    } else if (waiting.size < MAX_WAITING) {
+      waiting.set(id, { keyUuid, code, reason, lastAtMs, count });
+    }
+  }
+
+  async function write(rows: readonly Waiting[]) {
+    await database.query(
+      (sql) => sql`
+        insert into refusals as r (key_id, code, reason, last_at, count)
+        select key_id, code, reason, last_at, count
+          from unnest(${toTextArray(rows.map(({ keyUuid }) => keyUuid))}::uuid[],
+                      ${toTextArray(rows.map(({ code }) => code))}::text[],
+                      ${toTextArray(rows.map(({ reason }) => reason))}::text[],
+                      ${toTextArray(rows.map(({ lastAtMs }) => new Date(lastAtMs).toISOString()))}::timestamptz[],
+                      ${toTextArray(rows.map(({ count }) => count))}::bigint[])
+               as noted (key_id, code, reason, last_at, count)
+         where exists (select from keys k where k.id = noted.key_id)
+         -- As every writer takes rows, or two processes could wait for each other.
+         order by key_id, code collate "C", reason collate "C"
+        on conflict (key_id, code, reason) do update
+          set last_at = greatest(r.last_at, excluded.last_at), count = r.count + excluded.count`,
+    );
+  }
+
+  return {
+    async start() {
+      repetition = repeat(intervalMs, async () => {
+        await flush();
+        return Math.min(intervalMs * 2 ** failures, MAX_PAUSE_MS);
+      });
+    },
+    note({ uuid }, { code, reason = "" }) {
+      if (EXPLAINED.has(code)) add({ keyUuid: uuid, code, reason, lastAtMs: clock.nowMs(), count: 1 });
+    },
+    flush,
+    async stop() {
+      repetition?.stop();
+      await flush();
+    },
+  };
+}
+
+/** Refusals of one key that have the code and the reason in common. */
+export interface RefusalCount {
+  readonly code: Code;
+  readonly reason: KeyFlaw | null;
+  readonly lastAt: Date;
+  readonly count: number;
+}
+
+/** Lists why a key was refused, the last refusal first. */
+export async function listRefusals(database: Database, keyUuid: string): Promise<RefusalCount[]> {
+  return await database.query<RefusalCount>(
+    (sql) => sql`
+      select code, nullif(reason, '') as reason, last_at as "lastAt", count
+        from refusals
+       where key_id = ${keyUuid}::uuid
+       order by last_at desc, code collate "C", reason collate "C"
+       -- There are fewer: an earlier or later version may have other codes.
+       limit 50`,
+    { isRead: true },
+  );
+}

@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { newUuid, parseId } from "../../src/ids.ts";
+import { createRefusals, listRefusals } from "../../src/keys/refusals.ts";
+import type { Code } from "../../src/refusal.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { issue } from "../support/issue.ts";
+import { until } from "../support/until.ts";
+
+let server: TestDatabase;
+let database: Database;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+  database = server.database;
+});
+afterAll(() => server.close());
+
+const QUOTA = { code: "QUOTA_EXCEEDED", reason: undefined } as const;
+
+async function issueKey(): Promise<{ readonly uuid: string }> {
+  return { uuid: parseId("key", (await issue(database)).id) ?? "" };
+}
+
+/** Makes keys without accounts of their own, faster than by issuing them. */
+async function makeKeys(count: number): Promise<{ readonly uuid: string }[]> {
+  const { licenseUuid } = await issue(database);
+  return await database.query<{ uuid: string }>(
+    (sql) => sql`
+      insert into keys (id, license_id, hash, hint, mode, created_at)
+      select gen_random_uuid(), ${licenseUuid}::uuid, sha256(gen_random_uuid()::text::bytea), 'svc_live_', 'live', now()
+        from generate_series(1, ${count}::integer)
+      returning id as uuid`,
+  );
+}
+
+async function countRows(): Promise<number> {
+  const [row] = await database.query<{ rows: number }>((sql) => sql`select count(*) as rows from refusals`);
+  return row?.rows ?? 0;
+}
+
+/** The database, which is away as long as the switch says so; counts the statements that it was given. */
+function breakable() {
+  const control = { isAway: true, statements: 0 };
+  const query: Database["query"] = (build, options) => {
+    control.statements++;
+    return control.isAway ? Promise.reject(new Error("away")) : database.query(build, options);
+  };
+  return { control, database: { ...database, query } };
+}
+
+describe("createRefusals()", () => {
+  test("flush() writes one row for each key, code and reason, with the last time and the count", async () => {
+    const clock = createTestClock("2026-11-22T09:00:00Z");
+    const refusals = createRefusals({ database, clock });
+    const [one, other] = [await issueKey(), await issueKey()];
+    refusals.note(one, { code: "INVALID_KEY", reason: "suspended" });
+    refusals.note(one, { code: "INVALID_KEY", reason: "revoked" });
+    refusals.note(other, QUOTA);
+    expect(await listRefusals(database, one.uuid)).toEqual([]);
+    await refusals.flush();
+    clock.setWall("2026-11-22T10:00:00Z");
+    for (let round = 0; round < 3; round++) refusals.note(one, { code: "INVALID_KEY", reason: "suspended" });
+    await refusals.flush();
+
+    expect(await listRefusals(database, one.uuid)).toEqual([
+      { code: "INVALID_KEY", reason: "suspended", lastAt: expect.any(Date), count: 4 },
+      { code: "INVALID_KEY", reason: "revoked", lastAt: expect.any(Date), count: 1 },
+    ]);
+    const [last] = await listRefusals(database, one.uuid);
+    expect(last?.lastAt.toISOString()).toStartWith("2026-11-22T10:00:0");
+    expect(await listRefusals(database, other.uuid)).toMatchObject([{ ...QUOTA, reason: null, count: 1 }]);
+  });
+
+  test("a count from a clock that is behind does not move the last time back", async () => {
+    const key = await issueKey();
+    for (const at of ["2026-11-22T10:00:00Z", "2026-11-22T09:00:00Z"]) {
+      const refusals = createRefusals({ database, clock: createTestClock(at) });
+      refusals.note(key, QUOTA);
+      await refusals.stop();
+    }
+    const [row] = await listRefusals(database, key.uuid);
+    expect([row?.count, row?.lastAt.toISOString().slice(0, 16)]).toEqual([2, "2026-11-22T10:00"]);
+  });
+
+  test("faults of a request and failures of the service are not noted", async () => {
+    const refusals = createRefusals({ database, clock: systemClock });
+    const key = await issueKey();
+    const codes: Code[] = ["INVALID_REQUEST", "MISSING_EVENT_TYPE", "SERVICE_UNAVAILABLE", "SERVER_ERROR"];
+    for (const code of codes) refusals.note(key, { code, reason: undefined });
+    await refusals.flush();
+    expect(await listRefusals(database, key.uuid)).toEqual([]);
+  });
+
+  test("a key that does not exist gets no row, and the others get theirs", async () => {
+    const refusals = createRefusals({ database, clock: systemClock });
+    const [key, unknown] = [await issueKey(), { uuid: newUuid() }];
+    for (const each of [unknown, key]) refusals.note(each, QUOTA);
+    await refusals.flush();
+    expect(await listRefusals(database, unknown.uuid)).toEqual([]);
+    expect(await listRefusals(database, key.uuid)).toHaveLength(1);
+  });
+
+  test("counts that could not be written are added to the later ones", async () => {
+    const { control, database: away } = breakable();
+    const refusals = createRefusals({ database: away, clock: systemClock });
+    const key = await issueKey();
+    refusals.note(key, QUOTA);
+    refusals.note(key, QUOTA);
+    await refusals.flush();
+    refusals.note(key, QUOTA);
+    control.isAway = false;
+    await refusals.stop();
+    expect(await listRefusals(database, key.uuid)).toMatchObject([{ count: 3 }]);
+  });
+
+  test("a flood waits in bounded memory and is written by one statement, also after an outage", async () => {
+    const { control, database: away } = breakable();
+    const refusals = createRefusals({ database: away, clock: systemClock });
+    const keys = await makeKeys(6_000);
+    const before = await countRows();
+    const noteAll = () => {
+      for (const key of keys) refusals.note(key, QUOTA);
+    };
+    noteAll();
+    await refusals.flush();
+    noteAll();
+    control.isAway = false;
+    await refusals.flush();
+    expect([control.statements, (await countRows()) - before]).toEqual([2, 5_000]);
+    expect(await listRefusals(database, keys[0]?.uuid ?? "")).toMatchObject([{ count: 2 }]);
+    // What was left out is noted with the next refusal.
+    for (const key of keys.slice(5_000)) refusals.note(key, QUOTA);
+    await refusals.flush();
+    expect((await countRows()) - before).toBe(6_000);
+  });
+
+  test("start() writes by itself, and tries less often while the database is away", async () => {
+    const { control, database: away } = breakable();
+    const refusals = createRefusals({ database: away, clock: systemClock, intervalMs: 10 });
+    const key = await issueKey();
+    await refusals.start();
+    refusals.note(key, QUOTA);
+    await until(() => control.statements >= 2);
+    const beganMs = performance.now();
+    await Bun.sleep(300);
+    // The pauses double: 40, 80, 160 ms; without that there would be 30 tries.
+    const most = 2 + Math.log2(1 + (performance.now() - beganMs) / 40);
+    expect(control.statements).toBeLessThanOrEqual(Math.ceil(most) + 1);
+    control.isAway = false;
+    await until(async () => (await listRefusals(database, key.uuid)).length === 1);
+    await refusals.stop();
+  });
+});
