@@ -14,6 +14,7 @@ import { addGuideCommand } from "./commands/guide_command.ts";
 import { addHealthCommand } from "./commands/health_command.ts";
 import { addInstallerCommands } from "./commands/installer_commands.ts";
 import { addKeyLifeCommands } from "./commands/key_life_commands.ts";
+import { addKeyWhyCommand } from "./commands/key_why_command.ts";
 import { addKeysCommands } from "./commands/keys_commands.ts";
 import { addModelsCommands } from "./commands/models_commands.ts";
 import { addServeCommand } from "./commands/serve_command.ts";
@@ -62,7 +63,9 @@ export function createProgram(surroundings: Surroundings): Command {
     .enablePositionalOptions()
     .exitOverride();
   addServeCommand(program, surroundings);
-  addKeyLifeCommands(addKeysCommands(program, surroundings), surroundings);
+  const keys = addKeysCommands(program, surroundings);
+  addKeyLifeCommands(keys, surroundings);
+  addKeyWhyCommand(keys, surroundings);
   addUsageCommands(program, surroundings);
   addAccountsCommands(program, surroundings);
   addModelsCommands(program, surroundings);

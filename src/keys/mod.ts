@@ -5,6 +5,7 @@
 
 export { generateApiKey, hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
 export { resumeKey, suspendKey } from "./change_state.ts";
+export { explainKey, type KeyExplanation, type Obstacle, type StateChange } from "./explain_key.ts";
 export {
   type ImportedKey,
   type ImportLine,

@@ -44,6 +44,7 @@ describe("claviger", () => {
     "keys list",
     "keys show",
     "keys find",
+    "keys why",
     "keys revoke",
     "accounts list",
     "accounts update",

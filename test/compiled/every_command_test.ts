@@ -60,6 +60,7 @@ describe.skipIf(!(canPlayBoth && isBuilt))("while no service runs", () => {
       await run(`keys tier ${id} commercial`);
       await run(`keys limit ${id} 100`);
       await run(`keys usage ${id}`);
+      await run(`keys why ${id}`);
       const successor = await run(`keys rotate ${id} --overlap 1h`);
       for (const each of [id, successor.id]) await run(`keys revoke ${each}`);
       await run("usage export --month 2026-11");

@@ -38,7 +38,7 @@ import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts"
 import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
-/** Adds the group and returns it, for `key_life_commands.ts` to add to. */
+/** Adds the group and returns it, for `key_life_commands.ts` and `key_why_command.ts` to add to. */
 export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
   const keys = program.command("keys").description("issue, import, look at and revoke API keys");
 

@@ -1,0 +1,189 @@
+/** `claviger keys why`: why a key works or does not, for whoever answers the customer. */
+import type { Command } from "commander";
+import { toTimestamp } from "../../calendar.ts";
+import type { Config } from "../../config/mod.ts";
+import { escapeControls } from "../../escape_controls.ts";
+import { explainKey, type KeyExplanation, type KeySummary, type Obstacle } from "../../keys/mod.ts";
+import { monthlyLimitOf, NEVER_EXPIRES, noSuchKey } from "../../licensing/mod.ts";
+import type { Code } from "../../refusal.ts";
+import { idOption, type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
+import { printJson, printTable } from "../print.ts";
+import { CommandRefused, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+type Limits = Config["limits"];
+
+export function addKeyWhyCommand(keys: Command, surroundings: Surroundings): void {
+  withInstallationFlags(withJson(keys.command("why")))
+    .description("explain why a key works or does not: its state, its limits and its last refusals")
+    .argument("<id>", "the key's id", idOption("key"))
+    .action((uuid: string, options: JsonOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ config, database, now }) => {
+        const explanation = await explainKey(database, uuid, { now });
+        if (explanation === undefined) throw new CommandRefused(`Cannot explain key: ${noSuchKey(uuid)}`);
+        if (options.json) printJson(surroundings, toJson(explanation, config.limits));
+        else printPage(surroundings, explanation, config.limits);
+      }),
+    );
+}
+
+function toJson({ key, since, change, obstacles, resetsAt, refusals }: KeyExplanation, limits: Limits) {
+  return {
+    id: key.id,
+    key: key.hint,
+    user_id: key.userId,
+    license_id: key.licenseId,
+    email: key.email,
+    tier: key.tier,
+    mode: key.mode,
+    state: key.state,
+    since: since && toTimestamp(since),
+    change: change && { ...change, at: toTimestamp(change.at) },
+    obstacles,
+    expires_at: toTimestamp(key.expiresAt),
+    license_expires_at: toTimestamp(key.licenseExpiresAt),
+    replaced_by: key.replacedBy,
+    quota: {
+      monthly_limit: key.monthlyLimit,
+      used: key.used,
+      remaining: key.monthlyLimit === null ? null : Math.max(0, key.monthlyLimit - key.used),
+      resets_at: resetsAt,
+    },
+    // Requests a minute; null is unlimited.
+    limits: Object.fromEntries(Object.entries(limits).map(([endpoint, limit]) => [endpoint, limit || null])),
+    last_used_at: key.lastUsedAt && toTimestamp(key.lastUsedAt),
+    refusals: refusals.map(({ code, reason, lastAt, count }) => ({
+      code,
+      reason,
+      last_at: toTimestamp(lastAt),
+      count,
+    })),
+  };
+}
+
+function printPage(surroundings: Surroundings, explanation: KeyExplanation, limits: Limits): void {
+  const { key, since, change, refusals, obstacles } = explanation;
+  const fields: Record<string, string> = {
+    key: `${key.id} ${key.hint}`,
+    account: key.email,
+    tier: `${key.tier}, ${key.mode}`,
+    state: since === null ? key.state : `${key.state} since ${toTimestamp(since)}`,
+    by: change === null ? "" : `${change.actor} (${change.action})`,
+    reason: change?.reason ?? "",
+    expires: key.expiresAt >= NEVER_EXPIRES ? "never" : toTimestamp(key.expiresAt),
+    quota: renderQuota(explanation),
+    limits: renderLimits(limits),
+    "last used":
+      key.lastUsedAt === null ? "never (a use is noted within a minute)" : toTimestamp(key.lastUsedAt),
+    "replaced by": key.replacedBy ?? "",
+    refused: refusals.length === 0 ? "never" : "",
+  };
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === "") continue;
+    const [first = "", ...rest] = wrap(escapeControls(value), WIDTH - INDENT);
+    surroundings.out(`${name.padEnd(INDENT)}${first}\n`);
+    for (const line of rest) surroundings.out(`${" ".repeat(INDENT)}${line}\n`);
+  }
+  if (refusals.length > 0) {
+    surroundings.out("\n");
+    const rows = refusals.map(({ lastAt, count, code, reason }) => ({
+      "last refused": lastAt,
+      count,
+      code,
+      reason,
+    }));
+    printTable(surroundings, rows);
+  }
+  const advice =
+    obstacles.length === 0
+      ? [{ sentence: WORKS }, ...adviceOn(explanation)]
+      : obstacles.map((obstacle) => ADVICE[obstacle](key));
+  for (const { sentence, command } of advice) {
+    surroundings.out(`\n${wrap(sentence, WIDTH).join("\n")}\n`);
+    if (command !== undefined) surroundings.out(`  claviger ${command}\n`);
+  }
+}
+
+const WIDTH = 80;
+const INDENT = 13;
+
+const NO_BREAK = "\u00a0";
+
+/** Lines of so many characters at most, broken between words where that is possible. */
+function wrap(text: string, width: number): string[] {
+  const pieces = text.match(new RegExp(`.{1,${width}}(?: +|$)|.{1,${width}}`, "gu")) ?? [];
+  return pieces.map((piece) => piece.trimEnd().replaceAll(NO_BREAK, " "));
+}
+
+function renderQuota({ key, resetsAt }: KeyExplanation): string {
+  const used = key.used.toLocaleString("en-US");
+  if (key.monthlyLimit === null) return `${used} inferences used this month, which has no limit`;
+  const limit = key.monthlyLimit.toLocaleString("en-US");
+  const whose = key.monthlyLimit === monthlyLimitOf(key.tier) ? "the tier's" : "the license's own";
+  return `${used} of ${limit} inferences used this month (${whose} limit); begins anew at ${resetsAt}`;
+}
+
+function renderLimits(limits: Limits): string {
+  const parts = Object.entries(limits).map(
+    ([endpoint, limit]) =>
+      `${endpoint}${NO_BREAK}${limit === 0 ? "unlimited" : limit.toLocaleString("en-US")}`,
+  );
+  return `requests a minute: ${parts.join(", ")}`;
+}
+
+interface Advice {
+  readonly sentence: string;
+  readonly command?: string;
+}
+
+const WORKS = "The key works: nothing stands in its way.";
+
+/** What to do about each thing that stands in the way. */
+const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
+  revoked: (key) => newerOr(key, "The key is revoked for good. Issue a new one:"),
+  replaced: (key) => newerOr(key, "The key was rotated, and the overlap is over. Issue a new one:"),
+  suspended: ({ id }) => ({
+    sentence: "The key is suspended. When the cause is settled, resume it:",
+    command: `keys resume ${id}`,
+  }),
+  expired: ({ id }) => ({
+    sentence: "The license has expired. Give it another expiry:",
+    command: `keys renew ${id} --expires-at TIME`,
+  }),
+  quota_used_up: ({ id }) => ({
+    sentence: "The month's quota is used up. Wait until it begins anew, or give the license a higher limit:",
+    command: `keys limit ${id} N`,
+  }),
+};
+
+function newerOr({ replacedBy, tier }: KeySummary, sentence: string): Advice {
+  if (replacedBy === null) return { sentence, command: `keys issue --email EMAIL --tier ${tier}` };
+  return {
+    sentence: `The customer should use the key that replaced this one, ${replacedBy}. See how it is:`,
+    command: `keys why ${replacedBy}`,
+  };
+}
+
+/** What to do about the last refusal of a key that works. */
+function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
+  const advice: Partial<Record<Code, Advice>> = {
+    RATE_LIMIT_EXCEEDED: {
+      sentence:
+        "It was last refused for too many requests at once: the client must wait for as long as the header Retry-After says.",
+    },
+    LICENSE_REQUIRED: {
+      sentence: "It was last refused a model of a higher tier. Give the license that tier:",
+      command: `keys tier ${key.id} TIER`,
+    },
+    NOT_FOUND: {
+      sentence: "It was last refused a model that is not there for this account. See which there are:",
+      command: "models list",
+    },
+    NOT_CONFIGURED: {
+      sentence: "It was last refused because there is no repository token. Look for the cause:",
+      command: "doctor",
+    },
+  };
+  const found = last && advice[last.code];
+  return found === undefined ? [] : [found];
+}

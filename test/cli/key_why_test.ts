@@ -1,0 +1,172 @@
+/** `claviger keys why`, beside a running service whose refusals it shows. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
+
+const line = createCommandLine();
+const env = { CLAVIGER_LIMIT_REFRESH: "2", CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_STOP_GRACE: "0" };
+let service: RunningService;
+
+beforeAll(async () => {
+  service = await line.serve([], { env });
+});
+afterAll(async () => {
+  await service.stop();
+  line.remove();
+});
+
+interface Issued {
+  readonly id: string;
+  readonly api_key: string;
+  readonly email: string;
+}
+
+let people = 0;
+
+function issue(...more: string[]): Promise<Issued> {
+  const email = `owner-${++people}@example.org`;
+  return line.json(["keys", "issue", "--email", email, "--tier", "research", ...more]);
+}
+
+async function post(path: string, { api_key }: Issued, fields = {}): Promise<number> {
+  const body = JSON.stringify({ api_key, ...fields });
+  const response = await fetch(service.url + path, { method: "POST", body });
+  await response.text();
+  return response.status;
+}
+
+/** Refusals are written some seconds later, or at the end of the service. */
+async function restart(): Promise<void> {
+  await service.stop();
+  service = await line.serve([], { env });
+}
+
+/** The page with what differs each time blanked; none of its lines is too long for a terminal. */
+async function pageOf({ id }: Pick<Issued, "id">): Promise<string> {
+  const { status, out, err } = await line.here(["keys", "why", id], { env });
+  expect({ status, err }).toEqual({ status: 0, err: "" });
+  expect(out.split("\n").filter((text) => text.length > 80)).toEqual([]);
+  return out
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, "TIME")
+    .replaceAll(/key_[0-9a-f]{32}/g, "key_ID")
+    .replaceAll(/…[0-9a-f]{4}/g, "…HINT");
+}
+
+describe("claviger keys why", () => {
+  test("shows state, limits, the month's use, the last refusals, and what to do next", async () => {
+    const key = await issue("--monthly-limit", "1234");
+    expect(await post("/v1/analytics/log", key, { event_type: "inference" })).toBe(202);
+    for (const status of [200, 200, 429, 429]) expect(await post("/v1/auth/refresh", key)).toBe(status);
+    await line.json([
+      "keys",
+      "suspend",
+      key.id,
+      "--reason",
+      `the invoice of March is open; ${"x".repeat(70)}`,
+    ]);
+    await restart();
+    for (let round = 0; round < 3; round++) expect(await post("/v1/auth/validate", key)).toBe(401);
+    await restart();
+
+    expect(await pageOf(key)).toBe(`key          key_ID svc_live_…HINT
+account      ${key.email}
+tier         research, live
+state        suspended since TIME
+by           command:olga (key.suspend)
+reason       the invoice of March is open;
+             xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+             xxx
+expires      TIME
+quota        1 of 1,234 inferences used this month (the license's own limit);
+             begins anew at TIME
+limits       requests a minute: validate unlimited, refresh 2, revoke 10,
+             repo_token 20, models 60, downloads 60, analytics 1,000
+last used    TIME
+
+LAST REFUSED          COUNT  CODE                 REASON
+TIME      3  INVALID_KEY          suspended
+TIME      2  RATE_LIMIT_EXCEEDED  -
+
+The key is suspended. When the cause is settled, resume it:
+  claviger keys resume key_ID
+`);
+    expect(await line.json(["keys", "why", key.id], { env })).toMatchObject({
+      id: key.id,
+      state: "suspended",
+      change: { action: "key.suspend", actor: "command:olga" },
+      obstacles: ["suspended"],
+      quota: { monthly_limit: 1234, used: 1, remaining: 1233 },
+      limits: { validate: null, refresh: 2 },
+      refusals: [
+        { code: "INVALID_KEY", reason: "suspended", count: 3 },
+        { code: "RATE_LIMIT_EXCEEDED", reason: null, count: 2 },
+      ],
+    });
+
+    await line.json(["keys", "resume", key.id]);
+    expect(await pageOf(key)).toEndWith("\nThe key works: nothing stands in its way.\n");
+  });
+
+  test("shows a key that was never used nor refused, without a limit and without an end", async () => {
+    const key = await issue("--expires-at", "never");
+    await line.json(["keys", "tier", key.id, "enterprise"]);
+    const page = await pageOf(key);
+    expect(page).toContain(
+      "expires      never\nquota        0 inferences used this month, which has no limit\n",
+    );
+    expect(page).toEndWith(
+      "last used    never (a use is noted within a minute)\nrefused      never\n\nThe key works: nothing stands in its way.\n",
+    );
+  });
+
+  test("names the remedy for each obstacle, and for the last refusal of a key that works", async () => {
+    const asked = await issue();
+    const response = await fetch(`${service.url}/v1/installer/repo-token`, {
+      headers: { "X-API-Key": asked.api_key },
+    });
+    expect(response.status).toBe(503);
+    await restart();
+    expect(await pageOf(asked)).toEndWith(`
+The key works: nothing stands in its way.
+
+It was last refused because there is no repository token. Look for the cause:
+  claviger doctor
+`);
+
+    const used = await issue("--monthly-limit", "0");
+    expect(await pageOf(used)).toEndWith(`
+The month's quota is used up. Wait until it begins anew, or give the license a
+higher limit:
+  claviger keys limit key_ID N
+`);
+
+    const expired = await issue("--expires-at", new Date(Date.now() + 1_000).toISOString());
+    await Bun.sleep(1_100);
+    expect(await pageOf(expired)).toEndWith(`
+The license has expired. Give it another expiry:
+  claviger keys renew key_ID --expires-at TIME
+`);
+
+    const old = await issue();
+    const { id } = await line.json(["keys", "rotate", old.id, "--overlap", "0d"]);
+    const { out } = await line.here(["keys", "why", old.id], { env });
+    expect(out).toContain(`\nreplaced by  ${id}\n`);
+    expect(out).toEndWith(`
+The customer should use the key that replaced this one,
+${id}. See how it is:
+  claviger keys why ${id}
+`);
+
+    await line.json(["keys", "revoke", id]);
+    expect(await pageOf({ id })).toEndWith(`
+The key is revoked for good. Issue a new one:
+  claviger keys issue --email EMAIL --tier research
+`);
+  });
+
+  test("refuses a key that does not exist", async () => {
+    const unknown = `key_${"0".repeat(32)}`;
+    expect(refusalOf(await line.here(["keys", "why", unknown]))).toBe(
+      `Cannot explain key: there is no key ${unknown}; see \`claviger keys list\``,
+    );
+  });
+});

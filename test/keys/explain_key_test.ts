@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Database } from "../../src/database/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import {
+  explainKey,
+  type IssuedKey,
+  type KeyExplanation,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../../src/keys/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+
+let server: TestDatabase;
+let database: Database;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+  database = server.database;
+});
+afterAll(() => server.close());
+
+const HOUR_MS = 3_600_000;
+const after = (hours: number) => new Date(NOW.getTime() + hours * HOUR_MS);
+const uuidOf = ({ id }: Pick<IssuedKey, "id">) => parseId("key", id) ?? "";
+const by = (hours: number, reason?: string) => ({ actor: { ...ACTOR, reason }, now: after(hours) });
+
+async function explain(key: Pick<IssuedKey, "id">, hours: number): Promise<KeyExplanation> {
+  const explanation = await explainKey(database, uuidOf(key), { now: after(hours) });
+  if (explanation === undefined) throw new Error("There is no such key");
+  return explanation;
+}
+
+describe("explainKey()", () => {
+  test("names the change that brought the key into its state, with its time, actor and reason", async () => {
+    const key = await issue(database);
+    expect(await explain(key, 0)).toMatchObject({
+      since: NOW,
+      change: { action: "key.issue", actor: "command:tester", reason: null },
+      obstacles: [],
+      resetsAt: "2026-12-01T00:00:00Z",
+      refusals: [],
+    });
+    await suspendKey(database, uuidOf(key), by(1, "invoice open"));
+    expect(await explain(key, 2)).toMatchObject({
+      since: after(1),
+      change: { at: after(1), action: "key.suspend", actor: "command:tester", reason: "invoice open" },
+      obstacles: ["suspended"],
+    });
+    await resumeKey(database, uuidOf(key), by(3));
+    expect(await explain(key, 4)).toMatchObject({
+      since: after(3),
+      change: { action: "key.resume" },
+      obstacles: [],
+    });
+    await suspendKey(database, uuidOf(key), by(5));
+    await revokeKey(database, { uuid: uuidOf(key) }, by(6, "leaked"));
+    expect(await explain(key, 7)).toMatchObject({
+      key: { state: "revoked" },
+      since: after(6),
+      change: { action: "key.revoke", reason: "leaked" },
+      obstacles: ["revoked"],
+    });
+  });
+
+  test("tells nothing of a change by hand that the audit log does not have", async () => {
+    const key = await issue(database);
+    await database.query((sql) => sql`update keys set state = 'suspended' where id = ${uuidOf(key)}::uuid`);
+    expect(await explain(key, 1)).toMatchObject({ since: null, change: null, obstacles: ["suspended"] });
+  });
+
+  test("names everything that stands in the way, each with its own remedy", async () => {
+    const key = await issue(database, { expiresAt: after(2), monthlyLimit: 0 });
+    expect((await explain(key, 1)).obstacles).toEqual(["quota_used_up"]);
+    expect(await explain(key, 3)).toMatchObject({
+      key: { state: "expired" },
+      since: after(2),
+      change: null,
+      obstacles: ["expired", "quota_used_up"],
+    });
+    await suspendKey(database, uuidOf(key), by(1));
+    expect((await explain(key, 3)).obstacles).toEqual(["suspended", "expired", "quota_used_up"]);
+  });
+
+  test("tells a rotated key whose overlap is over from one whose license has expired", async () => {
+    const old = await issue(database, { expiresAt: after(48) });
+    const request = { uuid: uuidOf(old), mode: "live", overlapMs: HOUR_MS } as const;
+    const rotated = await rotateKey(database, request, { brand: BRAND, ...by(1) });
+    const id = "id" in rotated ? rotated.id : "";
+    expect(await explain(old, 1.5)).toMatchObject({ key: { replacedBy: id }, obstacles: [] });
+    expect(await explain(old, 3)).toMatchObject({ since: after(2), obstacles: ["replaced"] });
+    expect((await explain({ id }, 49)).obstacles).toEqual(["expired"]);
+  });
+
+  test("gives undefined for a key that does not exist", async () => {
+    expect(await explainKey(database, "00000000-0000-7000-8000-000000000000", { now: NOW })).toBeUndefined();
+  });
+});
