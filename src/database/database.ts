@@ -76,6 +76,7 @@ const SERVER_SHARE = 0.9;
 /** Pools are replaced at most so often, or a slow server would be met with a storm of connections. */
 const REPLACEMENT_PAUSE_MS = 500;
 
+/** Stays one long function: its closures share the pools and the counts, and a statement needs both. */
 export function openDatabase(address: DatabaseAddress, options: DatabaseOptions): Database {
   const { clock, log } = options;
   const { maxConnections = 8, deadlineMs: standardDeadlineMs = DEADLINE_MS } = options;
