@@ -23,9 +23,12 @@ test("escapeJson() leaves the value and the breaks between members as they are",
   expect(json.split("\n")).toHaveLength(7);
 });
 
-test("escapeLines() leaves the breaks of lines, and a line that is written anew", () => {
-  const text = `one\n${LINE_ANEW}two\n`;
+test("escapeLines() leaves the breaks of lines, a line that is written anew, and three colours", () => {
+  const text = `one\n${LINE_ANEW}two\n\u001b[31mfail\u001b[39m\u001b[32m\u001b[33m\n`;
   expect(escapeLines(text)).toBe(text);
+  expect(escapeLines("\u001b[30m\u001b[8m\u001b[131m\u001b[31;8m")).toBe(
+    "\\u001b[30m\\u001b[8m\\u001b[131m\\u001b[31;8m",
+  );
   expect(escapeLines("\r\u001b[2K\u001b[K\r\t")).toBe("\\r\\u001b[2K\\u001b[K\\r\\t");
   expect(escapeLines(EVERY).replaceAll("\n", "")).not.toMatch(UNPRINTABLE);
 });

@@ -197,7 +197,8 @@ export function takeHandOver(args: readonly string[]): {
 
 /** Runs the command again as the owner of the data folder; resolves with its exit status. */
 async function runAsOwner(surroundings: Surroundings, delegated: DelegatedCommand): Promise<number> {
-  const { programName, workingFolder, isTerminal, isTyped, userName, ownProgram } = surroundings;
+  const { programName, workingFolder, isTerminal, isTyped, columns, hasColours, userName, ownProgram } =
+    surroundings;
   const { needs, owner, config, args } = delegated;
   if (ownProgram === undefined) {
     throw new CommandRefused(
@@ -215,6 +216,8 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
     workingFolder,
     isTerminal,
     isTyped,
+    columns,
+    hasColours,
     output: output === undefined ? undefined : OUTPUT_FD,
     files,
   };

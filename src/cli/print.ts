@@ -1,4 +1,5 @@
 /** What commands print: tables and fields for people, one JSON document for programs. */
+import { styleText } from "node:util";
 import { toTimestamp } from "../calendar.ts";
 import { escapeControls, escapeJson } from "../escape_controls.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -16,6 +17,16 @@ export function printLine({ out }: Surroundings, text: string): void {
 /** Prints such a line to standard error, beside the command's result. */
 export function printNote({ err }: Surroundings, text: string): void {
   err(`${escapeControls(text)}\n`);
+}
+
+/** Prints why a command was not done. */
+export function printFailure({ err, isTerminal, hasColours }: Surroundings, why: string): void {
+  err(`${paint("claviger:", "red", isTerminal && hasColours)} ${escapeControls(why)}\n`);
+}
+
+/** Colours a word for a terminal; anything else gets the word alone. */
+export function paint(word: string, colour: "green" | "yellow" | "red", isShown: boolean): string {
+  return isShown ? styleText(colour, word, { validateStream: false }) : word;
 }
 
 /** Prints a value for a program as JSON, which a terminal can show without harm. */

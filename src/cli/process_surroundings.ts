@@ -5,7 +5,10 @@ import { findSystemUser } from "../host/mod.ts";
 import { hasCode } from "../system_error.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-const { stdin, stderr } = process;
+const { stdin, stdout, stderr, env } = process;
+
+/** Of a terminal that does not know its width. */
+const USUAL_COLUMNS = 80;
 
 /** Takes the surroundings from this process; what differs between the entries is given. */
 export function createSurroundings(
@@ -15,15 +18,18 @@ export function createSurroundings(
   // Whoever read our log may be gone: the service stays.
   stderr.on("error", () => {});
   return {
-    ownProgram: { ...ownCommand(), input: stdin, output: process.stdout, errors: stderr },
+    ownProgram: { ...ownCommand(), input: stdin, output: stdout, errors: stderr },
     clock: systemClock,
-    env: process.env,
+    env,
     workingFolder: process.cwd(),
     isRoot: process.getuid?.() === 0,
-    userName: process.env.SUDO_USER ?? nameOfUser(),
+    userName: env.SUDO_USER ?? nameOfUser(),
     isTerminal: stderr.isTTY === true,
     isTyped,
-    columns: process.stdout.isTTY === true ? process.stdout.columns : undefined,
+    columns: stdout.isTTY ? stdout.columns || USUAL_COLUMNS : undefined,
+    // Source: no-color.org.
+    hasColours: !env.NO_COLOR && env.TERM !== "dumb",
+    input: stdin,
     out: writeOut,
     err: (text) => void stderr.write(text),
     readInput: (limitBytes, prompt = "Enter it as one line: ") =>
@@ -59,7 +65,7 @@ function writeOut(text: string): void {
 function nameOfUser(): string {
   const id = process.getuid?.();
   if (id === undefined) return "unknown";
-  return findSystemUser(id)?.name ?? process.env.USER ?? String(id);
+  return findSystemUser(id)?.name ?? env.USER ?? String(id);
 }
 
 /**

@@ -23,8 +23,8 @@ import { addUsageCommands } from "./commands/usage_commands.ts";
 import { addVersionCommand } from "./commands/version_command.ts";
 import { REFUSED, SUCCESS, WRONG_SETTINGS, WRONG_USAGE } from "./exit_status.ts";
 import { renderFailure } from "./failures.ts";
-import { printNote } from "./print.ts";
-import { WrongSettings } from "./run.ts";
+import { printFailure } from "./print.ts";
+import { WrongSettings, WrongUsage } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** A key of any brand, alone or as an option's value. */
@@ -33,9 +33,10 @@ const KEY_ARGUMENT = /(^|=)[a-z][a-z0-9]{0,15}_(live|test)_[0-9a-f]{48}$/i;
 /** Runs one command; resolves to the exit status. Whatever is not done is told in one line that says why. */
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
   if (args.some((argument) => KEY_ARGUMENT.test(argument))) {
-    surroundings.err(
-      "claviger: Others can read arguments, so a key is never one: `claviger keys find` reads it from " +
-        "standard input and shows its id, which the other commands take\n",
+    printFailure(
+      surroundings,
+      "Others can read arguments, so a key is never one: `claviger keys find` reads it from standard input and " +
+        "shows its id, which the other commands take",
     );
     return WRONG_USAGE;
   }
@@ -48,8 +49,9 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
   } catch (error) {
     if (error instanceof DoneByOther) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? SUCCESS : WRONG_USAGE;
-    printNote(surroundings, `claviger: ${toLine(renderFailure(error))}`);
-    return error instanceof WrongSettings ? WRONG_SETTINGS : REFUSED;
+    printFailure(surroundings, toLine(renderFailure(error)));
+    if (error instanceof WrongSettings) return WRONG_SETTINGS;
+    return error instanceof WrongUsage ? WRONG_USAGE : REFUSED;
   }
 }
 
@@ -103,7 +105,7 @@ function setOutput(command: Command, surroundings: Surroundings, name: string): 
     outputError: (text) => {
       const said = text.replace(/^error: /, "").replace("\n(Did", " (did");
       const why = toLine(redactKeys(said)).replace(/\.$/, "");
-      printNote(surroundings, `claviger: ${why}; see \`${name} --help\``);
+      printFailure(surroundings, `${why}; see \`${name} --help\``);
     },
   });
   for (const child of command.commands) {

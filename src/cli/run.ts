@@ -25,6 +25,9 @@ import { withUnitSettings } from "./unit_settings.ts";
 /** Thrown to end a command with status 1 and this one line. */
 export class CommandRefused extends Error {}
 
+/** Thrown to end a command with status 2: what the operator gave is wrong, whatever the data holds. */
+export class WrongUsage extends CommandRefused {}
+
 /** Thrown where `serve` cannot start before somebody changes its settings. */
 export class WrongSettings extends CommandRefused {}
 

@@ -15,6 +15,8 @@ export interface HandedOver {
   readonly isTerminal: boolean;
   /** Whether a person types at standard input. */
   readonly isTyped: boolean;
+  readonly columns?: number | undefined;
+  readonly hasColours: boolean;
   /** The descriptor for the file that the command writes; undefined when the command opens the file itself. */
   readonly output?: number | undefined;
 }
@@ -45,8 +47,12 @@ export interface Surroundings {
   readonly isTyped: boolean;
   /** Columns of the terminal at standard output; undefined where standard output is none. */
   readonly columns?: number | undefined;
+  /** Whether a terminal is to show colours. */
+  readonly hasColours: boolean;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
+  /** Standard input. */
+  readonly input: AsyncIterable<Uint8Array>;
   /** Reads standard input to its end, or one line from a terminal after a prompt; undefined above the limit. */
   readonly readInput: (limitBytes: number, prompt?: string) => Promise<string | undefined>;
   /** Resolves at the first SIGTERM, SIGINT or SIGHUP after the call, or of those that are named. */

@@ -1,6 +1,7 @@
 /** The command line in this process: what an operator would type, and what they would see. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { runCommandLine, type Surroundings } from "../../src/cli/mod.ts";
 import { type Clock, systemClock } from "../../src/clock.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
@@ -149,6 +150,8 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     isTerminal,
     columns,
     isTyped,
+    hasColours: !env.NO_COLOR,
+    input: Readable.from([Buffer.from(input)]),
     out(text) {
       seen.out += text;
       onOut?.();

@@ -438,6 +438,11 @@ describe("claviger doctor", () => {
     const { out } = await line.here(["doctor"], { env: port() });
     expect(out).toMatch(/^ok {4}configuration +every setting can be used\n/);
     expect(out).toMatch(/\nwarn {2}installer token +none is set[^\n]*\n +→ `claviger installer set-token/);
+    const coloured = await line.here(["doctor"], { env: port(), columns: 80 });
+    expect(coloured.out).toStartWith("\u001b[32mok  \u001b[39m  configuration ");
+    expect(coloured.out).toContain("\n\u001b[33mwarn\u001b[39m  installer token ");
+    // Standard error alone is a terminal: the findings go into a pipe.
+    expect((await line.here(["doctor"], { env: port(), isTerminal: true })).out).not.toContain("\u001b");
   });
 
   test("says what a service could not use: settings, folder, secret, certificate", async () => {

@@ -216,7 +216,7 @@ describe("claviger, a change that changes nothing", () => {
 });
 
 describe("claviger keys revoke and accounts erase", () => {
-  const terminal = { isTyped: true, isTerminal: true };
+  const terminal = { isTyped: true, isTerminal: true, env: { NO_COLOR: "1" } };
   const stateOf = async (id: string) => (await line.json(["keys", "show", id])).state;
 
   test("ask at a terminal, and change nothing unless the answer is yes", async () => {

@@ -44,7 +44,6 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
     const { verify, force } = command.opts<BackupFlags>();
     const [file = ""] = command.args;
     if (verify) return { keepsUser: "no_data" };
-    // Only the process at the terminal can tell: the owner's gets a pipe.
     if (file === "-" && surroundings.columns !== undefined)
       throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
     return { output: { file, replace: force } };

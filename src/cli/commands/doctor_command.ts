@@ -7,7 +7,7 @@ import { isRefusal } from "../../refusal.ts";
 import { withNeeds } from "../as_owner.ts";
 import { hasDemo } from "../demo.ts";
 import { type InstallationFlags, withInstallationFlags, withJson } from "../options.ts";
-import { printJson, printLine } from "../print.ts";
+import { paint, printJson, printLine } from "../print.ts";
 import { CommandRefused, readCommandConfig, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -79,10 +79,16 @@ const DEMO = warn(
   "`claviger demo remove`, before others reach the service",
 );
 
+const COLOURS = { ok: "green", warn: "yellow", fail: "red" } as const;
+
 function printFindings(surroundings: Surroundings, findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ name }) => name.length));
+  const { out, columns, hasColours } = surroundings;
+  const isColoured = hasColours && columns !== undefined;
   for (const { name, state, message, remedy } of findings) {
-    printLine(surroundings, `${state.padEnd(4)}  ${name.padEnd(width)}  ${message}`);
+    const word = state.padEnd(4);
+    out(state === "skip" ? word : paint(word, COLOURS[state], isColoured));
+    printLine(surroundings, `  ${name.padEnd(width)}  ${message}`);
     if (remedy !== undefined) printLine(surroundings, `${" ".repeat(width + 8)}→ ${remedy}`);
   }
 }

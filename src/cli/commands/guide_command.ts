@@ -56,10 +56,10 @@ function textOf(name: string): string {
 
 /** Shows a text page by page on a terminal; elsewhere prints it without styles. */
 function show(surroundings: Surroundings, markdown: string): void {
-  const { columns, env, out } = surroundings;
+  const { columns, hasColours, env, out } = surroundings;
   const text = renderPage(markdown, {
     columns: columns ?? PLAIN_COLUMNS,
-    isStyled: columns !== undefined && (env.NO_COLOR ?? "") === "",
+    isStyled: columns !== undefined && hasColours,
   });
   if (columns === undefined || !isPaged(text, env)) out(text);
 }
