@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Month, monthOf, parseTimestamp } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
 import { type IdKind, parseId } from "../ids.ts";
-import { isTier, NEVER_EXPIRES, parseEmail, TIERS, type Tier } from "../licensing/mod.ts";
+import { NEVER_EXPIRES, parseEmail } from "../licensing/mod.ts";
 
 /** Where the installation is: options of every command that touches it. */
 export interface InstallationFlags {
@@ -18,17 +18,16 @@ export interface JsonOptions extends InstallationFlags {
 
 export function withInstallationFlags(command: Command): Command {
   return command
-    .option("--data-dir <dir>", "the data folder")
-    .option("--env-file <file>", "read settings from this file instead of /etc/claviger/claviger.env");
+    .option("--data-dir <dir>", "the data folder", textOption(1, 4_095))
+    .option(
+      "--env-file <file>",
+      "read settings from this file instead of /etc/claviger/claviger.env",
+      textOption(1, 4_095),
+    );
 }
 
 export function withJson(command: Command): Command {
   return command.addOption(new Option("--json", "print one JSON document").default(false));
-}
-
-export function tierOption(text: string): Tier {
-  if (isTier(text)) return text;
-  throw new InvalidArgumentError(`It must be one of ${TIERS.join(", ")}.`);
 }
 
 export function emailOption(text: string): string {

@@ -22,4 +22,4 @@ export {
 } from "./licenses.ts";
 export { noSuchKey, REVOKED } from "./no_such_key.ts";
 export { MAX_SEARCHED, type Search, searchAccounts } from "./search_accounts.ts";
-export { featuresOf, includesTier, isTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
+export { featuresOf, includesTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";

@@ -27,10 +27,6 @@ const FEATURES: readonly (readonly [feature: string, from: Tier])[] = [
   ["on_premise", "enterprise"],
 ];
 
-export function isTier(text: string): text is Tier {
-  return (TIERS as readonly string[]).includes(text);
-}
-
 /** Tells whether a license of tier `held` may use a model that requires tier `required`. */
 export function includesTier(held: Tier, required: Tier): boolean {
   return TIERS.indexOf(held) >= TIERS.indexOf(required);

@@ -88,7 +88,9 @@ describe("for people, what others wrote is escaped", () => {
   });
 
   test("in sentences of refusal and of wrong usage", async () => {
-    expect(refusalOf(await line.here(["keys", "list", "--account", FORGED]))).toContain(ESCAPED_IN_SENTENCE);
+    expect(usageErrorOf(await line.here(["keys", "list", "--account", FORGED]))).toContain(
+      ESCAPED_IN_SENTENCE,
+    );
     expect(usageErrorOf(await line.here(["keys", "list", "--tier", FORGED]))).toContain(ESCAPED_IN_SENTENCE);
     expect(refusalOf(await line.here(["backup", "--verify", FORGED]))).toContain(ESCAPED_IN_SENTENCE);
     expect(refusalOf(await line.here(["models", "remove", FORGED]))).not.toMatch(UNPRINTABLE);

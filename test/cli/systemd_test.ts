@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
+import { createCommandLine, usageErrorOf } from "./command_line.ts";
 
 const line = createCommandLine();
 afterAll(() => line.remove());
@@ -86,8 +86,8 @@ describe("claviger systemd", () => {
   test("refuses what would mean something else in a unit, and half a pair", async () => {
     for (const path of ["relative", "/a b", "/a%n", "/a\nUser=root"])
       usageErrorOf(await line.run(["systemd", "--binary", path]));
-    expect(refusalOf(await line.run(["systemd", ...TLS.slice(0, 2)]))).toContain("go together");
-    expect(refusalOf(await line.run(["systemd", "--tls-group", "g"]))).toContain("needs --tls-cert");
+    expect(usageErrorOf(await line.run(["systemd", ...TLS.slice(0, 2)]))).toContain("go together");
+    expect(usageErrorOf(await line.run(["systemd", "--tls-group", "g"]))).toContain("needs --tls-cert");
   });
 
   const variants: [exposure: number, ...args: string[]][] = [

@@ -74,6 +74,14 @@ describe("claviger", () => {
     },
   );
 
+  test.each(["keys issue", "keys list", "keys tier", "models add"])(
+    "%s --help names the tiers",
+    async (command) => {
+      const { out } = await line.run([...command.split(" "), "--help"]);
+      expect(out.replaceAll(/\s+/g, " ")).toContain('"free", "research", "commercial", "enterprise"');
+    },
+  );
+
   test.each([["version"], ["--version"]])("%s prints the version", async (argument) => {
     const out = expect.stringMatching(new RegExp(`^claviger ${packageJson.version}\\n`));
     expect(await line.run([argument])).toEqual({ status: 0, out, err: "" });
@@ -95,7 +103,7 @@ const wrong: [what: string, args: string[], error: string][] = [
   ["an option without its value", ["serve", "--host"], "option '--host <host>' argument missing"],
   ["no e-mail", ["keys", "issue"], "required option '--email <email>' not specified"],
   ["a bad e-mail", [...ISSUE, "--email", "ada"], "It must be an e-mail address"],
-  ["a bad tier", [...ISSUE, "--tier", "gold"], "It must be one of free, research, commercial, enterprise"],
+  ["a bad tier", [...ISSUE, "--tier", "gold"], "Allowed choices are free, research, commercial, enterprise"],
   ["a bad mode", [...ISSUE, "--mode", "dry"], "Allowed choices are live, test"],
   ["an empty name", [...ISSUE, "--name", ""], "It must be one line of 1 to 200 characters"],
   ["a long name", [...ISSUE, "--name", "n".repeat(201)], "It must be one line of 1 to 200 characters"],
@@ -116,6 +124,15 @@ const wrong: [what: string, args: string[], error: string][] = [
     ["keys", "revoke", `key_${"0".repeat(32)}`, "--reason", "r".repeat(2001)],
     "at most 2000",
   ],
+  [
+    "a name that is no account's",
+    ["accounts", "update", "ada", "--name", "Ada"],
+    "It must be an account's id",
+  ],
+  ["one to be erased", ["accounts", "erase", "ada"], "It must be an account's id, usr_ and"],
+  ["one to list keys of", ["keys", "list", "--account", "ada"], "It must be an account's id, usr_ and"],
+  ["no data folder", ["keys", "list", "--data-dir", ""], "It must be one line of 1 to 4095 characters"],
+  ["no settings file", ["keys", "list", "--env-file", ""], "It must be one line of 1 to 4095 characters"],
   ["too few classes", [...MODEL, "0", "--n-classes", "1"], "It must be a whole number, at least 2"],
   ["a bad size", [...MODEL, "0", "--size-mb", "big"], "It must be a number, not negative"],
   ["a bad owner", [...MODEL, "0", "--owner", "ada"], "It must be an account's id, usr_ and"],
@@ -151,10 +168,10 @@ describe("claviger never takes a key as an argument", () => {
 
 describe("claviger checks what it can before it looks for a database", () => {
   test("a model's fields", async () => {
-    expect(refusalOf(await line.here([...MODEL, "12"]))).toBe(
+    expect(usageErrorOf(await line.here([...MODEL, "12"]))).toBe(
       "Cannot add model: sha256 must be 64 lowercase hexadecimal digits",
     );
-    expect(refusalOf(await line.here([...MODEL, "0".repeat(64), "--metadata", "{"]))).toBe(
+    expect(usageErrorOf(await line.here([...MODEL, "0".repeat(64), "--metadata", "{"]))).toBe(
       "Cannot add model: metadata must be a JSON object",
     );
   });
@@ -172,6 +189,14 @@ describe("claviger checks what it can before it looks for a database", () => {
       ["x".repeat(9000), "standard input is too long"],
     ] as const) {
       expect(refusalOf(await line.here(["installer", "set-token"], { input }))).toContain(why);
+    }
+    for (const args of [
+      ["restore", "-"],
+      ["backup", "-", "--verify"],
+    ]) {
+      expect(usageErrorOf(await line.here(args))).toBe(
+        "Cannot read a backup from standard input: it is read twice, so it must be a file",
+      );
     }
   });
 

@@ -13,7 +13,7 @@ import {
 } from "../../licensing/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
-import { type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
+import { accountOption, type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -41,7 +41,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
 
   const update = withInstallationFlags(withJson(accounts.command("update")))
     .description("change an account's name or organization")
-    .argument("<account>", "the account's id or e-mail")
+    .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--name <name>", "the new name", textOption(1, 200))
     .option("--organization <organization>", "the new organization", textOption(0, 200))
     .action((account: string, options: UpdateOptions) => {
@@ -53,7 +53,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
 
   withConfirmation(withInstallationFlags(withJson(accounts.command("erase"))))
     .description("remove a person's name and e-mail for good, and keep the counts")
-    .argument("<account>", "the account's id or e-mail")
+    .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--reason <text>", "for the audit log; do not name the person", textOption(0, 2_000))
     .action((who: string, options: EraseOptions) => erase(surroundings, who, options));
 }

@@ -25,7 +25,7 @@ import {
 import { demandSecret, planSecret } from "../backup_secret.ts";
 import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printLine } from "../print.ts";
-import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
+import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 interface BackupFlags extends JsonOptions {
@@ -168,9 +168,7 @@ async function restore(surroundings: Surroundings, file: string, options: Restor
 
 async function prove(surroundings: Surroundings, file: string): Promise<ProvenBackup> {
   if (file === "-") {
-    throw new CommandRefused(
-      "Cannot read a backup from standard input: it is read twice, so it must be a file",
-    );
+    throw new WrongUsage("Cannot read a backup from standard input: it is read twice, so it must be a file");
   }
   const progress = createProgressLine(surroundings, () => {});
   const path = resolve(surroundings.workingFolder, file);

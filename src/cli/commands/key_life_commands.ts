@@ -1,9 +1,9 @@
 /** `claviger keys …`, what changes a key after it was issued: suspend, resume, renew, tier, limit, rotate, usage. */
-import { type Command, Option } from "commander";
+import { Argument, type Command, Option } from "commander";
 import { type Month, monthOf, toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findKey, resumeKey, rotateKey, suspendKey } from "../../keys/mod.ts";
-import { changeLicense, type LicenseChange, noSuchKey, type Tier } from "../../licensing/mod.ts";
+import { changeLicense, type LicenseChange, noSuchKey, TIERS, type Tier } from "../../licensing/mod.ts";
 import { findUsageByDay } from "../../usage/mod.ts";
 import {
   expiryOption,
@@ -13,7 +13,6 @@ import {
   monthOption,
   spanOption,
   textOption,
-  tierOption,
   withInstallationFlags,
   withJson,
 } from "../options.ts";
@@ -52,7 +51,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
       }),
     );
   command("tier", "give the key's license another tier")
-    .argument("<tier>", "free, research, commercial or enterprise", tierOption)
+    .addArgument(new Argument("<tier>", "the new tier").choices(TIERS))
     .action((uuid: string, tier: Tier, options: Options) =>
       change(surroundings, uuid, { options, change: { action: "license.tier", tier } }),
     );

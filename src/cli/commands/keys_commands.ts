@@ -15,19 +15,19 @@ import {
   listKeys,
   revokeKey,
 } from "../../keys/mod.ts";
-import { noSuchKey, oneYearAfter, type Tier } from "../../licensing/mod.ts";
+import { noSuchKey, oneYearAfter, TIERS, type Tier } from "../../licensing/mod.ts";
 import { importedUsageCte } from "../../usage/mod.ts";
 import { withNeeds } from "../as_owner.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { readImportFile } from "../import_file.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
 import {
+  accountOption,
   emailOption,
   expiryOption,
   idOption,
   type JsonOptions,
   textOption,
-  tierOption,
   wholeNumberOption,
   withInstallationFlags,
   withJson,
@@ -45,7 +45,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
   withInstallationFlags(withJson(keys.command("issue")))
     .description("issue a key: the only time that it is shown")
     .requiredOption("--email <email>", "the account, made if it is new", emailOption)
-    .requiredOption("--tier <tier>", "free, research, commercial or enterprise", tierOption)
+    .addOption(new Option("--tier <tier>", "the license's tier").choices(TIERS).makeOptionMandatory())
     .option("--name <name>", "the account holder's name; the e-mail by default", textOption(1, 200))
     .option("--organization <organization>", "the account's organization", textOption(0, 200))
     .addOption(new Option("--mode <mode>", "live or test").choices(["live", "test"]).default("live"))
@@ -63,8 +63,8 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
 
   withListOptions(withInstallationFlags(withJson(keys.command("list"))), { kind: "key" })
     .description("list keys, oldest first: those that meet every condition")
-    .option("--account <account>", "of the account with this id or e-mail")
-    .option("--tier <tier>", "of this tier", tierOption)
+    .option("--account <account>", "of the account with this id or e-mail", accountOption)
+    .addOption(new Option("--tier <tier>", "of this tier").choices(TIERS))
     .addOption(
       new Option("--state <state>", "in this state").choices(["active", "suspended", "revoked", "expired"]),
     )

@@ -1,9 +1,9 @@
 /** `claviger models …`: add, list, verify, remove, retire and purge. */
 import { basename, join, resolve } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { Config } from "../../config/mod.ts";
 import type { Database } from "../../database/mod.ts";
-import type { Tier } from "../../licensing/mod.ts";
+import { TIERS, type Tier } from "../../licensing/mod.ts";
 import {
   addModel,
   checkNewModel,
@@ -21,20 +21,20 @@ import {
   toMegabytes,
   verifyFiles,
 } from "../../models/mod.ts";
+import { isRefusal } from "../../refusal.ts";
 import { withNeeds } from "../as_owner.ts";
 import { renderFileFailure } from "../failures.ts";
 import {
   accountOption,
   type JsonOptions,
   numberOption,
-  tierOption,
   wholeNumberOption,
   withInstallationFlags,
   withJson,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { byteProgress } from "../progress.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { CommandRefused, orRefuse, readSettings, WrongUsage, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
@@ -50,7 +50,11 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .requiredOption("--type <type>", "SvcLDA, SvcQDA or SvcProbit, under the brand's prefix")
     .requiredOption("--n-features <n>", "input features", wholeNumberOption(1))
     .requiredOption("--n-classes <n>", "output classes", wholeNumberOption(2))
-    .requiredOption("--requires-license <tier>", "the lowest tier that sees it", tierOption)
+    .addOption(
+      new Option("--requires-license <tier>", "the lowest tier that sees it")
+        .choices(TIERS)
+        .makeOptionMandatory(),
+    )
     .requiredOption("--paradigm <paradigm>", "motor_imagery, p300, ssvep, erp or another")
     .option("--file <path>", "the file, to be copied into the data folder and served from there")
     .option("--url <url>", "instead of --file: where clients download it")
@@ -209,7 +213,9 @@ function parseModel(options: AddOptions, config: Config, source: object): NewMod
   const { sizeMb = 0, metadata, owner } = options;
   const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ...source };
   // Who it is is looked up later; that there is one decides which tiers it may ask for.
-  return orRefuse(parseNewModel(fields, config.brand, { hasOwner: owner !== undefined }));
+  const model = parseNewModel(fields, config.brand, { hasOwner: owner !== undefined });
+  if (isRefusal(model)) throw new WrongUsage(model.sentence);
+  return model;
 }
 
 async function withOwner(database: Database, model: NewModel, { owner }: AddOptions): Promise<NewModel> {
@@ -284,6 +290,6 @@ function parseMetadata(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new CommandRefused("Cannot add model: metadata must be a JSON object");
+    throw new WrongUsage("Cannot add model: metadata must be a JSON object");
   }
 }

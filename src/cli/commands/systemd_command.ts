@@ -4,7 +4,7 @@ import { InvalidArgumentError, Option } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
 import { WRONG_SETTINGS, WRONG_USAGE } from "../exit_status.ts";
 import { wholeNumberOption } from "../options.ts";
-import { CommandRefused } from "../run.ts";
+import { WrongUsage } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface UnitOptions {
@@ -78,10 +78,10 @@ const FIRST_FREE_PORT = 1_024;
 export function renderUnit(options: UnitOptions): string {
   const { binary, host, port, tlsCert, tlsKey, tlsGroup } = options;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
-    throw new CommandRefused("Cannot print the unit: --tls-cert and --tls-key go together");
+    throw new WrongUsage("Cannot print the unit: --tls-cert and --tls-key go together");
   }
   if (tlsGroup !== undefined && tlsCert === undefined) {
-    throw new CommandRefused("Cannot print the unit: --tls-group needs --tls-cert and --tls-key");
+    throw new WrongUsage("Cannot print the unit: --tls-group needs --tls-cert and --tls-key");
   }
   const isPrivileged = port !== undefined && port < FIRST_FREE_PORT;
   const environment = [

@@ -51,7 +51,7 @@ Commands work beside a running service and without one. They find the database a
 |---|---|
 | 0 | done |
 | 1 | refused: one line on standard error says why and what to do |
-| 2 | called wrongly |
+| 2 | called wrongly: an unknown command or option, or a wrong value |
 | 78 | \`serve\` found a wrong setting; the unit of \`claviger systemd\` does not restart it then, nor after 2 |
 
 Only \`serve\` and \`migrate\` create or change the schema of a database. Every other command refuses a folder without
