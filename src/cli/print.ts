@@ -41,7 +41,10 @@ export function printFields(surroundings: Surroundings, fields: Readonly<Record<
   surroundings.out(lines.join(""));
 }
 
-/** A table with a heading a column; columns of numbers are aligned to the right. */
+/**
+ * A table with a heading a column; columns of numbers are aligned to the right. On a terminal that is narrower, each
+ * row goes on in further lines, as the heading does.
+ */
 export function printTable<Row extends Readonly<Record<string, unknown>>>(
   surroundings: Surroundings,
   rows: readonly Row[],
@@ -56,16 +59,39 @@ export function printTable<Row extends Readonly<Record<string, unknown>>>(
     const isNumeric = rows.every((row) => typeof row[name] === "number");
     const width = cells.reduce((widest, cell) => Math.max(widest, cell.length), name.length);
     const pad = (text: string) => (isNumeric ? text.padStart(width) : text.padEnd(width));
-    return [pad(name.toUpperCase().replaceAll("_", " ")), ...cells.map(pad)];
+    return { width, cells: [pad(name.toUpperCase().replaceAll("_", " ")), ...cells.map(pad)] };
   });
+  const lines = foldColumns(columns, surroundings.columns);
   let table = "";
-  for (let line = 0; line <= rows.length; line++) {
-    table += `${columns
-      .map((column) => column[line])
-      .join("  ")
-      .trimEnd()}\n`;
+  for (let row = 0; row <= rows.length; row++) {
+    for (const [index, line] of lines.entries()) {
+      const text = line.map(({ cells }) => cells[row]).join(GAP);
+      table += `${index === 0 ? "" : GAP}${text.trimEnd()}\n`;
+    }
   }
   surroundings.out(table);
+}
+
+const GAP = "  ";
+
+interface Column {
+  readonly width: number;
+  readonly cells: readonly string[];
+}
+
+/** The columns by lines of at most so many characters. One that is wider has a line of its own. */
+function foldColumns(columns: readonly Column[], most = Number.POSITIVE_INFINITY): Column[][] {
+  const lines: Column[][] = [];
+  let left = 0;
+  for (const column of columns) {
+    left -= GAP.length + column.width;
+    if (left < 0) {
+      lines.push([]);
+      left = most - column.width - (lines.length === 1 ? 0 : GAP.length);
+    }
+    lines.at(-1)?.push(column);
+  }
+  return lines;
 }
 
 /** One line, whatever a value holds: some were written by strangers. */

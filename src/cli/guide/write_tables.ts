@@ -46,6 +46,8 @@ You find every command with its arguments and options. \`claviger help COMMAND\`
 
 Commands work beside a running service and without one. They find the database and the secret by the same
 [settings](settings.md) as the service. They print tables, or with \`--json\` one JSON document.
+On a terminal that is narrower than a table, each row goes on in further lines. Errors and the states of \`doctor\` have
+colours on a terminal, unless \`NO_COLOR\` is set.
 
 | Exit status | Meaning |
 |---|---|

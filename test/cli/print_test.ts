@@ -1,0 +1,83 @@
+/** How tables and failures look on a terminal, and in a pipe. */
+import { expect, test } from "bun:test";
+import { printFailure, printTable } from "../../src/cli/print.ts";
+import { createCommandLine, surround } from "./command_line.ts";
+
+const ROWS = [
+  { id: "key_1", email: "ada@example.org", used: 12, limit: "unlimited", note: "a".repeat(30) },
+  { id: "key_2", email: "b@example.org", used: 7, limit: "50000", note: null },
+];
+const WHOLE = [
+  "ID     EMAIL            USED  LIMIT      NOTE",
+  `key_1  ada@example.org    12  unlimited  ${"a".repeat(30)}`,
+  "key_2  b@example.org       7  50000      -",
+  "",
+].join("\n");
+
+function tableAt(columns?: number): string {
+  const { surroundings, seen } = surround("/", { ...(columns && { columns }) });
+  printTable(surroundings, ROWS);
+  return seen.out;
+}
+
+test("printTable() prints a row as one line in a pipe, and where the terminal is wide enough", () => {
+  expect(tableAt()).toBe(WHOLE);
+  expect(tableAt(71)).toBe(WHOLE);
+});
+
+test("printTable() goes on in further lines where the terminal is narrower, and leaves nothing out", () => {
+  expect(tableAt(70)).toBe(
+    [
+      "ID     EMAIL            USED  LIMIT",
+      "  NOTE",
+      "key_1  ada@example.org    12  unlimited",
+      `  ${"a".repeat(30)}`,
+      "key_2  b@example.org       7  50000",
+      "  -",
+      "",
+    ].join("\n"),
+  );
+  expect(tableAt(32)).toBe(
+    [
+      "ID     EMAIL            USED",
+      "  LIMIT",
+      "  NOTE",
+      "key_1  ada@example.org    12",
+      "  unlimited",
+      `  ${"a".repeat(30)}`,
+      "key_2  b@example.org       7",
+      "  50000",
+      "  -",
+      "",
+    ].join("\n"),
+  );
+});
+
+test("printTable() has no line wider than the terminal, unless one cell is", () => {
+  for (let columns = 32; columns < 80; columns++) {
+    const widest = Math.max(
+      ...tableAt(columns)
+        .split("\n")
+        .map((line) => line.length),
+    );
+    expect(widest).toBeLessThanOrEqual(columns);
+  }
+});
+
+test("printFailure() colours its first word on a terminal, unless NO_COLOR is set", () => {
+  const shown = (options: Parameters<typeof surround>[1]) => {
+    const { surroundings, seen } = surround("/", options);
+    printFailure(surroundings, "Cannot do it: \u001b[31m");
+    return seen.err;
+  };
+  expect(shown({ isTerminal: true })).toBe("\u001b[31mclaviger:\u001b[39m Cannot do it: \\u001b[31m\n");
+  for (const options of [{}, { columns: 80 }, { isTerminal: true, env: { NO_COLOR: "1" } }])
+    expect(shown(options)).toBe("claviger: Cannot do it: \\u001b[31m\n");
+});
+
+test("claviger colours a refusal and wrong usage on a terminal", async () => {
+  const line = createCommandLine();
+  for (const args of [["frobnicate"], ["systemd", "--tls-group", "g"]])
+    expect((await line.run(args, { isTerminal: true })).err).toStartWith("\u001b[31mclaviger:\u001b[39m ");
+  line.remove();
+});
