@@ -125,6 +125,12 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
       out: "Imported 1 key\n",
     });
 
+    const input = JSON.stringify({ ...line, sha256: "0c".repeat(32) });
+    expect(await stage.asRoot(["keys", "import", "-"], { input })).toMatchObject({
+      status: 0,
+      out: "Imported 1 key\n",
+    });
+
     const weights = keep("weights", "weights");
     const model = [
       "--name",

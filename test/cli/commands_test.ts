@@ -402,6 +402,21 @@ describe("claviger keys import", () => {
     });
   });
 
+  test("reads standard input for -", async () => {
+    const [row] = lines(1, "piped");
+    const piped = await line.here(["keys", "import", "-"], { input: `${JSON.stringify(row)}\n` });
+    expect(piped).toEqual({ status: 0, out: "Imported 1 key\n", err: "" });
+    expect((await validate(row!.api_key)).status).toBe(200);
+    for (const [input, why] of [
+      ["", "standard input holds no keys"],
+      ["hello", "line 1: it is not JSON"],
+      ["y".repeat(70_000), "line 1 is longer than 64 KiB"],
+    ] as const) {
+      const refused = await line.here(["keys", "import", "-"], { input });
+      expect(refusalOf(refused)).toBe(`Cannot import keys: ${why}`);
+    }
+  });
+
   test("takes all or nothing", async () => {
     const rows = lines(3, "atomic");
     const twice = line.write(

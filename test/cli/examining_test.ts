@@ -213,6 +213,10 @@ describe("claviger health", () => {
     });
     const url = `https://127.0.0.1:${secure.port}`;
     expect((await line.run(["health", "--url", url, "--ca", own.certFile])).status).toBe(0);
+    const typed = { input: own.certificate };
+    expect((await line.run(["health", "--url", url, "--ca", "-"], typed)).status).toBe(0);
+    const long = { input: `${own.certificate}${"\n".repeat(1024 * 1024)}` };
+    expect(refusalOf(await line.run(["health", "--url", url, "--ca", "-"], long))).toContain("--ca -");
     // What waiting does not mend is not waited for.
     const beganMs = performance.now();
     const refused = (...args: string[]) => line.run(["health", "--url", url, "--wait", "20s", ...args]);

@@ -25,14 +25,17 @@ export function addHealthCommand(program: Command, surroundings: Surroundings): 
     .description("ask a service whether it is healthy: exit status 0 or 1")
     .requiredOption("--url <url>", "the service, such as http://127.0.0.1:8080", urlOption)
     .option("--wait <time>", "ask again until it is healthy, for so long: 30s, 2m", waitOption, 0)
-    .option("--ca <file>", "trust the certificates in this file (PEM) instead of the system's")
+    .option(
+      "--ca <file>",
+      "trust the certificates in this file (PEM; - is standard input) instead of the system's",
+    )
     .action((options: HealthOptions) => health(surroundings, options));
 }
 
 async function health(surroundings: Surroundings, options: HealthOptions): Promise<void> {
   const { clock } = surroundings;
   const url = toHealthUrl(options.url);
-  const ca = options.ca === undefined ? undefined : readCa(options.ca);
+  const ca = options.ca === undefined ? undefined : await readCa(surroundings, options.ca);
   const beganMs = clock.monotonicMs();
   const untilMs = beganMs + options.wait;
   let answer: HealthAnswer;
@@ -57,10 +60,13 @@ async function health(surroundings: Surroundings, options: HealthOptions): Promi
   if (!options.json) printLine(surroundings, `Healthy: ${url.href}, database ${answer.database}`);
 }
 
-function readCa(path: string): string {
+async function readCa({ readInput }: Surroundings, path: string): Promise<string> {
   try {
-    const { text } = readNamedFile(path, CERTIFICATES_LIMIT_BYTES);
-    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+    const text =
+      path === "-"
+        ? await readInput(CERTIFICATES_LIMIT_BYTES)
+        : readNamedFile(path, CERTIFICATES_LIMIT_BYTES).text;
+    if (text?.includes("-----BEGIN CERTIFICATE-----")) return text;
     throw new CommandRefused(`Cannot use the certificates of --ca ${path}: there is none in PEM form`);
   } catch (error) {
     if (error instanceof CommandRefused) throw error;

@@ -1,5 +1,4 @@
 /** `claviger keys …`: issue, import, list, show, find, revoke; what changes a key is in `key_life_commands.ts`. */
-import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { monthOf, toTimestamp } from "../../calendar.ts";
 import { openSession } from "../../database/mod.ts";
@@ -53,11 +52,13 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .option("--monthly-limit <n>", "inferences a month; the tier's by default", wholeNumberOption(0))
     .action((options: IssueOptions) => issue(surroundings, options));
 
-  withNeeds(withInstallationFlags(withJson(keys.command("import"))), ({ args }) => ({ streams: args }))
+  withNeeds(withInstallationFlags(withJson(keys.command("import"))), ({ args }) =>
+    args[0] === "-" ? { input: true } : { streams: args },
+  )
     .description("import keys that customers already hold: all or nothing")
     .argument(
       "<file>",
-      "lines of JSON: api_key, or sha256 and mode; email, tier, expires_at, monthly_limit, used",
+      "- is standard input; lines of JSON: api_key, or sha256 and mode; email, tier, expires_at, monthly_limit, used",
     )
     .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 
@@ -257,7 +258,7 @@ function toJson(key: KeySummary): Readonly<Record<string, unknown>> {
 
 async function runImport(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
   const config = readSettings(surroundings, options);
-  const keys = orRefuse(await readImportFile(resolve(surroundings.workingFolder, file), config.brand));
+  const keys = orRefuse(await readImportFile(surroundings, file, config.brand));
   await withDatabase(surroundings, config, async ({ address, actor, now, stopIfInterrupted }) => {
     const session = openSession(address, { statementTimeoutMs: 120_000 });
     try {
