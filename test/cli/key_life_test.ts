@@ -468,6 +468,21 @@ describe("claviger keys usage and usage export", () => {
       `,${key.email},"Say ""hi"", Inc.",research,test,50000,3`,
     );
   });
+
+  test("say in words that a license is unlimited, and begin a file for Excel with a byte order mark", async () => {
+    const key = await issue("--organization", "Zoë");
+    await line.json(["keys", "tier", key.id, "enterprise"]);
+    await post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
+    const month = ["--month", new Date().toISOString().slice(0, 7)];
+    const { out: csv } = await line.here(["usage", "export", ...month, "--csv"]);
+    expect(csv.split("\r\n").find((row) => row.includes(key.email))).toEndWith(
+      ",Zoë,enterprise,live,unlimited,1",
+    );
+    expect(await line.here(["usage", "export", ...month, "--bom"])).toMatchObject({ out: `\ufeff${csv}` });
+    expect((await line.here(["usage", "export", ...month])).out).toMatch(/enterprise +live +unlimited +1\n/);
+    const rows: { email: string }[] = await line.json(["usage", "export", ...month]);
+    expect(rows.find(({ email }) => email === key.email)).toMatchObject({ monthly_limit: null });
+  });
 });
 
 describe("claviger keys usage of an imported key", () => {

@@ -10,6 +10,7 @@ import type { Surroundings } from "../surroundings.ts";
 interface ExportOptions extends InstallationFlags {
   readonly month: Month;
   readonly csv: boolean;
+  readonly bom: boolean;
   readonly json: boolean;
 }
 
@@ -22,12 +23,20 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
     .addOption(
       new Option("--csv", "print comma-separated values (RFC 4180)").default(false).conflicts("json"),
     )
+    .addOption(
+      new Option("--bom", "print --csv with a byte order mark, by which Excel knows UTF-8")
+        .default(false)
+        .implies({ csv: true })
+        .conflicts("json"),
+    )
     .action((options: ExportOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
         const rows = (await listUsage(database, options.month)).map((row) => toRow(row, options.month));
-        if (options.json) printJson(surroundings, rows);
-        else if (options.csv) surroundings.out(renderCsv(rows));
-        else printTable(surroundings, rows);
+        if (options.json) return printJson(surroundings, rows);
+        const shown = rows.map((row) => ({ ...row, monthly_limit: row.monthly_limit ?? "unlimited" }));
+        // Programs would take the mark for a part of the first heading.
+        if (options.csv) surroundings.out(`${options.bom ? "\ufeff" : ""}${renderCsv(shown)}`);
+        else printTable(surroundings, shown);
       }),
     );
 }
@@ -44,9 +53,9 @@ const COLUMNS = [
   "used",
 ] as const;
 
-type Row = Readonly<Record<(typeof COLUMNS)[number], string | number | null>>;
+type Row = Readonly<Record<(typeof COLUMNS)[number], string | number>>;
 
-function toRow(use: MonthOfUse, month: Month): Row {
+function toRow(use: MonthOfUse, month: Month) {
   return {
     month: month.firstDay.slice(0, 7),
     license_id: use.licenseId,
@@ -60,14 +69,13 @@ function toRow(use: MonthOfUse, month: Month): Row {
   };
 }
 
-/** Renders rows with a heading; unlimited is an empty field. Source: RFC 4180. */
+/** Renders rows with a heading. Source: RFC 4180. */
 function renderCsv(rows: readonly Row[]): string {
   const lines = [COLUMNS.join(","), ...rows.map((row) => COLUMNS.map((name) => toCell(row[name])).join(","))];
   return `${lines.join("\r\n")}\r\n`;
 }
 
-function toCell(value: string | number | null): string {
-  if (value === null) return "";
+function toCell(value: string | number): string {
   if (typeof value === "number") return String(value);
   // What a spreadsheet would take for a formula is made text by an apostrophe. Some skip blanks and controls
   // before it, and take wide and small forms for the sign itself; the last one here is the minus of mathematics.
