@@ -112,6 +112,10 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
       status: 1,
       err: "claviger: Cannot revoke key: it is revoked already\n",
     });
+    const program = ["bash", "-c", '"$@"; cat', "bash", ...stage.program];
+    expect(await stage.asRoot(["keys", "revoke", id], { input: "left", program })).toMatchObject({
+      out: "left",
+    });
   });
 
   test("reads files that root alone may read", async () => {

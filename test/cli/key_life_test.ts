@@ -1,5 +1,6 @@
 /** The key's whole life by command, beside a running service: each change holds there within a second. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
@@ -435,10 +436,16 @@ describe("claviger keys list and accounts list", () => {
     expect(idsOf(await line.json(["accounts", "list", "--after", `${two}`]))).toEqual([`${three}`]);
   });
 
-  test("tell whose quota is nearly used up", async () => {
+  test("tell whose quota is nearly used up, the tier's too", async () => {
     const key = await issue("--monthly-limit", "4");
-    const near = async (percent: string) =>
-      idsOf(await line.json(["keys", "list", "--near-quota", percent])).includes(key.id);
+    const near = async (percent: string, id = key.id) =>
+      idsOf(await line.json(["keys", "list", "--near-quota", percent])).includes(id);
+    const sha256 = hash("sha256", "nearly used up");
+    const email = "nearly@example.org";
+    const input = JSON.stringify({ sha256, mode: "live", email, tier: "free", used: 9_500 });
+    await line.json(["keys", "import", "-"], { input });
+    const [id] = idsOf(await line.json(["keys", "list", "--account", email]));
+    expect([await near("95", id), await near("96", id)]).toEqual([true, false]);
     for (let count = 0; count < 3; count++) {
       await post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
     }

@@ -1,8 +1,8 @@
 /** `claviger models retire` and `models purge` beside a running service. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
-import { existsSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { type RunningService, refusalOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
@@ -65,6 +65,17 @@ describe("claviger models retire and purge", () => {
     expect(await line.json(["models", "purge"], inADay)).toMatchObject({ files: 0, waiting: 0 });
     expect(existsSync(shared)).toBe(true);
     expect(await load("three")).toBe(200);
+  });
+
+  test("delete what an interrupted add left, a day after that, and nothing that is not the registry's", async () => {
+    const left = storedPath("ab".repeat(32));
+    const others = [join(dirname(left), "notes.txt"), join(line.dataDir, "models", "cd".repeat(32))];
+    mkdirSync(dirname(left), { recursive: true });
+    for (const path of [left, ...others]) writeFileSync(path, "left");
+    expect(await line.json(["models", "purge"])).toEqual({ files: 0, bytes: 0, waiting: 1 });
+    expect(existsSync(left)).toBe(true);
+    expect(await line.json(["models", "purge"], inADay)).toEqual({ files: 1, bytes: 4, waiting: 0 });
+    expect([left, ...others].map((path) => existsSync(path))).toEqual([false, true, true]);
   });
 
   test("refuse what there is not, and what is retired", async () => {
