@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type CommandLine, createCommandLine, refusalOf, usageErrorOf } from "../cli/command_line.ts";
+import { type CommandLine, createCommandLine, refusalOf, usageErrorOf, usageErrorOf } from "../cli/command_line.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { makeFolder, otherSecret } from "./backup_kit.ts";
@@ -95,11 +95,15 @@ describe("claviger backup", () => {
     expect(refusalOf(await line.here(["backup", file("x"), "--with-secret"], external))).toBe(
       "Cannot back up the secret: none is given; name its file by CLAVIGER_SECRET_FILE",
     );
-    expect(refusalOf(await line.here(["restore", "-"]))).toContain("it is read twice");
+    expect(usageErrorOf(await line.here(["restore", "-"]))).toContain("it is read twice");
   });
 
   test("writes no backup to a terminal", async () => {
-    const { status, out, err } = await line.here(["backup", "-"], { isTerminal: true, columns: 80 });
+    const { status, out, err } = await line.here(["backup", "-"], {
+      isTerminal: true,
+      columns: 80,
+      env: { NO_COLOR: "1" },
+    });
     expect([status, out]).toEqual([1, ""]);
     expect(err).toBe("claviger: Cannot write a backup to a terminal: name a file, or pipe it to a program\n");
   });
