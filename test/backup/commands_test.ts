@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type CommandLine, createCommandLine, refusalOf, usageErrorOf, usageErrorOf } from "../cli/command_line.ts";
+import { type CommandLine, createCommandLine, refusalOf, usageErrorOf } from "../cli/command_line.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { makeFolder, otherSecret } from "./backup_kit.ts";
