@@ -251,7 +251,7 @@ async function listen(
   if (metrics !== undefined) order.add(metrics);
   // Started after the metrics, so that the metrics show the queue until its last event is committed.
   order.add(parts.events, "drain");
-  const answer = createApp({
+  const { fetch: answer } = createApp({
     ...config,
     ...parts,
     isStopping,

@@ -4,6 +4,7 @@
  * addresses, and the failures of one kind, beyond ten in a second (see `log.ts`). Never a key: the key's identifier stands for it, and query
  * strings are blanked.
  */
+import { routePath } from "hono/route";
 import { toId } from "../ids.ts";
 import type { LineGroup, Log, LogFields, LogRequests } from "../log.ts";
 import { isRefusal } from "../refusal.ts";
@@ -23,8 +24,6 @@ export interface AccessLogOptions {
 /** What the log says of where a request went. */
 export interface LoggedRoute {
   readonly endpoint: string;
-  /** The path of ours that it was; undefined where it was none. */
-  readonly path?: string;
   /** True where a success changes something, and so is always logged. */
   readonly isChange?: boolean;
 }
@@ -44,7 +43,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
   const every = toEvery(requests);
   let successes = 0;
 
-  return (exchange, outcome, { endpoint, path, isChange }) => {
+  return (exchange, outcome, { endpoint, isChange }) => {
     const { durationMs, record } = exchange;
     const isSuccess = !isRefusal(outcome);
     if (isSuccess && !isChange && durationMs < slowMs) {
@@ -64,8 +63,8 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
         request: exchange.id,
         endpoint,
         method: request.method,
-        // A path of ours with nothing behind it holds nothing that had to be blanked: most are that.
-        path: target === path ? path : renderTarget(target),
+        // The path of a route without a query needs no redaction: most are that.
+        path: target === routePath(exchange.context) ? target : renderTarget(target),
         status,
         code,
         reason,

@@ -6,7 +6,7 @@
  *
  * The window is the key's own where the key was issued and is not revoked, and the client address's
  * otherwise. A request that is refused before a window was chosen is counted against its address, without
- * being refused for it (see `app.ts`).
+ * being refused for it (see `serve.ts`).
  *
  * The look-up comes before the limit, because a good key must not be refused for what a neighbour behind the same
  * address did. Made-up keys must be cheap all the same, so the look-ups of an address whose window is full are
@@ -138,9 +138,10 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return exchange.address;
   }
 
-  function findAddress({ request, peer }: Exchange): string {
-    const forwardedFor = trustedProxies.length === 0 ? null : request.headers.get("x-forwarded-for");
-    const address = peer.address(request);
+  function findAddress(exchange: Exchange): string {
+    const { headers } = exchange.request;
+    const forwardedFor = trustedProxies.length === 0 ? null : headers.get("x-forwarded-for");
+    const address = exchange.peerAddress();
     if (forwardedFor !== null) return toClientGroup({ peer: address, forwardedFor, trustedProxies });
     const known = groups.get(address);
     if (known !== undefined) return known;

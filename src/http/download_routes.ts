@@ -26,10 +26,10 @@ import type { FilePart } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { CountOnce } from "./authenticate.ts";
 import { isKnown, isRangeWanted, parseRange } from "./byte_ranges.ts";
-import { DOWNLOAD_PATH, LINK_SECONDS, readLink } from "./download_link.ts";
+import { LINK_SECONDS, readLink } from "./download_link.ts";
 import type { Exchange, Reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
-import { pathOf, readQuery } from "./target.ts";
+import { readQuery } from "./target.ts";
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such model and version");
 const ELSEWHERE = refuse("NOT_FOUND", "The file is hosted elsewhere: use the download_url of the model list");
@@ -61,7 +61,7 @@ export function download(deps: HandlerDeps): Handler {
   const inFlight = new InFlight({ perSender: downloadsPerKey, inAll: downloadsAtOnce });
 
   return async (exchange, body) => {
-    const { name, version, fileName } = readPath(exchange.request);
+    const { name = "", version = "", file: fileName } = exchange.context.req.param();
     const findFile = async (how?: FindOptions) => {
       const found = await files.find(name, version, how);
       return found === null || fileName === undefined || fileName === toFileName(found) ? found : null;
@@ -111,13 +111,12 @@ export function download(deps: HandlerDeps): Handler {
       return outcome;
     }
     const { part, isWhole, ...head } = outcome;
-    const { peer, request } = exchange;
-    if (part === undefined || request.method === "HEAD") return outcome;
+    if (part === undefined || exchange.request.method === "HEAD") return outcome;
     let isRefused = false;
     const begun = inFlight.begin(record.uuid, {
       nowMs: clock.monotonicMs(),
       // The other end is known for as long as the answer is on its way.
-      isOver: () => isRefused || peer.address(request) === "",
+      isOver: () => isRefused || exchange.peerAddress() === "",
     });
     if (begun === "begun") {
       const refusal = isCovered && isWhole && authenticator.countAfterAll(exchange, "downloads");
@@ -136,24 +135,6 @@ export function download(deps: HandlerDeps): Handler {
     }
     return begun === "sender full" ? keyFull : KEY_CROWDS_OTHERS;
   };
-}
-
-interface Path {
-  readonly name: string;
-  readonly version: string;
-  /** Undefined where the path ends with the version. */
-  readonly fileName: string | undefined;
-}
-
-/** The parts of the path, decoded; what no name is finds nothing. */
-function readPath(request: Request): Path {
-  try {
-    const parts = pathOf(request).slice(DOWNLOAD_PATH.length).split("/").map(decodeURIComponent);
-    const [name = "", version = "", fileName] = parts;
-    return { name, version, fileName };
-  } catch {
-    return { name: "", version: "", fileName: undefined };
-  }
 }
 
 /** An answer, and of a file the part that it has, which is not open yet. */

@@ -4,6 +4,7 @@
  * Handlers return a {@linkcode Reply} or a refusal; this file turns either into the response, with the
  * headers that every answer carries, and is the only one that makes what is sent.
  */
+import type { Context } from "hono";
 import type { Clock } from "../clock.ts";
 import { newRequestId } from "../ids.ts";
 import type { KeyRecord } from "../keys/mod.ts";
@@ -12,7 +13,7 @@ import type { Peer } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { newHeaders, newJsonResponse } from "./answer_headers.ts";
 import { renderError, statusOf } from "./error_response.ts";
-import type { Eventually } from "./eventually.ts";
+
 import { hasTrailers } from "./read_body.ts";
 
 /** A part of a file on its way out. */
@@ -40,9 +41,14 @@ export function reply(value: unknown, status: Reply["status"] = 200): Reply {
   return { status, body: JSON.stringify(value) };
 }
 
+/** What the platform hands to Hono with each request: `c.env` is the other end of the connection. */
+export interface HttpEnv {
+  Bindings: Peer;
+}
+
 export class Exchange {
+  readonly context: Context<HttpEnv>;
   readonly request: Request;
-  readonly peer: Peer;
   readonly id = newRequestId();
   readonly beganMs: number;
   /** How long it took to come to an outcome. */
@@ -57,13 +63,16 @@ export class Exchange {
   allow: string | undefined;
   /** What only a 416 says: how long the file is. */
   contentRange: string | undefined;
-  /** What it came to, or will; undefined where no route was found, or it threw. */
-  answer: Eventually<Response> | undefined;
 
-  constructor(request: Request, peer: Peer, clock: Clock) {
-    this.request = request;
-    this.peer = peer;
+  constructor(context: Context<HttpEnv>, clock: Clock) {
+    this.context = context;
+    this.request = context.req.raw;
     this.beganMs = clock.monotonicMs();
+  }
+
+  /** The address of the other end of the connection; empty once it is gone. */
+  peerAddress(): string {
+    return this.context.env.address(this.request);
   }
 }
 
