@@ -8,7 +8,7 @@ import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { makeFolder, otherSecret } from "./backup_kit.ts";
 
 // Several databases are made, filled and read, on a machine that does other things too.
-setDefaultTimeout(20_000);
+setDefaultTimeout(30_000);
 
 const folder = makeFolder();
 const file = (name: string) => join(folder.path, name);
