@@ -7,16 +7,12 @@
  * With `--proofs` the slow proofs run instead (`*_proof.ts`), one file after another and on the disk: a proof
  * measures time.
  */
-import { availableParallelism, loadavg } from "node:os";
+import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { startRun, stopTestServer } from "./postgres.ts";
 
-const CORES = availableParallelism();
-/**
- * On an idle machine twice as many files at a time as cores, since many tests wait (PostgreSQL has connections for
- * six files). Beside other work as many as cores: several tests judge answers within a second.
- */
-const FILES_AT_ONCE = (loadavg()[0] ?? 0) < CORES / 2 ? Math.min(6, 2 * CORES) : CORES;
+/** One file more than there are cores, since many tests wait. Several tests judge answers within a second. */
+const FILES_AT_ONCE = Math.min(6, availableParallelism() + 1);
 const TIMINGS = join(import.meta.dir, "timings.json");
 const SUITE_FLAGS = ["--timeout=30000", `--parallel=${FILES_AT_ONCE}`, `--timings=${TIMINGS}`];
 const PROOF_FLAGS = ["--timeout=1200000"];
