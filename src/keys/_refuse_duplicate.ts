@@ -7,12 +7,12 @@ interface Line {
   readonly line: number;
 }
 
-/** Hashes a statement. */
+/** The number of hashes in one statement. */
 const CHUNK_SIZE = 50_000;
 
 /**
- * Refuses an import that the database refused for a key that is there already, naming the first line of
- * such a key, and how many more there are: never the key.
+ * Refuses an import that the database refused because of a duplicate key. The refusal names the first line with
+ * such a key and the number of such lines, never the key.
  */
 export async function refuseDuplicate(session: Session, lines: readonly Line[]): Promise<Refusal> {
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot import keys: ${why}`);
@@ -31,12 +31,12 @@ export async function refuseDuplicate(session: Session, lines: readonly Line[]):
         ? `line ${line} holds the same key as line ${twin}; take one of them out`
         : `line ${line} holds a key that is known already, as ${toId("key", uuid)}; take it out`;
   }
-  // Somebody else's import, which was taken back since.
+  // Another import had the key, and its transaction was rolled back since.
   if (first === undefined) return cannot("one of them was imported at the same moment; try again");
   return cannot(duplicates === 1 ? first : `${first} (the first of ${duplicates} such lines)`);
 }
 
-/** The UUIDs of those that are known, by hash. */
+/** Returns the UUIDs of the keys that are already in the database, by hash. */
 async function findKnown(session: Session, lines: readonly Line[]): Promise<Map<string, string>> {
   const known = new Map<string, string>();
   for (let from = 0; from < lines.length; from += CHUNK_SIZE) {

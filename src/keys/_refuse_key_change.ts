@@ -4,10 +4,10 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
 
 /**
- * Refuses a change for which no row of a key was found, naming the one reason that holds. Reads the key
- * after the attempt: the statement of the change alone decides, and this only explains it.
+ * Refuses a change that found no row of a key to change, and names the reason. The key is read after the
+ * attempt: only the statement of the change decides, and this function only explains the outcome.
  *
- * `reasonOf` tells what is in the way in a key that exists, undefined where nothing is.
+ * `reasonOf` returns what prevents the change of an existing key; undefined if nothing prevents it.
  */
 export async function refuseKeyChange(
   database: Database,

@@ -18,29 +18,29 @@ interface Transition {
   readonly verb: "suspend" | "resume";
   readonly from: KeyState;
   readonly to: KeyState;
-  /** Why a key that is not in the state `from` is refused. */
-  readonly elsewhere: string;
+  /** Why a key that is neither revoked nor in the state `from` is refused. */
+  readonly otherwise: string;
 }
 
 const SUSPEND: Transition = {
   verb: "suspend",
   from: "active",
   to: "suspended",
-  elsewhere: "it is suspended already",
+  otherwise: "it is suspended already",
 };
 const RESUME: Transition = {
   verb: "resume",
   from: "suspended",
   to: "active",
-  elsewhere: "it is not suspended",
+  otherwise: "it is not suspended",
 };
 
-/** Suspends an active key: it answers `INVALID_KEY` until it is resumed. Refuses any other state. */
+/** Suspends an active key: requests with it get `INVALID_KEY` until it is resumed. Refuses a key in any other state. */
 export function suspendKey(database: Database, uuid: string, change: Change): Promise<ChangedKey | Refusal> {
   return changeState(database, uuid, { ...change, ...SUSPEND });
 }
 
-/** Resumes a suspended key. Refuses any other state: a revoked key stays revoked. */
+/** Resumes a suspended key. Refuses a key in any other state: a revoked key stays revoked. */
 export function resumeKey(database: Database, uuid: string, change: Change): Promise<ChangedKey | Refusal> {
   return changeState(database, uuid, { ...change, ...RESUME });
 }
@@ -48,7 +48,7 @@ export function resumeKey(database: Database, uuid: string, change: Change): Pro
 async function changeState(
   database: Database,
   uuid: string,
-  { verb, from, to, elsewhere, actor, now }: Change & Transition,
+  { verb, from, to, otherwise, actor, now }: Change & Transition,
 ): Promise<ChangedKey | Refusal> {
   const action = `key.${verb}`;
   const [row] = await database.query<ChangedKey>(
@@ -70,7 +70,7 @@ async function changeState(
     now,
     reasonOf({ state }) {
       if (state === "revoked") return REVOKED;
-      return state === from ? undefined : elsewhere;
+      return state === from ? undefined : otherwise;
     },
   });
 }

@@ -1,4 +1,4 @@
-/** Why a key works or does not: what support needs to answer a customer, as data and codes. */
+/** Explains why a key works or does not work, as data and codes with which support can answer a customer. */
 import { monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import type { KeyState } from "./key_record.ts";
@@ -6,37 +6,38 @@ import { findKey, type KeySummary } from "./list_keys.ts";
 import { listRefusals, type RefusalCount } from "./refusals.ts";
 
 /**
- * What makes the service refuse a key. `revoked` and `replaced` (rotated, and the overlap is over) cannot be undone
- * for this key; `suspended`, `expired` (its license) and `quota_used_up` can, and may come together.
+ * A reason for which the service refuses a key. `revoked` and `replaced` (the key was rotated and the overlap is over)
+ * cannot be undone for this key. `suspended`, `expired` (the license expired) and `quota_used_up` can be undone, and
+ * several of them can hold at once.
  */
 export type Obstacle = "revoked" | "replaced" | "suspended" | "expired" | "quota_used_up";
 
-/** The change that brought a key into its state, from the audit log. */
+/** The change after which a key has its state, from the audit log. */
 export interface StateChange {
   readonly at: Date;
   /** `http:` and an address, or `command:` and a user's name. */
   readonly actor: string;
   /** Such as `key.suspend`. */
   readonly action: string;
-  /** What the actor gave as reason. */
+  /** The reason that the actor gave. */
   readonly reason: string | null;
 }
 
 export interface KeyExplanation {
   readonly key: KeySummary;
-  /** Since when it has its state; null where the state was changed by hand, beside the audit log. */
+  /** Since when the key has its state; null if the state was changed by hand, without the audit log. */
   readonly since: Date | null;
-  /** Null where time brought the state, as an expiry, and where the state was changed by hand. */
+  /** Null for an expired key, because no change expired it, and if the state was changed by hand. */
   readonly change: StateChange | null;
-  /** Everything that makes the service refuse the key now; empty for a key that works. */
+  /** All reasons for which the service refuses the key now; empty for a key that works. */
   readonly obstacles: readonly Obstacle[];
-  /** When the month's quota begins anew, as the contract's `resets_at`. */
+  /** When the quota of the next month begins: the contract's `resets_at`. */
   readonly resetsAt: string;
-  /** The last refusal first. The newest are written some seconds after their answer. */
+  /** The latest refusal first. A refusal is written some seconds after its answer. */
   readonly refusals: readonly RefusalCount[];
 }
 
-/** Explains one key, named by its UUID, as it is at `now`; undefined where there is none. Three statements. */
+/** Explains the key with a UUID as it is at `now`; undefined if there is no such key. Runs three statements. */
 export async function explainKey(
   database: Database,
   uuid: string,
@@ -60,7 +61,7 @@ export async function explainKey(
   };
 }
 
-/** The state that each action leaves behind. */
+/** The state of a key after each action. */
 const STATE_AFTER: Readonly<Record<string, KeyState>> = {
   "key.issue": "active",
   "key.import": "active",
@@ -72,7 +73,7 @@ const STATE_AFTER: Readonly<Record<string, KeyState>> = {
 async function findLastChange(database: Database, keyUuid: string): Promise<StateChange | undefined> {
   const [change] = await database.query<StateChange>(
     (sql) => sql`
-      -- Materialized: ordered and cut in one step, the planner may read the whole log backwards.
+      -- Materialized: otherwise the planner may read the whole log backwards, for the order and the limit.
       with mine as materialized (
         select id, at, actor, action, reason from audit where key_id = ${keyUuid}::uuid
       )
@@ -88,7 +89,7 @@ async function findLastChange(database: Database, keyUuid: string): Promise<Stat
 
 function findObstacles(key: KeySummary, now: Date): Obstacle[] {
   if (key.state === "revoked") return ["revoked"];
-  // The end of its own, which only a rotated key has, stays when the license is renewed.
+  // Only a rotated key has its own expiry, and a renewed license does not change that expiry.
   if (key.expiresAt < key.licenseExpiresAt && key.expiresAt <= now) return ["replaced"];
   const obstacles: Obstacle[] = [];
   if (key.state === "suspended") obstacles.push("suspended");

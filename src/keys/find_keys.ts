@@ -20,8 +20,8 @@ interface Row {
 }
 
 /**
- * Looks up keys by their hashes (64 hexadecimal digits each) in one statement, with the month's use at
- * `nowMs`; returns those that exist, by hash.
+ * Finds keys by their hashes (64 hexadecimal digits each) in one statement, with the use of the month of
+ * `nowMs`. Returns the keys that exist, by hash.
  */
 export async function findKeysByHash(
   database: Database,
@@ -45,7 +45,7 @@ export async function findKeysByHash(
   return new Map(rows.map((row) => [row.hash, toRecord(row, month.index)]));
 }
 
-/** The one string for all rows that say the same: the driver makes one for each. */
+/** Returns one shared string for equal texts: the driver creates a new string for each row. */
 function intern<Text extends string>(text: Text): Text {
   const known = words.get(text);
   if (known !== undefined) return known as Text;
@@ -53,13 +53,13 @@ function intern<Text extends string>(text: Text): Text {
   return text;
 }
 
-/** States and tiers, of which there are seven. */
+/** The shared strings: the seven states and tiers. */
 const words = new Map<string, string>();
 
 function toRecord(row: Row, monthIndex: number): KeyRecord {
   const { hash0, hash1, hash2, hash3, hash4, hash5 } = parseKeyHash(row.hash);
   return {
-    // First what every request reads, so that it lies together.
+    // First the fields that every request reads, so that they are adjacent in memory.
     hash1,
     hash2,
     hash3,

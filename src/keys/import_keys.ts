@@ -1,7 +1,7 @@
 /**
- * Importing keys that customers already hold, from another system: a line of JSON each, all or nothing.
+ * Imports keys that customers already have from another system: one line of JSON for each key, all or nothing.
  *
- * A line names the key itself or its SHA-256, so that whoever exports need not have the keys.
+ * A line contains the key itself or its SHA-256, so that a system that stores only hashes can export its keys.
  */
 import * as v from "valibot";
 import { type Actor, auditCte } from "../audit/mod.ts";
@@ -21,7 +21,7 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { refuseDuplicate } from "./_refuse_duplicate.ts";
 import { hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
 
-/** A line that was read and found good. */
+/** The content of a valid line. */
 export interface ImportedKey {
   readonly hash: string;
   readonly hint: string;
@@ -30,19 +30,19 @@ export interface ImportedKey {
   readonly name?: string | undefined;
   readonly organization?: string | undefined;
   readonly tier: Tier;
-  /** Null: a year from the import. */
+  /** Null means one year after the import. */
   readonly expiresAt: Date | null;
   readonly monthlyLimit: number | null;
   readonly used: number;
 }
 
-/** A key, and the number of the line that it stands in. */
+/** A key with the number of its line. */
 export interface LineOfImport {
   readonly key: ImportedKey;
   readonly line: number;
 }
 
-/** What a line may hold; the key or its hash with the mode. */
+/** The fields of a line. A line has either the key, or its hash and the mode. */
 const importLine = v.strictObject({
   api_key: v.optional(v.string("must be a string")),
   sha256: v.optional(
@@ -82,7 +82,7 @@ function count() {
   );
 }
 
-/** Reads one line; refuses with what is wrong in it, never with the key. */
+/** Reads one line. The refusal says what is wrong in the line and never contains the key. */
 export function parseImportLine(line: string, brand: Brand): ImportedKey | Refusal {
   const wrong = (what: string) => refuse("INVALID_REQUEST", what);
   let json: unknown;
@@ -97,7 +97,7 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
   if (!parsed.success) {
     const [issue] = parsed.issues;
     const field = v.getDotPath(issue) ?? "";
-    // A name that is not ours may be anything, a key included, and is not repeated.
+    // An unknown field name may be any text, even a key, so the message does not contain it.
     if (!(field in importLine.entries)) return wrong("it has a field that is not known");
     return wrong(`${field} ${issue.type === "strict_object" ? "is missing" : issue.message}`);
   }
@@ -132,7 +132,7 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
   };
 }
 
-/** Null for none, undefined for what is no timestamp. */
+/** Returns null for an absent expiry, undefined for a text that is not a timestamp. */
 function parseExpiry(text: string | null | undefined): Date | null | undefined {
   if (text == null) return null;
   return text === "never" ? NEVER_EXPIRES : parseTimestamp(text);
@@ -142,20 +142,20 @@ export interface ImportOptions {
   readonly actor: Actor;
   readonly now: Date;
   /**
-   * The part of the statement that writes the month's use, from a relation `line` with `license_id` and
-   * `used`: the table is not this room's.
+   * Returns the CTE that writes the month's use from a relation `line` with `license_id` and `used`: another room
+   * owns that table.
    */
   readonly usageCte: (sql: Sql) => Fragment;
-  /** Told after each chunk how many lines are in. */
+  /** Called after each chunk with the number of imported lines. */
   readonly onProgress?: (done: number) => void;
 }
 
-/** Rows a statement: large enough to be fast, small enough that progress can be seen. */
+/** The number of rows in one statement: large enough to be fast, small enough to show progress. */
 const CHUNK_SIZE = 5_000;
 
 /**
- * Imports keys in one transaction: a license and a key for each, under the account of its e-mail. Refuses
- * all of them where one is known already or stands twice, and names its line.
+ * Imports keys in one transaction: creates a license and a key for each line, under the account of its e-mail.
+ * If a key is known already or is on two lines, refuses all lines and names the line of that key.
  */
 export async function importKeys(
   session: Session,

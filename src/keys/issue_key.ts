@@ -13,7 +13,7 @@ export interface IssueRequest extends LicenseRequest {
 export interface IssuedKey {
   /** `key_…`. */
   readonly id: string;
-  /** The key itself: nobody can show it again. */
+  /** The key itself. It is not stored, so it cannot be shown again. */
   readonly apiKey: string;
   /** `usr_…`. */
   readonly userId: string;
@@ -21,9 +21,9 @@ export interface IssuedKey {
 }
 
 /**
- * Issues a key: makes a license with that tier, limit and expiry and its first key, under the account that
- * has the e-mail or a new one. Refuses an expiry that has passed, and a name or organization that differs
- * from the known account's.
+ * Issues a key: creates a license with the requested tier, limit and expiry, and its first key, under the account
+ * with the e-mail address or under a new account. Refuses an expiry that has passed, and a name or organization
+ * that differs from those of an existing account.
  */
 export async function issueKey(
   database: Database,

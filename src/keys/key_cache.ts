@@ -1,12 +1,13 @@
 /**
- * Keys at hand, by their hash.
+ * Caches keys by their hash.
  *
- * Everything that can change an answer hangs on a license, so a license is what is forgotten, and what a
- * new count is noted for. The hard part is a look-up that began before a change and ends after it: while
- * it runs it keeps a list of what changed meanwhile, and what it found of those is not kept.
+ * Every change that affects an answer belongs to a license, so the cache forgets keys by license, and receives
+ * new counts by license. The difficult case is a look-up that begins before a change and ends after it: while a
+ * look-up runs, it keeps a list of the licenses that changed, and the keys that it finds of those licenses are
+ * not cached.
  *
- * A key that is asked for again and again is moved to the end of the cache's list, and its age looked at, once
- * in ten seconds: to do so each time is half a microsecond of waits for memory.
+ * A key that is requested often is moved to the end of the LRU list, and its age is checked, once in ten seconds.
+ * Doing that on every request would cost half a microsecond of waiting for memory.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
@@ -15,26 +16,26 @@ import { isNewer, type KeyRecord, type UsageCount, updateUsedCount } from "./key
 
 export interface KeyCacheOptions {
   readonly clock: Clock;
-  /** Keys kept at most; 50,000 by default: some 70 MB as they are found, to which answers and windows come. */
+  /** The most keys to keep; 50,000 by default: about 70 MB as found, and more with their answers and windows. */
   readonly maxKeys?: number;
 }
 
-/** A look-up under way; made by {@linkcode KeyCache.beginLookUp}. */
+/** A look-up in progress; created by {@linkcode KeyCache.beginLookUp}. */
 export interface LookUp {
-  /** Keeps what the look-up found, by hash, and that the rest of `hashes` is unknown. */
+  /** Caches the records that the look-up found, by hash, and caches the other `hashes` as unknown. */
   fill(hashes: readonly string[], found: ReadonlyMap<string, KeyRecord>): void;
-  /** Must be called when it failed or filled. */
+  /** Ends the look-up. Must be called after `fill` and after a failure. */
   end(): void;
 }
 
 export interface KeyCache {
-  /** The key's record, null where it is known that there is none, undefined where it must be looked up. */
+  /** Returns the key's record, null if the key is known not to exist, undefined if the key must be looked up. */
   get(hash: KeyHash, nowMs?: number): KeyRecord | null | undefined;
   beginLookUp(): LookUp;
-  /** Forgets all keys of a license, and whatever a look-up under way will find of it. */
+  /** Forgets all keys of a license, also the keys of the license that a look-up in progress will find. */
   forgetLicense(licenseUuid: string): void;
   forgetAll(): void;
-  /** Takes in a license's newer count. */
+  /** Sets a license's count on its keys, unless they have a newer count. */
   updateUsedCount(licenseUuid: string, count: UsageCount): void;
   stats(): {
     readonly keys: number;
@@ -45,27 +46,27 @@ export interface KeyCache {
   };
 }
 
-/** How long a key may be answered from its place in the list without being moved. */
+/** How long a key is returned without being moved to the end of the list. */
 const UNMOVED_MS = 10_000;
-/** A backstop only, ten minutes in all: changes arrive by the pulse long before. */
+/** The last resort: a key is returned for ten minutes at most. The pulse reports changes long before that. */
 const MAX_AGE_MS = 600_000 - UNMOVED_MS;
-/** Unknown keys are remembered so briefly that a key works within a second of being issued. */
+/** Unknown keys are cached for less than a second, so that a key works within a second of being issued. */
 const UNKNOWN_AGE_MS = 900;
 const MAX_UNKNOWN = 10_000;
 
 const EVEN_STALE = { allowStale: true };
 
-/** The keys of a license: most have one, and need no set for it. */
+/** The keys of a license. Most licenses have one key, which needs no set. */
 type OneOrMore = KeyRecord | Set<KeyRecord>;
 
 interface OpenLookUp {
   readonly beganMs: number;
-  everything: boolean;
+  hasAllChanged: boolean;
   readonly changed: Set<string>;
   readonly counts: Map<string, UsageCount>;
 }
 
-/** Stays one long function: its closures share the maps, the list and the counts of the serving path. */
+/** Creates an empty cache. One long function, because its closures share the maps, the LRU list and the counters. */
 export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): KeyCache {
   const perf = { now: () => clock.monotonicMs() };
   let byLicense = new Map<string, OneOrMore>();
@@ -74,8 +75,8 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
   let misses = 0;
 
   /**
-   * Two keys whose hashes begin with the same six bytes take each other's place here: that costs a look-up, and
-   * never gives a wrong answer.
+   * The records by the first six bytes of their hashes. Two keys with the same six bytes replace each other: that
+   * costs a look-up and never causes a wrong answer.
    */
   let known = makeKnown();
   const unknown = new LRUCache<string, true>({ max: MAX_UNKNOWN, ttl: UNKNOWN_AGE_MS, perf });
@@ -103,14 +104,14 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
     else if (keys !== record) byLicense.set(record.licenseUuid, new Set([keys, record]));
   }
 
-  /** A list of its own, which lasts while they are forgotten. */
+  /** Returns a copy, because forgetting a key changes the set. */
   function keysOf(licenseUuid: string): readonly KeyRecord[] {
     const keys = byLicense.get(licenseUuid);
     if (keys === undefined) return [];
     return keys instanceof Set ? [...keys] : [keys];
   }
 
-  /** Moves a key to the end of the list; false where it is too old. */
+  /** Moves a key to the end of the list. Returns false if the key is too old. */
   function move(record: KeyRecord, nowMs: number): boolean {
     if (known.get(record.hash0) === undefined) return false;
     record.movedAtMs = nowMs;
@@ -133,19 +134,19 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
     },
     beginLookUp() {
       const beganMs = clock.monotonicMs();
-      const lookUp: OpenLookUp = { beganMs, everything: false, changed: new Set(), counts: new Map() };
+      const lookUp: OpenLookUp = { beganMs, hasAllChanged: false, changed: new Set(), counts: new Map() };
       open.add(lookUp);
       return {
         fill(hashes, found) {
           for (const hash of hashes) {
             const record = found.get(hash);
             if (record === undefined) {
-              if (!lookUp.everything) unknown.set(hash, true, { start: lookUp.beganMs });
+              if (!lookUp.hasAllChanged) unknown.set(hash, true, { start: lookUp.beganMs });
               continue;
             }
             const count = lookUp.counts.get(record.licenseUuid);
             if (count !== undefined) updateUsedCount(record, count);
-            if (!lookUp.everything && !lookUp.changed.has(record.licenseUuid)) keep(record);
+            if (!lookUp.hasAllChanged && !lookUp.changed.has(record.licenseUuid)) keep(record);
           }
         },
         end: () => void open.delete(lookUp),
@@ -156,8 +157,8 @@ export function createKeyCache({ clock, maxKeys = 50_000 }: KeyCacheOptions): Ke
       for (const { hash0 } of keysOf(licenseUuid)) known.delete(hash0);
     },
     forgetAll() {
-      for (const lookUp of open) lookUp.everything = true;
-      // Made anew in 1 ms; to take 50,000 keys out one by one stops all requests for 60 ms.
+      for (const lookUp of open) lookUp.hasAllChanged = true;
+      // A new cache takes 1 ms; removing 50,000 keys one by one would block all requests for 60 ms.
       known = makeKnown();
       byLicense = new Map();
       unknown.clear();

@@ -1,4 +1,4 @@
-/** Finds keys by their hash: from the cache while it can be trusted, from the database otherwise. */
+/** Finds keys by their hash: in the cache while the cache can be trusted, otherwise in the database. */
 import type { Clock } from "../clock.ts";
 import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import type { Log } from "../log.ts";
@@ -15,7 +15,7 @@ import { createRefusals } from "./refusals.ts";
 
 export interface KeyDirectoryOptions {
   readonly database: Database;
-  /** Where the pulse is felt: a connection of its own, so that it waits behind nobody. */
+  /** The database for the pulse: a separate connection, so that the pulse does not wait behind other statements. */
   readonly pulseDatabase?: Database;
   readonly clock: Clock;
   readonly log: Log;
@@ -24,34 +24,34 @@ export interface KeyDirectoryOptions {
 }
 
 export interface KeyDirectory {
-  /** Starts the pulse; resolves when the database has answered it once. */
+  /** Starts the pulse. Resolves after the first pulse. */
   start(): Promise<void>;
-  /** Stops the pulse, and writes down which keys were used last and why keys were refused. */
+  /** Stops the pulse, and writes the last use of keys and the reasons for which keys were refused. */
   stop(): Promise<void>;
   /**
-   * True while the pulse is felt: answers may be given, and the database counts as connected. Now, or at that
-   * time by the monotonic clock.
+   * Returns true while the newest pulse is recent enough: then the cache may answer, and the database counts as
+   * connected. `nowMs` is a time by the monotonic clock, now by default.
    */
   isTrusted(nowMs?: number): boolean;
-  /** The record at hand; null where it is known that there is none; undefined where nobody knows. */
+  /** Returns the cached record, null if the key is known not to exist, undefined if the key must be looked up. */
   get(hash: KeyHash, nowMs?: number): KeyRecord | null | undefined;
-  /** The hash of the key with that UUID, null where there is none; throws `DatabaseUnavailable`. */
+  /** Returns the hash of the key with a UUID, null if there is no such key. Throws `DatabaseUnavailable`. */
   hashOf(keyUuid: string): Promise<KeyHash | null>;
-  /** Looks a key up for a caller at that address; throws `DatabaseUnavailable`. */
+  /** Looks a key up for a client at an address; null if there is no such key. Throws `DatabaseUnavailable`. */
   lookUp(hash: KeyHash, address: string, how?: LookUpOptions): Promise<KeyRecord | null>;
-  /** Forgets what is cached of a license: to be called before a change to it is acknowledged. */
+  /** Forgets the cached keys of a license. Call it before a change to the license is acknowledged. */
   forgetLicense(licenseUuid: string): void;
   /**
-   * Forgets what is cached of a license of which nobody knows whether a commit took effect, or still will:
-   * for a minute this process reads back its own counts too.
+   * Forgets the cached keys of a license after a commit with an unknown outcome, which may still take effect. For
+   * a minute the pulse reads the counts of this process too.
    */
   distrustLicense(licenseUuid: string): void;
   updateUsedCount(licenseUuid: string, count: UsageCount): void;
-  /** Marks a key as used now; written behind. */
+  /** Marks a key as used now. The mark is written later. */
   markUsed(record: KeyRecord): void;
-  /** Counts a refusal of a request with that key; written behind. */
+  /** Counts a refusal of a request with a key. The count is written later. */
   noteRefusal(record: KeyRecord, refusal: Refusal): void;
-  /** Asks for changes now. */
+  /** Runs a pulse now. */
   beat(): Promise<void>;
   stats(): ReturnType<KeyCache["stats"]> & LookUpStats & ReturnType<Pulse["stats"]>;
 }
@@ -66,7 +66,8 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     cache,
     onOtherServer() {
       hashes.forgetAll();
-      // The previous server may still answer: nothing that it says may be cached, and no event may go there.
+      // The previous server may still answer on open connections: its data must not be cached, and no event may go
+      // to it.
       database.renew();
     },
   });
@@ -78,8 +79,8 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
       try {
         const found = await findKeysByHash(database, hashes, clock.nowMs());
         lookUp.fill(hashes, found);
-        // The record may be as old as the statement, too old to answer with. The cache may keep it, because the
-        // pulse tells of later changes.
+        // The record may be as old as the statement, which is too old for an answer. The cache may keep the record,
+        // because the pulse reports later changes.
         if (clock.monotonicMs() - sentMs >= TRUST_MS) throw new DatabaseUnavailable("look-up took too long");
         return found;
       } finally {
@@ -109,7 +110,7 @@ export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
     forgetLicense: cache.forgetLicense,
     distrustLicense(licenseUuid) {
       cache.forgetLicense(licenseUuid);
-      pulse.doubtOwnCounts();
+      pulse.readOwnCounts();
     },
     updateUsedCount: cache.updateUsedCount,
     markUsed: lastUse.note,

@@ -1,13 +1,13 @@
 /**
  * A key's hash as numbers, by which the cache finds the key.
  *
- * With many thousand keys in turn, nothing of a key is in the processor's caches. To compare text, Bun waits for
- * memory several times: for the string, then for its characters; a number lies in the table itself. So the first
- * number finds a key, and the others, on its record, say whether it is the one that was meant.
+ * When requests use many thousand keys in turn, no data of a key is in the processor's caches. To compare text, Bun
+ * waits for memory several times: for the string, then for its characters. A number is in the table itself. So the
+ * first number finds a record, and the other numbers, which are on the record, show whether it is the right one.
  */
 import type { Platform } from "../platform/mod.ts";
 
-/** The 32 bytes of a SHA-256 as big-endian numbers: six in each, two in the last. */
+/** The 32 bytes of a SHA-256 as big-endian numbers: six bytes in each number, two in the last one. */
 export interface KeyHash {
   readonly hash0: number;
   readonly hash1: number;
@@ -18,8 +18,8 @@ export interface KeyHash {
 }
 
 /**
- * Makes the function that hashes the keys of requests: as `hashApiKey` does, without the text in between. One
- * buffer serves all calls, since none waits.
+ * Creates the function that hashes the keys of requests. It gives the same hash as `hashApiKey`, without hexadecimal
+ * text in between. All calls share one buffer, because a call is synchronous.
  */
 export function createKeyHasher(sha256: Platform["sha256"]): (apiKey: string) => KeyHash {
   const bytes = new Uint8Array(32);
@@ -29,18 +29,18 @@ export function createKeyHasher(sha256: Platform["sha256"]): (apiKey: string) =>
   };
 }
 
-/** Reads 64 hexadecimal digits. */
+/** Parses a hash of 64 hexadecimal digits. */
 export function parseKeyHash(digits: string): KeyHash {
   return toKeyHash(Buffer.from(digits, "hex"));
 }
 
-/** The 64 hexadecimal digits of a hash. */
+/** Returns the 64 hexadecimal digits of a hash. */
 export function renderKeyHash({ hash0, hash1, hash2, hash3, hash4, hash5 }: KeyHash): string {
   const head = [hash0, hash1, hash2, hash3, hash4].map((number) => number.toString(16).padStart(12, "0"));
   return head.join("") + hash5.toString(16).padStart(4, "0");
 }
 
-/** Whether two hashes are the same from the second number on: the first is what the cache found the key by. */
+/** Tells whether two hashes are equal from the second number on: the cache has found the key by the first number. */
 export function hasSameRest(a: KeyHash, b: KeyHash): boolean {
   return (
     a.hash1 === b.hash1 &&
@@ -62,7 +62,7 @@ function toKeyHash(bytes: Uint8Array): KeyHash {
   };
 }
 
-/** Six bytes as a whole number, as `Buffer` reads them too: by this, the whole hash in a quarter of the time. */
+/** Reads six bytes as a whole number. `Buffer` can do this too, but takes four times as long for the whole hash. */
 function readSix(bytes: Uint8Array, at: number): number {
   const high = (readByte(bytes, at) << 16) | (readByte(bytes, at + 1) << 8) | readByte(bytes, at + 2);
   const low = (readByte(bytes, at + 3) << 16) | (readByte(bytes, at + 4) << 8) | readByte(bytes, at + 5);

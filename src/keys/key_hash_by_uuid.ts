@@ -1,15 +1,15 @@
 /**
- * Hashes of keys by their UUIDs, for what names a key without carrying it: a signed link.
+ * Finds the hashes of keys by their UUIDs: a signed link contains the UUID of its key, not the key.
  *
- * Only the name of a key is kept, never what it may: that is asked of the directory by the hash, so that a
- * revocation holds for links as it does for keys. A key's hash never changes.
+ * Only the hash is cached, never the rights of the key. The directory gives the rights by the hash, so that a
+ * revocation applies to links as it does to keys. A key's hash never changes.
  */
 import { LRUCache } from "lru-cache";
 import type { Database } from "../database/mod.ts";
 import { type KeyHash, parseKeyHash } from "./key_hash.ts";
 
 export interface KeyHashByUuid {
-  /** Null where there is no such key. Throws `DatabaseUnavailable`. */
+  /** Returns the hash of a key, null if there is no such key. Throws `DatabaseUnavailable`. */
   hashOf(keyUuid: string): Promise<KeyHash | null>;
   forgetAll(): void;
 }
@@ -31,7 +31,7 @@ export function createKeyHashByUuid(database: Database): KeyHashByUuid {
     hashOf(keyUuid) {
       const hash = known.get(keyUuid);
       if (hash !== undefined) return hash;
-      // Kept while it is looked up, so that the first hundred ranges of a link ask once.
+      // The promise is cached, so that the first hundred ranges of a link share one statement.
       const asked = find(keyUuid);
       known.set(keyUuid, asked);
       asked.catch(() => known.delete(keyUuid));

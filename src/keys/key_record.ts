@@ -1,9 +1,9 @@
 /**
- * A key with all that an answer needs to know of it, its license and its account, and nothing else: there are many
- * records, and each byte costs cache misses on every request.
+ * The record of a key: the data of the key, its license and its account that an answer needs, and no other data. There
+ * are many records, and each byte costs cache misses on every request.
  *
- * A record also carries what others keep for each key: its window, whether its use is noted, and its rendered
- * answer. With many thousand keys in turn, a table of its own for each of these would cost more in waits for memory
+ * A record also has the fields of other owners for this key: its window, the mark of its use, and its rendered answer.
+ * When requests use many thousand keys in turn, a separate table for each of these would cost more cache misses
  * than the rest of the answer. So at run time a record is one flat object; its type has one interface per owner.
  */
 import type { Month } from "../calendar.ts";
@@ -15,16 +15,16 @@ export type KeyState = "active" | "suspended" | "revoked";
 
 export interface KeyRecord extends KeyData, CacheMark, UseMark, RenderedAnswer, Sender {}
 
-/** What the database says of the key; `find_keys.ts` reads it. */
+/** The data from the database; `find_keys.ts` reads it. */
 interface KeyData extends KeyHash {
   readonly uuid: string;
   readonly licenseUuid: string;
   readonly accountUuid: string;
   readonly state: KeyState;
   readonly tier: Tier;
-  /** Inferences a month in force; null is unlimited. */
+  /** The effective limit of inferences a month; null means unlimited. */
   readonly monthlyLimit: number | null;
-  /** When it stops working: the license's expiry, or the key's own where that is earlier. */
+  /** When the key stops working: the expiry of the license, or the key's own expiry if that is earlier. */
   readonly expiresAtMs: number;
   /** The newest count known here; see {@linkcode usedIn}. */
   usage: UsageCount;
@@ -32,28 +32,28 @@ interface KeyData extends KeyHash {
 
 /** Owned by `key_cache.ts`. */
 interface CacheMark {
-  /** When the cache put the key at the end of its list, by the monotonic clock. */
+  /** When the cache moved the key to the end of its list, by the monotonic clock. */
   movedAtMs: number;
 }
 
 /** Owned by `last_use.ts`. */
 interface UseMark {
-  /** Whether the key's use waits to be written down. */
+  /** Whether the key's use is marked and not yet written. */
   isUseNoted: boolean;
 }
 
-/** Owned by `http/license_answer.ts`: the answer of validate as it was rendered last. */
+/** Owned by `http/license_answer.ts`: the last rendered answer of validate. */
 interface RenderedAnswer {
-  /** What the answer shows of the account: given up when the answer holds it. */
+  /** The account's texts for the answer; undefined after the first rendering, because `answer` contains them. */
   account: AccountNames | undefined;
   /** Empty before the first rendering. */
   answer: string;
-  /** What the answer was made from: a count is replaced when it changes, and so is the month. */
+  /** The values in the answer, compared by reference: a changed count is a new object, and so is a new month. */
   answeredUsage: UsageCount | undefined;
   answeredMonth: Month | undefined;
-  /** Where the quota begins in the answer. */
+  /** The index in `answer` at which the quota begins. */
   quotaAt: number;
-  /** Whether the answer says that nothing is left of the month's allowance. */
+  /** Whether the month's quota in the answer is used up. */
   isUsedUp: boolean;
 }
 
@@ -63,25 +63,25 @@ interface AccountNames {
   readonly organization: string;
 }
 
-/** How much of a month is used. */
+/** The units that a license has used in a month. */
 export interface UsageCount {
   readonly monthIndex: number;
   readonly used: number;
 }
 
-/** The units used in a month: nothing is known of a later month than the count's, so nothing is used. */
+/** Returns the units used in a month; 0 for another month than the count's: in a later month no use is known. */
 export function usedIn(record: Pick<KeyData, "usage">, monthIndex: number): number {
   return record.usage.monthIndex === monthIndex ? record.usage.used : 0;
 }
 
-/** True for a count that was reached after another: within a month counts only grow. */
+/** Tells whether a count is newer than another one: within a month, counts only grow. */
 export function isNewer(count: UsageCount, than: UsageCount): boolean {
   return (
     count.monthIndex > than.monthIndex || (count.monthIndex === than.monthIndex && count.used > than.used)
   );
 }
 
-/** Takes in a count unless a newer one is known. */
+/** Sets the count of a record, unless the record has a newer or equal one. */
 export function updateUsedCount(record: Pick<KeyData, "usage">, count: UsageCount): void {
   if (isNewer(count, record.usage)) record.usage = count;
 }

@@ -1,7 +1,6 @@
 /**
- * When each key was used last, written behind: a request only marks its key's record, and the marks are
- * written together, so that the serving path pays nothing. To the minute is exact enough for "unused for N
- * days".
+ * Records when each key was used last. A request only marks its key's record; the marks are written together
+ * later, so that a request does not wait for a write. Minutes are exact enough for "unused for N days".
  */
 import { type Clock, type Repetition, repeat } from "../clock.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
@@ -11,14 +10,14 @@ export interface LastUse {
   start(): Promise<void>;
   /** Marks a key as used now. */
   note(record: KeyRecord): void;
-  /** Writes what is marked; what cannot be written is kept for the next time. */
+  /** Writes the marks. Marks that cannot be written are kept for the next time. */
   flush(): Promise<void>;
-  /** Stops the timer and writes what is marked. */
+  /** Stops the timer and writes the marks. */
   stop(): Promise<void>;
 }
 
 const INTERVAL_MS = 60_000;
-/** Marks kept at most while they cannot be written: beyond it, later ones wait for another use. */
+/** The most marks that wait to be written. A key that is used beyond this number is marked at a later use. */
 const MAX_MARKS = 100_000;
 const BATCH_SIZE = 5_000;
 
@@ -29,7 +28,7 @@ export function createLastUse({
   readonly database: Database;
   readonly clock: Clock;
 }): LastUse {
-  /** A key is here once for each record of it: it may have been looked up again since its first use. */
+  /** A key is here once for each of its records: it may have been looked up again since its first use. */
   let marks: Pick<KeyRecord, "uuid" | "isUseNoted">[] = [];
   let repetition: Repetition | undefined;
 
@@ -37,7 +36,7 @@ export function createLastUse({
     const taken = marks;
     marks = [];
     for (const mark of taken) mark.isUseNoted = false;
-    // In the order of their ids, as every writer takes rows, or two processes could wait for each other.
+    // Every writer locks rows in the order of their ids; otherwise two processes could wait for each other.
     const uuids = [...new Set(taken.map(({ uuid }) => uuid))].sort();
     try {
       while (uuids.length > 0) {
@@ -45,7 +44,7 @@ export function createLastUse({
         uuids.splice(0, BATCH_SIZE);
       }
     } catch {
-      // The database is away, which the pulse tells of: the marks wait for the next round.
+      // The database does not answer, which the pulse reports. The marks wait for the next time.
       for (const uuid of uuids) if (marks.length < MAX_MARKS) marks.push({ uuid, isUseNoted: true });
     }
   }

@@ -5,7 +5,7 @@ import { effectiveLimit, type ListPart, monthlyLimitOf, type Tier } from "../lic
 import type { KeyMode } from "./api_key.ts";
 import type { KeyState } from "./key_record.ts";
 
-/** A key as people see it in a list: never the key itself. */
+/** The data of a key for lists, without the key itself. */
 export interface KeySummary {
   readonly id: string;
   readonly hint: string;
@@ -16,31 +16,31 @@ export interface KeySummary {
   readonly organization: string;
   readonly tier: Tier;
   readonly mode: KeyMode;
-  /** `expired` for an active key whose time is over. */
+  /** `expired` for an active key after its expiry. */
   readonly state: KeyState | "expired";
   readonly monthlyLimit: number | null;
   readonly used: number;
-  /** The earlier of the license's end and the key's own, which a rotated key has. */
+  /** The expiry of the license, or the key's own expiry, which a rotated key has, if that is earlier. */
   readonly expiresAt: Date;
   readonly licenseExpiresAt: Date;
   readonly createdAt: Date;
-  /** To the minute; null for a key that was never used. */
+  /** Exact to the minute; null for a key that was never used. */
   readonly lastUsedAt: Date | null;
-  /** The key that took its place; null for one that was not rotated. */
+  /** The key that replaced this one; null for a key that was not rotated. */
   readonly replacedBy: string | null;
 }
 
-/** Which keys to list: those that meet every condition that is given. */
+/** The conditions of a list: it contains the keys that meet all given conditions. */
 export interface KeyFilter extends ListPart {
   readonly accountUuid?: string | undefined;
   readonly tier?: Tier | undefined;
   readonly state?: KeySummary["state"] | undefined;
   readonly mode?: KeyMode | undefined;
-  /** Keys whose time ends within so many days from now, and is not over. */
+  /** Keys that expire within this number of days and have not expired yet. */
   readonly expiringWithinDays?: number | undefined;
-  /** Keys that were not used for so many days, nor issued since. */
+  /** Keys that were neither used nor issued within this number of days. */
   readonly unusedForDays?: number | undefined;
-  /** Keys whose license has used so much of its month's limit, in percent. */
+  /** Keys whose license has used at least this percentage of its month's limit. */
   readonly nearQuotaPercent?: number | undefined;
 }
 
@@ -51,7 +51,7 @@ interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replaced
   readonly licenseUuid: string;
 }
 
-/** Lists keys, oldest first, with the month's use at `now`; all of them without a filter. */
+/** Lists keys, oldest first, with the use of the month of `now`; all keys without a filter. */
 export async function listKeys(
   database: Database,
   { now, filter = {} }: { readonly now: Date; readonly filter?: KeyFilter },
@@ -59,7 +59,7 @@ export async function listKeys(
   return await select(database, { now, filter });
 }
 
-/** Finds one key by its UUID or by its hash (64 hexadecimal digits). */
+/** Finds one key by its UUID or by its hash (64 hexadecimal digits); undefined if there is no such key. */
 export async function findKey(
   database: Database,
   by: { readonly uuid: string } | { readonly hash: string },
@@ -69,7 +69,7 @@ export async function findKey(
   return key;
 }
 
-/** Tells how many keys there are, revoked ones included. */
+/** Returns the number of all keys, including revoked keys. */
 export async function countKeys(database: Database): Promise<number> {
   const [row] = await database.query<{ keys: number }>((sql) => sql`select count(*) as keys from keys`);
   return row?.keys ?? 0;
@@ -129,7 +129,7 @@ async function select(
                   union
                  select k.id from keys k where right(k.hint, 4) = ${filter.search.lastFour}::text)`
          }
-       -- Identifiers sort by the time at which they were made.
+       -- UUIDs sort by the time of their creation.
        order by uuid
        limit ${filter.limit ?? null}::bigint`,
   );

@@ -1,13 +1,13 @@
 /**
- * Look-ups that wait together go as one statement: 2.7 µs of CPU each instead of 17.
+ * Sends look-ups that wait at the same time as one statement: a look-up then takes 2.7 µs of CPU instead of 17.
  *
- * The queue is fair between addresses and bounded: each address has a line of its own, a batch takes one
- * from each line in turn, and a line that is too long turns its newest away. So whoever tries a million
- * made-up keys waits behind himself, and not the customers behind him.
+ * The queue is bounded and fair between addresses: each address has its own line, a batch takes one look-up
+ * from each line in turn, and a new look-up is turned away if its line is too long. So a sender of a million
+ * made-up keys delays only its own look-ups, not those of customers.
  *
- * Look-ups of addresses that have used up their window can be gathered: all of them together become at most ten
- * statements a second, and wait in lines of their own. A made-up key then costs next to nothing, and a good key
- * behind such an address is found a tenth of a second later.
+ * Look-ups of addresses that have used up their window can be gathered: together they become at most ten
+ * statements a second, and they wait in separate lines. A made-up key then costs almost nothing, and a valid key
+ * from such an address is found a tenth of a second later.
  */
 import type { Clock } from "../clock.ts";
 import { DatabaseUnavailable } from "../database/mod.ts";
@@ -15,18 +15,18 @@ import type { KeyRecord } from "./key_record.ts";
 
 export interface LookUpQueueOptions {
   readonly clock: Clock;
-  /** Looks up distinct hashes in one statement. */
+  /** Finds the records of distinct hashes in one statement. */
   readonly find: (hashes: readonly string[]) => Promise<ReadonlyMap<string, KeyRecord>>;
 }
 
 export interface LookUpQueue {
-  /** Resolves to the record, or null where there is none; rejects as `find` does, or when it is full. */
+  /** Looks a key up; null if there is no such key. Rejects if `find` rejects or if the look-up is turned away. */
   lookUp(hash: string, address: string, how?: LookUpOptions): Promise<KeyRecord | null>;
   stats(): LookUpStats;
 }
 
 export interface LookUpOptions {
-  /** Whether the look-up waits for the next tenth of a second; at once by default. */
+  /** Whether the look-up waits for the next tenth of a second; false by default. */
   readonly isGathered?: boolean;
 }
 
@@ -35,11 +35,11 @@ export interface LookUpStats {
   readonly turnedAway: number;
 }
 
-/** How the look-ups of one kind become statements. */
+/** How look-ups of one kind are grouped into statements. */
 interface Pace {
   readonly batchSize: number;
   readonly batchesInFlight: number;
-  /** From the start of one batch to the start of the next. */
+  /** The least time from the start of one batch to the start of the next. */
   readonly pauseMs: number;
 }
 
@@ -49,7 +49,7 @@ const GATHERED: Pace = { batchSize: 2_000, batchesInFlight: 1, pauseMs: 100 };
 const MAX_WAITING = 20_000;
 const MAX_WAITING_PER_ADDRESS = 2_000;
 
-/** Who has waited so long is turned away: the look-up itself still takes its time after that. */
+/** A look-up that has waited this long is turned away, because its statement would take more time after that. */
 const MAX_WAIT_MS = 1_000;
 
 interface Waiter {
@@ -72,12 +72,12 @@ export function createLookUpQueue(options: LookUpQueueOptions): LookUpQueue {
   };
 }
 
-/** Stays one long function: its closures share the lines and the counts of what waits and what runs. */
+/** Creates the lines of one pace. One long function, because its closures share the lines and the counters. */
 function createLines(
   { batchSize, batchesInFlight, pauseMs }: Pace,
   { find, clock }: LookUpQueueOptions,
 ): LookUpQueue {
-  /** A line for each address that waits; a line in the map is never empty. */
+  /** The look-ups that wait, by address. No line in the map is empty. */
   const lines = new Map<string, Waiter[]>();
   let waiting = 0;
   let inFlight = 0;
@@ -96,7 +96,7 @@ function createLines(
           else turnAway(waiter.reject);
         }
         lines.delete(address);
-        // Behind all the others, so that the next batch goes on where this one ends.
+        // Moves the line to the end of the map, so that the next batch continues where this one ends.
         if (line.length > 0) lines.set(address, line);
         if (batch.length === batchSize) break;
       }
@@ -123,7 +123,7 @@ function createLines(
     }
   }
 
-  /** Starts batches after the requests that have already arrived have joined the queue. */
+  /** Starts batches after all requests that have already arrived are in the queue. */
   function schedule() {
     if (scheduled) return;
     scheduled = true;

@@ -1,6 +1,6 @@
 /**
- * API keys: their form, issuing, importing, look-up with a cache that can be trusted, and revoking. Owns
- * the tables `keys` and `refusals`.
+ * API keys: their format, issue, import, changes and revocation, and look-up with a cache that follows every change
+ * within a second. Owns the tables `keys` and `refusals`.
  */
 
 export { generateApiKey, hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";

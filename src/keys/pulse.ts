@@ -7,10 +7,10 @@
  * and a pulse reads those that its snapshot sees and the last one's did not: nothing is missed, however late
  * it commits, nothing is read twice, however long a transaction stays open, and no clock is involved.
  *
- * All that holds on one server. A standby that was promoted, or a server after a crash, may have lost transactions,
- * and gives their numbers to others: a change may then carry a number that seems to have been seen. So each answer
- * names its server, and its connection, which ends with every crash. When the server or the connection is another
- * than before, the whole cache is dropped.
+ * This is true only for one server. A promoted standby, or a server after a crash, may have lost transactions and
+ * uses their numbers again, so a change may carry a number that an earlier snapshot saw already. So each answer names
+ * its server and its connection; a crash ends every connection. If the server or the connection differs from that of
+ * the last answer, the whole cache is dropped.
  */
 import { type Clock, type Repetition, repeat } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
@@ -23,52 +23,52 @@ export interface PulseOptions {
   readonly cache: KeyCache;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called when another server answers than before, or when the same one was started again. */
+  /** Called when a different server answers than before, or the same server after a restart. */
   readonly onOtherServer?: () => void;
-  /** This process, as `usage_changes.writer` names it: it knows its own counts already. */
+  /** This process in `usage_changes.writer`. The pulse skips its counts, because this process knows them already. */
   readonly processUuid: string;
 }
 
 export interface Pulse {
-  /** Resolves when the first pulse succeeded; throws what it met otherwise. */
+  /** Starts the pulse. Resolves after the first pulse; throws if that one fails. */
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** True while what is cached may be trusted, and the database counts as connected. */
+  /** Returns true while the cache may be trusted and the database counts as connected. */
   isFresh(nowMs?: number): boolean;
-  /** Feels the pulse now instead of at the next quarter of a second. */
+  /** Runs a pulse now instead of at the next quarter of a second. */
   beat(): Promise<void>;
-  /** Reads this process's own counts too, for a minute: after a commit of which nobody knows its end. */
-  doubtOwnCounts(): void;
+  /** Makes the pulse read this process's own counts too, for a minute: after a commit with an unknown outcome. */
+  readOwnCounts(): void;
   stats(): { readonly beats: number; readonly failures: number; readonly outages: number };
 }
 
 const INTERVAL_MS = 250;
-/** For so long an answer of the database is trusted, counted from the moment of the question. */
+/** How long an answer of the database is trusted, counted from the start of the pulse. */
 export const TRUST_MS = 1_000;
 /**
- * What is answered later than half of the trust cannot keep it up anyway. A connection that a restart has left
- * deaf is found out and replaced while the pulse before it is still trusted.
+ * Half of `TRUST_MS`: slower answers could not keep the cache trusted anyway. A connection that is dead after a
+ * restart is detected and replaced while the previous pulse is still trusted.
  */
 const DEADLINE_MS = 500;
-/** After so long without a pulse, rows of `usage_changes` may have been deleted unread. */
+/** After this long without a pulse, rows of `usage_changes` may have been deleted before this process read them. */
 const COUNTS_KEPT_MS = 45_000;
-/** More changed rows than this at once (an import, say), and the whole cache goes instead. */
+/** If more rows than this change at once (an import, for example), the whole cache is dropped instead. */
 const MAX_CHANGES = 2_000;
-/** As long as rows of `usage_changes` live. */
-const DOUBT_MS = 60_000;
+/** As long as rows of `usage_changes` are kept. */
+const READ_OWN_MS = 60_000;
 
 interface Row {
   readonly snapshot: string;
-  /** The cluster, its timeline, which a promotion ends, and its start. */
+  /** The identifier of the cluster, its timeline, which changes with a promotion, and the time of its start. */
   readonly server: string;
   readonly connection: string;
-  /** True where more rows of a kind changed than are read at once. */
+  /** True if more rows of one kind changed than one pulse reads. */
   readonly isCut: boolean;
   readonly licenses: readonly string[];
   readonly counts: readonly (readonly [licenseUuid: string, monthIndex: number, used: number])[];
 }
 
-/** Reads what was committed since the snapshot `last`, the counts of this process only on request. */
+/** Reads the changes since the snapshot `last`; the counts of this process only with `readsOwn`. */
 async function readChanges(
   database: Database,
   {
@@ -81,12 +81,12 @@ async function readChanges(
     (sql) => {
       const isNew = sql`changed_xid >= pg_snapshot_xmin(${last}::pg_snapshot)
                         and not pg_visible_in_snapshot(changed_xid, ${last}::pg_snapshot)`;
-      // Without statistics (after an import, say) the planner takes a third of a table for new and would
-      // read all of it. Who wants the first ones in the order of an index gets that index, whatever the
-      // planner expects; and `offset 0` keeps it from joining the accounts that are not new.
+      // Without statistics (after an import, for example) the planner expects that a third of a table is new,
+      // and would read the whole table. `order by changed_xid limit …` makes it use the index in any case, and
+      // `offset 0` prevents a join with the accounts that are not new.
       return sql`
       with now as (select pg_current_snapshot() as snapshot),
-      -- Counted before those of one license become one: what is cut off here is never read again.
+      -- Rows are counted before the rows of one license are merged, because rows beyond the limit are never read again.
       by_key as (
         select license_id from keys where ${isNew} order by changed_xid limit ${MAX_CHANGES + 1}
       ),
@@ -110,7 +110,7 @@ async function readChanges(
          where ${isNew} and (writer <> ${processUuid}::uuid or ${readsOwn}::boolean)
          group by 1, 2
       )
-      -- These take some 60 µs in all. A standby refuses pg_current_wal_lsn(), so it gives no pulse.
+      -- These functions take about 60 µs together. A standby refuses pg_current_wal_lsn(), so its pulse fails.
       select concat_ws(' ', (select system_identifier from pg_control_system()),
                        left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_postmaster_start_time()) as server,
              (select concat_ws(' ', pid, backend_start)
@@ -128,13 +128,13 @@ async function readChanges(
   return row;
 }
 
-/** Stays one long function: its closures share what the last pulse saw, and when. */
+/** Creates the pulse. One long function, because its closures share the state and the time of the last pulse. */
 export function createPulse(options: PulseOptions): Pulse {
   const { database, cache, clock, log, processUuid } = options;
   let lastSnapshot: string | null = null;
   let lastServer: string | undefined;
   let lastConnection: string | undefined;
-  let doubtedUntilMs = Number.NEGATIVE_INFINITY;
+  let readsOwnUntilMs = Number.NEGATIVE_INFINITY;
   let freshSinceMs = Number.NEGATIVE_INFINITY;
   let repetition: Repetition | undefined;
   let running: Promise<void> | undefined;
@@ -149,10 +149,10 @@ export function createPulse(options: PulseOptions): Pulse {
   async function pollChanges(): Promise<void> {
     const beganMs = clock.monotonicMs();
     const last = lastSnapshot;
-    const row = await readChanges(database, { last, processUuid, readsOwn: beganMs < doubtedUntilMs });
+    const row = await readChanges(database, { last, processUuid, readsOwn: beganMs < readsOwnUntilMs });
     if (row === undefined) return;
-    // Whatever was committed since the last snapshot is in this answer, however long ago that was, but for
-    // counts, whose rows live for a minute.
+    // This answer contains every change since the last snapshot, however old that is, except counts, whose rows
+    // are kept for a minute.
     const isLate = beganMs - freshSinceMs > COUNTS_KEPT_MS;
     const isOther = row.server !== lastServer || row.connection !== lastConnection;
     if (isOther || isLate || row.isCut) cache.forgetAll();
@@ -160,9 +160,7 @@ export function createPulse(options: PulseOptions): Pulse {
     for (const [license, monthIndex, used] of row.counts)
       cache.updateUsedCount(license, { monthIndex, used });
     if (lastServer !== undefined && row.server !== lastServer) {
-      log.warn(
-        "The database is another server than before, or was started again: what was cached is dropped",
-      );
+      log.warn("The database is another server than before, or was started again: the cache is dropped");
       options.onOtherServer?.();
     }
     lastServer = row.server;
@@ -174,7 +172,7 @@ export function createPulse(options: PulseOptions): Pulse {
     connected = true;
   }
 
-  /** One pulse at a time: who asks while one runs gets the one after it. */
+  /** Runs one pulse at a time: a call during a pulse waits for its end and then runs another one. */
   async function beat(): Promise<void> {
     while (running !== undefined) await running.catch(() => {});
     running = pollChanges();
@@ -185,7 +183,7 @@ export function createPulse(options: PulseOptions): Pulse {
     }
   }
 
-  /** Four beats a second, whatever one takes: a slow one is followed by the next at once. */
+  /** Runs a pulse and returns the pause until the next one: four pulses a second, and no pause after a slow one. */
   async function beatInTime(): Promise<number> {
     const beganMs = clock.monotonicMs();
     try {
@@ -214,8 +212,8 @@ export function createPulse(options: PulseOptions): Pulse {
     },
     isFresh,
     beat,
-    doubtOwnCounts() {
-      doubtedUntilMs = clock.monotonicMs() + DOUBT_MS;
+    readOwnCounts() {
+      readsOwnUntilMs = clock.monotonicMs() + READ_OWN_MS;
     },
     stats: () => ({ beats, failures, outages }),
   };

@@ -1,11 +1,12 @@
 /**
- * Why keys were refused last: one row for each key, code and reason, with the time of the last refusal and the
- * count of all. A request only counts in memory. The counts are written together, so the serving path pays nothing.
+ * Records why keys were refused: one row for each key, code and reason, with the time of the last refusal and the
+ * number of all refusals. A request only counts in memory. The counts are written together later, so a request does
+ * not wait for a write.
  *
- * Noted is every refusal after which a customer asks why the key does not work: see `EXPLAINED`. Not noted are
- * faults of a single request (its fields, its range) and failures of the service itself, which the log has. A key that
- * was never issued has no row, so nothing of it is stored. Nobody is charged by a count: after a statement of
- * which nobody knows whether it took effect, it may be too high.
+ * A refusal is recorded if a customer would ask after it why the key does not work: see `EXPLAINED`. Errors in a
+ * single request (its fields, its range) are not recorded, nor are failures of the service itself, which are in the
+ * log. A key that was never issued has no row, so nothing of it is stored. Customers do not pay by these counts: a
+ * count may be too high after a statement with an unknown outcome.
  */
 import { type Clock, type Repetition, repeat } from "../clock.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
@@ -14,9 +15,9 @@ import type { KeyRecord } from "./key_record.ts";
 
 export interface Refusals {
   start(): Promise<void>;
-  /** Counts a refusal of a request with that key. */
+  /** Counts a refusal of a request with a key. */
   note(key: Pick<KeyRecord, "uuid">, refusal: Pick<Refusal, "code" | "reason">): void;
-  /** Writes the counts; those that cannot be written are kept for the next time. */
+  /** Writes the counts. Counts that cannot be written are kept for the next time. */
   flush(): Promise<void>;
   /** Stops the timer and writes the counts. */
   stop(): Promise<void>;
@@ -25,17 +26,17 @@ export interface Refusals {
 export interface RefusalsOptions {
   readonly database: Database;
   readonly clock: Clock;
-  /** 10 s by default: a support desk asks the customer to try again, and looks. */
+  /** The time between two writes; 10 s by default: support asks the customer to try again, and then looks. */
   readonly intervalMs?: number;
 }
 
 const INTERVAL_MS = 10_000;
-/** The longest pause between two tries while the database is away. */
+/** The longest pause between two tries while the database does not answer. */
 const MAX_PAUSE_MS = 300_000;
-/** Rows that wait at most, which one statement writes well within its deadline: later ones are not noted. */
+/** The most rows that wait: one statement writes them well within its deadline. Further rows are not recorded. */
 const MAX_WAITING = 5_000;
 
-/** With these codes a key has at most nine rows: `INVALID_KEY` has two reasons. */
+/** The codes that are recorded. A key has at most nine rows with them, because `INVALID_KEY` has two reasons. */
 const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
   "INVALID_KEY",
   "KEY_EXPIRED",
@@ -57,7 +58,7 @@ interface Waiting {
 
 export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: RefusalsOptions): Refusals {
   let waiting = new Map<string, Waiting>();
-  /** Writes follow each other: a stop waits for the one that runs. */
+  /** Writes run one after another, so a stop waits for the write in progress. */
   let writing = Promise.resolve();
   let failures = 0;
   let repetition: Repetition | undefined;
@@ -75,7 +76,7 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Re
       await write([...taken.values()]);
       failures = 0;
     } catch {
-      // The database is away, of which the pulse tells, or refuses writes, of which `usage/write_watch.ts` tells.
+      // The database does not answer, which the pulse reports, or refuses writes, which `usage/write_watch.ts` reports.
       failures++;
       for (const row of taken.values()) add(row);
     }
@@ -104,7 +105,7 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Re
                       ${toTextArray(rows.map(({ count }) => count))}::bigint[])
                as noted (key_id, code, reason, last_at, count)
          where exists (select from keys k where k.id = noted.key_id)
-         -- As every writer takes rows, or two processes could wait for each other.
+         -- Every writer locks rows in this order; otherwise two processes could wait for each other.
          order by key_id, code collate "C", reason collate "C"
         on conflict (key_id, code, reason) do update
           set last_at = greatest(r.last_at, excluded.last_at), count = r.count + excluded.count`,
@@ -129,7 +130,7 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Re
   };
 }
 
-/** Refusals of one key that have the code and the reason in common. */
+/** The refusals of one key with one code and one reason. */
 export interface RefusalCount {
   readonly code: Code;
   readonly reason: KeyFlaw | null;
@@ -137,7 +138,7 @@ export interface RefusalCount {
   readonly count: number;
 }
 
-/** Lists why a key was refused, the last refusal first. */
+/** Lists the reasons for which a key was refused, the latest refusal first. */
 export async function listRefusals(database: Database, keyUuid: string): Promise<RefusalCount[]> {
   return await database.query<RefusalCount>(
     (sql) => sql`
@@ -145,7 +146,7 @@ export async function listRefusals(database: Database, keyUuid: string): Promise
         from refusals
        where key_id = ${keyUuid}::uuid
        order by last_at desc, code collate "C", reason collate "C"
-       -- There are fewer: an earlier or later version may have other codes.
+       -- A bound, in case an earlier or later version records other codes: this version has at most nine rows a key.
        limit 50`,
     { isRead: true },
   );

@@ -8,13 +8,13 @@ import { findKey, type KeySummary } from "./list_keys.ts";
 export interface RevokedKey {
   /** `key_…`. */
   readonly id: string;
-  /** Whose cached keys must be forgotten before the answer is given. */
+  /** The license whose cached keys must be forgotten before the request is answered. */
   readonly licenseUuid: string;
 }
 
 /**
- * Revokes a key for good; refuses with `KEY_NOT_FOUND` one that is unknown or revoked already. Suspended
- * and expired keys can be revoked.
+ * Revokes a key for good. Refuses an unknown or revoked key with `KEY_NOT_FOUND`. Suspended and expired keys can be
+ * revoked.
  */
 export async function revokeKey(
   database: Database,
@@ -42,14 +42,14 @@ export async function revokeKey(
       select key_id as uuid, license_id as "licenseUuid" from changed`,
   );
   if (row === undefined) {
-    // Whoever names the key itself, as clients do, learns no more than that; an id is the operator's.
+    // A client names the key itself and gets no details; an operator names the id and gets the reason.
     if (uuid === null) return refuse("KEY_NOT_FOUND", "API key not found or already revoked");
     return await refuseRevocation(database, uuid, now);
   }
   return { id: toId("key", row.uuid), licenseUuid: row.licenseUuid };
 }
 
-/** Finds the key that {@linkcode revokeKey} would revoke, and refuses what it would refuse. */
+/** Finds the key that {@linkcode revokeKey} would revoke. Refuses the keys that {@linkcode revokeKey} would refuse. */
 export async function findRevocable(
   database: Database,
   uuid: string,

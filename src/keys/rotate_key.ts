@@ -11,15 +11,15 @@ import { generateApiKey, type KeyMode } from "./api_key.ts";
 export interface RotatedKey {
   /** `key_…` of the new key. */
   readonly id: string;
-  /** The new key itself: nobody can show it again. */
+  /** The new key itself. It is not stored, so it cannot be shown again. */
   readonly apiKey: string;
-  /** Until when the old key works: the end of the overlap, or the license's own expiry if that is earlier. */
+  /** Until when the old key works: the end of the overlap, or the expiry of the license if that is earlier. */
   readonly oldWorksUntil: Date;
 }
 
 /**
- * Makes a second key of the same license; the old one works for `overlapMs` more, and never past the
- * license's own expiry. Refuses a key that is unknown, not active, expired, or replaced already.
+ * Creates a second key of the same license. The old key works for `overlapMs` more milliseconds, and not after the
+ * expiry of the license. Refuses a key that is unknown, not active, expired, or replaced already.
  */
 export async function rotateKey(
   database: Database,
@@ -54,15 +54,15 @@ export async function rotateKey(
                   jsonb_build_object('replaced_by', ${id}::text, 'own_expires_at', k.own_expires_at) as after,
                   least(k.own_expires_at, old.expires_at) as works_until
       ),
-      born as (
+      issued as (
         select old.account_id, old.license_id, made.id as key_id, null::jsonb as before,
                jsonb_build_object('tier', old.tier, 'mode', ${old.mode}::text, 'monthly_limit', old.monthly_limit,
                  'expires_at', old.expires_at, 'rotated_from', ${toId("key", old.uuid)}::text) as after
           from old, made
       ),
       logged as (${auditCte(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
-      -- The new key has a row of its own, under which its life is found from the beginning on.
-      logged_birth as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`born` })})
+      -- The new key has its own row in the audit log, so that its history is complete from its issue on.
+      logged_issue as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`issued` })})
       select works_until as "oldWorksUntil" from changed`,
   );
   if (row === undefined) {
