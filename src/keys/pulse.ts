@@ -43,7 +43,7 @@ export interface Pulse {
 }
 
 const INTERVAL_MS = 250;
-/** How long an answer of the database is trusted, counted from the start of the pulse. */
+/** How long an answer of the database is trusted, counted from the time of the question. */
 export const TRUST_MS = 1_000;
 /**
  * Half of `TRUST_MS`: slower answers could not keep the cache trusted anyway. A connection that is dead after a

@@ -1,4 +1,4 @@
-/** Commits batches, and answers each event of a batch that the database took or refused. */
+/** Commits batches of events, and answers each event with its outcome. */
 import type { Clock } from "../clock.ts";
 import { constraintOf, type Database, type DatabaseUnavailable, isDataError } from "../database/mod.ts";
 import { Histogram, type HistogramCounts } from "../histogram.ts";
@@ -13,24 +13,24 @@ export interface BatchCommitsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly processUuid: string;
-  /** Told the month's new use of each license that a commit charged, before the events are answered. */
+  /** Called with the month's new use of each license that a commit charged, before the events are answered. */
   readonly onCharged: (grant: Grant, receivedAtMs: number) => void;
-  /** Told of licenses whose commit may or may not have taken effect. */
+  /** Called with each license of a commit with an unknown outcome. */
   readonly onUnknown: (licenseUuid: string) => void;
-  /** Counts an event that is not sent, and gives what it is answered with. */
+  /** Counts an event that is not sent to the database, and returns the error for it. */
   readonly turnedAwayFor: (why: string) => DatabaseUnavailable;
 }
 
 export interface BatchCommits {
-  /** `release` is called once the database is done with the batch, before its events are answered. */
+  /** Commits a batch. `release` is called when the database has committed it, before its events are answered. */
   commit(batch: readonly QueuedEvent[], release?: () => void): Promise<void>;
   stats(): { readonly commits: number; readonly committed: number; readonly batches: HistogramCounts };
 }
 
 const BATCH_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000];
-/** From its arrival an event is answered within this, waiting and commit together. */
+/** An event is answered within this time from its arrival: its wait and its commit together. */
 const BUDGET_MS = 2_000;
-/** The least that a commit is given: an event with less time left is turned away. */
+/** The least time for a commit: an event with less time left is turned away. */
 const LEAST_COMMIT_MS = 700;
 
 export function createBatchCommits(options: BatchCommitsOptions): BatchCommits {
@@ -57,7 +57,7 @@ export function createBatchCommits(options: BatchCommitsOptions): BatchCommits {
       const written = await commitEvents(options.database, events, { ...options, deadlineMs });
       commits++;
       batches.observe(inTime.length);
-      // The next statement first: the database works on it while these events are answered.
+      // The next statement is sent first, so that the database works on it while these events are answered.
       release();
       committed += settle(inTime, written, options.onCharged);
     } catch (error) {
@@ -65,10 +65,14 @@ export function createBatchCommits(options: BatchCommitsOptions): BatchCommits {
     }
   }
 
-  /** One row that the database refuses must not fail its neighbours: the batch is halved until it is alone. */
+  /**
+   * Answers a batch whose commit failed. A batch with a row that the database refuses is halved until that row is
+   * alone, so that the other rows do not fail.
+   */
   async function settleFailure(batch: readonly QueuedEvent[], error: unknown): Promise<void> {
     const [only] = batch;
-    // Another process brought the same claim just now: its event is committed by the time we are told.
+    // Another process used the same claim at the same moment. Its event is committed before this error is raised, so
+    // the second try finds the claim.
     if (constraintOf(error) === "claims_pkey") {
       await commit(batch);
       return;

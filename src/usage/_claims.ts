@@ -1,17 +1,18 @@
 /**
- * Of several events with one claim that are here together, the first goes to the database and the others wait
- * for its outcome, which mostly decides for them as well: two in one statement would break its constraint.
+ * Sends one event of a claim to the database at a time. If several events with one claim wait at the same time, the
+ * first is committed and the others wait for its outcome, which mostly decides for them too: two of them in one
+ * statement would break its constraint.
  *
- * Those that wait keep the time of their arrival and count as waiting, so that no number of them is answered
- * later, or held in more memory, than events without a claim.
+ * The events that wait keep the time of their arrival and count as waiting. So they are not answered later, and do
+ * not take more memory, than events without a claim.
  */
 import type { Arrival, Claim, EventOutcome, UsageEvent } from "./event.ts";
 import { findDifference } from "./event_digest.ts";
 
 export interface ClaimsOptions {
-  /** Hands an event on to be committed; it counts as waiting until then. */
+  /** Queues an event for its commit; it counts as waiting until a batch takes it. */
   readonly enqueue: (event: UsageEvent, arrival: Arrival) => Promise<EventOutcome>;
-  /** Told of an event that waits no more, without having been handed on. */
+  /** Called for an event that waits no more and was not queued. */
   readonly leave: (arrival: Arrival) => void;
 }
 
@@ -28,11 +29,11 @@ export function createClaims({ enqueue, leave }: ClaimsOptions): Claims {
       for (let first = undecided.get(name); first !== undefined; first = undecided.get(name)) {
         const field = findDifference(first.digest, claim.digest);
         const outcome = await first.outcome.catch((error: unknown) => {
-          // Whatever its fields are: to try again now would be to wait as long once more.
+          // The event fails too, even if its fields differ: with another try it could wait as long again.
           leave(arrival);
           throw error;
         });
-        // Any other outcome either left no claim behind, or was that of a claim written before.
+        // An event that was not committed wrote no claim (an older one may exist): it decides only for equal events.
         if (field !== undefined && outcome.kind !== "committed") continue;
         leave(arrival);
         return field === undefined ? outcome : { kind: "claim_mismatch", field };

@@ -1,28 +1,28 @@
 /**
- * When batches are committed: an event at once where no commit runs, and otherwise with the next one. A second
- * commit runs beside the first only when it is full, or when the first takes long.
+ * Decides when batches are committed: an event at once if no commit runs, otherwise with the next commit. A second
+ * commit runs beside the first only if the second is full or the first takes long.
  */
 import type { EventQueue, QueuedEvent } from "./_event_queue.ts";
 
 export interface CommitScheduleOptions {
   readonly queue: EventQueue;
-  /** `release` is called once the database is done with the batch, before its events are answered. */
+  /** Commits a batch. `release` is called when the database has committed it, before its events are answered. */
   readonly commit: (batch: readonly QueuedEvent[], release: () => void) => Promise<void>;
   readonly commitsInFlight: number;
   readonly longCommitMs: number;
 }
 
 export interface CommitSchedule {
-  /** Must be called when an event was queued. */
+  /** Must be called after an event was queued. */
   arrived(): void;
-  /** Whether a commit runs or is about to. */
+  /** Tells whether a commit runs or is about to run. */
   isBusy(): boolean;
 }
 
 export function createCommitSchedule(options: CommitScheduleOptions): CommitSchedule {
   const { queue, commit, commitsInFlight, longCommitMs } = options;
   let inFlight = 0;
-  /** Of those in flight, how many take long. */
+  /** How many of the commits in flight take long. */
   let slow = 0;
   let scheduled = false;
 
@@ -61,7 +61,7 @@ export function createCommitSchedule(options: CommitScheduleOptions): CommitSche
       if (queue.isFull()) return pump();
       if (scheduled) return;
       scheduled = true;
-      // The requests that this turn of the loop has read already join the same commit.
+      // Requests that this turn of the event loop has already read join the same commit.
       setImmediate(() => {
         scheduled = false;
         pump();

@@ -1,7 +1,7 @@
 /**
- * The events that wait for their commit: bounded in number and bytes, and taken in batches, the oldest first.
+ * The queue of events that wait for their commit. It is bounded in number and bytes; batches take the oldest first.
  *
- * An event that waits for another one with its claim (see `_claims.ts`) counts as waiting, and no batch takes it.
+ * An event that waits for another event with its claim (see `_claims.ts`) counts as waiting but is not in the queue.
  */
 import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
 
@@ -13,17 +13,17 @@ export interface QueuedEvent {
 }
 
 export interface EventQueue {
-  /** Counts an event of that size as waiting; false where too many wait. */
+  /** Counts an event of a size as waiting. Returns false, and does not count it, if too many events or bytes wait. */
   admit(bytes: number): boolean;
-  /** Counts an event as waiting no more. */
+  /** Ends the wait of an event: it no longer counts as waiting. */
   leave(arrival: Arrival): void;
   push(event: QueuedEvent): void;
   isEmpty(): boolean;
-  /** Whether a commit of what a batch would take now is full. */
+  /** Tells whether the queue has enough events for a full commit. */
   isFull(): boolean;
   /**
-   * Takes the oldest events of one day, as many as one statement should carry: no more than make it full, so
-   * that answering them and the next commit go on side by side, or half of what waits where that is more.
+   * Takes the oldest events of one day for one statement: at most a full commit, or half of the queue if that is
+   * more. The rest stays for the next commit, which runs while the events of this one are answered.
    */
   takeBatch(): QueuedEvent[];
   takeAll(): QueuedEvent[];
@@ -33,9 +33,9 @@ export interface EventQueue {
 
 const MAX_WAITING = 20_000;
 const MAX_WAITING_BYTES = 64 * 1024 * 1024;
-/** So many are worth a commit of their own at once: beyond, an event costs the database hardly less. */
+/** This many events are committed at once, even beside another commit: with more, an event costs hardly less. */
 const FULL_COMMIT = 100;
-/** A statement that is larger could miss its deadline for its size alone. */
+/** A larger statement could miss its deadline because of its size alone. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 const DAY_MS = 86_400_000;
 

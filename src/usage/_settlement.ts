@@ -3,7 +3,7 @@ import type { CommittedBatch, Grant, KnownEvent } from "./commit_events.ts";
 import type { EventOutcome, UsageEvent } from "./event.ts";
 import { findDifference } from "./event_digest.ts";
 
-/** Answers the events of a batch by what its commit granted; returns how many were stored. */
+/** Answers the events of a batch with what its commit granted. Returns how many events were stored. */
 export function settle(
   batch: readonly QueuedEvent[],
   { grants, known }: CommittedBatch,
@@ -38,7 +38,7 @@ export function settle(
   return stored;
 }
 
-/** The outcome of an event whose claim was known: what it stands for is the same event, or another one. */
+/** Returns the outcome of an event whose claim was known: the claim stands for the same event or for another one. */
 function outcomeOfKnown({ claim }: UsageEvent, known: KnownEvent): EventOutcome {
   const field = known.digest === null ? undefined : findDifference(known.digest, claim?.digest ?? "");
   const isSame = known.digest === null ? known.eventHash === claim?.eventHash : field === undefined;

@@ -1,11 +1,10 @@
 /**
- * Deletes rows that are too old by walking through a table from its first page to its last, some pages at a
- * time.
+ * Deletes old rows by walking through a table from its first page to its last, some pages at a time.
  *
  * No index helps here. New rows reuse the pages of deleted rows, and a block-range index never narrows
- * a range: after a day each range holds some old time, and each question reads the whole table. A tree would make
- * each event dearer. A walk reads each page once, whatever was deleted before it, and however long a
- * backup keeps PostgreSQL from clearing dead rows away.
+ * a range: after a day each range contains some old time, and each query reads the whole table. A B-tree would make
+ * each event more expensive. A walk reads each page once, no matter how many rows were deleted before, and no matter
+ * how long a backup prevents PostgreSQL from removing dead rows.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../clock.ts";
@@ -17,19 +16,19 @@ export interface SweepOptions {
   readonly table: string;
   /** The condition of a row that is too old. */
   readonly isOld: (sql: Sql) => Fragment;
-  /** Asked between batches. */
+  /** Called between batches: true ends the walk. */
   readonly isStopping: () => boolean;
 }
 
-/** A batch takes about so long: an event that arrives meanwhile is hardly slower. */
+/** The intended time of a batch: so short that an event that arrives meanwhile is hardly slower. */
 const BATCH_MS = 4;
 const FIRST_PAGES = 64;
 const MAX_PAGES = 4_096;
-/** The pause after a batch is so many times as long as the batch took. */
+/** The pause after a batch is this many times as long as the batch. */
 const REST_FACTOR = 8;
 const MAX_REST_MS = 1_000;
 
-/** Makes a function that deletes all old rows of a table, and throws what `query` throws. */
+/** Returns a function that deletes all old rows of a table. It throws the errors of `query`. */
 export function createSweep({
   database,
   clock,
@@ -39,7 +38,7 @@ export function createSweep({
 }: SweepOptions): () => Promise<void> {
   let batchPages = FIRST_PAGES;
 
-  // The commit does not wait for the disk: rows that a crash brings back are deleted again.
+  // The commit does not wait for the disk: if a crash brings rows back, the next walk deletes them again.
   const deleteOld = (first: number) =>
     database.query(
       (sql) => sql`
@@ -59,7 +58,7 @@ export function createSweep({
       try {
         await deleteOld(first);
       } catch (error) {
-        // The next one must fit the deadline.
+        // The next batch must be small enough for the deadline.
         batchPages = Math.max(1, batchPages >> 2);
         throw error;
       }

@@ -19,19 +19,19 @@ import type { UsageEvent } from "./event.ts";
 
 export interface Grant {
   readonly licenseUuid: string;
-  /** Units that this commit gave, of those it was asked for. */
+  /** The units that this commit granted, of the units that its events asked for. */
   readonly granted: number;
-  /** Units used in the month after it. */
+  /** The units used in the month after this commit. */
   readonly used: number;
 }
 
-/** An event whose claim was known: it was stored before, as another event. */
+/** An event whose claim was known: the claim was stored before, with another event. */
 export interface KnownEvent {
-  /** Which event of the batch, from 0. */
+  /** The index of the event in the batch, from 0. */
   readonly index: number;
   /** The event that the claim stands for. */
   readonly eventUuid: string;
-  /** What that event means; null where the claim is of a version that kept only `eventHash`. */
+  /** The digest of that event; null if the claim is from a version that stored only `eventHash`. */
   readonly digest: string | null;
   readonly eventHash: string | null;
 }
@@ -48,9 +48,9 @@ export interface CommitOptions {
 }
 
 /**
- * Commits events that were all received on one day (UTC). Of the `inference` events of a license the first
- * so many are stored as were granted, in the order given; every other event is stored, save those whose
- * claim is known. Stays one long function, because it is one statement.
+ * Commits events that were all received on one day (UTC). An event whose claim is known is not stored again. Of the
+ * other `inference` events of a license, the first ones in the given order are stored: as many as units were granted.
+ * All other events are stored. One long function, because it is one statement.
  */
 export async function commitEvents(
   database: Database,
@@ -63,7 +63,7 @@ export async function commitEvents(
   const hasClaims = events.some((event) => event.claim !== null);
   const [row] = await database.query<Row>(
     (sql) => sql`
-      with ${hasClaims ? claimedParts(sql, events) : unclaimedParts(sql, events)},
+      with ${hasClaims ? ctesWithClaims(sql, events) : ctesWithoutClaims(sql, events)},
       capped as (
         select license_id, least(units, limited_to) as units, limited_to
           from (
@@ -80,9 +80,9 @@ export async function commitEvents(
           from capped
          order by license_id
         on conflict (license_id, month) do update
-          set granted = ${fairShare(sql)},
-              used = u.used + ${fairShare(sql)},
-              by_day[${day}::integer] = u.by_day[${day}::integer] + ${fairShare(sql)},
+          set granted = ${grantedUnits(sql)},
+              used = u.used + ${grantedUnits(sql)},
+              by_day[${day}::integer] = u.by_day[${day}::integer] + ${grantedUnits(sql)},
               limited_to = excluded.limited_to
         returning license_id, granted, used
       ),
@@ -91,7 +91,7 @@ export async function commitEvents(
                coalesce(sum(granted), 0) as units
           from granted
       ),
-      ${hasClaims ? acceptedOfClaimed(sql) : acceptedOfUnclaimed(sql)},
+      ${hasClaims ? acceptedWithClaims(sql) : acceptedWithoutClaims(sql)},
       stored as (
         insert into events (id, received_at, key_id, license_id, event_type, model_name, inference_type,
                             duration_ms, success, error_message, metadata)
@@ -99,13 +99,13 @@ export async function commitEvents(
                inference_type, duration_ms, success, error_message, metadata
           from accepted
       ),
-      ${hasClaims ? claimsWritten(sql) : sql``}
+      ${hasClaims ? claimsWrittenCte(sql) : sql``}
       noted as (
         insert into usage_changes (writer, month, license_ids, used)
         select ${processUuid}::uuid, ${month}::date, licenses, used from tally where units > 0
       )
       select to_json(licenses) as licenses, to_json(granted) as granted, to_json(used) as used,
-             ${hasClaims ? knownListed(sql) : sql`null`} as known
+             ${hasClaims ? knownAsJson(sql) : sql`null`} as known
         from tally`,
     { deadlineMs },
   );
@@ -125,7 +125,7 @@ export async function commitEvents(
   };
 }
 
-/** The grants as three lists, which is cheaper than one of objects; null where there are none. */
+/** The grants as three lists, which is cheaper than one list of objects; null if there are no grants. */
 interface Row {
   readonly licenses: readonly string[] | null;
   readonly granted: readonly number[] | null;
@@ -138,17 +138,17 @@ interface Row {
 const NOTHING: Row = { licenses: null, granted: null, used: null, known: null };
 
 /**
- * What a license is given of the units it wants, where its row is there: as SQL for the upsert's update branch.
- * The limit is the one that `capped` has read, since to look the license up again cost 1 µs each.
+ * Returns the SQL for the upsert's update branch that computes the units granted to a license of those it wants. The
+ * limit is the one that `capped` has read, because another look-up of the license cost 1 µs each time.
  */
-function fairShare(sql: Sql): Fragment {
+function grantedUnits(sql: Sql): Fragment {
   const left = `coalesce(excluded.limited_to, ${Number.MAX_SAFE_INTEGER}) - u.used`;
   return sql.unsafe(`least(excluded.granted, greatest(${left}, 0))`);
 }
 
 /**
- * One value of each event as the text of an array. A column of nulls is an empty array: `unnest` fills up what is
- * shorter than the others, and reads nothing for it.
+ * Returns one value of each event as the text of an array. If all values are null, the array is empty: `unnest` fills
+ * a shorter array up with nulls, and has nothing to read.
  */
 function column<Item>(
   items: readonly Item[],
@@ -158,15 +158,15 @@ function column<Item>(
   return values.some((one) => one !== null) ? toTextArray(values) : "{}";
 }
 
-/** The same of values that are always there and need no quotes in an array: identifiers, numbers and words. */
+/** Does the same as `column` for values that are never null and need no quotes: identifiers, numbers and words. */
 function plainColumn<Item>(items: readonly Item[], value: (item: Item) => string | number | boolean): string {
   return `{${items.map(value).join(",")}}`;
 }
 
 /**
- * The arrays that the part `event` is made of, in the order of {@linkcode EVENT_COLUMNS}. Each is a query of its
- * own, so that the planner does not see how long they are: it would plan anew each time, and take as long for
- * that as for the rest, because a plan for one event looks cheaper than one for any number.
+ * Returns the arrays of the CTE `event`, in the order of {@linkcode EVENT_COLUMNS}. Each array is a subquery, so that
+ * the planner does not see its length. Otherwise a plan for one event would look cheaper than a plan for any number,
+ * so PostgreSQL would plan every statement anew, which takes as long as the rest of the statement.
  */
 function eventArrays(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
@@ -188,10 +188,10 @@ const EVENT_COLUMNS =
   "error_message, metadata";
 
 /**
- * The parts `event` and `wanted` where no event has a claim. Nothing is looked up, so the units that each
- * license wants, and which of them an event would use (`rank`), are counted here and not by the database.
+ * Returns the CTEs `event` and `wanted` for events without claims. No claim is looked up, so the units that each
+ * license wants, and the number of the unit that an event would use (`rank`), are counted here and not by the database.
  */
-function unclaimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
+function ctesWithoutClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
   const units = new Map<string, number>();
   const ranks = events.map(({ type, licenseUuid }) => {
     if (type !== "inference") return 0;
@@ -213,8 +213,8 @@ function unclaimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
       )`;
 }
 
-/** The part `accepted`: only where a license was given less than it wanted are its events looked at. */
-function acceptedOfUnclaimed(sql: Sql): Fragment {
+/** Returns the CTE `accepted`, which compares ranks only if a license was granted less than it wanted. */
+function acceptedWithoutClaims(sql: Sql): Fragment {
   return sql`
       accepted as (
         select * from event
@@ -225,11 +225,11 @@ function acceptedOfUnclaimed(sql: Sql): Fragment {
 }
 
 /**
- * The parts `event`, `known`, which are the events whose claim is known, `fresh`, which are all the others,
- * and `wanted`. The claims are looked up one by one: joined, they would be read as a whole whenever the
- * statement was planned while there were few. Those of earlier versions have the key in place of the license.
+ * Returns the CTEs `event`, `known` (the events whose claim is known), `fresh` (all other events) and `wanted`.
+ * Claims are looked up one by one: a join would read the whole table if the statement was planned while the table
+ * had few rows. Claims of earlier versions contain the key in place of the license.
  */
-function claimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
+function ctesWithClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
   return sql`
       event as (
         select * from unnest(${eventArrays(sql, events)},
@@ -256,7 +256,7 @@ function claimedParts(sql: Sql, events: readonly UsageEvent[]): Fragment {
       )`;
 }
 
-function acceptedOfClaimed(sql: Sql): Fragment {
+function acceptedWithClaims(sql: Sql): Fragment {
   return sql`
       accepted as (
         select * from fresh
@@ -266,8 +266,8 @@ function acceptedOfClaimed(sql: Sql): Fragment {
       )`;
 }
 
-/** The part that writes the claims of the accepted events, in the order of their key. */
-function claimsWritten(sql: Sql): Fragment {
+/** Returns the CTE that writes the claims of the accepted events, in the order of the primary key. */
+function claimsWrittenCte(sql: Sql): Fragment {
   return sql`
       claims_written as (
         insert into claims (key_id, by_license, claim, event_hash, event_id, claimed_at)
@@ -278,6 +278,6 @@ function claimsWritten(sql: Sql): Fragment {
       ),`;
 }
 
-function knownListed(sql: Sql): Fragment {
+function knownAsJson(sql: Sql): Fragment {
   return sql`(select json_agg(json_build_array(position - 1, event_id, event_hash, by_license)) from known)`;
 }

@@ -1,4 +1,4 @@
-/** A usage event as it is stored: checked, with its identifier and the key and license it is charged to. */
+/** A usage event as it is stored: checked, with its identifier, its key, and the license that is charged. */
 
 export const EVENT_TYPES = ["inference", "model_load", "error"] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
@@ -20,36 +20,36 @@ export interface UsageEvent {
   readonly errorMessage: string | null;
   /** A JSON object as text, at most 16 KiB. */
   readonly metadata: string | null;
-  /** Null for an event that may be counted again when it is sent again. */
+  /** Null for an event that counts again if it is sent again. */
   readonly claim: Claim | null;
 }
 
-/** An `Idempotency-Key`: within 24 hours it stands for one event of its license. */
+/** A used `Idempotency-Key`: for 24 hours it stands for one event of its license. */
 export interface Claim {
   /** SHA-256 of the header's value, 64 hexadecimal digits. */
   readonly hash: string;
-  /** What the event means (see `event_digest.ts`): the same claim with another meaning is refused. */
+  /** The digest of the event (see `event_digest.ts`): the same claim with a different digest is refused. */
   readonly digest: string;
-  /** SHA-256 of the event's fields as they came, by which earlier versions compared events. */
+  /** SHA-256 of the event's fields as they were received; earlier versions compared events by it. */
   readonly eventHash: string;
 }
 
-/** What an event that waits takes up, and since when: from then on it is answered within 2 s. */
+/** The size and the arrival of an event that waits. It is answered within 2 s of its arrival. */
 export interface Arrival {
   readonly bytes: number;
-  /** By the monotonic clock. */
+  /** The time of the arrival, by the monotonic clock. */
   readonly atMs: number;
 }
 
 export type EventOutcome =
   /**
-   * Committed, now or, where its claim was known, before: as `eventUuid`. `used` is the month's use with
-   * it, null where it used no quota now.
+   * Committed as `eventUuid`, now or, if its claim was known, earlier. `used` is the month's use with this event;
+   * null if the event used no quota now.
    */
   | { readonly kind: "committed"; readonly eventUuid: string; readonly used: number | null }
-  /** Neither stored nor counted: its claim stands for an event of which this field differs, where one is known. */
+  /** Neither stored nor counted: its claim stands for another event. `field` is the first that differs, if known. */
   | { readonly kind: "claim_mismatch"; readonly field: string | undefined }
-  /** Neither stored nor counted: the month's allowance was used up. */
+  /** Neither stored nor counted: the month's quota was used up. */
   | { readonly kind: "quota_exceeded"; readonly used: number }
-  /** Neither stored nor counted: the database cannot hold this value. */
+  /** Neither stored nor counted: the database cannot store one of its values. */
   | { readonly kind: "not_storable" };

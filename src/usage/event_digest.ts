@@ -1,15 +1,15 @@
 /**
- * What an event means, as 64 hexadecimal digits with some of them for each field: so two events can be compared, and
- * the field that differs can be named, without a look at the events themselves. These have no index by their
- * identifier, because it would cost every event.
+ * The digest of an event: 64 hexadecimal digits, some for each field. Digests show whether two events mean the same,
+ * and which field differs, without reading the events. The table of events has no index by identifier, because every
+ * new event would pay for it.
  *
- * It is made of the event as it is stored, where what was absent has its default and keys in texts are blanked. The
- * order of the names in `metadata` is no part of the meaning.
+ * The digest is made from the event as it is stored: absent fields have their defaults, and keys in texts are replaced.
+ * The order of names in `metadata` does not change the digest.
  */
 import { hash } from "node:crypto";
 import { EVENT_TYPES, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
 
-/** Digests are stored: this table stays as it is. */
+/** The number of digits for each field. Do not change this table: digests are stored. */
 const DIGITS = {
   event_type: 1,
   inference_type: 1,
@@ -20,7 +20,7 @@ const DIGITS = {
   metadata: 13,
 } as const;
 
-/** Gives the digest of an event. */
+/** Returns the digest of an event. */
 export function digestEvent(event: Omit<UsageEvent, "claim">): string {
   const { type, inferenceType, success, durationMs, modelName, errorMessage, metadata } = event;
   return [
@@ -34,7 +34,7 @@ export function digestEvent(event: Omit<UsageEvent, "claim">): string {
   ].join("");
 }
 
-/** Gives the first field in which two events differ, by their digests; undefined where they mean the same. */
+/** Returns the first field in which two digests differ; undefined if the digests are equal. */
 export function findDifference(one: string, other: string): string | undefined {
   let at = 0;
   for (const [field, digits] of Object.entries(DIGITS)) {
@@ -44,12 +44,12 @@ export function findDifference(one: string, other: string): string | undefined {
   return undefined;
 }
 
-/** All the bits of a number, so that equal digits mean equal numbers. */
+/** Returns all bits of a number, so that equal digits mean equal numbers. */
 function digestNumber(value: number | null): string {
-  // No number of an event has these bits.
+  // A number of an event never has these bits.
   if (value === null) return "f".repeat(DIGITS.duration_ms);
   const bytes = Buffer.allocUnsafe(8);
-  // The sum makes -0 into 0.
+  // The sum changes -0 to 0.
   bytes.writeDoubleBE(value + 0);
   return bytes.toString("hex");
 }
@@ -58,7 +58,7 @@ function digestText(text: string | null, digits: number): string {
   return text === null ? "0".repeat(digits) : hash("sha256", text, "hex").slice(0, digits);
 }
 
-/** Renders parsed JSON with the names of every object in one order. */
+/** Renders parsed JSON with the names of every object sorted. */
 function renderSorted(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(renderSorted).join()}]`;

@@ -1,11 +1,11 @@
 /**
  * The group commit: events that arrive together are committed together.
  *
- * A lone event waits for nothing. While one commit runs the next batch gathers, so batches grow with the
- * load. A second commit runs beside the first only when it is full, or when the first takes long: most of the
- * time of many small ones would go into what each costs, whatever it carries. Events that wait are bounded in
- * number and bytes, and by age: one that has waited too long to be answered in time is turned away before it
- * is sent, so its fate is known.
+ * A lone event does not wait. While one commit runs, the next batch collects events, so batches grow with the
+ * load. A second commit runs beside the first only if the second is full or the first takes long: of many small
+ * commits, most of the time would go into the fixed cost of each. The events that wait are bounded in number, bytes
+ * and age: an event that has waited too long to be answered in time is turned away before it is sent to the
+ * database, so it is certain that it was not stored.
  */
 import { DatabaseUnavailable } from "../database/mod.ts";
 import type { HistogramCounts } from "../histogram.ts";
@@ -15,13 +15,13 @@ import { createCommitSchedule } from "./_commit_schedule.ts";
 import { createEventQueue } from "./_event_queue.ts";
 import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
 
-/** How events are gathered. Fixed in the product; a benchmark compares it with one statement an event. */
+/** How events are grouped into commits. The product uses the defaults; a benchmark compares one statement an event. */
 export interface EventGathering {
-  /** The most that one statement carries; 1,000 by default. */
+  /** The most events of one statement; 1,000 by default. */
   readonly maxEventsPerCommit?: number;
-  /** How many statements run side by side at most; 2 by default. */
+  /** The most statements that run at the same time; 2 by default. */
   readonly commitsInFlight?: number;
-  /** From when on a commit is not waited for, since it may stand behind a lock; 25 by default. */
+  /** After this time the next commit does not wait for a commit, which may be waiting for a lock; 25 by default. */
   readonly longCommitMs?: number;
 }
 
@@ -29,11 +29,11 @@ export interface EventWriterOptions extends EventGathering, Omit<BatchCommitsOpt
 
 export interface EventWriter {
   /**
-   * Resolves when the event's fate is certain; throws `DatabaseUnavailable` when it is not, or when the
-   * queue is full.
+   * Commits an event. Resolves when the outcome is certain. Throws `DatabaseUnavailable` if the outcome is unknown, or
+   * if the event is turned away, for example because the queue is full.
    */
   write(event: UsageEvent): Promise<EventOutcome>;
-  /** Commits what is queued, up to the deadline; what arrives later is turned away. */
+  /** Commits the queued events until the deadline. Later events, and events left then, are turned away. */
   stop(deadlineMs: number): Promise<void>;
   stats(): {
     /** Events that wait for a commit, or for another event with their claim. */
@@ -42,7 +42,7 @@ export interface EventWriter {
     readonly commits: number;
     readonly committed: number;
     readonly turnedAway: number;
-    /** How many events each commit carried. */
+    /** The number of events of each commit. */
     readonly batches: HistogramCounts;
   };
 }

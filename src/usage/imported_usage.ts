@@ -1,7 +1,7 @@
 import type { Month } from "../calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 
-/** Gives the part that writes a month's use for imported keys, from a relation `line (license_id, used)`. */
+/** Returns the CTE that writes the use of a month for imported keys, from a relation `line (license_id, used)`. */
 export function importedUsageCte(sql: Sql, month: Month): Fragment {
   return sql`
     insert into usage (license_id, month, used)

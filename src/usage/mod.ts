@@ -1,6 +1,6 @@
 /**
- * Usage: events, the month's quota, and their commit in groups. Owns the tables `usage`, `usage_changes`
- * and `events`.
+ * Usage: events, the month's quota, and the group commit that writes them. Owns the tables `usage`, `usage_changes`,
+ * `events` and `claims`.
  */
 
 export { type CommittedBatch, commitEvents, type Grant, type KnownEvent } from "./commit_events.ts";

@@ -1,26 +1,26 @@
 /**
- * Events lie in a partition a month. Partitions are made ahead, and an event for whose month there is none
- * goes to the default partition, `events_elsewhen`.
+ * Events are stored in one partition for each month. Partitions are created ahead. An event whose month has no
+ * partition goes to the default partition, `events_elsewhen`.
  *
- * PostgreSQL attaches no month of which the default partition has rows, so these move in the transaction that
- * attaches it. They move first, when nobody waits: until the commit, others see them where they were. Then all
- * of `events` is locked for as long as it takes to look through the default partition once more. Without that
- * lock a report that was planned just before would read neither place, and an event that was on its way to the
- * default partition would be refused. The lock is asked for briefly and again after growing pauses, because
- * every insert waits behind whoever waits for it.
+ * PostgreSQL does not attach the partition of a month while the default partition has rows of that month, so these
+ * rows move in the transaction that attaches the partition. They move first, and no other session waits for that:
+ * until the commit, other sessions see the rows in the default partition. Then all of `events` is locked for as long
+ * as it takes to read the default partition once more. Without that lock a report that was planned just before would
+ * read neither partition, and an event on its way to the default partition would be refused. The lock is requested
+ * with a short timeout, and again after growing pauses, because every insert waits behind the waiting request.
  */
 import { type Month, toMonth } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { PARTITION_LOCK } from "./_partition_lock.ts";
 
 export interface AttachOptions {
-  /** For how long the lock is asked for again; 1,000 by default. */
+  /** For how long the lock is requested again; 1,000 by default. */
   readonly patienceMs?: number;
 }
 
-/** Pages of the default partition whose events move at a time. */
+/** The number of pages of the default partition whose events move at a time. */
 const MOVED_PAGES = 1_000;
-/** An insert of this moment goes behind the last page, or into one of so many last pages. */
+/** A new row goes behind the last page or into one of this many last pages. */
 const RECENT_PAGES = 1_024;
 
 function partitionOf({ firstDay }: Month): string {
@@ -28,8 +28,8 @@ function partitionOf({ firstDay }: Month): string {
 }
 
 /**
- * Makes and attaches a month's partition where there is none, and moves the month's events into it, in one
- * statement of its own.
+ * Creates and attaches the partition of a month if there is none, and moves the month's events into it, all in one
+ * separate statement.
  */
 export async function attach(
   database: Pick<Database, "query">,
@@ -45,7 +45,7 @@ export async function attach(
           returning *
         )
         insert into ${name} select * from late;`;
-  // A `do` block is one statement, and takes no parameters: everything in it is made of digits.
+  // A `do` block is one statement and takes no parameters. That is safe: every value in it is made of digits.
   await database.query((sql) =>
     sql.unsafe(`
       do $$
@@ -55,25 +55,27 @@ export async function attach(
         pages bigint;
       begin
         perform set_config('lock_timeout', '1s', true);
-        -- Processes that start together take turns. One that takes long moves events, for all of them.
+        -- Processes that start together take turns. A process that takes long moves events, for all processes.
         begin
           perform pg_advisory_xact_lock(${PARTITION_LOCK});
         exception when lock_not_available then return;
         end;
         if exists (select from pg_inherits where inhrelid = to_regclass('${name}')) then return; end if;
         if to_regclass('${name}') is null then
-          -- With its indexes and a constraint there is nothing to build and to check when it is attached.
+          -- The table has the indexes and a constraint, so attaching it builds no index and checks no rows.
           create table ${name} (like events including defaults including constraints including indexes,
             constraint ${name}_range check (received_at >= ${from} and received_at < ${until}));
-          -- An index on an empty table begins with a filter for its first pages. Each event that comes there would
-          -- be written into it at once, for 0.2 ms; without one they wait for vacuum like those of all other pages.
+          -- An index on an empty table begins with a filter for its first pages. Each event in these pages would be
+          -- added to the filter at once, which takes 0.2 ms. Without the filter, these pages wait for vacuum like all
+          -- other pages.
           perform brin_desummarize_range(indexrelid, 0)
              from pg_index
              join pg_class on pg_class.oid = indexrelid
              join pg_am on pg_am.oid = relam
             where indrelid = to_regclass('${name}') and amname = 'brin';
         end if;
-        -- Otherwise the index of the default partition would be used for some pages, and all of it read each time.
+        -- Otherwise the planner would use the index of the default partition for a few pages, and each time read all
+        -- of the index.
         perform set_config('enable_bitmapscan', 'off', true);
         pages := pg_relation_size('events_elsewhen') / current_setting('block_size')::integer;
         for page in 0 .. pages by ${MOVED_PAGES} loop
@@ -92,7 +94,7 @@ export async function attach(
             pause_seconds := least(2 * pause_seconds, 30);
           end;
         end loop;
-        -- Moves the events that came meanwhile. If one is in an earlier page, the next statement fails and undoes all.
+        -- Moves the events that arrived meanwhile. If an earlier page has one, the next statement fails and undoes all.
         ${moveFrom(`ctid >= format('(%s,0)', greatest(pages - ${RECENT_PAGES}, 0))::tid`)}
         alter table events attach partition ${name} for values from (${from}) to (${until});
         alter table ${name} drop constraint if exists ${name}_range;
@@ -102,8 +104,8 @@ export async function attach(
 }
 
 /**
- * The months before `end` of which the default partition has events, and of which there is no table: one that
- * was taken off by an operator stays off.
+ * Returns the months before `end` that have events in the default partition and have no table: a table that an
+ * operator has detached stays detached.
  */
 export async function findLateMonths(database: Pick<Database, "query">, end: Month): Promise<Month[]> {
   const rows = await database.query<{ index: number }>(
@@ -119,7 +121,7 @@ export async function findLateMonths(database: Pick<Database, "query">, end: Mon
   return rows.map(({ index }) => toMonth(index));
 }
 
-/** Whether events of a month are in the default partition. */
+/** Tells whether events of a month are in the default partition. */
 export async function hasLateEvents(database: Pick<Database, "query">, month: Month): Promise<boolean> {
   const until = toMonth(month.index + 1).firstDay;
   const found = await database.query(

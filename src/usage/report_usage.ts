@@ -1,4 +1,4 @@
-/** What a license or all of them have used: by day for support, by month for accounting. */
+/** Reports the use of one license by day, for support, and of all licenses by month, for accounting. */
 import type { Month } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
@@ -11,15 +11,15 @@ export interface DayOfUse {
 }
 
 export interface UsageByDay {
-  /** What the month's quota counts: the days and the import. */
+  /** All units that the month's quota counts: those of the days and of the import. */
   readonly used: number;
-  /** What a key brought along when it was imported in this month: nobody knows on which days. */
+  /** The units that were imported with a key in this month. Their days are unknown. */
   readonly imported: number;
-  /** Every day of the month, those without use included. */
+  /** Every day of the month, including days without use. */
   readonly days: readonly DayOfUse[];
 }
 
-/** The units that a license used in a month, by day. */
+/** Returns the units that a license used in a month, by day. */
 export async function findUsageByDay(
   database: Database,
   licenseUuid: string,
@@ -45,14 +45,14 @@ export interface MonthOfUse {
   readonly email: string;
   readonly organization: string;
   readonly tier: Tier;
-  /** `live`, `test`, or `live+test` where a license has keys of both. */
+  /** `live`, `test`, or `live+test` if a license has keys of both modes. */
   readonly mode: string;
-  /** Null is unlimited. */
+  /** Null means unlimited. */
   readonly monthlyLimit: number | null;
   readonly used: number;
 }
 
-/** The month's use of every license that used any, by e-mail. */
+/** Lists the month's use of every license that used any units, sorted by e-mail address. */
 export async function listUsage(database: Database, month: Month): Promise<MonthOfUse[]> {
   const rows = await database.query<
     Omit<MonthOfUse, "licenseId" | "userId"> & { licenseUuid: string; accountUuid: string }

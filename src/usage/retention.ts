@@ -1,14 +1,14 @@
 /**
- * Drops events that are older than a setting says, by whole months.
+ * Drops events that are older than a setting allows, by whole months.
  *
- * Dropped events are gone for good, so a clock that is wrong by years must not drop any. The newest months before
- * the present one that have events always stay, as many as the setting says. And nothing is dropped while the
- * clocks of the database and of this host are more than a day apart.
+ * Dropped events cannot be restored, so a clock that is wrong by years must not cause a drop. Therefore the newest
+ * months with events before the present month always stay, as many as the setting says. And no month is dropped
+ * while the clocks of the database and of this host are more than a day apart.
  *
- * A month's partition is taken off under a short lock timeout, given another name, and dropped by a second
- * statement: until then every insert waits for whoever takes it off, and afterwards nobody waits for the
- * drop. Where a lock cannot be had (a backup reads the table) it is tried again later. What is left of a drop
- * that failed is known by its name, so a table that an operator took off stays. The counts in `usage` stay too.
+ * A month's partition is detached with a short lock timeout and renamed. A second statement drops it. Inserts wait
+ * for the first statement, and no insert waits for the drop. If a lock is not available (a backup reads the table),
+ * the next round tries again. The new name identifies a table that a failed drop left behind, so a table that an
+ * operator detached stays. The counts in `usage` stay too.
  */
 import { type Month, monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
@@ -18,9 +18,9 @@ import { PARTITION_LOCK } from "./_partition_lock.ts";
 export interface RetireOptions {
   readonly clock: Clock;
   readonly keptMonths: number;
-  /** Told the first day of each month that was dropped. */
+  /** Called with the first day of each month that was dropped. */
   readonly onDropped: (firstDay: string) => void;
-  /** Asked between statements. */
+  /** Called between months: true ends the work. */
   readonly isStopping: () => boolean;
 }
 
@@ -28,8 +28,8 @@ const DAY_MS = 86_400_000;
 const OWN_TABLE = /^events_(\d{4})_(\d{2})(_expired)?$/;
 
 /**
- * Drops the months before the present one that are older than so many months, and older than so many months
- * that have events. Throws the first error after all other months were done.
+ * Drops each month that is more than `keptMonths` months ago and is older than the newest `keptMonths` months with
+ * events before the present one. Throws the first error after all other months were done.
  */
 export async function retireEvents(
   database: Pick<Database, "query">,
@@ -49,14 +49,14 @@ export async function retireEvents(
       await database.query((sql) => sql.unsafe(`drop table if exists ${table}`));
       onDropped(firstDay);
     } catch (error) {
-      // A month that is in use must not keep the others from being dropped.
+      // A month that is in use must not prevent the drop of other months.
       failure ??= { error };
     }
   }
   if (failure !== undefined) throw failure.error;
 }
 
-/** Throws, with a sentence for the operator, where the clocks of database and host are a day apart. */
+/** Throws, with a sentence for the operator, if the clocks of database and host are more than a day apart. */
 async function checkClocks(database: Pick<Database, "query">, clock: Clock): Promise<void> {
   const [row] = await database.query<{ ms: number }>(
     (sql) => sql`select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms`,
@@ -75,7 +75,7 @@ interface OldTable {
   readonly isAttached: boolean;
 }
 
-/** The first day of the first month that stays. A month has events where its table has a row: one page is read. */
+/** Returns the first day of the first month that stays. A month has events if its table has a row: one page is read. */
 async function findFirstMonthKept(
   database: Pick<Database, "query">,
   tables: readonly OldTable[],
@@ -95,7 +95,7 @@ async function findFirstMonthKept(
   return "";
 }
 
-/** The tables of the months before this one, oldest first. */
+/** Returns the tables of the months before the present one, oldest first. */
 async function findOldTables(database: Pick<Database, "query">, now: Month): Promise<OldTable[]> {
   const rows = await database.query<{ name: string; isAttached: boolean }>(
     (sql) => sql`
@@ -109,13 +109,13 @@ async function findOldTables(database: Pick<Database, "query">, now: Month): Pro
   );
   return rows.flatMap(({ name, isAttached }) => {
     const [, year, month, expired] = OWN_TABLE.exec(name) ?? [];
-    // Not attached and of the usual name: the operator's own.
+    // A detached table with the usual name belongs to the operator.
     if (year === undefined || isAttached === (expired !== undefined)) return [];
     const firstDay = `${year}-${month}-01`;
     return firstDay < now.firstDay ? [{ name, firstDay, isAttached }] : [];
   });
 }
-/** `detach … concurrently` is not for a table with a default partition. */
+/** Detaches and renames a partition. `detach … concurrently` is impossible for a table with a default partition. */
 async function detach(database: Pick<Database, "query">, name: string): Promise<void> {
   await database.query((sql) =>
     sql.unsafe(`
@@ -125,7 +125,7 @@ async function detach(database: Pick<Database, "query">, name: string): Promise<
         perform pg_advisory_xact_lock(${PARTITION_LOCK});
         -- Another process was faster.
         if not exists (select from pg_inherits where inhrelid = to_regclass('${name}')) then return; end if;
-        -- Inserts wait behind whoever waits for this: no longer than a statement that is about to end.
+        -- Inserts wait behind this request, so it waits only for a statement that is about to end.
         perform set_config('lock_timeout', '250ms', true);
         alter table events detach partition ${name};
         alter table ${name} rename to ${name}_expired;

@@ -1,10 +1,9 @@
 /**
- * What has to be done again and again so that the tables of usage stay well: partitions for the months ahead,
- * late events moved into their month, old months dropped, old claims and changes to counts deleted.
+ * The upkeep of the tables of usage: it creates partitions for the months ahead, moves late events into their month,
+ * drops old months, and deletes old claims and old changes to counts.
  *
- * It has connections of its own, so that nothing on the serving path waits behind it. A task that fails does not
- * keep the others from being done. The failure is counted and, until the task succeeds, logged once for each reason;
- * the task is tried again.
+ * Upkeep has its own connections, so that requests do not wait behind it. A task that fails does not prevent the
+ * others. The failure is counted and, until the task succeeds, logged once for each reason; the task is tried again.
  */
 import { monthOf, toMonth } from "../calendar.ts";
 import { type Clock, type Repetition, repeat } from "../clock.ts";
@@ -16,13 +15,13 @@ import { attach, findLateMonths, hasLateEvents } from "./partitions.ts";
 import { retireEvents } from "./retention.ts";
 
 export interface Upkeep {
-  /** Makes the partitions that are missing, and from then on does every task when it is due. */
+  /** Creates the missing partitions, and from then on runs every task when it is due. */
   start(): Promise<void>;
-  /** Ends what is under way: the server gives up a statement within a second. */
+  /** Stops the tasks: the server cancels a statement in progress within a second. */
   stop(): Promise<void>;
-  /** Deletes old claims and changes to counts now; otherwise a quarter of a minute after the last time. */
+  /** Deletes old claims and changes to counts now. Without a call, this happens 15 seconds after the last time. */
   clean(): Promise<void>;
-  /** Makes partitions, moves late events and drops old months now; otherwise within the hour. */
+  /** Creates partitions, moves late events and drops old months now. Without a call, this happens within the hour. */
   tidy(): Promise<void>;
   stats(): UpkeepStats;
 }
@@ -30,7 +29,7 @@ export interface Upkeep {
 export type UpkeepTask = keyof typeof TASKS;
 
 export interface UpkeepStats {
-  /** For how many months events are kept; 0 is forever. */
+  /** For how many months events are kept; 0 means forever. */
   readonly kept: number;
   readonly dropped: number;
   readonly failures: Readonly<Record<UpkeepTask, number>>;
@@ -40,11 +39,11 @@ export interface UpkeepOptions {
   readonly address: DatabaseAddress;
   readonly clock: Clock;
   readonly log: Log;
-  /** For how many months events are kept; 0, the default, is forever. */
+  /** For how many months events are kept; 0, the default, means forever. */
   readonly keptMonths?: number;
 }
 
-/** Each task with its sentence for when it fails. */
+/** The log message of each task when it fails. */
 const TASKS = {
   partitions: "Could not make a month's partition of events: it is tried again within the hour",
   late_events: "Could not move late events into their month: it is tried again within the hour",
@@ -55,20 +54,20 @@ const TASKS = {
 
 const MONTHS_AHEAD = 2;
 const TIDY_INTERVAL_MS = 3_600_000;
-/** Nobody waits for it: a start is not the time at which events must go. */
+/** The time from the start to the first round. The start does not wait for it: dropping events is not urgent. */
 const FIRST_TIDY_MS = 30_000;
-/** After a failure the next round comes earlier, and then after pauses that double. */
+/** After a failure the next round comes earlier; the pauses after further failures double. */
 const FIRST_RETRY_MS = 60_000;
 const CLEANING_INTERVAL_MS = 15_000;
-/** Rows of `usage_changes` older than this have been read by every pulse that is trusted. */
+/** Every trusted pulse has read the rows of `usage_changes` that are older than this. */
 const CHANGES_KEPT_SECONDS = 60;
-/** For so long an `Idempotency-Key` stands for its event. */
+/** How long an `Idempotency-Key` stands for its event. */
 const CLAIMS_KEPT_MS = 24 * 3_600_000;
-/** A batch takes milliseconds: a server that takes so long is in trouble. */
+/** A batch takes milliseconds: a server that takes longer than this has a problem. */
 const DEADLINE_MS = 10_000;
-/** Moving a month's events, or unlinking its files, is one statement. */
+/** For the statements that move the events of a month or delete its files, each of which may take long. */
 const LONG_DEADLINE_MS = 1_800_000;
-/** Longer than most backups take. */
+/** For how long late events wait for a lock: longer than most backups take. */
 const LATE_PATIENCE_MS = 600_000;
 
 export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOptions): Upkeep {
@@ -134,7 +133,7 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
 
 interface Attempts {
   readonly failures: Readonly<Record<UpkeepTask, number>>;
-  /** Does a task, and tells whether it succeeded. */
+  /** Runs a task and tells whether it succeeded. */
   attempt(task: UpkeepTask, work: () => Promise<void>): Promise<boolean>;
 }
 
@@ -156,7 +155,7 @@ function createAttempts({
       } catch (error) {
         if (isStopping()) return false;
         failures[task]++;
-        // The database's own words, where it said any.
+        // The database's own message, if there is one.
         const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
         const reasons = told.get(task) ?? new Set();
         if (!reasons.has(reason)) log.warn(TASKS[task], { task, reason });
@@ -164,7 +163,7 @@ function createAttempts({
         return false;
       }
       if (!isStopping() && told.delete(task))
-        log.info("An upkeep task that had failed is done again", { task });
+        log.info("An upkeep task that had failed has succeeded", { task });
       return true;
     },
   };
@@ -179,7 +178,7 @@ interface MonthsOptions extends Pick<Attempts, "attempt"> {
   readonly isStopping: () => boolean;
 }
 
-/** The tasks that make, fill and drop the partition of a month. */
+/** Returns the tasks that create, fill and drop the partitions of months. */
 function createMonths({ database, open, clock, log, keptMonths, attempt, isStopping }: MonthsOptions) {
   let longRunning: Database | undefined;
   let dropped = 0;
@@ -188,7 +187,7 @@ function createMonths({ database, open, clock, log, keptMonths, attempt, isStopp
     const month = monthOf(clock.nowMs());
     for (let ahead = 0; ahead <= MONTHS_AHEAD && !isStopping(); ahead++) {
       const next = toMonth(month.index + ahead);
-      // A partition that late events move into takes long, and is made by the next task.
+      // If late events must move into the partition, it takes long: the next task creates it.
       if (!(await hasLateEvents(database, next))) await attach(database, next);
     }
   }
@@ -213,12 +212,12 @@ function createMonths({ database, open, clock, log, keptMonths, attempt, isStopp
 
   return {
     makeAhead: () => attempt("partitions", makeAhead),
-    /** Tells whether all of it succeeded. */
+    /** Runs the three tasks and tells whether all of them succeeded. */
     async tidy(): Promise<boolean> {
       const long = open(LONG_DEADLINE_MS);
       longRunning = long;
       try {
-        // The server then ends a statement whose connection is closed; where it cannot, the statement runs to its end.
+        // Makes the server cancel a statement when its connection closes. If it cannot, the statement runs to its end.
         await long
           .query((sql) => sql`select set_config('client_connection_check_interval', '1s', false)`)
           .catch(() => {});
@@ -230,7 +229,7 @@ function createMonths({ database, open, clock, log, keptMonths, attempt, isStopp
         await long.close();
       }
     },
-    /** Ends what is under way. */
+    /** Ends a task in progress. */
     close: async () => longRunning?.close(),
     dropped: () => dropped,
   };

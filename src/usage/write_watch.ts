@@ -1,9 +1,9 @@
 /**
- * Notices that the database answers and refuses every write, as it does when its disk is full.
+ * Detects that the database answers but refuses every write, for example because its disk is full.
  *
- * Reads go on then, so the service stays healthy and validates keys. The log says once what the database says, and
- * once that it is over. While writes are refused, a row that means nothing and a temporary file are written every
- * second: where nobody sends events, nothing else would show that it is over.
+ * Reads still work then, so the service stays healthy and validates keys. The log has one line with the database's
+ * error, and one line when writes work again. While writes are refused, a row without counts and a temporary file are
+ * written every second as a trial: without events from clients, no other write would show that writes work again.
  */
 import { monthOf } from "../calendar.ts";
 import { type Clock, type Repetition, repeat } from "../clock.ts";
@@ -25,7 +25,7 @@ export interface WriteWatchOptions {
 }
 
 const TRIAL_INTERVAL_MS = 1_000;
-/** On a disk that is nearly full, small writes succeed between refusals: they are one trouble. */
+/** How long no write may be refused before writes count as working: on a nearly full disk, small writes succeed. */
 const QUIET_MS = 5_000;
 
 export function watchWrites({ database, clock, log, processUuid }: WriteWatchOptions): WriteWatch {

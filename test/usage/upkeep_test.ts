@@ -85,7 +85,7 @@ describe("createUpkeep()", () => {
     await database.query((sql) => sql`alter table away rename to claims`);
     await upkeep.clean();
     expect(await count("claims")).toBe(0);
-    expect(lines.splice(0)[1]).toContain("An upkeep task that had failed is done again task=claims");
+    expect(lines.splice(0)[1]).toContain("An upkeep task that had failed has succeeded task=claims");
     await database.query((sql) => sql`alter table claims rename to away`);
     await upkeep.clean();
     expect(lines).toHaveLength(1);
