@@ -1,16 +1,20 @@
 /**
- * The driver's pool with sockets of our own, for what the driver does not do (postgres 3.4.9).
+ * The driver's pool (postgres 3.4.9) with sockets that this file opens, because the driver has three faults:
  *
- * A server that accepts and closes at once is asked again without a pause, ten thousand times a second:
- * here connections are opened no faster than {@linkcode BURST_MS} allows. A pool that is ended while
- * it connects goes on connecting, and keeps what it gets: here its sockets are destroyed with it. And the driver
- * forgets which of several servers is the primary: here `_servers.ts` remembers it.
+ * - When a server accepts a connection and closes it at once, the driver reconnects without a pause, ten thousand
+ *   times a second. Here connections are opened no faster than {@linkcode BURST_MS} allows.
+ * - A pool that is ended while it connects goes on connecting and keeps the new connection. Here the sockets are
+ *   destroyed with the pool.
+ * - The driver forgets which of several servers is the primary. Here `_servers.ts` remembers it.
  *
- * The rest is mended in the driver itself, by `postgres@3.4.9.patch`. What a connection leaves behind when it is
- * lost, bytes not sent, rows of half an answer, an error not yet told, it takes for its own on the next one. A
- * connection that was idle for long, or since another was lost, is given a statement only after its server has
- * answered a `Sync`: so none is sent into a connection that a firewall has forgotten or a failover has ended. And
- * a standby is refused by an error of its own.
+ * `postgres@3.4.9.patch` corrects three more faults in the driver itself:
+ *
+ * - After a lost connection the driver used its leftovers on the next connection: unsent bytes, rows of an
+ *   incomplete answer, an unreported error.
+ * - The driver did not check idle connections. Now a connection that was idle for {@linkcode IDLE_SECONDS}, or was
+ *   idle when another connection was lost, gets a statement only after its server has answered a `Sync`. So no
+ *   statement is sent on a connection that a firewall has forgotten or a failover has ended.
+ * - The refusal of a standby had no error code of its own.
  */
 import { connect, type Socket } from "node:net";
 import postgres from "postgres";
@@ -23,34 +27,34 @@ import type { Sql } from "./sql.ts";
 
 export interface Pool {
   readonly sql: Sql;
-  /** Settles everything at once, and leaves no connection behind. */
+  /** Settles all statements and closes all connections at once. */
   destroy(): Promise<void>;
 }
 
 export interface PoolOptions {
   readonly maxConnections: number;
-  /** The server ends a statement that takes longer. */
+  /** The server cancels a statement that takes longer. */
   readonly statementTimeoutMs: number;
   /**
-   * Whether an idle connection is checked before its next statement, and replaced when it is dead. Not for
-   * transactions: they cannot go on on another connection.
+   * Whether an idle connection is checked before its next statement, and replaced when it is dead. Off for
+   * transactions, because a transaction cannot continue on another connection.
    */
   readonly checksIdle?: boolean;
-  /** Called when a connection is lost, or could not be made. */
+  /** Called when a connection was lost or could not be opened. */
   readonly onLost?: () => void;
 }
 
-/** In so long a pool opens at most twice as many connections as it may have. */
+/** In this time a pool opens at most `2 * maxConnections` connections. */
 const BURST_MS = 250;
-/** For connecting to one server; the server then has as long again to let the connection in. */
+/** The deadline of the TCP connection to one server. The login to PostgreSQL then has the same time again. */
 const CONNECT_TIMEOUT_MS = 1_000;
-/** A connection that ends sooner was not let in: the next one goes to the next server. */
+/** A connection that ends sooner was not let in: the next connection goes to the next server. */
 const YOUNG_MS = 2 * CONNECT_TIMEOUT_MS;
 /** Firewalls forget a connection after a minute at the earliest. */
 const KEEP_ALIVE_MS = 15_000;
-/** Idle for so long, a connection is checked before its next statement. */
+/** A connection that was idle for this time is checked before its next statement. */
 const IDLE_SECONDS = 1;
-/** A check that is not answered so soon counts as failed: a statement's deadline must leave time for the next. */
+/** The deadline of such a check: short, so that the statement can still be sent on another connection in time. */
 const CHECK_SECONDS = 0.25;
 
 export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
@@ -59,7 +63,7 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
   let recent = 0;
   let destroyed = false;
 
-  /** Connects to the first server that accepts, beginning with the one that is current. */
+  /** Connects to the first server that accepts, beginning with the current server. */
   async function dial(): Promise<Socket> {
     while (recent >= 2 * options.maxConnections && !destroyed) await sleep(BURST_MS);
     if (destroyed) throw Object.assign(new Error("The pool was destroyed"), { code: "CONNECTION_DESTROYED" });
@@ -79,10 +83,10 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
       } else {
         servers.moveOn(current);
         if (tried < servers.count && !destroyed) continue;
-        // Told a turn later: the driver listens only once it has the socket.
+        // Emitted one turn later, because the driver adds its listeners after it has the socket.
         setImmediate(() => socket.emit("error", failure) && socket.emit("close", true));
       }
-      // For the name in the server's certificate, where the driver looks for it.
+      // The driver reads `host` of the socket to check the name in the server's certificate.
       return Object.assign(socket, place);
     }
   }
@@ -101,7 +105,7 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
   };
 }
 
-/** Resolves when the socket is connected, or to why it is not. */
+/** Resolves to undefined when the socket is connected, or to the error that prevented it. */
 function failureOf(socket: Socket): Promise<Error | undefined> {
   return new Promise((resolve) => {
     let failure = Object.assign(new Error("The connection was closed"), { code: "CONNECTION_CLOSED" });
@@ -127,10 +131,10 @@ function sleep(ms: number): Promise<void> {
 }
 
 type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<number> }> & {
-  /** Known to the driver, missing in its types. */
+  /** The driver has this option, but its types do not. */
   max_pipeline: number;
   socket?: () => Promise<Socket>;
-  /** By our patch. */
+  /** Added by our patch. Both are in seconds. */
   check_idle?: { readonly after: number; readonly timeout: number };
 };
 
@@ -140,19 +144,19 @@ function toDriverOptions(address: DatabaseAddress, options: PoolOptions): Driver
       ? {}
       : { path: address.socketPath, user: address.user, database: address.database, ssl: false }),
     max: options.maxConnections,
-    // One statement behind another at most: behind a slow one, more would wait without need.
+    // At most one statement waits behind another: behind a slow one, more would wait even if a connection gets free.
     max_pipeline: 1,
     connect_timeout: CONNECT_TIMEOUT_MS / 1_000,
     ...(options.checksIdle && { check_idle: { after: IDLE_SECONDS, timeout: CHECK_SECONDS } }),
     target_session_attrs: "primary",
-    // Set when a socket is made.
+    // Off here, because `dial` sets it when it opens the socket.
     keep_alive: null,
     idle_timeout: 0,
     max_lifetime: null,
     backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 0.5),
-    // Arrays travel as text (see toTextArray), so the catalogue of types is not asked for.
+    // Arrays are sent as text (see toTextArray), so the driver need not read the catalogue of types.
     fetch_types: false,
-    // Counts stay below 2^53, as the constraints on them say, and so are exact as numbers.
+    // Constraints keep counts below 2^53, so they are exact as numbers.
     types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
     connection: {
       application_name: "claviger",

@@ -1,6 +1,6 @@
 /**
- * Remembers which of the servers of an address is the primary. The driver refuses a connection to any other. All
- * pools of one address share this memory: when one pool goes on to the next server, the others follow.
+ * Remembers which of the servers of an address is the primary. The driver refuses a connection to any other
+ * server. All pools of one address share this memory: when one pool moves on to the next server, the others follow.
  */
 
 import type { DatabaseAddress } from "./database_url.ts";
@@ -9,10 +9,10 @@ import type { DatabaseUnavailable } from "./errors.ts";
 
 export interface Servers {
   readonly count: number;
-  /** The number of the server that is dialled now. */
+  /** The index of the server that new connections go to. */
   readonly current: number;
   readonly place: Place;
-  /** Goes on to the next server, unless that was done since `from` was current. */
+  /** Moves to the next server, unless another caller has moved on since `from` was the current index. */
   moveOn(from: number): void;
 }
 
@@ -20,6 +20,7 @@ export type Place = { readonly path: string } | { readonly host: string; readonl
 
 const known = new WeakMap<DatabaseAddress, Servers>();
 
+/** Returns the shared memory of an address; creates it at the first call. */
 export function serversOf(address: DatabaseAddress): Servers {
   const servers = known.get(address) ?? createServers(listPlaces(address));
   known.set(address, servers);
@@ -50,8 +51,8 @@ function createServers(places: readonly Place[]): Servers {
 }
 
 /**
- * True when the server did not let the connection in, so that no statement was sent: it is a standby, it starts or
- * stops, or it does not answer.
+ * Tells whether no statement was sent, because the server did not let the connection in: the server is a standby, it
+ * is starting or stopping, or it does not answer.
  */
 export function wasNotSent({ code }: DatabaseUnavailable): boolean {
   return code === "NOT_PRIMARY" || code === "57P03" || code === "CONNECT_TIMEOUT";

@@ -1,12 +1,12 @@
-/** TLS to an external server, as the driver is told of it. */
-// The whole module: an older Node lacks one of its names, and must start to say which Node is needed.
+/** Turns the TLS parameters of `DATABASE_URL` into options of the driver. */
+// Imported as a whole: an older Node lacks `getCACertificates`, and must still start to say which Node is needed.
 import * as nodeTls from "node:tls";
 import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../read_regular_file.ts";
 import { parseDatabaseTls } from "./database_tls.ts";
 import type { DatabaseUrl } from "./database_url.ts";
 
 export interface DriverTls {
-  /** The address without what the driver would send to the server as a setting. */
+  /** The address without `sslrootcert`: the driver would send that parameter to the server as a setting. */
   readonly href: string;
   readonly ssl: false | "prefer" | "require" | VerifyingTls;
 }
@@ -17,7 +17,7 @@ interface VerifyingTls {
   checkServerIdentity(name: string, certificate: nodeTls.PeerCertificate): Error | undefined;
 }
 
-/** Throws for parameters that are refused when the setting is read. */
+/** Returns the driver's options. Throws for parameters that the check of the setting refuses before. */
 export function tlsOf(url: DatabaseUrl): DriverTls {
   const cleaned = new URL(url.first);
   cleaned.searchParams.delete("sslrootcert");
@@ -35,7 +35,7 @@ export function tlsOf(url: DatabaseUrl): DriverTls {
       ca: rootCertFile === undefined ? systemCertificates() : [certificatesOf(rootCertFile)],
       rejectUnauthorized: true,
       checkServerIdentity(name, certificate) {
-        // For a numeric address the driver gives no name, and Node then checks for `localhost`.
+        // For a numeric address the driver passes no name, and Node then checks for `localhost`.
         const names = hosts.includes(name) ? [name] : hosts;
         const errors = names.map((host) => nodeTls.checkServerIdentity(host, certificate));
         return errors.includes(undefined) ? undefined : errors[0];
@@ -44,14 +44,14 @@ export function tlsOf(url: DatabaseUrl): DriverTls {
   };
 }
 
-/** The authorities that the runtime trusts, and those that the host's administrator added. */
+/** Returns the authorities that the runtime trusts and the authorities that the host's administrator added. */
 function systemCertificates(): string[] {
   return [...nodeTls.getCACertificates("default"), ...nodeTls.getCACertificates("system")];
 }
 
 const read = new Map<string, string>();
 
-/** Kept: a pool may be replaced at any moment, and must not fail when the file is gone by then. */
+/** Reads a file once and keeps the text: a new pool, opened at any moment, must not fail because the file is gone. */
 function certificatesOf(path: string): string {
   const text = read.get(path) ?? readNamedFile(path, CERTIFICATES_LIMIT_BYTES).text;
   read.set(path, text);

@@ -1,29 +1,31 @@
 /**
- * `copy` in and out, as bytes with back-pressure, on a session of its own.
+ * `copy` in both directions, as bytes with back-pressure, on a session of its own.
  *
- * The driver's streams (postgres 3.4.9) have three gaps, which are closed here. A socket that was paused when
- * the last row came stays paused, and the next statement waits forever. A `copy … to stdout` that fails with
- * its first rows throws where nobody can catch. And a `copy … from stdin` that the server refuses after its
- * last byte, as a foreign key does, never settles: so what the driver calls at a query's end is ours.
+ * The driver's streams (postgres 3.4.9) have three faults, which this file works around:
  *
- * After a failure or an early end of either the session must be closed: the server still sends, or still
+ * - A socket that was paused when the last row arrived stays paused, and the next statement waits forever.
+ * - A `copy … to stdout` that fails with its first rows throws an error that no caller can catch.
+ * - A `copy … from stdin` that the server refuses after the last byte, because of a foreign key for example,
+ *   never settles. So this file replaces the `resolve` and `reject` that the driver calls at the end of a query.
+ *
+ * After a failure or an early end the caller must close the session: the server still sends rows, or still
  * waits for rows.
  */
 import { Readable, type Writable } from "node:stream";
 import type { Sql } from "./sql.ts";
 
-/** A row at a time, as the driver gives them, would cost whoever handles them more than the server's work. */
+/** The driver gives single rows. To handle them one by one would cost the caller more than the server's work. */
 const CHUNK_BYTES = 256 * 1024;
 
-/** Gives what `copy … to stdout` writes, in chunks of whole rows. */
+/** Yields the output of `copy … to stdout`, in chunks of whole rows. */
 export async function* copyOut(sql: Sql, statement: string): AsyncGenerator<Buffer> {
   const query = sql.unsafe(statement);
   const opened = Promise.withResolvers<Readable>();
   Object.assign(query, {
     resolve(result: unknown) {
-      // Called again at the end, with what is no stream.
+      // The driver calls this again at the end, with a result that is not a stream.
       if (!(result instanceof Readable)) return;
-      // Listened to at once: it may fail in the same breath, and nobody could catch that.
+      // Added at once: the stream may fail in the same turn, and no caller could catch that error.
       result.on("error", () => {});
       opened.resolve(result);
     },
@@ -42,14 +44,14 @@ export async function* copyOut(sql: Sql, statement: string): AsyncGenerator<Buff
     bytes = 0;
   }
   if (bytes > 0) yield Buffer.concat(rows, bytes);
-  // What the driver gave the stream to ask for more with: it lets the socket flow again.
+  // The driver's `_read` resumes the paused socket.
   stream._read(0);
 }
 
 export interface CopyIn {
-  /** Resolves when more may come. */
+  /** Resolves when the caller may write more. */
   write(chunk: Uint8Array): Promise<void>;
-  /** Resolves when the server has taken it all, and rejects with why it did not. */
+  /** Resolves when the server has stored all rows; rejects with the server's error. */
   end(): Promise<void>;
 }
 
@@ -59,7 +61,7 @@ export async function copyIn(sql: Sql, statement: string): Promise<CopyIn> {
   const stream: Writable = await query.writable();
   const ended = Promise.withResolvers<unknown>();
   ended.promise.catch(() => {});
-  // The promise of the query has settled with the stream; what the driver calls at its end has not.
+  // The query's own promise has already settled with the stream, so it cannot tell how the copy ended.
   Object.assign(query, ended);
   stream.on("error", ended.reject);
   return {

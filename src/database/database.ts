@@ -1,17 +1,17 @@
 /**
  * A pool on which every statement has a deadline.
  *
- * The driver waits forever on a peer that accepts and says nothing, and keeps a connection that is half
- * open. So a statement that misses its deadline costs the whole pool: a new one takes its place at once
- * and the old one gets until the deadline to finish what it holds. A new pool answers in some 15 ms.
- * The server's own limit is a little shorter: a slow statement, as opposed to a lost one, costs no pool.
+ * The driver waits forever for a peer that accepts a connection and never answers, and keeps a connection that is
+ * half open. So when a statement misses its deadline, a new pool replaces the whole pool at once. The old pool may
+ * finish its statements for one more deadline. A new pool answers in some 15 ms. The server's own limit is a little
+ * shorter, so a statement that is only slow does not cause a new pool.
  *
  * A statement that was not sent, because the server let no connection in, is tried on each server of the address. A
- * read whose connection is lost is repeated once; nobody knows what became of a write, so it fails. An idle
- * connection is checked before it is used (see `_pool.ts`), so a connection that died while idle costs no statement.
+ * read whose connection is lost is repeated once. A write fails, because its effect is unknown. An idle connection
+ * is checked before it is used (see `_pool.ts`), so no statement fails because its connection was lost while idle.
  *
- * Only single statements run here. A transaction that is open while the database restarts hangs this
- * driver for good (postgres 3.4.9 on Bun 1.4.5); what must be atomic is one statement with `with` parts.
+ * Only single statements run here. A transaction that is open while the database restarts makes this driver hang
+ * forever (postgres 3.4.9 on Bun 1.4.5). Changes that must be atomic are one statement with several `with` clauses.
  */
 import type postgres from "postgres";
 import type { Clock } from "../clock.ts";
@@ -23,11 +23,11 @@ import { DatabaseUnavailable, isLost, toDatabaseError } from "./errors.ts";
 import type { Sql } from "./sql.ts";
 
 export interface QueryOptions {
-  /** How long the caller waits; the database's own deadline by default. */
+  /** How long the caller waits; `deadlineMs` of the database by default. */
   readonly deadlineMs?: number;
   /**
-   * Whether the statement changes nothing: when its connection is lost, it is sent once more on another. A statement
-   * that changes something is never sent again, because nobody knows whether it took effect.
+   * Whether the statement only reads. A read whose connection is lost is sent once more, on another connection. A
+   * write is never sent again, because it may have taken effect.
    */
   readonly isRead?: boolean;
 }
@@ -41,18 +41,18 @@ export interface Database {
     build: (sql: Sql) => postgres.PendingQuery<Row[]> | postgres.PendingQuery<postgres.Row[]>,
     options?: QueryOptions,
   ): Promise<Row[]>;
-  /** Goes on with new connections; statements that run may still finish on the old ones. */
+  /** Opens new connections for all further statements. Running statements may finish on the old connections. */
   renew(): void;
   stats(): DatabaseStats;
-  /** Settles everything at once: what is still running fails. */
+  /** Closes all connections at once: statements that still run fail. */
   close(): Promise<void>;
 }
 
 export interface DatabaseStats {
-  /** The most that there may be. */
+  /** The largest number of connections, not the number that is open. */
   readonly connections: number;
   readonly statements: number;
-  /** Of these, how many are not answered yet, and not past their deadline. */
+  /** The statements that have no answer yet and have not reached their deadline. */
   readonly running: number;
   readonly deadlinesMissed: number;
   readonly poolsReplaced: number;
@@ -71,12 +71,16 @@ export interface DatabaseOptions {
 }
 
 const DEADLINE_MS = 1_500;
-/** Of a statement's deadline, what the server gets. */
+/** The server's limit for a statement, as a share of the deadline. */
 const SERVER_SHARE = 0.9;
-/** Pools are replaced at most so often, or a slow server would be met with a storm of connections. */
+/** The least time between two replacements of the pool; without it a slow server would get very many connections. */
 const REPLACEMENT_PAUSE_MS = 500;
 
-/** Stays one long function: its closures share the pools and the counts, and a statement needs both. */
+/**
+ * Opens the database. It connects with the first statement.
+ *
+ * One long function, because its closures share the pools and the counters, and a statement needs both.
+ */
 export function openDatabase(address: DatabaseAddress, options: DatabaseOptions): Database {
   const { clock, log } = options;
   const { maxConnections = 8, deadlineMs: standardDeadlineMs = DEADLINE_MS } = options;
@@ -99,8 +103,8 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
     if (closed || missed !== pools.current || clock.monotonicMs() - replacedMs < REPLACEMENT_PAUSE_MS) return;
     replacedMs = clock.monotonicMs();
     poolsReplaced++;
-    // While the database is gone, each new pool stalls as well: one line is enough.
-    if (!isSilent) log.warn("A statement missed its deadline: the connections to the database are made anew");
+    // While the database does not answer, each new pool stalls as well: one log line is enough.
+    if (!isSilent) log.warn("A statement missed its deadline: opening new connections to the database");
     isSilent = true;
     pools.renew();
   }
@@ -114,7 +118,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
         let isSettled = false;
         const settle = () => {
           clearTimeout(timer);
-          // What is answered after its deadline was settled then.
+          // A late answer was already rejected at its deadline: do not count it twice.
           if (!isSettled) unsettled--;
           isSettled = true;
         };
@@ -172,14 +176,14 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
 
 interface Pools {
   readonly current: Pool;
-  /** Opens another pool; the one before ends later, so that it can finish what it had begun. */
+  /** Opens another pool. The old pool is closed later, so that it can finish its statements. */
   renew(): void;
   close(): Promise<void>;
 }
 
 function createPools(open: () => Pool, retiredForMs: number): Pools {
   let current = open();
-  /** With the timers of their end. */
+  /** The old pools with the timers that will close them. */
   const retired = new Map<Pool, ReturnType<typeof setTimeout>>();
   return {
     get current() {

@@ -1,13 +1,13 @@
 /**
- * How `sslmode` and `sslrootcert` of `DATABASE_URL` protect the connection to an external database. The names are
- * libpq's (https://www.postgresql.org/docs/18/libpq-ssl.html); without `sslmode` nothing is
+ * Reads `sslmode` and `sslrootcert` of `DATABASE_URL`, which protect the connection to an external database. The
+ * names are libpq's (https://www.postgresql.org/docs/18/libpq-ssl.html). Without `sslmode` the connection is not
  * encrypted.
  */
 import type { DatabaseUrl } from "./database_url.ts";
 
 /**
- * - `plain`: not encrypted; anybody on the network path can read and change the data.
- * - `opportunistic`: encrypted when the server offers it; anybody on the network path can prevent that.
+ * - `plain`: not encrypted; an attacker on the network path can read and change the data.
+ * - `opportunistic`: encrypted when the server offers it; an attacker on the network path can prevent that.
  * - `unverified`: encrypted, but any server is accepted.
  * - `verified`: encrypted, and the server's certificate must be valid for the host of the address.
  */
@@ -15,11 +15,11 @@ export type Protection = "plain" | "opportunistic" | "unverified" | "verified";
 
 export interface DatabaseTls {
   readonly protection: Protection;
-  /** The file of the only certificates to trust; undefined for the system's. */
+  /** The file with the only certificates to trust; undefined to trust the system's certificates. */
   readonly rootCertFile: string | undefined;
 }
 
-/** `verify-ca` checks the host too, which libpq's does not. `allow` always encrypts, as `require` does. */
+/** Two differences from libpq: `verify-ca` also checks the host, and `allow` always encrypts, as `require` does. */
 const MODES: Readonly<Record<string, Protection>> = {
   disable: "plain",
   prefer: "opportunistic",
@@ -27,12 +27,12 @@ const MODES: Readonly<Record<string, Protection>> = {
   require: "unverified",
   "verify-ca": "verified",
   "verify-full": "verified",
-  // As the driver's own parameter `ssl` has them.
+  // Values of the driver's own parameter `ssl`.
   false: "plain",
   true: "verified",
 };
 
-/** Reads the parameters of an address. A text says why they cannot be used, without repeating a value. */
+/** Reads the parameters of an address. Returns a text with the reason if they cannot be used; it repeats no value. */
 export function parseDatabaseTls({ first: { searchParams: query } }: DatabaseUrl): DatabaseTls | string {
   const rootCert = query.get("sslrootcert") ?? undefined;
   const mode =

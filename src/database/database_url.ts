@@ -1,40 +1,40 @@
 /**
- * The address in `DATABASE_URL`: one server, or several of which one is the primary, as libpq writes them:
- * `postgres://user:password@one:5432,two:5433/claviger`. The standard `URL` reads one server at most, so the
- * list is read here.
+ * Reads the address in `DATABASE_URL`. It names one server, or several servers of which one is the primary, in the
+ * form of libpq: `postgres://user:password@one:5432,two:5433/claviger`. The standard `URL` reads one server at
+ * most, so this file reads the list.
  */
 import { bracketedHost } from "../endpoints.ts";
 
-/** Where a database is: a `postgres://` address, or the socket of the server inside. */
+/** The address of a database: a `postgres://` address, or the socket of the PostgreSQL inside. */
 export type DatabaseAddress =
   | { readonly url: string }
   | { readonly socketPath: string; readonly user: string; readonly database: string };
 
 export interface ServerPlace {
-  /** A name or an address, of IPv6 without brackets. */
+  /** A name or an IP address; an IPv6 address without brackets. */
   readonly host: string;
   readonly port: number;
 }
 
 export interface DatabaseUrl {
-  /** In the order in which they are tried; at least one. */
+  /** At least one, in the order in which they are tried. */
   readonly servers: readonly ServerPlace[];
-  /** The servers as they were written. */
+  /** The servers as the operator wrote them. */
   readonly places: string;
-  /** The same address with the first of the servers alone. */
+  /** The same address with only the first server. */
   readonly first: URL;
 }
 
 const FORM = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]+)(.*)$/is;
 const PORT = 5432;
 
-/** Reads an address; undefined where it is not one, or names no host. */
+/** Reads an address; undefined if the text is not an address or names no host. */
 export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
   const [, before = "", places = "", after = ""] = FORM.exec(text.trim()) ?? [];
   const urls: URL[] = [];
   for (const place of places.split(",")) {
     const url = URL.parse(before + place + after);
-    // Without a host the driver would take one from PGHOST, which nobody meant.
+    // Without a host the driver would use PGHOST, which the operator did not mean.
     if (url === null || url.hostname === "") return undefined;
     urls.push(url);
   }
@@ -46,7 +46,7 @@ function toPlace({ hostname, port }: URL): ServerPlace {
   return { host: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port || PORT) };
 }
 
-/** Names the servers and the database for people, never user or password. */
+/** Returns the servers and the database as a name for people, without the user and the password. */
 export function nameOfDatabase(text: string): string {
   const url = parseDatabaseUrl(text);
   if (url === undefined) return "an address that cannot be read";
@@ -54,10 +54,10 @@ export function nameOfDatabase(text: string): string {
   return servers.join(",") + url.first.pathname.replace(/^\/$/, "");
 }
 
-/** The address with the password, and what the driver takes for one, replaced by `mask`. */
+/** Returns the address with `mask` in place of each password. */
 export function maskDatabaseUrl({ first, places }: DatabaseUrl, mask: string): string {
   const { protocol, username, password, pathname, searchParams } = first;
-  // The driver takes a password from the query too.
+  // The driver also accepts a password in the query.
   const query = new URLSearchParams(searchParams);
   for (const key of query.keys()) if (/pass/i.test(key)) query.set(key, mask);
   const user = username + (password === "" ? "" : `:${mask}`);

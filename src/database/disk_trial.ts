@@ -1,8 +1,8 @@
 import type { Fragment, Sql } from "./sql.ts";
 
 /**
- * A query that makes the server write 8 MB to a file of its own and drop it. A row would not do: while a disk is
- * full, small rows still fit into the pages that exist.
+ * Returns a query that makes the server write 8 MB to a temporary file and delete it, to test whether the disk is
+ * full. One inserted row would not show that: on a full disk small rows still fit into existing pages.
  */
 export function tryDisk(sql: Sql): Fragment {
   return sql`

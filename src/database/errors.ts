@@ -1,19 +1,18 @@
 /**
- * Which failures mean that the database cannot answer now, and which that a value was refused.
+ * Tells failures that mean "the database cannot answer now" from errors of a statement or its values.
  *
- * The first kind becomes {@linkcode DatabaseUnavailable}, whatever the driver called it; everything else
- * passes through as the driver threw it.
+ * The first kind becomes {@linkcode DatabaseUnavailable}, whatever name the driver gave it. All other errors
+ * stay as the driver threw them.
  */
 import postgres from "postgres";
 import { codeOf } from "../system_error.ts";
 
 /**
- * The database did not answer in time or could not be reached. Whether the statement took effect is not
- * known.
+ * The database did not answer in time or could not be reached. The statement may have taken effect.
  */
 export class DatabaseUnavailable extends Error {
   override readonly name = "DatabaseUnavailable";
-  /** A SQLSTATE or the driver's or system's own code, such as `57P01` or `ECONNREFUSED`. */
+  /** A SQLSTATE, or a code of the driver or the system, such as `57P01` or `ECONNREFUSED`. */
   readonly code: string;
 
   constructor(code: string, options?: ErrorOptions) {
@@ -22,14 +21,14 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
-/** True when the connection was lost while a statement ran, or the server ended it. */
+/** Tells whether the connection was lost while a statement ran, or the server ended the connection. */
 export function isLost({ code }: DatabaseUnavailable): boolean {
   return LOST.has(code);
 }
 
 const LOST: ReadonlySet<string> = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE", "57P01", "57P02"]);
 
-/** What the server said where it refused to write: its disk is full or fails, or it is read-only. */
+/** Returns the server's error if the server could not write: its disk is full or fails, or it is read-only. */
 export function refusedWrite(
   error: unknown,
 ): { readonly message: string; readonly code: string } | undefined {
@@ -39,39 +38,39 @@ export function refusedWrite(
     : undefined;
 }
 
-/** True for an error of the data: a value out of range or a broken constraint (SQLSTATE 22 and 23). */
+/** Tells whether the data caused the error: a value out of range or a broken constraint (SQLSTATE 22 and 23). */
 export function isDataError(error: unknown): boolean {
   return error instanceof postgres.PostgresError && /^2[23]/.test(error.code);
 }
 
-/** True where a unique constraint refused a row; see {@linkcode constraintOf} for which. */
+/** Tells whether a unique constraint refused a row; {@linkcode constraintOf} returns its name. */
 export function isDuplicate(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === "23505";
 }
 
-/** The name of the constraint that refused a row; undefined for every other error. */
+/** Returns the name of the constraint that refused a row; undefined for every other error. */
 export function constraintOf(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError ? error.constraint_name : undefined;
 }
 
-/** True where somebody held a lock on a table for longer than `lock_timeout` lets a statement wait. */
+/** Tells whether a statement waited longer than `lock_timeout` for a lock that another session held. */
 export function isLockTimeout(error: unknown): boolean {
   const cause = error instanceof DatabaseUnavailable ? error.cause : error;
   return cause instanceof postgres.PostgresError && cause.code === "55P03";
 }
 
 /**
- * Classes of SQLSTATE that tell of the server's state and not of the statement: connection (08), a
- * read-only standby (25006), a login that is refused or a database that is gone (28, 3D), deadlock and
- * serialization (40), resources, full disk included (53), locks (55), an operator's intervention,
- * `statement_timeout` included (57), and the system (58). Source: PostgreSQL manual, appendix A.
+ * Classes of SQLSTATE whose cause is the state of the server, not the statement: connection (08), a read-only
+ * standby (25006), a refused login or a missing database (28, 3D), deadlock and serialization (40), resources,
+ * including a full disk (53), locks (55), an operator's intervention, including `statement_timeout` (57), and the
+ * system (58). Source: PostgreSQL manual, appendix A.
  */
 const UNAVAILABLE = /^(08|25006|28|3D|40|53|55|57|58)/;
 
-/** Codes with which the driver and `node:` modules report our own mistakes: those are not the server's. */
+/** Codes with which the driver and `node:` modules report mistakes in our code, not failures of the server. */
 const OUR_MISTAKE = /^(UNDEFINED_VALUE|NOT_TAGGED_CALL|MAX_PARAMETERS_EXCEEDED|ERR_INVALID_)/;
 
-/** Turns what the driver threw into {@linkcode DatabaseUnavailable} where it is that. */
+/** Returns a {@linkcode DatabaseUnavailable} if the error means that; otherwise the error unchanged. */
 export function toDatabaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {
     return UNAVAILABLE.test(error.code) ? new DatabaseUnavailable(error.code, { cause: error }) : error;

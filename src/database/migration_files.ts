@@ -1,4 +1,4 @@
-/** The files of `sql/`, in order, as text inside the program. A test holds this list against the folder. */
+/** The files of `sql/`, in order, as text inside the program. A test compares this list with the folder. */
 import licensing from "../../sql/0001_licensing.sql" with { type: "text" };
 import usage from "../../sql/0002_usage.sql" with { type: "text" };
 import models from "../../sql/0003_models.sql" with { type: "text" };

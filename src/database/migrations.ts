@@ -1,13 +1,13 @@
 /**
- * Migrations only go forward. Each is a file in `sql/`, applied once, in order, in a transaction of its
- * own, and recorded with the SHA-256 of its text. A database that was migrated by a newer Claviger, or by
- * a file that has been edited since, is refused: guessing there costs data.
+ * Applies migrations, which only go forward. Each migration is a file in `sql/`. It is applied once, in order, in a
+ * transaction of its own, and recorded with the SHA-256 of its text. A database is refused if a newer Claviger
+ * migrated it, or if the text of an applied migration was edited since: a wrong guess there could destroy data.
  *
- * Processes that start together take turns by an advisory lock, which they wait for up to a deadline.
+ * Processes that start together take turns with an advisory lock. They wait for it up to a deadline.
  *
- * Other processes may serve meanwhile, and a backup may read every table for hours. A migration that waits for
- * a table's lock holds up every statement that comes after it. So it waits briefly, is undone, and is tried
- * again after pauses that grow.
+ * Other processes may serve during a migration, and a backup may read every table for hours. While a migration waits
+ * for the lock of a table, all later statements on that table wait too. So a migration waits briefly, is rolled back,
+ * and is tried again with backoff.
  */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -33,18 +33,18 @@ export interface MigrationStatus {
   readonly refusal?: Refusal;
 }
 
-/** The oldest PostgreSQL whose SQL the statements keep to. */
+/** The oldest PostgreSQL version that can run all statements. */
 const OLDEST_SERVER = 15;
-/** Any fixed number, the same in every release: processes that migrate one database meet on it. */
+/** The number of the advisory lock. Any number works, but it must be the same in every release. */
 const LOCK_NUMBER = 4_127_551_889;
 const LOCK_DEADLINE_MS = 30_000;
 const MIGRATION_DEADLINE_MS = 600_000;
-/** Requests that wait behind a migration still meet their own deadline. */
+/** Short, so that requests that wait behind a migration still meet their own deadline. */
 const TABLE_LOCK_MS = 250;
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 15_000;
 
-/** Brings the database to the last migration; refuses where it must not be touched. */
+/** Applies all pending migrations. Refuses a database that this program must not change. */
 export async function migrate(
   address: DatabaseAddress,
   migrations: readonly Migration[],
@@ -90,7 +90,7 @@ export async function migrate(
   }
 }
 
-/** Applies a migration as soon as its tables can be locked; false when that was not possible in time. */
+/** Applies a migration as soon as its tables can be locked; returns false if that was not possible in time. */
 async function applyBefore(
   untilMs: number,
   { session, migration, log }: { session: Session; migration: Migration; log: Log },
@@ -123,7 +123,7 @@ async function apply(session: Session, migration: Migration): Promise<void> {
   });
 }
 
-/** Tells which migrations a database has, which it lacks, and whether this program may use it. */
+/** Returns the applied and the pending migrations of a database, and whether this program may use it. */
 export async function migrationStatus(
   address: DatabaseAddress,
   migrations: readonly Migration[],
@@ -141,7 +141,7 @@ export async function migrationStatus(
   }
 }
 
-/** Refuses, for one-shot commands, a database that is not at exactly this schema. */
+/** Refuses a database that does not have exactly this schema. For one-shot commands, which do not migrate. */
 export function checkSchema(status: MigrationStatus): Refusal | undefined {
   if (status.refusal !== undefined) return status.refusal;
   if (status.pending.length === 0) return undefined;
@@ -158,7 +158,7 @@ function cannot(sentence: string): Refusal {
   return refuse("INVALID_REQUEST", sentence);
 }
 
-/** Many a migration tool keeps its book under this name: another's must be neither read nor written. */
+/** Finds the table schema_migrations. Other migration tools use a table of this name too; never touch theirs. */
 async function findTable(sql: Sql): Promise<"ours" | "none" | Refusal> {
   const [table] = await sql<{ found: boolean; columns: number }[]>`
     select to_regclass('schema_migrations') is not null as found,

@@ -1,6 +1,6 @@
 /**
- * The database: statements with a deadline, a pool that mends itself, migrations, and the PostgreSQL
- * that comes inside (`embedded/`). The only room that imports the driver.
+ * The database: statements with a deadline, a pool that recovers from lost connections, migrations, and the
+ * PostgreSQL inside (`embedded/`). The only room that imports the driver.
  */
 
 export { type CopyIn, copyIn, copyOut } from "./copy.ts";

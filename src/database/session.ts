@@ -1,6 +1,6 @@
 /**
- * One connection of its own with transactions, for migrations and one-shot commands: never for the
- * serving path (see `database.ts` for why).
+ * A session: one connection with transactions, for migrations and one-shot commands. Never use it on the serving
+ * path; `database.ts` gives the reason.
  */
 import { openPool } from "./_pool.ts";
 import { serversOf, wasNotSent } from "./_servers.ts";
@@ -10,9 +10,9 @@ import type { Sql } from "./sql.ts";
 
 export interface Session {
   readonly sql: Sql;
-  /** Resolves when the server has let the session in; throws {@linkcode DatabaseUnavailable} otherwise. */
+  /** Connects. Throws {@linkcode DatabaseUnavailable} if the server does not let the session in. */
   connect(): Promise<void>;
-  /** Runs `work` in one transaction: all of it or nothing. Connects before, where that was not done. */
+  /** Runs `work` in one transaction: all of it takes effect, or nothing. Connects first if needed. */
   transaction<Result>(work: (sql: Sql) => Promise<Result>): Promise<Result>;
   close(): Promise<void>;
 }
@@ -20,8 +20,8 @@ export interface Session {
 const CONNECT_DEADLINE_MS = 5_000;
 
 /**
- * Opens a session whose statements may each take up to `statementTimeoutMs`. It is over when its connection
- * is lost: what came after on a new one would not be in the same transaction.
+ * Opens a session whose statements may each take up to `statementTimeoutMs`. A lost connection ends the session:
+ * later statements on a new connection would not be in the same transaction.
  */
 export function openSession(
   address: DatabaseAddress,
@@ -58,7 +58,7 @@ export function openSession(
     }
   }
 
-  /** Tries each server once, and one that does not answer until the deadline. */
+  /** Tries each server once; a server that does not answer is tried again until the deadline. */
   async function findPrimary() {
     for (let tries = 1; ; tries++) {
       const server = servers.current;
@@ -79,7 +79,8 @@ export function openSession(
     connect,
     async transaction(work) {
       await connect();
-      // The driver's own `begin` never settles when its connection is lost, and throws where none can catch.
+      // The driver's own `begin` never settles when its connection is lost, and throws an error that no caller can
+      // catch.
       try {
         await Promise.race([pool.sql`begin`, lost]);
         const result = await Promise.race([work(pool.sql), lost]);

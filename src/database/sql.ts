@@ -1,6 +1,6 @@
 /**
- * The tagged template in which all SQL is written, as a type: rooms are handed it and never import the
- * driver. A template used inside another one is a fragment of it.
+ * The type of the tagged template in which all SQL is written. Rooms get the template as an argument and never
+ * import the driver. A template inside another template is a fragment of it.
  */
 import type postgres from "postgres";
 
@@ -8,10 +8,10 @@ export type Sql = postgres.Sql<{ bigint: number }>;
 export type Fragment = postgres.Fragment;
 
 /**
- * Renders values as the text of an array, to be read by the statement: `${toTextArray(ids)}::uuid[]`.
+ * Renders values as the text of an array, which the statement casts: `${toTextArray(ids)}::uuid[]`.
  *
- * The driver guesses an array's type from its first element and gets booleans, dates and bytes wrong;
- * text that the server reads leaves nothing to guess. By way of `::text[]` it would read everything twice.
+ * The driver guesses an array's type from its first element and gets booleans, dates and bytes wrong. With text the
+ * server reads the array itself. Do not cast by way of `::text[]`: the server would read every element twice.
  */
 export function toTextArray(values: readonly (string | number | boolean | null)[]): string {
   let text = "{";
@@ -27,7 +27,7 @@ export function toTextArray(values: readonly (string | number | boolean | null)[
 
 const SPECIAL = /["\\]/;
 
-/** By two plain replacements, which together take two thirds of the time of one by a pattern. */
+/** Escapes backslashes and quotes. Two plain replacements take two thirds of the time of one with a pattern. */
 function escaped(value: string): string {
   return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"');
 }

@@ -1,17 +1,17 @@
-/** What PostgreSQL can hold as text and as `jsonb`: to be asked where a refusal is owed a sentence. */
+/** Tells what PostgreSQL can store as text and as `jsonb`, so that a refusal can name the reason. */
 
 /**
- * True for a text without NUL and without unpaired surrogates, which PostgreSQL refuses, and without U+FFFD,
- * which is what bytes become that were no UTF-8.
+ * Tells whether a text has no NUL and no unpaired surrogate, which PostgreSQL refuses, and no U+FFFD, which
+ * stands for bytes that were not UTF-8.
  */
 export function isStorableText(text: string): boolean {
   return !UNCLEAN.test(text) && text.isWellFormed();
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: NUL is what is looked for.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: The pattern must find NUL.
 const UNCLEAN = /[\u0000\uFFFD]/;
 
-/** True for parsed JSON of at most so many levels, with storable names and texts and finite numbers. */
+/** Tells whether parsed JSON has at most `levels` levels, storable names and texts, and finite numbers. */
 export function isStorableJson(value: unknown, levels: number): boolean {
   if (typeof value === "string") return isStorableText(value);
   if (typeof value === "number") return Number.isFinite(value);
