@@ -92,7 +92,7 @@ describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder of
     standIn("adduser", `echo "$*" >> ${folder}/calls; echo "Option s is ambiguous" >&2; exit 1`);
     const refusal = account();
     expect(isRefusal(refusal) && refusal.sentence).toBe(
-      "Cannot create the user claviger, as whom PostgreSQL is to run: useradd: user 'claviger' already " +
+      "Cannot create the user claviger, which is needed to run PostgreSQL: useradd: user 'claviger' already " +
         "exists. Create it (useradd --system claviger) or start as another user than root",
     );
     expect(existsSync(join(folder, "calls"))).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL refuses to run as root, so root hands the cluster to an unprivileged user of its own. Any
- * other user runs it as himself.
+ * Finds the user who runs PostgreSQL. PostgreSQL refuses to run as root, so root gives the cluster to an
+ * unprivileged user. Every other user runs the cluster with their own user id.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
@@ -9,7 +9,7 @@ import { type Refusal, refuse } from "../../refusal.ts";
 import { reasonOf } from "../../system_error.ts";
 import type { Layout } from "./_layout.ts";
 
-/** Whom processes and files of the cluster belong to. */
+/** The owner of the cluster's processes and files. */
 export interface Account {
   readonly uid: number;
   readonly gid: number;
@@ -18,10 +18,10 @@ export interface Account {
 const ACCOUNT_NAME = "claviger";
 
 /**
- * Finds the user to run the cluster as; undefined means as we are.
+ * Finds the user to run the cluster as; undefined means the user of this process.
  *
- * For root, in a data folder of root's: the owner of the cluster in it, else the system user `claviger`, created
- * when it is missing.
+ * For root in a data folder that belongs to root, this is the owner of the cluster in it, otherwise the system user
+ * `claviger`, which is created if it is missing.
  */
 export function findAccount(
   layout: Layout,
@@ -44,7 +44,7 @@ function findUser(folders: readonly string[]): Account | Refusal | undefined {
   return refuse("INVALID_REQUEST", `Cannot run PostgreSQL as user ${ACCOUNT_NAME}: it must not be root`);
 }
 
-/** Uses the first tool that is installed, and no other: its error is the reason that the operator needs. */
+/** Creates the user with the first tool that is installed. It tries no other: the first error helps the operator. */
 function createUser(folders: readonly string[]): Account | Refusal {
   const useradd = findTool("useradd", folders);
   const program = useradd ?? findTool("adduser", folders);
@@ -78,7 +78,7 @@ function createUser(folders: readonly string[]): Account | Refusal {
   }
   return refuse(
     "INVALID_REQUEST",
-    `Cannot create the user ${ACCOUNT_NAME}, as whom PostgreSQL is to run: ${reason}. ` +
+    `Cannot create the user ${ACCOUNT_NAME}, which is needed to run PostgreSQL: ${reason}. ` +
       `Create it (useradd --system ${ACCOUNT_NAME}) or start as another user than root`,
   );
 }

@@ -1,7 +1,8 @@
 /**
- * The unpacked PostgreSQL, in a folder named for what is in it. It appears whole or not at all; and since
- * a power cut may still empty files that were never forced to disk, it counts as settled only with a
- * marker, which is written after all of it was. Forcing takes 0.2 s and happens behind a first start.
+ * Unpacks PostgreSQL into a folder named for its version and digest. The folder appears whole or not at all. A
+ * power cut may still empty files that were not yet synced to disk, so the folder counts as settled only with a
+ * marker file, which is written after all other files were synced. The sync takes 0.2 s and runs in the background
+ * of the first start.
  */
 import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { open, readdir } from "node:fs/promises";
@@ -13,7 +14,7 @@ import { explainError } from "./_server_log.ts";
 export interface Binaries {
   /** The folder of `postgres` and `initdb`. */
   readonly bin: string;
-  /** The major version, such as `18`, which a cluster must have been made by. */
+  /** The major version, such as `18`. The cluster must have the same one. */
   readonly major: string;
 }
 
@@ -24,13 +25,13 @@ export interface UnpackedBinaries extends Binaries {
 export interface UnpackOptions {
   readonly parent: string;
   /**
-   * Whether servers of other data folders may be running from there: then what is there is left as it
-   * is, settled or not.
+   * Whether servers of other data folders may run from this folder. If so, an existing folder is never replaced,
+   * settled or not.
    */
   readonly shared: boolean;
 }
 
-/** Unpacks the archive below `parent` unless that was done before. */
+/** Unpacks the archive below `parent`, unless an earlier start did. */
 export async function unpackBinaries(
   archive: PostgresArchive,
   options: UnpackOptions,
@@ -48,19 +49,19 @@ export async function unpackBinaries(
     renameSync(unfinished, folder);
   } catch (error) {
     if (unfinished !== undefined) rmSync(unfinished, { recursive: true, force: true });
-    // Somebody else was faster.
+    // Another process was faster.
     if (options.shared && isThere()) return binaries;
     throw new Error(`Cannot unpack PostgreSQL into ${folder}: ${explainError(error)}`, { cause: error });
   }
   return binaries;
 }
 
-/** The version of the PostgreSQL in an archive, such as `18.4`. */
+/** Returns the version of the PostgreSQL in an archive, such as `18.4`. */
 export function versionOf({ label }: PostgresArchive): string {
   return label.split("-")[0] ?? "";
 }
 
-/** Forces what was unpacked to disk, so that the next start can rely on it. */
+/** Syncs the unpacked files to disk and writes the marker, so that the next start can use them. */
 export async function settleBinaries(folder: string): Promise<void> {
   if (existsSync(join(folder, MARKER))) return;
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -70,7 +71,7 @@ export async function settleBinaries(folder: string): Promise<void> {
   await syncPath(folder);
 }
 
-/** Removes what earlier versions unpacked, and what was left unfinished by anybody. */
+/** Removes the folders that other versions unpacked, and unfinished folders. */
 export function removeOtherBinaries(dataDir: string, current: string): void {
   for (const name of readdirSync(dataDir)) {
     const isOld = /^postgres-\d/.test(name) && name !== basename(current);
@@ -78,7 +79,7 @@ export function removeOtherBinaries(dataDir: string, current: string): void {
   }
 }
 
-/** Forces a file, or the names in a folder, to disk. */
+/** Syncs a file, or the names in a folder, to disk. */
 export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {

@@ -1,4 +1,4 @@
-/** The cluster, which is PostgreSQL's word for a data folder with its databases. */
+/** Creates the cluster, which is PostgreSQL's word for a data folder with its databases. */
 import { spawn } from "node:child_process";
 import { chownSync, constants, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -11,17 +11,18 @@ import { explainError } from "./_server_log.ts";
 import { initialSettings, toArguments } from "./_settings.ts";
 
 export const superuser = "claviger";
-/** The database that every cluster comes with; one of our own would cost a first start 0.1 s. */
+/** The database that every cluster has. A database of our own would make the first start 0.1 s slower. */
 export const database = "postgres";
 
-/** What PostgreSQL processes get: never our own environment, which holds the operator's secrets. */
+/** The environment of PostgreSQL processes: never our own, which holds the operator's secrets. */
 export const bareEnvironment = { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" };
 
 const VERSION_LIMIT_BYTES = 64;
 
 /**
- * The major version that made the cluster, such as `18`; undefined where there is none yet. The cluster may
- * belong to another user while root reads it: root must not wait for a pipe, nor show the target of a link.
+ * Returns the major version of the PostgreSQL that created the cluster, such as `18`; undefined if the cluster does
+ * not exist yet. Root may read a cluster that belongs to another user, so root must not wait for a pipe in place of
+ * the file, or show the target of a link.
  */
 export function readClusterMajor(cluster: string): string | undefined {
   const path = join(cluster, "PG_VERSION");
@@ -39,20 +40,20 @@ export interface InitialiseOptions {
   readonly cluster: string;
   readonly binaries: Binaries;
   readonly account: Account | undefined;
-  /** Off for tests only: without it, a power cut can leave a cluster that does not start. */
+  /** False in tests only: without fsync a power cut can leave a cluster that does not start. */
   readonly fsync: boolean;
 }
 
 /**
- * Makes the cluster, under another name until it is whole and on disk: initdb writes its version file
- * early, so that what an interrupted one leaves looks like a cluster.
+ * Creates the cluster, under another name until it is whole and on disk: initdb writes the version file early, so
+ * the folder of an interrupted initdb looks like a cluster.
  */
 export async function initialiseCluster(options: InitialiseOptions): Promise<void> {
   const { cluster, account } = options;
   let unfinished: string | undefined;
   try {
     unfinished = makeUnfinished(cluster);
-    // The data folder is root's: the cluster's user could not make a folder there itself.
+    // The data folder belongs to root, so the cluster's user cannot create a folder in it.
     if (account !== undefined) chownSync(unfinished, account.uid, account.gid);
     await runInitdb(unfinished, options);
     renameSync(unfinished, cluster);
@@ -68,7 +69,7 @@ function runInitdb(folder: string, { binaries, account, fsync }: InitialiseOptio
     `--pgdata=${folder}`,
     `--username=${superuser}`,
     "--auth=trust",
-    // Without these initdb goes by LANG, and where that is missing, chooses SQL_ASCII.
+    // Without these initdb uses LANG, and if LANG is missing, SQL_ASCII.
     "--encoding=UTF8",
     "--locale=C",
     "--locale-provider=builtin",

@@ -1,4 +1,4 @@
-/** The data folder before a server runs in it: made, shared with the user of the cluster, cleared, taken back. */
+/** Prepares the data folder before a server runs in it, and removes it after a start that was refused. */
 import { chmodSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findClosedFolder, refuseForeignFolder } from "../../host/mod.ts";
@@ -6,10 +6,10 @@ import { type Refusal, refuse } from "../../refusal.ts";
 import type { Account } from "./_account.ts";
 import { isUnfinished, type Layout } from "./_layout.ts";
 
-/** Gives the first of the folders that had to be made, undefined where the data folder was there. */
+/** Creates the data folder if needed. Returns the topmost folder that it created; undefined if it created none. */
 export function prepareDataDir(dataDir: string): string | Refusal | undefined {
   const firstMade = mkdirSync(dataDir, { recursive: true });
-  // Somebody else may have been faster to make it, or a part of it.
+  // Another user may have created the folder, or a folder above it, a moment before.
   const foreign = refuseForeignFolder(dataDir);
   if (foreign !== undefined || firstMade === undefined) return foreign;
   chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
@@ -17,8 +17,8 @@ export function prepareDataDir(dataDir: string): string | Refusal | undefined {
 }
 
 /**
- * Takes back what was made for a start that was refused, with its lock: whoever waits for that would be
- * refused as well. A folder with anything else in it stays, and so do those above it.
+ * Removes the folders that were created for a start that was refused, with the lock file: a process that waits for
+ * the lock would be refused as well. A folder that holds anything else stays, and so do the folders above it.
  */
 export function removeEmpty({ dataDir, lock }: Layout, firstMade: string): void {
   try {
@@ -28,11 +28,11 @@ export function removeEmpty({ dataDir, lock }: Layout, firstMade: string): void 
       if (folder === firstMade) return;
     }
   } catch {
-    // Something else is there by now.
+    // The folder holds something else by now.
   }
 }
 
-/** Lets the user of the cluster pass through the data folder; a refusal where one above is closed. */
+/** Lets the user of the cluster enter the data folder; refuses if that user cannot enter a folder above it. */
 export function shareWith(account: Account, layout: Layout, binariesParent?: string): Refusal | undefined {
   const { mode } = statSync(layout.dataDir);
   if ((mode & 0o111) !== 0o111) chmodSync(layout.dataDir, (mode & 0o7777) | 0o111);
@@ -41,8 +41,8 @@ export function shareWith(account: Account, layout: Layout, binariesParent?: str
     if (closed !== undefined) {
       return refuse(
         "INVALID_REQUEST",
-        `Cannot keep the database in ${layout.dataDir}: ${closed} is closed to user ${account.uid}, as ` +
-          "whom PostgreSQL runs, since it may not run as root. Choose another folder, such as " +
+        `Cannot keep the database in ${layout.dataDir}: ${closed} is closed to user ${account.uid}, who runs ` +
+          "PostgreSQL because PostgreSQL refuses to run as root. Choose another folder, such as " +
           "/var/lib/claviger, or start as the user who owns this one",
       );
     }
@@ -50,14 +50,14 @@ export function shareWith(account: Account, layout: Layout, binariesParent?: str
   return undefined;
 }
 
-/** Clears away what an interrupted start left. */
+/** Removes unfinished folders of interrupted starts. */
 export function removeUnfinished(dataDir: string): void {
   for (const name of readdirSync(dataDir)) {
     if (!isUnfinished(name)) continue;
     try {
       rmSync(join(dataDir, name), { recursive: true, force: true });
     } catch {
-      // Something of the interrupted start may still write there: the next start will find it quiet.
+      // A process of the interrupted start may still write there: the next start will remove the folder.
     }
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Who holds a data folder, as the lock file says it: `serve 1234 ready`. The lock itself is the
- * kernel's; the text only helps to decide whether waiting makes sense, and to name the other process.
- * Between a crash and the next holder's first word it is out of date, so a process that is not there
- * counts as nobody.
+ * Reads and writes the text of the lock file, which names the process that holds a data folder: `serve 1234 ready`.
+ * The lock itself is the kernel's. The text only helps to decide whether waiting makes sense, and to name the other
+ * process. After a crash the text is out of date until the next holder writes it, so a process that has ended does
+ * not count as a holder.
  */
 import { constants, existsSync } from "node:fs";
 import { readRegularFile } from "../../read_regular_file.ts";
@@ -14,7 +14,7 @@ export type HolderKind = "serve" | "command";
 export interface Holder {
   readonly kind: HolderKind;
   readonly pid: number;
-  /** Until it is ready, a server that answers in the folder may be one about to be stopped. */
+  /** While this is `starting`, a server that answers in the folder may be an old one, which is about to be stopped. */
   readonly phase: "starting" | "ready";
 }
 
@@ -22,7 +22,7 @@ export function renderHolder(holder: Holder): string {
   return `${holder.kind} ${holder.pid} ${holder.phase}\n`;
 }
 
-/** Undefined where the file does not say, or says somebody who has ended. */
+/** Returns the holder; undefined if the file names no process or a process that has ended. */
 export function readHolder(path: string): Holder | undefined {
   let text: string;
   try {

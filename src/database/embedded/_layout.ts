@@ -1,12 +1,12 @@
-/** Where things are in a data folder. */
+/** The paths inside a data folder. */
 import { mkdtempSync } from "node:fs";
 import { join, resolve } from "node:path";
 
 export interface Layout {
   readonly dataDir: string;
-  /** Locked by whoever uses the folder, and says who that is. */
+  /** The lock file. The process that uses the folder locks it and writes its own name into it. */
   readonly lock: string;
-  /** PGDATA. There only once it is whole: it is made under another name, then renamed. */
+  /** PGDATA. It is created under another name and renamed when it is whole. */
   readonly cluster: string;
 }
 
@@ -16,8 +16,8 @@ export function layoutOf(dataDir: string): Layout {
 }
 
 /**
- * Makes an empty folder (mode 0700) for something unfinished beside its final place. What of these is
- * left by an interrupted start is swept by the next.
+ * Creates an empty folder (mode 0700) beside the final path, for files that are not complete yet. The next start
+ * removes such folders of an interrupted start.
  */
 export function makeUnfinished(path: string): string {
   return mkdtempSync(`${path}.unfinished-`);

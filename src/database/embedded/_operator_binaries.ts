@@ -1,6 +1,6 @@
 /**
- * The operator's own `postgres` and `initdb`, run in place of those inside: a distribution keeps them current
- * between two releases of this program. Every release of one major version can use the same cluster.
+ * Runs the operator's own `postgres` and `initdb` in place of the programs inside, because a distribution updates
+ * its programs between two releases of Claviger. Every release of one major version can use the same cluster.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
@@ -13,7 +13,7 @@ import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
 
 export interface OperatorBinariesOptions {
-  /** The version inside, such as `18.4`: the major one must be the same. */
+  /** The version of the PostgreSQL inside, such as `18.4`. The operator's must have the same major version. */
   readonly inside: string;
   readonly account: Account | undefined;
 }
@@ -22,7 +22,7 @@ const REMEDY =
   "name the folder that holds postgres and initdb, such as /usr/lib/postgresql/18/bin, or leave " +
   "CLAVIGER_POSTGRES_BIN out to run the PostgreSQL inside";
 
-/** Gives the programs of the folder, after the cluster's user has run each of them for its version. */
+/** Checks and returns the programs of the folder. The cluster's user runs each of them once, to read its version. */
 export function useOperatorBinaries(
   folder: string,
   { inside, account }: OperatorBinariesOptions,
@@ -57,8 +57,8 @@ export function useOperatorBinaries(
 }
 
 /**
- * The version of the folder's server, such as `18.6`; undefined when it cannot be read. A program that other users
- * can change is not run.
+ * Returns the version of the folder's server, such as `18.6`; undefined if it cannot be read. A program that other
+ * users can change is not run.
  */
 export function readOperatorVersion(folder: string): string | undefined {
   const server = join(folder, "postgres");
@@ -67,7 +67,7 @@ export function readOperatorVersion(folder: string): string | undefined {
   return isFailure(found) ? undefined : found;
 }
 
-/** What another user than root and the present one could change: the program, or a name on the way to it. */
+/** Finds the part of the program's path that a user could change, other than root and the user of this process. */
 function findChangeable(program: string): ChangeableStep | undefined {
   const own = process.getuid?.();
   const isTrusted = (uid: number) => uid === 0 || uid === own;
@@ -95,7 +95,7 @@ function readProgramVersion(path: string, account: Account | undefined): string 
     const who = account === undefined ? "" : ` by user ${account.uid}, who runs PostgreSQL`;
     return { failure: `cannot be run${who}: ${codeOf(run.error) ?? reasonOf(run.error)}` };
   }
-  // Such as `postgres (PostgreSQL) 18.6 (Debian 18.6-1.pgdg13+1)`; a beta has no minor version.
+  // For example `postgres (PostgreSQL) 18.6 (Debian 18.6-1.pgdg13+1)`. A beta has no minor version.
   const [, version] = /^\w+ \(PostgreSQL\) (\d+\.\d+)\b/.exec(run.stdout) ?? [];
   if (run.status === 0 && version !== undefined) return version;
   const said = (run.stdout || run.stderr).trim().split("\n")[0] ?? "";

@@ -1,4 +1,4 @@
-/** One run of the PostgreSQL server, from its start to its end. */
+/** Starts the PostgreSQL server once and reports its end. */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,7 +16,7 @@ export interface PostmasterOptions {
   readonly binaries: Binaries;
   readonly account: Account | undefined;
   readonly settings: Readonly<Record<string, string>>;
-  /** How long it may take to accept connections; after a crash it first replays its log. */
+  /** How long the server may take to accept connections; after a crash it first replays its write-ahead log. */
   readonly startMs: number;
   readonly clock: Clock;
   readonly log: Log;
@@ -25,18 +25,18 @@ export interface PostmasterOptions {
 
 export interface Postmaster {
   readonly pid: number;
-  /** Settles when it has ended, with how it ended and what it said last. */
+  /** Resolves when the server has ended, to a text that says how, with its last lines. */
   readonly ended: Promise<string>;
 }
 
-/** Starts the server and waits until it accepts connections; rejects with its own last lines. */
+/** Starts the server and waits until it accepts connections; rejects with the server's last lines. */
 export async function startPostmaster(options: PostmasterOptions): Promise<Postmaster> {
   const { cluster, clock, log } = options;
   const settings = { ...fixedSettings, ...options.settings };
   const child = spawn(join(options.binaries.bin, "postgres"), ["-D", cluster, ...toArguments(settings)], {
     cwd: "/",
     env: bareEnvironment,
-    // A session of its own: Ctrl-C goes to all of a terminal's processes, and we want to drain first.
+    // A process session of its own: Ctrl-C signals every process of the terminal, and the service must drain first.
     detached: true,
     stdio: ["ignore", "ignore", "pipe"],
     ...options.account,
@@ -50,7 +50,7 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
     };
     child.on("error", (error) => end(`it could not be run: ${explainError(error)}`));
     child.on("exit", (code, signal) => {
-      // Its last words may come after its end, but the pipe is not closed while children of it live.
+      // Its last lines may arrive after its end, but the pipe stays open while one of its children lives.
       const closed = new Promise((close) => child.once("close", close));
       void Promise.race([closed, sleep(200)]).then(() =>
         end(`it ended with ${signal ?? `code ${code}`}. ${explainOutput(output.lastLines())}`),
@@ -58,8 +58,8 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
     });
   });
   const giveUp = async (why: string): Promise<never> => {
-    // Immediate shutdown: nothing was served yet. It is heeded once PostgreSQL has read its settings; the children
-    // of one that had to be killed are left to `stopLeftovers`.
+    // Immediate shutdown is safe: the server has served nothing yet. PostgreSQL obeys SIGQUIT only after it has read
+    // its settings, so SIGKILL follows. `stopLeftovers` ends the children of a killed server.
     child.kill("SIGQUIT");
     await Promise.race([ended, sleep(500)]);
     child.kill("SIGKILL");
@@ -70,7 +70,8 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
   const startedAt = clock.monotonicMs();
   let nextWordAt = startedAt + 5000;
   while (ending === undefined) {
-    // First: whoever stops may have looked before the process had a name or a folder to be known by.
+    // Check this first: `stopLeftovers` may have looked before this process could be recognised by its program and
+    // its folder.
     if (options.isStopping()) return giveUp("it is being stopped");
     const file = readPostmasterFile(cluster);
     if (file !== undefined && file.pid === child.pid && file.status === "ready") {

@@ -1,4 +1,4 @@
-/** `postmaster.pid`, in which a PostgreSQL server says who it is and, on line 8, how far it is. */
+/** Reads `postmaster.pid`, in which a PostgreSQL server writes its process id and, on line 8, its status. */
 import { constants } from "node:fs";
 import { join } from "node:path";
 import { openRegularFile, readRegularFile } from "../../read_regular_file.ts";
@@ -12,6 +12,7 @@ export interface PostmasterFile {
   readonly status: string;
 }
 
+/** Reads the file; undefined if there is no such file or it names no process. */
 export function readPostmasterFile(cluster: string): PostmasterFile | undefined {
   let lines: string[];
   try {
@@ -23,7 +24,7 @@ export function readPostmasterFile(cluster: string): PostmasterFile | undefined 
   return Number.isInteger(pid) && pid > 0 ? { pid, status: lines[7]?.trim() ?? "" } : undefined;
 }
 
-/** Throws when something else stands at the path of the file, or when this user may not look there. */
+/** Throws if the path of the file leads to something that is not a file, or if this user may not read there. */
 export function demandPostmasterFile(cluster: string): void {
   try {
     openRegularFile(pathIn(cluster), constants.O_NOFOLLOW).close();

@@ -1,4 +1,4 @@
-/** Why a data folder is not opened, in sentences for the operator. */
+/** Says why a data folder is not opened, in sentences for the operator. */
 import { type Refusal, refuse } from "../../refusal.ts";
 import { codeOf, type Reasons, reasonOf } from "../../system_error.ts";
 import { type HolderKind, readHolder } from "./_holder.ts";
@@ -26,7 +26,7 @@ export function held({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
     const why = `a service runs there already (${who}); stop it or choose another folder`;
     return refuse("INVALID_REQUEST", `Cannot serve from ${dataDir}: ${why}`);
   }
-  const what = holder?.kind === "serve" ? "the service there does not get ready" : "it is in use";
+  const what = holder?.kind === "serve" ? "the service there is not ready yet" : "it is in use";
   return refuse(
     "INVALID_REQUEST",
     `Cannot open ${dataDir}: ${what} (${who}); try again when it is done, or stop it`,
@@ -35,16 +35,17 @@ export function held({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
 
 const OTHER_FOLDER = "run as root, or choose another folder, such as --data-dir ./claviger-data";
 
-const NO_FILE = "something else stands in the place of a file of the service or of PostgreSQL: remove it";
+const NO_FILE =
+  "something that is not a file has the name of a file of the service or of PostgreSQL: remove it";
 
-/** A folder that this user may not use is to be expected; anything else goes on its way. */
+/** Turns an error of a system call on the data folder into a refusal; throws every other error again. */
 export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
   const fix: Reasons = {
     EACCES: OTHER_FOLDER,
     EPERM: OTHER_FOLDER,
     EROFS: "its file system cannot be written to; choose another folder",
     ENOTDIR: "a part of that path is a file; choose another folder",
-    ELOOP: "remove the symbolic link that stands in the place of a file there",
+    ELOOP: "remove the symbolic link that has the name of a file there",
     ENOTREG: NO_FILE,
     ENXIO: NO_FILE,
     EISDIR: NO_FILE,
@@ -54,7 +55,7 @@ export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
     EDQUOT: "free some space on its disk",
     EEXIST: "there is a file of that name; choose another folder",
   };
-  // Only of system calls made here: PostgreSQL's own failures come as plain errors with a cause.
+  // Only errors of our own system calls have such a code: PostgreSQL's failures are plain errors with a cause.
   const what = fix[codeOf(error) ?? ""];
   if (what === undefined) throw error;
   return refuse("INVALID_REQUEST", `Cannot open the data folder ${dataDir}: ${reasonOf(error)}; ${what}`);

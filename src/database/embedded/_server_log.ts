@@ -1,9 +1,9 @@
 /**
- * What PostgreSQL writes to standard error: the last lines are kept for the message of a failed start,
- * and those that somebody should see go to our log.
+ * Reads PostgreSQL's standard error. It keeps the last lines for the message of a failed start, and passes the lines
+ * that an operator should see to our log.
  *
- * Errors and warnings of a client's statement are left out: the client was told, and they may quote
- * values. So are the lines that go on with another one, and those of an ordinary start and stop.
+ * Errors and warnings of a client's statement are left out: the client got them, and they may quote values.
+ * Continuation lines and the lines of an ordinary start and stop are left out as well.
  */
 import type { Readable } from "node:stream";
 import type { Log } from "../../log.ts";
@@ -13,18 +13,19 @@ const keptLines = 12;
 const longestLine = 500;
 
 export interface ServerLog {
-  /** The last lines of the server itself, oldest first. */
+  /** Returns the last lines that the server wrote, oldest first, without the lines of client sessions. */
   lastLines(): string[];
-  /** Drops the lines kept so far: those of a start that went well explain no later end. */
+  /** Drops the lines kept so far: the lines of a successful start do not explain a later end. */
   forget(): void;
 }
 
 export interface ServerLogOptions {
   readonly log: Log;
-  /** Says whether the server is being stopped: then it tells its clients so, which is no news. */
+  /** Tells whether the server is being stopped. The lines of that time are expected and are not logged. */
   readonly isStopping: () => boolean;
 }
 
+/** Reads the stream until its end. */
 export function followServerLog(stream: Readable, options: ServerLogOptions): ServerLog {
   const kept: string[] = [];
   let rest = "";
@@ -61,7 +62,7 @@ export interface ServerLine {
   readonly text: string;
 }
 
-/** Undefined for a blank line or one that goes on with another. */
+/** Parses a line; undefined for a blank line or a continuation line. */
 function parseServerLine(line: string): ServerLine | undefined {
   if (/^\s*$/.test(line) || line.startsWith("\t")) return undefined;
   const [, process = "", text = line] = /^([a-z][a-z ]*)\|(.*)$/.exec(line) ?? [];
@@ -79,7 +80,7 @@ function levelOf(line: ServerLine): "warn" | "error" | undefined {
     case "WARNING":
       return fromClient ? undefined : "warn";
     case "LOG":
-      // How the postmaster reports that a process of its own crashed.
+      // The postmaster reports a crash of one of its processes with these words.
       return /terminated by signal|terminating any other/.test(line.text) ? "warn" : undefined;
     default:
       return undefined;
@@ -104,13 +105,13 @@ const advice: readonly (readonly [RegExp, string])[] = [
   ),
 ];
 
-/** The last lines of PostgreSQL as one sentence, with what to do about them where that is known. */
+/** Returns the last lines of PostgreSQL as one sentence, with advice if the cause is known. */
 export function explainOutput(lines: readonly string[]): string {
   const said = lines.length === 0 ? "It said nothing" : `It said: ${lines.join(" / ")}`;
   return withAdvice(said);
 }
 
-/** The same for an error of the system. */
+/** Returns the reason of a system error, with advice if the cause is known. */
 export function explainError(error: unknown): string {
   return withAdvice(reasonOf(error));
 }

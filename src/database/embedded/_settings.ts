@@ -1,13 +1,14 @@
-/** How the server inside is set up: by us for good, or as a start that an operator may change. */
+/** The settings of the PostgreSQL inside: fixed settings, and initial settings that an operator may change. */
 
 /**
- * Given on the command line at every start, so that a change in the data folder cannot undo them. No TCP;
- * the socket in the server's own folder; and logs without the text or the values of any statement, since
- * those may hold what nobody else should see.
+ * Given on the command line at every start, so that a change in the data folder cannot override them: no TCP, the
+ * socket in the server's own folder, and logs without the text and the values of statements, because these may hold
+ * secrets.
  */
 export const fixedSettings: Readonly<Record<string, string>> = {
   listen_addresses: "",
-  // Relative to the data folder: a socket's whole path may have 107 bytes only, a folder's more.
+  // Relative to the data folder, because the path of a socket may have only 107 bytes. The path of a folder may be
+  // longer.
   unix_socket_directories: ".",
   unix_socket_permissions: "0700",
   port: "5432",
@@ -29,13 +30,13 @@ export const fixedSettings: Readonly<Record<string, string>> = {
   log_autovacuum_min_duration: "-1",
 };
 
-/** Written into `postgresql.conf` when a cluster is made; `alter system` and an editor may change them. */
+/** Written into `postgresql.conf` when a cluster is created. Operators may change them there or with `alter system`. */
 export const initialSettings: Readonly<Record<string, string>> = {
   shared_buffers: "128MB",
   max_connections: "40",
   max_wal_size: "1GB",
   jit: "off",
-  // Without the three processes of `worker`: nothing here reads in bulk.
+  // Not `worker`, which has three more processes: no statement here reads in bulk.
   io_method: "sync",
   max_logical_replication_workers: "0",
 };

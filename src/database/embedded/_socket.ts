@@ -1,17 +1,17 @@
-/** The unix socket of a cluster: how it is addressed, and whether anybody answers there. */
+/** The unix socket of a cluster: its address, and whether a server answers there. */
 import { closeSync, constants, openSync } from "node:fs";
 import { connect } from "node:net";
 import { database, superuser } from "./_cluster.ts";
 
-/** How the driver gets to the server. */
+/** The address of the server for the driver. */
 export interface EmbeddedAddress {
-  /** Good in this process only, and only until `stop`: it goes through an open descriptor. */
+  /** Valid only in this process and only until `stop`, because it goes through an open file descriptor. */
   readonly socketPath: string;
   readonly user: string;
   readonly database: string;
 }
 
-/** Whether a server takes connections there. */
+/** Tells whether a server accepts connections on the socket; waits at most 1 s. */
 export function accepts(socketPath: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(socketPath);
@@ -25,7 +25,10 @@ export function accepts(socketPath: string): Promise<boolean> {
   });
 }
 
-/** A unix socket's path may have 107 bytes; through a descriptor of its folder it has some thirty. */
+/**
+ * Opens the folder of the socket and returns an address through its descriptor. The path of a unix socket may have
+ * only 107 bytes; through the descriptor it has about thirty.
+ */
 export function openSocketFolder(cluster: string): { address: EmbeddedAddress; close(): void } {
   const fd = openSync(cluster, constants.O_RDONLY | constants.O_DIRECTORY);
   const socketPath = `/proc/self/fd/${fd}/.s.PGSQL.5432`;

@@ -1,6 +1,6 @@
 /**
- * Keeps PostgreSQL running: when it ends by itself, what is left of it is cleared away and it is started
- * anew, at once at first and then ever more slowly.
+ * Keeps PostgreSQL running. When the server ends unexpectedly, its remaining processes are stopped and it is started
+ * again, with exponential backoff.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { reasonOf } from "../../system_error.ts";
@@ -9,16 +9,16 @@ import { stopLeftovers } from "./leftovers.ts";
 
 const firstPauseMs = 100;
 const longestPauseMs = 5000;
-/** After running for so long, an end counts as the first again. */
+/** After running for this time, the next end counts as the first one again. */
 const steadyMs = 30_000;
 
 export interface EmbeddedState {
   readonly state: "ready" | "restarting" | "stopped";
-  /** Of the postmaster, while it is ready. */
+  /** The process id of the postmaster while it is ready. */
   readonly pid: number | undefined;
-  /** How often it had to be started again. */
+  /** How often the server was started again. */
   readonly restarts: number;
-  /** Why it last ended or did not start, as one line. */
+  /** Why the server last ended or did not start, as one line. */
   readonly lastFailure: string | undefined;
 }
 
@@ -32,7 +32,7 @@ export interface SuperviseOptions extends Omit<PostmasterOptions, "isStopping"> 
   readonly isInterrupted: () => boolean;
 }
 
-/** Starts the server and watches over it; rejects where the first start fails. */
+/** Starts the server and keeps it running; rejects if the first start fails. */
 export async function supervise(options: SuperviseOptions): Promise<Supervisor> {
   const { cluster, clock, log } = options;
   const stopping = new AbortController();
@@ -87,7 +87,7 @@ export async function supervise(options: SuperviseOptions): Promise<Supervisor> 
       try {
         await stopLeftovers({ cluster, clock, graceMs: deadlineMs });
       } finally {
-        // A start that is under way ends itself.
+        // A start that is in progress sees `isStopping` and ends itself.
         await running;
       }
       state = { ...state, state: "stopped", pid: undefined };

@@ -14,21 +14,22 @@ import type { Clock } from "../../clock.ts";
 import { readPostmasterFile } from "./_postmaster_file.ts";
 
 export interface StopLeftoversOptions {
-  /** PGDATA. Whoever calls holds the lock of the data folder. */
+  /** PGDATA. The caller must hold the lock of the data folder. */
   readonly cluster: string;
   readonly clock: Clock;
   /** How long an orderly shutdown may take before it is cut short. */
   readonly graceMs: number;
 }
 
-/** Gives the number of processes there were. Rejects where one cannot be stopped even by SIGKILL. */
+/** Stops the processes and returns how many there were. Rejects if even SIGKILL does not end one of them. */
 export async function stopLeftovers(options: StopLeftoversOptions): Promise<number> {
   const { cluster, clock } = options;
   const found = listClusterProcesses(cluster);
   const postmaster = found.find((pid) => pid === readPostmasterFile(cluster)?.pid);
 
   let left = found;
-  // Fast shutdown: ends sessions, writes all to disk. Immediate: ends; the next start recovers.
+  // SIGINT is the fast shutdown: it ends sessions and writes all data to disk. SIGQUIT is the immediate shutdown: it
+  // only ends, and the next start recovers.
   if (postmaster !== undefined) {
     signal(cluster, [postmaster], "SIGINT");
     await waitUntilGone(cluster, found, clock, options.graceMs);
@@ -60,7 +61,7 @@ function listClusterProcesses(cluster: string): number[] {
     .filter((pid) => isClusterProcess(pid, folder));
 }
 
-/** False for one that ended and was not yet collected, and for those of users we may not look at. */
+/** False for a process that ended but was not yet reaped, and for processes that this user may not inspect. */
 function isClusterProcess(pid: number, folder: Stats): boolean {
   try {
     const cwd = statSync(`/proc/${pid}/cwd`);
@@ -74,7 +75,7 @@ function isClusterProcess(pid: number, folder: Stats): boolean {
 function signal(cluster: string, pids: readonly number[], name: NodeJS.Signals): void {
   const folder = statSync(cluster);
   for (const pid of pids) {
-    // Looked at again right before: a number may have passed to somebody else.
+    // Checked again right before the signal: another process may have got the number.
     if (!isClusterProcess(pid, folder)) continue;
     try {
       process.kill(pid, name);

@@ -1,8 +1,8 @@
 /**
- * The PostgreSQL inside: unpacked into the data folder, initialised, started on a unix socket that only
- * its own user can reach, kept running, and stopped in order.
+ * The PostgreSQL inside: it is unpacked into the data folder, initialised, started on a unix socket that only its
+ * own user can reach, kept running, and stopped in order.
  *
- * Others use `openEmbedded`. `stopLeftovers` is for those who throw a data folder away.
+ * Other rooms use `openEmbedded`. `stopLeftovers` is for callers that delete a data folder.
  */
 
 export { readOperatorVersion } from "./_operator_binaries.ts";

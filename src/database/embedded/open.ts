@@ -1,10 +1,10 @@
 /**
- * Opens the data folder. One process at a time owns it, by a lock that the kernel takes back when the
- * process ends, and runs PostgreSQL for as long as it does. A command that finds a service there works
- * with that service's server; everybody else waits a while for his turn, or is told who is in the way.
+ * Opens the data folder. One process at a time owns it, with a lock that the kernel releases when the process ends.
+ * The owner runs PostgreSQL until it releases the lock. A command that finds a service in the folder uses the
+ * service's server. Every other process waits some seconds for the lock, or gets a refusal that names the owner.
  *
- * Whoever gets the lock takes the same path, whatever came before: stop what is left of an earlier
- * server, clear away what was left unfinished, unpack and initialise what is missing, start.
+ * The owner always does the same steps, whatever state it finds: stop the remaining processes of an earlier server,
+ * remove unfinished folders, unpack and initialise what is missing, start.
  */
 import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -38,62 +38,62 @@ export type { EmbeddedState } from "./_supervisor.ts";
 
 export interface EmbeddedOptions {
   readonly dataDir: string;
-  /** A `serve` holds the folder for as long as it runs; a `command` is soon done, or joins a `serve`. */
+  /** A `serve` holds the folder for as long as it runs; a `command` ends soon, or uses the server of a `serve`. */
   readonly holder: HolderKind;
-  /** Whether a folder without data is initialised or refused. */
+  /** Whether a folder without data is initialised (true) or refused (false). */
   readonly create: boolean;
   readonly platform: Platform;
-  /** A real one: this waits for other processes. */
+  /** A real clock: opening waits for other processes. */
   readonly clock: Clock;
   readonly log: Log;
-  /** True by default; false, for tests, trades the safety of data in a power cut for speed. */
+  /** True by default. False is for tests: it is faster, but a power cut can destroy data. */
   readonly fsync?: boolean;
-  /** PostgreSQL's settings, over our own. */
+  /** PostgreSQL's settings; they override our own. */
   readonly settings?: Readonly<Record<string, string>>;
   /** How long to wait for another process that holds the folder, 10 s by default. */
   readonly waitMs?: number;
   /** How long PostgreSQL may take until it accepts connections, 120 s by default. */
   readonly startMs?: number;
-  /** Asked during each wait, for another process or for PostgreSQL; true gives up. */
+  /** Called during each wait for another process or for PostgreSQL; true ends the wait. */
   readonly isInterrupted?: () => boolean;
-  /** Where PostgreSQL is unpacked, the data folder by default; elsewhere it is shared, and stays. */
+  /** The folder where PostgreSQL is unpacked, the data folder by default. In another folder it is shared, and stays. */
   readonly binariesParent?: string;
-  /** The operator's folder of `postgres` and `initdb`, to run in place of those inside. */
+  /** The operator's folder with `postgres` and `initdb`, to run in place of the programs inside. */
   readonly postgresBin?: string | undefined;
 }
 
 export interface EmbeddedServer {
   readonly address: EmbeddedAddress;
-  /** Whether the server is ours; otherwise it is that of a running service. */
+  /** Whether this process runs the server; otherwise a running service does. */
   readonly owned: boolean;
   /**
-   * Stops the server if it is ours (in order until the deadline, then by force, which takes up to 4 s
-   * more and loses nothing that was committed), and gives the folder back. Call it once; end the
-   * connections before.
+   * Stops the server if this process runs it, and releases the folder. The server stops in order until the deadline,
+   * then by force, which takes up to 4 s more and loses no committed data. Call this once, after the end of all
+   * connections.
    */
   stop(deadlineMs: number): Promise<void>;
   check(): EmbeddedState;
 }
 
 /**
- * Opens the data folder and gives a PostgreSQL that accepts connections.
+ * Opens the data folder and returns a PostgreSQL that accepts connections.
  *
- * Gives a refusal where the folder is held by another process, has no data and `create` is false, was
- * made by another major version, or cannot be had by this user or by the user the cluster is to run as.
- * Rejects where PostgreSQL cannot be unpacked, initialised or started; the message has its last lines.
+ * Refuses if another process holds the folder, if the folder has no data and `create` is false, if another major
+ * version created the data, or if this user or the user of the cluster cannot use the folder. Rejects if PostgreSQL
+ * cannot be unpacked, initialised or started; the message has its last lines.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer | Refusal> {
   const layout = layoutOf(options.dataDir);
   const { clock } = options;
   try {
-    // Before the folder is made: a build without a PostgreSQL leaves nothing behind.
+    // Checked before the folder is created, so that a build without PostgreSQL leaves no folder behind.
     if ((await options.platform.postgresArchive()) === undefined) return nothingInside();
     if (!options.create && !isThere(layout.dataDir)) return noData(layout);
     const foreign = refuseForeignFolder(layout.dataDir, { mayBeMade: options.create });
     if (foreign !== undefined) return foreign;
     const firstMade = options.create ? prepareDataDir(layout.dataDir) : undefined;
     if (isRefusal(firstMade)) return firstMade;
-    // Not even a lock file for a folder that is no data folder.
+    // Do not create a lock file in a folder that is not a data folder.
     if (!options.create && !isThere(layout.lock) && !isThere(layout.cluster)) return noData(layout);
 
     const deadline = clock.monotonicMs() + (options.waitMs ?? 10_000);
@@ -115,7 +115,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   }
 }
 
-/** Throws when this user may not look into the folder: whether the file is there is then unknown. */
+/** Tells whether the path exists. Throws if this user may not enter the folder, because the answer is then unknown. */
 function isThere(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
@@ -203,7 +203,7 @@ async function startServer(
   };
 }
 
-/** The operator's programs when a folder is named, else those inside, unpacked. */
+/** Returns the operator's programs if `postgresBin` is set; otherwise unpacks the programs inside. */
 async function findBinaries(
   dataDir: string,
   account: Account | undefined,
@@ -220,18 +220,18 @@ async function findBinaries(
   });
 }
 
-/** What has time until the server runs. */
+/** Syncs the unpacked programs and removes old ones. This can wait until the server runs. */
 async function tidyUp(
   { folder }: { readonly folder?: string },
   { dataDir, binariesParent }: EmbeddedOptions,
 ): Promise<void> {
-  // Nothing was unpacked, or other data folders use the same programs.
+  // Either no programs were unpacked, or other data folders use the same programs.
   if (folder === undefined || binariesParent !== undefined) return;
   await settleBinaries(folder);
   removeOtherBinaries(layoutOf(dataDir).dataDir, folder);
 }
 
-/** Undefined where the server of the service that holds the folder does not answer, for now. */
+/** Returns the server of the service that holds the folder; undefined if it does not answer yet. */
 async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefined> {
   const readState = (): EmbeddedState => {
     const file = readPostmasterFile(cluster);
@@ -240,7 +240,7 @@ async function joinServer({ cluster }: Layout): Promise<EmbeddedServer | undefin
     return { state: ready ? "ready" : "restarting", pid, restarts: 0, lastFailure: undefined };
   };
   if (readState().state !== "ready") {
-    // Otherwise the caller looks again.
+    // If the file is only missing, the caller tries again.
     demandPostmasterFile(cluster);
     return undefined;
   }
