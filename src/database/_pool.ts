@@ -57,21 +57,22 @@ const IDLE_SECONDS = 1;
 /** The deadline of such a check: short, so that the statement can still be sent on another connection in time. */
 const CHECK_SECONDS = 0.25;
 
+/** Opens a pool. It connects with its first statement. */
 export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
   const servers = serversOf(address);
   const sockets = new Set<Socket>();
-  let recent = 0;
+  let recentlyOpened = 0;
   let destroyed = false;
 
   /** Connects to the first server that accepts, beginning with the current server. */
   async function dial(): Promise<Socket> {
-    while (recent >= 2 * options.maxConnections && !destroyed) await sleep(BURST_MS);
+    while (recentlyOpened >= 2 * options.maxConnections && !destroyed) await sleep(BURST_MS);
     if (destroyed) throw Object.assign(new Error("The pool was destroyed"), { code: "CONNECTION_DESTROYED" });
-    recent++;
-    setTimeout(() => recent--, BURST_MS).unref();
+    recentlyOpened++;
+    setTimeout(() => recentlyOpened--, BURST_MS).unref();
     for (let tried = 1; ; tried++) {
-      const { current, place } = servers;
-      const socket = connect({ ...place, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
+      const { current, target } = servers;
+      const socket = connect({ ...target, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
       for (const old of sockets) if (old.destroyed) sockets.delete(old);
       sockets.add(socket);
       const failure = await failureOf(socket);
@@ -87,7 +88,7 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): Pool {
         setImmediate(() => socket.emit("error", failure) && socket.emit("close", true));
       }
       // The driver reads `host` of the socket to check the name in the server's certificate.
-      return Object.assign(socket, place);
+      return Object.assign(socket, target);
     }
   }
 

@@ -11,41 +11,41 @@ export interface Servers {
   readonly count: number;
   /** The index of the server that new connections go to. */
   readonly current: number;
-  readonly place: Place;
+  readonly target: Target;
   /** Moves to the next server, unless another caller has moved on since `from` was the current index. */
   moveOn(from: number): void;
 }
 
-export type Place = { readonly path: string } | { readonly host: string; readonly port: number };
+export type Target = { readonly path: string } | { readonly host: string; readonly port: number };
 
 const known = new WeakMap<DatabaseAddress, Servers>();
 
 /** Returns the shared memory of an address; creates it at the first call. */
 export function serversOf(address: DatabaseAddress): Servers {
-  const servers = known.get(address) ?? createServers(listPlaces(address));
+  const servers = known.get(address) ?? createServers(listTargets(address));
   known.set(address, servers);
   return servers;
 }
 
-function listPlaces(address: DatabaseAddress): readonly Place[] {
+function listTargets(address: DatabaseAddress): readonly Target[] {
   if (!("url" in address)) return [{ path: address.socketPath }];
   const url = parseDatabaseUrl(address.url);
   if (url === undefined) throw new Error("Cannot read the address of the database");
   return url.servers;
 }
 
-function createServers(places: readonly Place[]): Servers {
+function createServers(targets: readonly Target[]): Servers {
   let current = 0;
   return {
-    count: places.length,
+    count: targets.length,
     get current() {
       return current;
     },
-    get place() {
-      return places[current] as Place;
+    get target() {
+      return targets[current] as Target;
     },
     moveOn(from) {
-      if (from === current) current = (current + 1) % places.length;
+      if (from === current) current = (current + 1) % targets.length;
     },
   };
 }

@@ -10,7 +10,7 @@ export type DatabaseAddress =
   | { readonly url: string }
   | { readonly socketPath: string; readonly user: string; readonly database: string };
 
-export interface ServerPlace {
+export interface ServerAddress {
   /** A name or an IP address; an IPv6 address without brackets. */
   readonly host: string;
   readonly port: number;
@@ -18,9 +18,9 @@ export interface ServerPlace {
 
 export interface DatabaseUrl {
   /** At least one, in the order in which they are tried. */
-  readonly servers: readonly ServerPlace[];
+  readonly servers: readonly ServerAddress[];
   /** The servers as the operator wrote them. */
-  readonly places: string;
+  readonly serverList: string;
   /** The same address with only the first server. */
   readonly first: URL;
 }
@@ -30,19 +30,19 @@ const PORT = 5432;
 
 /** Reads an address; undefined if the text is not an address or names no host. */
 export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
-  const [, before = "", places = "", after = ""] = FORM.exec(text.trim()) ?? [];
+  const [, before = "", serverList = "", after = ""] = FORM.exec(text.trim()) ?? [];
   const urls: URL[] = [];
-  for (const place of places.split(",")) {
-    const url = URL.parse(before + place + after);
+  for (const server of serverList.split(",")) {
+    const url = URL.parse(before + server + after);
     // Without a host the driver would use PGHOST, which the operator did not mean.
     if (url === null || url.hostname === "") return undefined;
     urls.push(url);
   }
   const [first] = urls;
-  return first && { first, servers: urls.map(toPlace), places };
+  return first && { first, servers: urls.map(toServer), serverList };
 }
 
-function toPlace({ hostname, port }: URL): ServerPlace {
+function toServer({ hostname, port }: URL): ServerAddress {
   return { host: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port || PORT) };
 }
 
@@ -55,12 +55,12 @@ export function nameOfDatabase(text: string): string {
 }
 
 /** Returns the address with `mask` in place of each password. */
-export function maskDatabaseUrl({ first, places }: DatabaseUrl, mask: string): string {
+export function maskDatabaseUrl({ first, serverList }: DatabaseUrl, mask: string): string {
   const { protocol, username, password, pathname, searchParams } = first;
   // The driver also accepts a password in the query.
   const query = new URLSearchParams(searchParams);
   for (const key of query.keys()) if (/pass/i.test(key)) query.set(key, mask);
   const user = username + (password === "" ? "" : `:${mask}`);
   const search = query.size === 0 ? "" : `?${query}`;
-  return `${protocol}//${user === "" ? "" : `${user}@`}${places}${pathname}${search}`;
+  return `${protocol}//${user === "" ? "" : `${user}@`}${serverList}${pathname}${search}`;
 }

@@ -12,7 +12,7 @@ export {
   maskDatabaseUrl,
   nameOfDatabase,
   parseDatabaseUrl,
-  type ServerPlace,
+  type ServerAddress,
 } from "./database_url.ts";
 export { tryDisk } from "./disk_trial.ts";
 export {

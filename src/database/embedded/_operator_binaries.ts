@@ -37,10 +37,10 @@ export function useOperatorBinaries(
     if (!existsSync(path)) return cannot(`it holds no ${program}`);
     const changeable = findChangeable(join(folder, program));
     if (changeable !== undefined) {
-      const { path: open } = changeable;
+      const { path: unsafe } = changeable;
       return cannot(
-        `other users can change ${open}`,
-        `give it to root alone (chown root ${open}; chmod go-w ${open}), or leave CLAVIGER_POSTGRES_BIN out`,
+        `other users can change ${unsafe}`,
+        `give it to root alone (chown root ${unsafe}; chmod go-w ${unsafe}), or leave CLAVIGER_POSTGRES_BIN out`,
       );
     }
     const found = readProgramVersion(path, account);

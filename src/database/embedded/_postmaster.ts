@@ -68,7 +68,7 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
   };
 
   const startedAt = clock.monotonicMs();
-  let nextWordAt = startedAt + 5000;
+  let nextWarningAt = startedAt + 5000;
   while (ending === undefined) {
     // Check this first: `stopLeftovers` may have looked before this process could be recognised by its program and
     // its folder.
@@ -83,8 +83,8 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
       const seconds = Math.round(options.startMs / 1000);
       return giveUp(`not ready after ${seconds} s. ${explainOutput(output.lastLines())}`);
     }
-    if (now > nextWordAt) {
-      nextWordAt = now + 10_000;
+    if (now > nextWarningAt) {
+      nextWarningAt = now + 10_000;
       log.warn("PostgreSQL is not ready yet; after a crash it may need a while to recover");
     }
     await sleep(4);

@@ -4,13 +4,15 @@ import { codeOf, type Reasons, reasonOf } from "../../system_error.ts";
 import { type HolderKind, readHolder } from "./_holder.ts";
 import type { Layout } from "./_layout.ts";
 
-export function nothingInside(): Refusal {
+/** Refuses to start a database in a build without PostgreSQL. */
+export function noPostgres(): Refusal {
   return refuse(
     "INVALID_REQUEST",
     "Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL",
   );
 }
 
+/** Refuses a folder without data. */
 export function noData({ dataDir }: Layout): Refusal {
   return refuse(
     "INVALID_REQUEST",
@@ -19,7 +21,8 @@ export function noData({ dataDir }: Layout): Refusal {
   );
 }
 
-export function held({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
+/** Refuses a folder that another process holds, and names that process. */
+export function inUse({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
   const holder = readHolder(lock);
   const who = holder === undefined ? "another process" : `process ${holder.pid}`;
   if (holder?.kind === "serve" && asker === "serve") {

@@ -28,7 +28,7 @@ import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { useOperatorBinaries } from "./_operator_binaries.ts";
 import { demandPostmasterFile, readPostmasterFile } from "./_postmaster_file.ts";
-import { held, noData, nothingInside, toRefusal } from "./_refusals.ts";
+import { inUse, noData, noPostgres, toRefusal } from "./_refusals.ts";
 import { accepts, type EmbeddedAddress, openSocketFolder } from "./_socket.ts";
 import { type EmbeddedState, supervise } from "./_supervisor.ts";
 import { stopLeftovers } from "./leftovers.ts";
@@ -87,7 +87,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   const { clock } = options;
   try {
     // Checked before the folder is created, so that a build without PostgreSQL leaves no folder behind.
-    if ((await options.platform.postgresArchive()) === undefined) return nothingInside();
+    if ((await options.platform.postgresArchive()) === undefined) return noPostgres();
     if (!options.create && !isThere(layout.dataDir)) return noData(layout);
     const foreign = refuseForeignFolder(layout.dataDir, { mayBeMade: options.create });
     if (foreign !== undefined) return foreign;
@@ -102,12 +102,12 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
       if (lock !== undefined) return await openAsOwner(layout, lock, { ...options, firstMade });
 
       const holder = readHolder(layout.lock);
-      if (holder?.kind === "serve" && options.holder === "serve") return held(layout, options.holder);
+      if (holder?.kind === "serve" && options.holder === "serve") return inUse(layout, options.holder);
       if (holder?.kind === "serve" && holder.phase === "ready") {
         const server = await joinServer(layout);
         if (server !== undefined) return server;
       }
-      if (options.isInterrupted?.() || clock.monotonicMs() > deadline) return held(layout, options.holder);
+      if (options.isInterrupted?.() || clock.monotonicMs() > deadline) return inUse(layout, options.holder);
       await sleep(20);
     }
   } catch (error) {
@@ -210,7 +210,7 @@ async function findBinaries(
   { platform, postgresBin, binariesParent }: EmbeddedOptions,
 ): Promise<(Binaries & { readonly folder?: string }) | Refusal> {
   const archive = await platform.postgresArchive();
-  if (archive === undefined) return nothingInside();
+  if (archive === undefined) return noPostgres();
   if (postgresBin !== undefined) {
     return useOperatorBinaries(postgresBin, { inside: versionOf(archive), account });
   }
