@@ -1,6 +1,6 @@
 /**
- * What is answered where the answer itself failed: the contract's `SERVER_ERROR`, word for word as
- * `http/error_response.ts` renders it, in place of the runtimes' own pages, which would show a stack or nothing.
+ * Returns the response for a handler that threw: the contract's `SERVER_ERROR`, with the same text as in
+ * `http/error_response.ts`. It replaces the runtimes' own error pages, which show a stack or are empty.
  */
 export function lastResort(): Response {
   return new Response(JSON.stringify({ error: "Internal error", code: "SERVER_ERROR" }), {

@@ -1,4 +1,4 @@
-/** Why an address cannot be listened on, in the words that both runtimes use. */
+/** The error of an address that cannot be listened on, with the same words on both runtimes. */
 import { bracketedHost } from "../endpoints.ts";
 import { type Reasons, reasonOf } from "../system_error.ts";
 
@@ -8,7 +8,7 @@ const REASONS: Reasons = {
   EACCES: "not allowed; ports below 1024 need root or CAP_NET_BIND_SERVICE",
 };
 
-/** Makes the error that says `Cannot listen on HOST:PORT: …`. */
+/** Returns the error that says `Cannot listen on HOST:PORT: …`. */
 export function listenFailure(cause: unknown, at: { readonly host: string; readonly port: number }): Error {
   return new Error(`Cannot listen on ${bracketedHost(at.host)}:${at.port}: ${reasonOf(cause, REASONS)}`, {
     cause,

@@ -1,16 +1,16 @@
 /**
- * What differs between Bun and Node, as one interface that the entry file fills in. Everything else in
- * the program keeps to web-standard and `node:` modules.
+ * The differences between Bun and Node, as one interface. Each entry file passes the implementation for its runtime.
+ * The rest of the program uses only web standards and `node:` modules.
  */
 
 /** Answers one request. */
 export type Answer = (request: Request, peer: Peer) => Response | Promise<Response>;
 
-/** Asked only where somebody wants to know: to find an address out costs more than most requests do. */
+/** Finds the address only when the caller needs it: to find an address costs more than most requests do. */
 export interface Peer {
   /**
-   * The address of the other end of the socket that the request came by, as text; empty when it is not known
-   * any more: once the answer is out or its reader is gone.
+   * Returns the address of the other end of the request's socket, as text. Empty after the answer was sent or the
+   * client closed the connection, because the address is then unknown.
    */
   address(request: Request): string;
 }
@@ -19,12 +19,12 @@ export interface ListenOptions {
   readonly host: string;
   /** 0 lets the system choose. */
   readonly port: number;
-  /** The runtime's own limit on a body: above ours, so that ours is what a client meets. */
+  /** The runtime's own limit on a body. It must be above our limit, so that clients get our refusal. */
   readonly maxBodyBytes: number;
-  /** A connection on which nothing arrives or leaves for so long is closed. */
+  /** A connection without any traffic for this time is closed. */
   readonly idleTimeoutSeconds: number;
   readonly answer: Answer;
-  /** Serves https by this pair; plain http without it. */
+  /** Serves https with this pair; without it, plain http. */
   readonly tls?: TlsPair;
 }
 
@@ -38,34 +38,34 @@ export interface Listener {
   readonly host: string;
   readonly port: number;
   /**
-   * Gives new connections another certificate, refusing none; those that are open keep the one they have.
-   * Absent without TLS, and where the runtime cannot do it: then a restart is needed.
+   * Uses another certificate for new connections and refuses no connection meanwhile. Open connections keep their
+   * certificate. Absent without TLS, and if the runtime cannot do it: then a restart is needed.
    */
   renewTls?(pair: TlsPair): Promise<void>;
   /**
-   * Stops accepting, lets the requests in flight finish, and cuts them off at the deadline. It adds nothing to
-   * answers: whoever makes them says `Connection: close` from the moment that a stop is decided.
+   * Stops accepting connections, lets the requests in progress finish, and cuts them off at the deadline. It does not
+   * change answers: from the start of a stop the caller must answer with `Connection: close`.
    */
   stop(deadlineMs: number): Promise<void>;
 }
 
-/** A lock on a file that goes with the process that holds it, however that process ends. */
+/** A lock on a file. The kernel releases it when the process that holds it ends, for whatever reason. */
 export interface FileLock {
-  /** Replaces what the file says, so that others can read who holds it. */
+  /** Replaces the text of the file, so that other processes can read which process holds the lock. */
   write(text: string): void;
-  /** Empties the file and gives the lock back; once is enough. */
+  /** Empties the file and releases the lock. Further calls do nothing. */
   release(): void;
 }
 
-/** The PostgreSQL that comes inside: an archive whose top folders are `bin`, `lib` and `share`. */
+/** The PostgreSQL inside: an archive whose top folders are `bin`, `lib` and `share`. */
 export interface PostgresArchive {
-  /** What is inside, to name its folder by: version and digest, such as `18.4-3f2a9c1d`. */
+  /** Version and digest of the content, such as `18.4-3f2a9c1d`, for the name of its folder. */
   readonly label: string;
-  /** Unpacks it into an existing empty folder, readable by every user and with its executable bits. */
+  /** Unpacks the archive into an existing empty folder, readable by every user and with its executable bits. */
   unpack(folder: string): Promise<void>;
 }
 
-/** A part of a file, from its byte `first` up to its byte `end`, which is not of it. */
+/** A part of a file, from byte `first` (included) to byte `end` (excluded). */
 export interface FilePart {
   readonly path: string;
   readonly first: number;
@@ -75,26 +75,26 @@ export interface FilePart {
 export interface Platform {
   readonly name: "bun" | "node";
   /**
-   * A part of a file as the body of a response: read while it is sent, never held as a whole, and closed when
-   * nobody reads on. The file must be there, and must not change.
+   * Returns a part of a file as the body of a response. It is read while it is sent, never held in memory as a whole,
+   * and closed when the reader stops. The file must exist and must not change.
    */
   fileBody(part: FilePart): Blob | ReadableStream<Uint8Array>;
-  /** Writes the SHA-256 of a text in UTF-8 into 32 bytes; where the runtime can, nothing is made on the way. */
+  /** Writes the SHA-256 of a text in UTF-8 into 32 bytes, without allocating memory if the runtime can. */
   sha256(text: string, into: Uint8Array): void;
-  /** Rejects with `Cannot listen on HOST:PORT: …` where the address cannot be had. */
+  /** Starts to serve. Rejects with `Cannot listen on HOST:PORT: …` if the address is not available. */
   listen(options: ListenOptions): Promise<Listener>;
   /**
-   * Takes the lock at once, creating the file if need be (mode 0600), or gives undefined where another
-   * process holds it. Throws where the file cannot be opened.
+   * Takes the lock without waiting; undefined if another process holds it. Creates the file if needed (mode 0600).
+   * Throws if the file cannot be opened.
    */
   tryLock(path: string): FileLock | undefined;
   /**
-   * Sends a datagram to a unix socket: a path, or an abstract name that begins with `@`. Never waits; throws
-   * where nobody takes it. Absent where the runtime has no such sockets.
+   * Sends a datagram to a unix socket: a path, or an abstract name that begins with `@`. Never waits; throws if no
+   * process receives it. Absent if the runtime has no such sockets.
    */
   sendDatagram?(path: string, text: string): void;
-  /** The system's monotonic clock (`CLOCK_MONOTONIC`) in microseconds, as other processes read it too. */
+  /** Returns the system's monotonic clock (`CLOCK_MONOTONIC`) in microseconds, the same in every process. */
   monotonicUsec?(): bigint;
-  /** Undefined where no PostgreSQL comes inside: then an external one is needed. */
+  /** Finds the archive; undefined if this build has no PostgreSQL inside and needs an external one. */
   postgresArchive(): Promise<PostgresArchive | undefined>;
 }

@@ -1,8 +1,8 @@
-/** The C library of this system: glibc or musl. */
+/** Opens the C library of this system: glibc or musl. */
 
 const NAMES = ["libc.so.6", "libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"];
 
-/** Opens it with the first name that works; throws where none does. */
+/** Opens the library with the first name that works; throws if no name works. */
 export function openCLibrary<Library>(open: (name: string) => Library): Library {
   let cause: unknown;
   for (const name of NAMES) {

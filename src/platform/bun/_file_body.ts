@@ -1,8 +1,9 @@
 import type { FilePart } from "../mod.ts";
 
 /**
- * A slice of a `Bun.file`: of a stream, Bun 1.4.5 drops the `Content-Length`. It leaves a 206 with a slice as
- * it is; only for a whole file it looks at the request's `Range` by itself, unless there is an `If-Range`.
+ * Returns a slice of a `Bun.file`, not a stream: Bun 1.4.5 drops the `Content-Length` of a stream. Bun does not change
+ * a 206 with a slice. Only for a whole file does Bun apply the request's `Range` itself, unless the request has an
+ * `If-Range`.
  */
 export function fileBody({ path, first, end }: FilePart): Blob {
   return Bun.file(path).slice(first, end);

@@ -1,7 +1,7 @@
 /**
- * `flock` through the C library: the kernel gives it back when the process ends, however it ends, so
- * that no lock is ever stale. Descriptors are opened close-on-exec; a PostgreSQL started by us does not
- * inherit the lock and cannot keep it.
+ * Locks files with `flock` of the C library. The kernel releases the lock when the process ends, for whatever reason,
+ * so no lock is ever stale. Descriptors are opened close-on-exec, so the PostgreSQL that we start does not inherit
+ * the lock.
  */
 import { dlopen } from "bun:ffi";
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync } from "node:fs";
@@ -35,7 +35,7 @@ export function tryLock(path: string): FileLock | undefined {
   };
 }
 
-/** Opens a file of this user, or makes it; refuses anything else at that path, and follows no link. */
+/** Opens or creates a file of this user. Throws for anything else at that path, and follows no link. */
 function openOwnFile(path: string): number {
   const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
   const fd = openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600);

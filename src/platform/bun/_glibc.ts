@@ -1,21 +1,21 @@
 /**
- * Which glibc the PostgreSQL inside needs, and whether this host has it. An older one would end its start in
- * a line of the dynamic linker that tells an operator nothing.
+ * Checks whether this host has the glibc that the PostgreSQL inside needs. With an older glibc the start would fail
+ * with a line of the dynamic linker that does not help an operator.
  */
 import { dlopen } from "bun:ffi";
 import { openCLibrary } from "./_c_library.ts";
 
-/** Put in by the build, which reads it from the binaries; absent from source. */
+/** The needed version. The build reads it from the binaries and defines it; undefined when run from source. */
 declare const CLAVIGER_NEEDS_GLIBC: string | undefined;
 
-/** Throws the sentence of {@linkcode explainGlibc} on a host that is too old. */
+/** Throws the sentence of {@linkcode explainGlibc} if the host's glibc is too old. */
 export function demandGlibc(): void {
   const needed = typeof CLAVIGER_NEEDS_GLIBC === "string" ? CLAVIGER_NEEDS_GLIBC : undefined;
   const sentence = explainGlibc(needed, needed === undefined ? undefined : hostGlibc());
   if (sentence !== undefined) throw new Error(sentence);
 }
 
-/** Why the PostgreSQL inside does not run on a host with that glibc; undefined where it does. */
+/** Returns why the PostgreSQL inside cannot run on a host with the glibc `found`; undefined if it can. */
 export function explainGlibc(needed: string | undefined, found: string | undefined): string | undefined {
   if (needed === undefined || (found !== undefined && !isOlder(found, needed))) return undefined;
   const has = found === undefined ? "has another C library" : `has ${found}`;
@@ -25,7 +25,7 @@ export function explainGlibc(needed: string | undefined, found: string | undefin
   );
 }
 
-/** Undefined where the C library is none. */
+/** Returns the version of the host's glibc; undefined if the C library is another one. */
 export function hostGlibc(): string | undefined {
   try {
     const open = (name: string) => dlopen(name, { gnu_get_libc_version: { args: [], returns: "cstring" } });

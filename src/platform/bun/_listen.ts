@@ -1,10 +1,11 @@
 /**
- * Listens by `Bun.serve`, and stops and changes its certificate without a connection being reset.
+ * Listens with `Bun.serve`, stops, and changes the certificate, without resetting a connection.
  *
- * A running `Bun.serve` keeps the certificate that it began with (`server.reload({ tls })` too, in 1.4.5), so
- * a new one is a second server on the same port, to which new connections are steered before the first is
- * stopped. For that both must be bound with `SO_REUSEPORT`, which would also let a second service of the same
- * user in; so before the first, the port is bound without it once, which only a free port allows.
+ * A running `Bun.serve` keeps its first certificate; in 1.4.5 `server.reload({ tls })` does not change it. So a new
+ * certificate needs a second server on the same port. New connections are sent to the second server before the first
+ * one is stopped. For that both servers must be bound with `SO_REUSEPORT`, which would also let a second service of
+ * the same user use the port. So the port is first bound once without `SO_REUSEPORT`, which fails if the port is in
+ * use.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { lastResort } from "../last_resort.ts";
@@ -15,11 +16,11 @@ import { listeningSockets, refuseNewConnections, steerToSecond } from "./_listen
 
 type BunServer = Bun.Server<undefined>;
 
-/** For handshakes that are under way when nothing new is let in any more. */
+/** The time for handshakes in progress when new connections are refused. */
 const LAST_HANDSHAKES_MS = 60;
-/** The same before a certificate's server stops: nobody waits for that, so slow networks get their time. */
+/** The same before the server of an old certificate stops: longer, for slow networks, because nothing waits for it. */
 const LAST_TLS_HANDSHAKES_MS = 1_000;
-/** A connection that outlives its certificate by so long is cut off; most end when they have been idle. */
+/** A connection with an old certificate is cut off after this time. Most end before, by the idle timeout. */
 const OLD_CONNECTIONS_MS = 60_000;
 
 export function listen(options: ListenOptions): Promise<Listener> {
@@ -32,7 +33,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
 
 function start(options: ListenOptions): Listener {
   const garbage = createGarbage();
-  // Held for a moment without sharing: fails where anybody has it.
+  // Binds the port for a moment without sharing it, which fails if another process uses it.
   const probe = options.tls && serve(options, garbage, { tls: undefined, port: options.port });
   const port = probe?.port ?? options.port;
   void probe?.stop(true);
@@ -48,7 +49,7 @@ function start(options: ListenOptions): Listener {
     if (socket !== undefined) steerToSecond(socket);
     retired.add(first);
     await sleep(LAST_TLS_HANDSHAKES_MS);
-    // What it returns is not awaited here: connections may have requests in hand for long.
+    // Not awaited: connections may have requests in progress for long.
     void stopServer(first, OLD_CONNECTIONS_MS).then(() => retired.delete(first));
   }
 
@@ -57,7 +58,7 @@ function start(options: ListenOptions): Listener {
     port: current.port ?? options.port,
     ...(options.tls && {
       renewTls(tls: TlsPair) {
-        // One at a time: only two servers may share the port.
+        // One renewal at a time, because only two servers may share the port.
         renewing = renewing.catch(() => {}).then(() => renew(tls));
         return renewing;
       },
@@ -84,7 +85,7 @@ function serve(options: ListenOptions, garbage: Garbage, { tls, port }: Binding)
     hostname: options.host,
     port,
     development: false,
-    // Said explicitly: with `development: false`, Bun 1.4.5 lets a second process have the same port.
+    // Set explicitly: with `development: false` alone, Bun 1.4.5 lets a second process use the same port.
     reusePort: tls !== undefined,
     ...(tls && { tls: { cert: tls.certificate, key: tls.privateKey } }),
     maxRequestBodySize: options.maxBodyBytes,
@@ -93,7 +94,7 @@ function serve(options: ListenOptions, garbage: Garbage, { tls, port }: Binding)
       garbage.countRequest();
       return answer(request, peer);
     },
-    // Also where a file that Bun reads by itself cannot be opened.
+    // Also called when Bun cannot open the file of a response.
     error: lastResort,
   });
   const peer: Peer = { address: (request) => server.requestIP(request)?.address ?? "" };
@@ -104,7 +105,7 @@ async function stopServer(server: BunServer, deadlineMs: number): Promise<void> 
   let cutOff: Timer | undefined;
   const deadline = new Promise<void>((resolve) => {
     cutOff = setTimeout(() => {
-      // What it returns is not awaited: a handler that never ends must not hold up the shutdown.
+      // Not awaited: a handler that never ends must not delay the shutdown.
       void server.stop(true);
       resolve();
     }, deadlineMs);

@@ -1,11 +1,11 @@
 /**
- * What the kernel can be told of a listening socket, and Bun cannot: so that no connection that it has let in
- * is reset when the socket is closed.
+ * Sets kernel options of a listening socket that Bun does not offer, so that no accepted connection is reset when the
+ * socket is closed.
  *
- * Closing a listening socket resets the connections that wait in its queue, and those whose handshake is
- * under way. So it must not get new ones for a moment before, while it still takes in those it has. Both
- * ways are a few instructions of classic BPF, for which no privilege is needed. Where anything here fails,
- * closing goes on as it would without it, and the few connections of that moment are reset.
+ * Closing a listening socket resets the connections that wait in its queue and the connections whose handshake is in
+ * progress. So for a moment before, the socket must get no new connections, while the process still accepts the
+ * waiting ones. The two functions below do that with a few instructions of classic BPF, which needs no privilege. If
+ * a step here fails, the socket is closed anyway, and the few connections of that moment are reset.
  */
 import { dlopen, ptr } from "bun:ffi";
 import { readdirSync } from "node:fs";
@@ -23,7 +23,7 @@ const LOAD_BYTE = 0x30;
 const AND = 0x54;
 const JUMP_IF_EQUAL = 0x15;
 
-/** A new connection's first packet has SYN and not ACK: byte 13 of the TCP header, where the data begins. */
+/** Byte 13 of the TCP header, which is byte 13 for the filter: the first packet of a connection has SYN without ACK. */
 const NO_NEW_CONNECTIONS: readonly Instruction[] = [
   [LOAD_BYTE, 0, 0, 13],
   [AND, 0, 0, 0x12],
@@ -33,22 +33,22 @@ const NO_NEW_CONNECTIONS: readonly Instruction[] = [
 ];
 
 /**
- * Drops the first packet of new connections on these sockets: whoever connects asks again after a second, and
- * meets what is there then. Handshakes that are under way go on. False where it cannot be done.
+ * Drops the first packet of new connections on these sockets. The client's TCP sends the packet again after a second
+ * and reaches the socket that listens then. Handshakes in progress continue. Returns false if the kernel refuses it.
  */
 export function refuseNewConnections(sockets: readonly number[]): boolean {
   return sockets.length > 0 && sockets.every((fd) => attach(fd, SO_ATTACH_FILTER, NO_NEW_CONNECTIONS));
 }
 
 /**
- * Sends all new connections to the second of two sockets that share a port (`SO_REUSEPORT`), in the order in
- * which they were bound. When the first is closed, the second takes its place and gets them anyway.
+ * Sends all new connections to the second of two sockets that share a port (`SO_REUSEPORT`), counted in the order in
+ * which they were bound. When the first socket is closed, the second gets all connections anyway.
  */
 export function steerToSecond(socket: number): boolean {
   return attach(socket, SO_ATTACH_REUSEPORT_CBPF, [[RETURN, 0, 0, 1]]);
 }
 
-/** The descriptors of this process's sockets that listen on the port. */
+/** Returns the descriptors of this process's sockets that listen on the port. */
 export function listeningSockets(port: number): number[] {
   try {
     const descriptors = readdirSync("/proc/self/fd").map(Number);
@@ -65,7 +65,7 @@ function isListening(fd: number): boolean {
   return status === 0 && value[0] === 1;
 }
 
-/** Of an IPv4 or IPv6 socket, both of which have it at the same place; undefined for others. */
+/** Returns the port of an IPv4 or IPv6 socket, at the same offset in both; undefined for other sockets. */
 function portOf(fd: number): number | undefined {
   const address = new Uint8Array(28);
   const size = new Uint32Array([address.length]);
@@ -84,7 +84,7 @@ function attach(fd: number, option: number, program: readonly Instruction[]): bo
     instructions.setUint32(8 * index + 4, operand, true);
   }
   const bytes = new Uint8Array(instructions.buffer);
-  // struct sock_fprog: how many, and where.
+  // struct sock_fprog: the number of instructions and their address.
   const head = new BigUint64Array([BigInt(program.length), BigInt(ptr(bytes))]);
   return library().setsockopt(fd, SOL_SOCKET, option, ptr(head), head.byteLength) === 0;
 }

@@ -1,7 +1,7 @@
 /**
- * Finds the archive that `pack_postgres.ts` makes: among the files embedded in the executable, or, run
- * from source, packed on first use. The name of the file carries its label, so that no start has to
- * hash 15 MB to learn where it was unpacked before.
+ * Finds the archive that `pack_postgres.ts` makes. In an executable it is an embedded file; when run from source, it
+ * is packed on first use. The file's name contains the label, so that a start finds the unpacked folder without
+ * hashing 15 MB.
  */
 import { chmodSync, existsSync, readdirSync, statfsSync } from "node:fs";
 import { join } from "node:path";
@@ -11,13 +11,13 @@ import { packPostgres, parseArchiveLabel } from "./pack_postgres.ts";
 
 export async function findPostgresArchive(): Promise<PostgresArchive | undefined> {
   if (Bun.isStandaloneExecutable) {
-    // Embedded files are named, although the type says plain Blob.
+    // Embedded files have a name, although their type is Blob.
     const file = Bun.embeddedFiles.find((blob) => parseArchiveLabel(nameOf(blob)) !== undefined);
     if (file === undefined) return undefined;
     demandGlibc();
     return toArchive(nameOf(file), file);
   }
-  // A low level: packed in half a second, and only ever read on this machine.
+  // A low level packs in half a second; the archive stays on this machine, so its size does not matter.
   const path = await packPostgres({ level: 3 });
   return path === undefined ? undefined : toArchive(path, Bun.file(path));
 }
@@ -29,13 +29,13 @@ function toArchive(name: string, file: Blob): PostgresArchive | undefined {
 
 async function unpack(file: Blob, folder: string): Promise<void> {
   const tar = await Bun.zstdDecompress(await file.bytes());
-  // Bun says no more than "ReadError" when the disk is full.
+  // Checked here, because on a full disk Bun's error says only "ReadError".
   const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize < tar.length) {
     throw new Error(`No space left on device: ${Math.ceil(tar.length / 1e6)} MB are needed`);
   }
   await new Bun.Archive(tar).extract(folder);
-  // Whatever the umask: the cluster runs as another user, who must be able to read all of it.
+  // Independent of the umask: the cluster may run as another user, who must be able to read all files.
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     const executable = entry.isDirectory() || entry.parentPath === join(folder, "bin");
     chmodSync(join(entry.parentPath, entry.name), executable ? 0o755 : 0o644);

@@ -1,4 +1,4 @@
-/** Claviger on Bun: as an executable compiled by `bun build --compile`, or from source. */
+/** Implements the platform on Bun: in an executable compiled by `bun build --compile`, or from source. */
 import type { Platform } from "../mod.ts";
 import { fileBody } from "./_file_body.ts";
 import { tryLock } from "./_file_lock.ts";

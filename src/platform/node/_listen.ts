@@ -1,10 +1,11 @@
 /**
- * Listens by `node:http`, with `@hono/node-server` between its messages and web-standard ones.
+ * Listens with `node:http`. `@hono/node-server` translates between its messages and web-standard requests.
  *
- * What a client meets is what it meets on Bun, and that takes two things here. The address that the
- * adapter makes is built on a fixed host, since it would answer a nonsensical `Host` or a backslash by
- * itself, and nobody reads the host. And `stop` keeps its own book of connections: to Node one that has never sent
- * anything is not idle, and would hold up the stop until its deadline.
+ * Clients must see the same behaviour as on Bun, which needs two things here. First, the `Host` of each request is
+ * replaced by a fixed one, and backslashes in the target by slashes: otherwise the adapter would itself answer
+ * requests with an invalid `Host` or a backslash. No part of the program reads the host. Second, `stop` uses its own
+ * list of connections: Node does not count a connection that has never sent anything as idle, so that connection
+ * would delay the stop until its deadline.
  */
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
@@ -14,7 +15,7 @@ import { lastResort } from "../last_resort.ts";
 import { listenFailure } from "../listen_failure.ts";
 import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
 
-/** How long a client may take to send one request, over all. */
+/** The most time that a client may take to send one whole request. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
 export function listen(options: ListenOptions): Promise<Listener> {
@@ -23,7 +24,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
   const handle = getRequestListener(
     (request, env) =>
       options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
-    // By the adapter's own, of which this takes the place, what is no request is refused as well.
+    // This replaces the adapter's own error handler, so it must also refuse invalid requests, as that one does.
     {
       errorHandler: (error) =>
         error instanceof RequestError ? new Response(null, { status: 400 }) : lastResort(),
@@ -42,7 +43,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
   };
   const secure = options.tls && createSecureServer({ ...settings, ...toPem(options.tls) }, take);
   const server: Server = secure ?? createServer(settings, take);
-  // Whatever else a client expects is no reason to refuse it.
+  // Node would refuse a request with an unknown `Expect` header; serve it as every other request.
   server.on("checkExpectation", take);
   server.timeout = idleMs;
   server.on(secure === undefined ? "connection" : "secureConnection", (socket: Socket) =>
@@ -51,7 +52,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
 
   const { host, port } = options;
   return new Promise((resolve, reject) => {
-    // For good: an accept that fails later (no descriptors left, say) must not end the process.
+    // Never removed: an accept that fails later (for example without free descriptors) must not end the process.
     server.on("error", (error) => reject(listenFailure(error, options)));
     server.listen({ host, port }, () => {
       const bound = server.address();
@@ -70,8 +71,8 @@ function toPem({ certificate, privateKey }: TlsPair): { readonly cert: string; r
 }
 
 /**
- * The target without the host that an absolute one has, and with its backslashes as the URL standard reads
- * them: slashes, up to the query.
+ * Returns the request target without a scheme and host, and with slashes in place of the backslashes before the query,
+ * as the URL standard reads them.
  */
 function normalise(target: string): string {
   if (target.startsWith("/") && !target.includes("\\")) return target;
@@ -85,18 +86,18 @@ function normalise(target: string): string {
 }
 
 /**
- * An answer that cuts its connection where a body that went out in parts is over before its length says so:
- * nobody shall wait for the rest of a file that cannot be read on.
+ * A response that cuts its connection if its body, sent in parts, ends before its `Content-Length`: a client must not
+ * wait for the rest of a file that can no longer be read.
  */
 class WholeResponse extends ServerResponse {
-  // From the first part on: only then are they counted.
+  // Set before the first part, because Node counts the bytes of a body only in this mode.
   override write(...args: readonly unknown[]): boolean {
     this.strictContentLength = true;
     return Reflect.apply(super.write, this, args);
   }
 
   override end(...args: readonly unknown[]): this {
-    // What is sent at once comes along, and is whole.
+    // With arguments, the whole body comes with this call, so its length is right.
     if (args.length === 0) this.strictContentLength = true;
     return Reflect.apply(super.end, this, args);
   }
@@ -111,13 +112,13 @@ class NodePeer implements Peer {
     this.#outgoing = outgoing;
   }
 
-  /** As on Bun: not known any more once the answer is out, though the connection may take another request. */
+  /** As on Bun, the address is unknown after the answer was sent, although the connection may carry another request. */
   address(): string {
     return this.#outgoing.closed ? "" : (this.#socket.remoteAddress ?? "");
   }
 }
 
-/** The open connections, and how many requests each has in hand. */
+/** The open connections, and the number of requests in progress on each. */
 class Connections {
   readonly #open = new Map<Socket, number>();
   #isStopping = false;
@@ -132,12 +133,12 @@ class Connections {
     outgoing.once("close", () => {
       const left = (this.#open.get(socket) ?? 1) - 1;
       if (this.#open.has(socket)) this.#open.set(socket, left);
-      // Not destroyed: the end of the answer may still be on its way out.
+      // Not `destroy`, because the end of the answer may not be sent yet.
       if (this.#isStopping && left === 0) socket.destroySoon();
     });
   }
 
-  /** Closes those that wait for a request now, and the others after what they have in hand. */
+  /** Closes idle connections now, and every other connection after its requests in progress. */
   finish(): void {
     this.#isStopping = true;
     for (const [socket, requests] of this.#open) if (requests === 0) socket.destroy();

@@ -1,4 +1,4 @@
-/** Claviger on Node: the same program as one `.mjs`, with an external PostgreSQL. */
+/** Implements the platform on Node: the same program as one `.mjs`, with an external PostgreSQL. */
 import { hash } from "node:crypto";
 import type { Platform } from "../mod.ts";
 import { fileBody } from "./_file_body.ts";
@@ -10,7 +10,7 @@ export const nodePlatform: Platform = {
   sha256: (text, into) => into.set(hash("sha256", text, "buffer")),
   listen,
   tryLock(path) {
-    // Nobody comes here: what is locked is the data folder of a PostgreSQL inside, and there is none.
+    // Never called: locks are for the data folder of the PostgreSQL inside, which this build does not have.
     throw new Error(`Cannot lock ${path}: this build has no file locks, so set DATABASE_URL`);
   },
   postgresArchive: () => Promise.resolve(undefined),
