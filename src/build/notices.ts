@@ -1,10 +1,10 @@
-/** The licences of all that an executable holds, as one text to be handed on with it. */
+/** Renders the licences of everything in an executable as one text, which is distributed with it. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const checkout = join(import.meta.dir, "../..");
 
-/** What is no npm package: the runtime and what the PostgreSQL archive carries, by files in `notices/`. */
+/** The parts that are not npm packages, the runtime and the PostgreSQL archive, each with its file in `notices/`. */
 const COMPONENTS = [
   ["Bun, the runtime", "bun"],
   ["PostgreSQL", "postgresql"],
@@ -21,7 +21,7 @@ interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
 }
 
-/** Throws where the licence of a package cannot be found: such a release must not go out. */
+/** Returns the text. Throws if the licence of a package cannot be found: such a release must not be published. */
 export function renderNotices({ postgresPackage }: { readonly postgresPackage: string }): string {
   const own = readManifest(checkout);
   const names = withDependencies(Object.keys(own.dependencies ?? {}));
@@ -39,7 +39,7 @@ export function renderNotices({ postgresPackage }: { readonly postgresPackage: s
     .join("")}`;
 }
 
-/** The packages and all that they depend on, in order of their names. */
+/** Returns the packages and all their dependencies, in order of their names. */
 function withDependencies(names: readonly string[]): string[] {
   const found = new Set<string>();
   const left = [...names];
@@ -56,7 +56,9 @@ function licenceOf(folder: string): string {
   if (file !== undefined) return readFileSync(join(folder, file), "utf8");
   const name = readManifest(folder).license?.toLowerCase() ?? "";
   if (/^[\w.-]+$/.test(name) && existsSync(noticePath(name))) return readFileSync(noticePath(name), "utf8");
-  throw new Error(`Cannot write the notices: ${folder} has no licence file, and notices/ none for ${name}`);
+  throw new Error(
+    `Cannot write the notices: ${folder} has no licence file, and notices/ has none for ${name}`,
+  );
 }
 
 function noticePath(name: string): string {

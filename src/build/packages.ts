@@ -1,6 +1,6 @@
 /**
- * Packages for machines other than this one, which `bun install` leaves out: fetched from the package
- * registry into `.cache/packages`, by the versions that package.json pins and the digests that are written down.
+ * Fetches packages for other machines than this one, which `bun install` leaves out, from the package registry into
+ * `.cache/packages`. Their versions are pinned in package.json, their digests in `integrity.txt` and `bun.lock`.
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -11,7 +11,7 @@ export interface PackageToFetch {
 }
 
 export interface FetchOptions {
-  /** The folder that keeps packages; in `.cache` by default. */
+  /** The folder that keeps packages; `.cache/packages` by default. */
   readonly cache?: string;
   /** The digest to compare with; by default the one in `integrity.txt` or `bun.lock`. */
   readonly integrity?: string;
@@ -20,8 +20,8 @@ export interface FetchOptions {
 const checkout = join(import.meta.dir, "../..");
 
 /**
- * Gives the package's folder, which is kept after the first time. Throws when the package cannot be fetched, and
- * when the registry sends bytes that do not have the digest.
+ * Returns the package's folder; fetches the package if it is not kept yet. Throws if the package cannot be fetched,
+ * or if the registry sends bytes that do not have the digest.
  */
 export async function fetchPackage(
   { name, version }: PackageToFetch,
@@ -29,11 +29,11 @@ export async function fetchPackage(
 ): Promise<string> {
   const { cache = join(checkout, ".cache/packages") } = options;
   const integrity = options.integrity ?? integrityOf({ name, version });
-  // The path holds the digest: a package that an earlier version fetched without comparing it is not used.
+  // The path contains the digest, so a package that an earlier version fetched without a check is not used.
   const folder = join(cache, integrity.replaceAll(/\W/g, "").slice(0, 32), name);
   if (existsSync(folder)) return folder;
   mkdirSync(cache, { recursive: true });
-  const place = mkdtempSync(join(cache, "fetch-"));
+  const workFolder = mkdtempSync(join(cache, "fetch-"));
   try {
     const dependencies = { [name]: version };
     const lock = {
@@ -41,34 +41,34 @@ export async function fetchPackage(
       workspaces: { "": { dependencies } },
       packages: { [name]: [`${name}@${version}`, "", {}, integrity] },
     };
-    writeFileSync(join(place, "package.json"), JSON.stringify({ private: true, dependencies }));
-    writeFileSync(join(place, "bun.lock"), JSON.stringify(lock));
+    writeFileSync(join(workFolder, "package.json"), JSON.stringify({ private: true, dependencies }));
+    writeFileSync(join(workFolder, "bun.lock"), JSON.stringify(lock));
     const install = Bun.spawn(
       [process.execPath, "install", "--frozen-lockfile", "--ignore-scripts"],
-      // Bun compares what it downloads, and not what is in its cache already.
+      // Bun checks the digest of a download, but not of a package in its cache. So the cache starts empty.
       {
-        cwd: place,
-        env: { ...process.env, BUN_INSTALL_CACHE_DIR: join(place, "cache") },
+        cwd: workFolder,
+        env: { ...process.env, BUN_INSTALL_CACHE_DIR: join(workFolder, "cache") },
         stdout: "ignore",
         stderr: "pipe",
       },
     );
-    const said = await new Response(install.stderr).text();
-    const fetched = join(place, "node_modules", name);
+    const errorOutput = await new Response(install.stderr).text();
+    const fetched = join(workFolder, "node_modules", name);
     if ((await install.exited) !== 0 || !existsSync(fetched)) {
-      const why = said.trim();
-      const other = /integrity/i.test(why) ? "the registry sent other bytes than those of its digest: " : "";
-      throw new Error(`Cannot fetch ${name}@${version}: ${other}${why}`);
+      const why = errorOutput.trim();
+      const mismatch = /integrity/i.test(why) ? "the registry sent bytes that do not have the digest: " : "";
+      throw new Error(`Cannot fetch ${name}@${version}: ${mismatch}${why}`);
     }
     mkdirSync(dirname(folder), { recursive: true });
     renameSync(fetched, folder);
     return folder;
   } finally {
-    rmSync(place, { recursive: true, force: true });
+    rmSync(workFolder, { recursive: true, force: true });
   }
 }
 
-/** The digest of a package, from `integrity.txt` or, for a package of package.json, from `bun.lock`. */
+/** Returns the digest of a package from `integrity.txt` or, for a package in package.json, from `bun.lock`. */
 export function integrityOf({ name, version }: PackageToFetch): string {
   const lines = readFileSync(join(import.meta.dir, "integrity.txt"), "utf8").split("\n");
   const [, listed] = lines.map((line) => line.split(" ")).find(([one]) => one === `${name}@${version}`) ?? [];

@@ -1,9 +1,9 @@
 /**
- * Builds what is handed out: `bun src/build/release.ts [--outdir dist/release]`.
+ * Builds a release: `bun src/build/release.ts [--outdir dist/release]`.
  *
- * An executable for each platform, each with its own PostgreSQL, `SHA256SUMS` and `NOTICES.txt`. All of it is
- * built on one machine: a runtime for another is a file of the package registry, and what is written here is
- * what its own headers say of the machine and the glibc that it needs.
+ * A release has an executable for each platform, each with a PostgreSQL for that platform, `SHA256SUMS` and
+ * `NOTICES.txt`. One machine builds all of them: the runtimes for other platforms come from the package registry. The
+ * machine and the glibc that this prints are read from the headers of the finished executable.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

@@ -99,7 +99,7 @@ describe("fetchPackage()", () => {
   test("refuses other bytes, and keeps none of them", async () => {
     const cache = join(folder, "wrong");
     await expect(fetchPackage({ name: NAME, version }, { cache })).rejects.toThrow(
-      `Cannot fetch ${NAME}@${version}: the registry sent other bytes than those of its digest`,
+      `Cannot fetch ${NAME}@${version}: the registry sent bytes that do not have the digest`,
     );
     expect(readdirSync(cache)).toEqual([]);
   });
