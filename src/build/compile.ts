@@ -1,6 +1,6 @@
 /**
- * Compiles the program, a PostgreSQL archive and a Bun runtime into one executable. The executable does not read
- * `.env` and `bunfig.toml` in the folder where it is started, as Bun does by default.
+ * Compiles the program, a PostgreSQL archive and a Bun runtime into one executable. By default Bun reads `.env` and
+ * `bunfig.toml` in the folder where the executable is started; here this is switched off.
  */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -38,8 +38,7 @@ export function inUse({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
 
 const OTHER_FOLDER = "run as root, or choose another folder, such as --data-dir ./claviger-data";
 
-const NO_FILE =
-  "something that is not a file has the name of a file of the service or of PostgreSQL: remove it";
+const NO_FILE = "something else has the name of a file of the service or of PostgreSQL: remove it";
 
 /** Turns an error of a system call on the data folder into a refusal; throws every other error again. */
 export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
