@@ -1,4 +1,4 @@
-/** Commands that cannot be undone: they ask a person at a terminal first, and can tell what they would do. */
+/** For commands that cannot be undone: they ask first at a terminal, and `--dry-run` shows what they would do. */
 import { type Command, Option } from "commander";
 import { escapeControls } from "../escape_controls.ts";
 import { withNeeds } from "./as_owner.ts";
@@ -13,8 +13,8 @@ export interface ConfirmOptions extends JsonOptions {
 
 export function withConfirmation(command: Command): Command {
   return withNeeds(command, (command) => ({ answer: isAsking(command.opts<ConfirmOptions>()) }))
-    .addOption(new Option("--yes", "do not ask, also at a terminal").default(false))
-    .addOption(new Option("--dry-run", "only tell what would be done").default(false));
+    .addOption(new Option("--yes", "do not ask for confirmation, even at a terminal").default(false))
+    .addOption(new Option("--dry-run", "only show what would be done").default(false));
 }
 
 function isAsking({ yes, dryRun }: ConfirmOptions): boolean {
@@ -24,8 +24,8 @@ function isAsking({ yes, dryRun }: ConfirmOptions): boolean {
 const ANSWER_LIMIT_BYTES = 1_024;
 
 /**
- * Asks whether to go on; ends the command for any answer but yes. Without a terminal nobody can be asked: a script
- * goes on.
+ * Asks whether to go on; ends the command for any answer but yes. Without a terminal it does not ask, so that
+ * scripts can run the command.
  */
 export async function confirm(
   surroundings: Surroundings,

@@ -207,7 +207,7 @@ export function renderDemo(
   const host = config.brand.installerHost;
   return [
     "",
-    "Demo keys, shown this once:",
+    "Demo keys, shown only once:",
     ...keys.map(({ label, apiKey }) => `  ${label.padEnd(width)}  ${apiKey}`),
     "",
     "Try:",

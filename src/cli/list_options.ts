@@ -1,4 +1,4 @@
-/** What the lists of keys and accounts have in common: `--search`, `--limit`, `--after`, and what is said of the rest. */
+/** The options that the lists of keys and accounts share (`--search`, `--limit`, `--after`), and the note about further rows. */
 import type { Command } from "commander";
 import type { Database } from "../database/mod.ts";
 import { type ListPart, MAX_SEARCHED, searchAccounts } from "../licensing/mod.ts";
@@ -21,14 +21,14 @@ export function withListOptions(command: Command, { kind }: { readonly kind: "ke
   return command
     .option(
       "--search <text>",
-      "with words that begin so in e-mail, name or organization, or a key with these last four characters",
+      "only rows where words of e-mail, name or organization begin like this, or a key ends with these four characters",
       textOption(1, 200),
     )
-    .option("--limit <n>", "so many rows at most", wholeNumberOption(1, MAX_ROWS), ROWS)
-    .option("--after <id>", "those that come after the one with this id", idOption(kind));
+    .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_ROWS), ROWS)
+    .option("--after <id>", "show the rows after the one with this id", idOption(kind));
 }
 
-/** The part of the list to ask for: one row more than is shown tells whether there are more. */
+/** Returns the part of the list to query: one row more than is shown, to know whether there are more. */
 export async function partOf(
   surroundings: Surroundings,
   database: Database,
@@ -39,13 +39,13 @@ export async function partOf(
     const most = MAX_SEARCHED.toLocaleString("en-US");
     printNote(
       surroundings,
-      `More than ${most} accounts match, and only ${most} are looked at: narrow the search`,
+      `More than ${most} accounts match, and only ${most} of them are searched: narrow the search`,
     );
   }
   return { search: found, limit: limit + 1, afterUuid: after };
 }
 
-/** Shows what was found, and says where there is more. */
+/** Shows the rows that were found, and says how to see further rows, if there are any. */
 export function showPart<Row extends { readonly id: string }>(
   surroundings: Surroundings,
   {
@@ -63,6 +63,6 @@ export function showPart<Row extends { readonly id: string }>(
   if (found.length <= limit) return;
   printNote(
     surroundings,
-    `There are more: --limit shows more than ${limit}, --after ${rows.at(-1)?.id} the next ones`,
+    `There are more rows: raise --limit above ${limit}, or show the next rows with --after ${rows.at(-1)?.id}`,
   );
 }

@@ -1,17 +1,17 @@
-/** Options that every command has, and readers of option values that say what is allowed. */
+/** Options that many commands share, and readers of option values whose errors say which values are allowed. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Month, monthOf, parseTimestamp } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
 import { type IdKind, parseId } from "../ids.ts";
 import { NEVER_EXPIRES, parseEmail } from "../licensing/mod.ts";
 
-/** Where the installation is: options of every command that touches it. */
+/** The options that say where the installation is: every command that opens it has them. */
 export interface InstallationFlags {
   readonly dataDir?: string;
   readonly envFile?: string;
 }
 
-/** Options of a command that prints one JSON document where it is asked to. */
+/** The options of a command that prints one JSON document with `--json`. */
 export interface JsonOptions extends InstallationFlags {
   readonly json: boolean;
 }
@@ -36,13 +36,13 @@ export function emailOption(text: string): string {
   throw new InvalidArgumentError("It must be an e-mail address");
 }
 
-/** What an account is named by: its id or its e-mail. */
+/** Accepts an account's id or its e-mail. */
 export function accountOption(text: string): string {
   if (parseId("usr", text) !== undefined || parseEmail(text) !== undefined) return text;
   throw new InvalidArgumentError("It must be an account's id, usr_ and 32 hexadecimal digits, or its e-mail");
 }
 
-/** A flag that stands for a setting; `read` throws where it is no such value. */
+/** Accepts a value of the setting `name`; `read` is the setting's own reader, which throws for a wrong value. */
 export function settingOption(
   name: string,
   read: (get: Get, name: string) => unknown,
@@ -58,7 +58,7 @@ export function settingOption(
   };
 }
 
-/** A text that people will read: one line of so many characters. */
+/** Accepts one line of text with `minCharacters` to `maxCharacters` characters. */
 export function textOption(minCharacters: number, maxCharacters: number): (text: string) => string {
   const least = minCharacters === 0 ? "at most" : `${minCharacters} to`;
   return (text) => {
@@ -90,12 +90,12 @@ export function timestampOption(text: string): Date {
   throw new InvalidArgumentError("It must be an ISO 8601 timestamp, such as 2027-01-31T00:00:00Z");
 }
 
-/** A timestamp, or `never`. */
+/** Accepts a timestamp, or `never`. */
 export function expiryOption(text: string): Date {
   return text === "never" ? NEVER_EXPIRES : timestampOption(text);
 }
 
-/** A span of whole days or hours, `7d` or `12h`, in milliseconds; at most ten years. */
+/** Reads whole days or hours, `7d` or `12h`, as milliseconds; at most ten years. */
 export function spanOption(text: string): number {
   const match = /^(\d{1,5})([dh])$/.exec(text);
   const ms = Number(match?.[1]) * (match?.[2] === "d" ? 86_400_000 : 3_600_000);
@@ -103,19 +103,19 @@ export function spanOption(text: string): number {
   throw new InvalidArgumentError("It must be whole days or hours, such as 7d or 12h, at most ten years.");
 }
 
-/** A monthly limit, or `none` for the tier's own. */
+/** Reads a monthly limit; null for `none`, which means the tier's own limit. */
 export function limitOption(text: string): number | null {
   return text === "none" ? null : wholeNumberOption(0)(text);
 }
 
-/** A calendar month, `2026-11`. */
+/** Reads a calendar month, `2026-11`. */
 export function monthOption(text: string): Month {
   const first = /^\d{4}-\d\d$/.test(text) ? parseTimestamp(`${text}-01`) : undefined;
   if (first !== undefined) return monthOf(first.getTime());
   throw new InvalidArgumentError("It must be a month, such as 2026-11.");
 }
 
-/** An identifier of that kind, as a UUID. */
+/** Reads an identifier of the given kind, and returns its UUID. */
 export function idOption(kind: IdKind): (text: string) => string {
   return (text) => {
     const uuid = parseId(kind, text);

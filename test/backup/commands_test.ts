@@ -183,7 +183,7 @@ describe("claviger restore", () => {
   test("refuses another brand, by name", async () => {
     const env = { CLAVIGER_BRAND: "acme" };
     expect(refusalOf(await installation().here(["restore", file("secret")], { env }))).toContain(
-      "its keys are of the brand svc, and this installation's is acme; set CLAVIGER_BRAND=svc",
+      "its keys have the brand svc, and this installation has the brand acme; set CLAVIGER_BRAND=svc",
     );
   });
 

@@ -41,7 +41,7 @@ describe("claviger serve", () => {
     expect(service.out).toMatch(/^Claviger serves at http:\/\/127\.0\.0\.1:\d+\n/);
     expect(service.out).toContain(`Its data is in ${line.dataDir}\n`);
     expect(service.out).toContain(
-      `There are no keys yet; the first is issued by\n` +
+      `There are no keys yet. To issue the first key, run\n` +
         `  ./claviger keys issue --email you@example.org --tier research --data-dir ${line.dataDir} --env-file `,
     );
   });
@@ -61,7 +61,7 @@ describe("claviger serve", () => {
       { message: `Its data is in ${other.dataDir}`, place: other.dataDir },
       { message: expect.stringMatching(/^Its metrics are at http:/) },
       {
-        message: "There are no keys yet; the first is issued by",
+        message: "There are no keys yet. To issue the first key, run",
         command: expect.stringContaining("keys issue"),
       },
     ]);
@@ -102,7 +102,7 @@ describe("claviger keys issue", () => {
     const { status, out, err } = await line.here(issueArgs("--mode", "test"));
     expect(status).toBe(0);
     expect(out).toMatch(/^id {10}key_[0-9a-f]{32}\napi_key {5}svc_test_[0-9a-f]{48}\nuser_id /);
-    expect(err).toBe("The key is shown this once: store it now\n");
+    expect(err).toBe("The key is shown only once: store it now\n");
   });
 
   test("takes a name, an organization, a limit, and an expiry or none", async () => {
@@ -167,7 +167,7 @@ describe("claviger keys list, show and find", () => {
     );
     const input = `svc_live_${"0".repeat(48)}`;
     expect(refusalOf(await line.here(["keys", "find"], { input }))).toBe(
-      "Cannot find key: none that was issued or imported is the one on standard input",
+      "Cannot find key: the key on standard input was never issued or imported here",
     );
   });
 });

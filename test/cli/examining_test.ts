@@ -440,7 +440,7 @@ describe("claviger doctor", () => {
 
   test("prints a line each, and how to mend what is not well", async () => {
     const { out } = await line.here(["doctor"], { env: port() });
-    expect(out).toMatch(/^ok {4}configuration +every setting can be used\n/);
+    expect(out).toMatch(/^ok {4}configuration +every setting is valid\n/);
     expect(out).toMatch(/\nwarn {2}installer token +none is set[^\n]*\n +→ `claviger installer set-token/);
     const coloured = await line.here(["doctor"], { env: port(), columns: 80 });
     expect(coloured.out).toStartWith("\u001b[32mok  \u001b[39m  configuration ");

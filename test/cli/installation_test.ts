@@ -62,7 +62,7 @@ describe("claviger serve in a data folder", () => {
   test("--demo adds nothing to a database with keys", async () => {
     const service = await line.serve(["--demo"]);
     expect(service.out).toContain(
-      "There are keys already, so no demo was added: a demo wants an empty --data-dir; another key is issued by\n" +
+      "There are keys already, so no demo was added: a demo needs an empty --data-dir. To issue another key, run\n" +
         "  ./claviger keys issue --email you@example.org --tier research --data-dir ",
     );
     expect(service.out.match(/keys issue/g)).toHaveLength(1);
@@ -209,7 +209,7 @@ describe("a demo's data", () => {
   test("is told of by serve without --demo, in its first lines, and by doctor", async () => {
     const service = await demo.serve();
     expect(service.out.split("\n").slice(2, 4)).toEqual([
-      "This data is a demo's: its keys are let in and its repository token is made up; both are removed by",
+      "The database has demo data: demo keys are accepted, and the repository token is a made-up one. To remove both, run",
       expect.stringMatching(/^ {2}\.\/claviger demo remove --data-dir \S+ --env-file \S+$/),
     ]);
     await service.stop();
@@ -247,7 +247,9 @@ describe("a demo's data", () => {
     expect((await fetch(`${service.url}/v1/installer/repo-token`, { headers })).status).toBe(503);
     await service.stop();
 
-    expect(refusalOf(await demo.here(["demo", "remove"]))).toBe("Cannot remove the demo: there is none here");
+    expect(refusalOf(await demo.here(["demo", "remove"]))).toBe(
+      "Cannot remove the demo: this database has no demo",
+    );
     expect((await findingsOf()).filter(({ name }) => name === "demo")).toEqual([]);
     const after = await demo.serve();
     await after.stop();

@@ -134,8 +134,8 @@ describe("claviger keys renew", () => {
     const { status, err } = await line.here(["keys", "limit", old.id, "9"]);
     expect([status, err]).toEqual([
       0,
-      `This key was replaced by ${id}: the change is one of their license, which ends at 2099-01-01T00:00:00Z, ` +
-        "and this key keeps its own end\n",
+      `This key was replaced by ${id}: the change applies to the license of both keys, which expires at 2099-01-01T00:00:00Z; ` +
+        "the expiry of this key stays as it was\n",
     ]);
     expect(await line.json(["keys", "show", id])).toMatchObject({ expires_at: "2099-01-01T00:00:00Z" });
     const next = await line.here(["keys", "limit", id, "8"]);
@@ -225,7 +225,7 @@ describe("claviger keys revoke and accounts erase", () => {
     const revoke = (input: string) => line.here(["keys", "revoke", key.id], { ...terminal, input });
     const hint = `svc_live_…${key.api_key.slice(-4)}`;
     const question =
-      `Revoke ${key.id} (${hint}) of ${key.email}? It is active, and no command takes this back. ` +
+      `Revoke ${key.id} (${hint}) of ${key.email}? It is active, and no command can undo this. ` +
       "Type yes to go on: ";
     for (const input of ["", "\n", "no\n", "yes, please\n"]) {
       expect(await revoke(input)).toEqual({
@@ -421,7 +421,7 @@ describe("claviger keys list and accounts list", () => {
     const list = ["keys", "list", "--account", email, "--limit", "2"];
     expect(idsOf(await line.json(list))).toEqual([first, second]);
     expect((await line.here(list)).err).toBe(
-      `There are more: --limit shows more than 2, --after ${second} the next ones\n`,
+      `There are more rows: raise --limit above 2, or show the next rows with --after ${second}\n`,
     );
     const rest = await line.here([...list, "--after", `${second}`, "--json"]);
     expect([idsOf(JSON.parse(rest.out)), rest.err]).toEqual([[third], ""]);
@@ -431,7 +431,7 @@ describe("claviger keys list and accounts list", () => {
     const page = ["accounts", "list", "--limit", "1", "--after", `${one}`];
     expect(await line.here([...page, "--json"])).toMatchObject({
       out: expect.stringContaining(`${two}`),
-      err: `There are more: --limit shows more than 1, --after ${two} the next ones\n`,
+      err: `There are more rows: raise --limit above 1, or show the next rows with --after ${two}\n`,
     });
     expect(idsOf(await line.json(["accounts", "list", "--after", `${two}`]))).toEqual([`${three}`]);
   });
@@ -559,7 +559,9 @@ describe("claviger audit", () => {
     const audit = (limit: string) => line.here(["audit", "--key", key.id, "--limit", limit]);
     const cut = await audit("1");
     expect(cut.out.trim().split("\n")).toHaveLength(2);
-    expect(cut.err).toBe("There are older rows: --limit shows more than 1, --until those before a time\n");
+    expect(cut.err).toBe(
+      "There are older rows: raise --limit above 1, or show the rows before a time with --until\n",
+    );
     expect((await audit("2")).err).toBe("");
     expect(await line.json(["audit", "--key", key.id, "--limit", "1"])).toHaveLength(1);
   });
@@ -573,7 +575,7 @@ describe("claviger audit", () => {
 });
 
 // The last test: the others need no installation with so many accounts.
-test("claviger keys list and accounts list ask for a narrower search where more accounts match than are looked at", async () => {
+test("claviger keys list and accounts list ask for a narrower search when more accounts match than they search", async () => {
   const toLine = (_: unknown, number: number) =>
     JSON.stringify({
       sha256: (number + 1).toString(16).padStart(64, "0"),
@@ -583,7 +585,7 @@ test("claviger keys list and accounts list ask for a narrower search where more 
     });
   const lines = Array.from({ length: 1_001 }, toLine);
   await line.json(["keys", "import", line.write("wide.jsonl", lines.join("\n"))]);
-  const note = "More than 1,000 accounts match, and only 1,000 are looked at: narrow the search\n";
+  const note = "More than 1,000 accounts match, and only 1,000 of them are searched: narrow the search\n";
   for (const list of [
     ["keys", "list"],
     ["accounts", "list"],

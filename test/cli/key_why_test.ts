@@ -77,7 +77,7 @@ reason       the invoice of March is open;
              xxx
 expires      TIME
 quota        1 of 1,234 inferences used this month (the license's own limit);
-             begins anew at TIME
+             resets at TIME
 limits       requests a minute: validate unlimited, refresh 2, revoke 10,
              repo_token 20, models 60, downloads 60, analytics 1,000
 last used    TIME
@@ -103,7 +103,7 @@ The key is suspended. When the cause is settled, resume it:
     });
 
     await line.json(["keys", "resume", key.id]);
-    expect(await pageOf(key)).toEndWith("\nThe key works: nothing stands in its way.\n");
+    expect(await pageOf(key)).toEndWith("\nThe key works: it is active, and its quota is not used up.\n");
   });
 
   test("shows a key that was never used nor refused, without a limit and without an end", async () => {
@@ -111,10 +111,10 @@ The key is suspended. When the cause is settled, resume it:
     await line.json(["keys", "tier", key.id, "enterprise"]);
     const page = await pageOf(key);
     expect(page).toContain(
-      "expires      never\nquota        0 inferences used this month, which has no limit\n",
+      "expires      never\nquota        0 inferences used this month, without a limit\n",
     );
     expect(page).toEndWith(
-      "last used    never (a use is noted within a minute)\nrefused      never\n\nThe key works: nothing stands in its way.\n",
+      "last used    never (a use is recorded within a minute)\nrefused      never\n\nThe key works: it is active, and its quota is not used up.\n",
     );
   });
 
@@ -126,16 +126,16 @@ The key is suspended. When the cause is settled, resume it:
     expect(response.status).toBe(503);
     await restart();
     expect(await pageOf(asked)).toEndWith(`
-The key works: nothing stands in its way.
+The key works: it is active, and its quota is not used up.
 
-It was last refused because there is no repository token. Look for the cause:
+The last refusal was because there is no repository token. Look for the cause:
   claviger doctor
 `);
 
     const used = await issue("--monthly-limit", "0");
     expect(await pageOf(used)).toEndWith(`
-The month's quota is used up. Wait until it begins anew, or give the license a
-higher limit:
+The month's quota is used up. Wait until it resets, or give the license a higher
+limit:
   claviger keys limit key_ID N
 `);
 
@@ -152,7 +152,7 @@ The license has expired. Give it another expiry:
     expect(out).toContain(`\nreplaced by  ${id}\n`);
     expect(out).toEndWith(`
 The customer should use the key that replaced this one,
-${id}. See how it is:
+${id}. Look at that key:
   claviger keys why ${id}
 `);
 

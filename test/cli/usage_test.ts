@@ -172,7 +172,7 @@ describe("claviger checks what it can before it looks for a database", () => {
       "Cannot add model: sha256 must be 64 lowercase hexadecimal digits",
     );
     expect(usageErrorOf(await line.here([...MODEL, "0".repeat(64), "--metadata", "{"]))).toBe(
-      "Cannot add model: metadata must be a JSON object",
+      "Cannot add model: --metadata must be a JSON object",
     );
   });
 

@@ -88,7 +88,7 @@ describe("claviger models add --file", () => {
   test("is refused without the address that clients would load it from", async () => {
     const sentence = refusalOf(await add({ name: "nowhere", file }, { env: {} }));
     expect(sentence).toStartWith(
-      "Cannot add model: clients would have no address to load its file from; set CLAVIGER_PUBLIC_URL",
+      "Cannot add model: clients need an address to download its file; set CLAVIGER_PUBLIC_URL",
     );
   });
 
@@ -98,9 +98,7 @@ describe("claviger models add --file", () => {
   ] as const) {
     test(`does not take ${what}`, async () => {
       const why = usageErrorOf(await add({ name: "both", ...fields }));
-      expect(why).toBe(
-        "--file stands instead of --url and --sha256: give one or the other; see `claviger models add --help`",
-      );
+      expect(why).toBe("give either --file, or --url and --sha256; see `claviger models add --help`");
     });
   }
 
@@ -203,7 +201,7 @@ describe("claviger models verify", () => {
     const stray = join(line.dataDir, "models", "zz", "stray");
     await Bun.write(stray, "x");
     const { status, err } = await line.here(["models", "verify"]);
-    expect({ status, err }).toEqual({ status: 0, err: `No version names ${stray}: it may be removed\n` });
+    expect({ status, err }).toEqual({ status: 0, err: `No version uses ${stray}: you may delete it\n` });
     expect((await line.json(["models", "verify"])).unnamed).toEqual(["zz/stray"]);
   });
 });

@@ -32,7 +32,7 @@ test("installer set-token says that its token is not used where a GitHub App is 
   expect(set).toEqual({
     status: 0,
     out: "The repository token is set\n",
-    err: "It is not used: the settings name a GitHub App, whose tokens are handed out instead\n",
+    err: "The token is not used: the settings name a GitHub App, and installers get that App's tokens\n",
   });
   expect(await service.stop()).toMatchObject({ status: 0 });
 }, 30_000);

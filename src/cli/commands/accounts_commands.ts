@@ -19,7 +19,7 @@ import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts"
 import type { Surroundings } from "../surroundings.ts";
 
 export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
-  const accounts = program.command("accounts").description("look at and change accounts");
+  const accounts = program.command("accounts").description("list, change and erase accounts");
 
   withListOptions(withInstallationFlags(withJson(accounts.command("list"))), { kind: "usr" })
     .description("list accounts, oldest first")
@@ -52,7 +52,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
     });
 
   withConfirmation(withInstallationFlags(withJson(accounts.command("erase"))))
-    .description("remove a person's name and e-mail for good, and keep the counts")
+    .description("remove a person's name, e-mail and organization for good, and keep the counts of use")
     .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--reason <text>", "for the audit log; do not name the person", textOption(0, 2_000))
     .action((who: string, options: EraseOptions) => erase(surroundings, who, options));
@@ -84,7 +84,7 @@ async function erase(surroundings: Surroundings, who: string, options: EraseOpti
   });
 }
 
-/** Finds an account by what people name it by, its id or its e-mail; ends the command where there is none. */
+/** Finds an account by its id or its e-mail; ends the command if there is none. `what` is what the command cannot do then. */
 export async function findAccountBy(
   database: Database,
   who: string,

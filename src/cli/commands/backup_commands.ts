@@ -48,13 +48,17 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
       throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
     return { output: { file, replace: force } };
   })
-    .description("save everything into one file, while serving or without a service")
+    .description("save everything into one file, while the service runs or is stopped")
     .argument("<file>", "the file to write, such as claviger.tar.zst; - is standard output")
-    .option("--with-secret", "put the root secret into it: whoever reads the file then has it", false)
-    .option("--with-models", "put the model files into it", false)
-    .option("--force", "replace the file where there is one", false)
+    .option(
+      "--with-secret",
+      "put the root secret into the file; anyone who can read the file then has the secret",
+      false,
+    )
+    .option("--with-models", "put the hosted model files into the file", false)
+    .option("--force", "replace the file if it exists", false)
     .addOption(
-      new Option("--verify", "read a backup through instead, without a database")
+      new Option("--verify", "save nothing: read a backup to its end and verify it, without a database")
         .default(false)
         .conflicts(["withSecret", "withModels", "force"]),
     )
@@ -63,11 +67,11 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
     );
 
   withNeeds(withInstallationFlags(withJson(program.command("restore"))), ({ args }) => ({ files: args }))
-    .description("load a backup into an empty database, making it if need be")
-    .argument("<file>", "what `claviger backup` wrote")
+    .description("load a backup into a new or empty database")
+    .argument("<file>", "the file that `claviger backup` wrote")
     .option(
       "--forget-sealed",
-      "leave out the installer token: the secret that it is sealed with is lost",
+      "leave out the repository token, because the secret that sealed it is lost",
       false,
     )
     .action((file: string, options: RestoreFlags) => restore(surroundings, file, options));
@@ -94,7 +98,7 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
     }).finally(progress.clear);
     const { head, sums, bytes, sha256 } = orRefuse(outcome);
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
-    // Standard output is the backup itself then.
+    // Standard output has the backup itself.
     const to = file === "-" ? { ...surroundings, out: surroundings.err } : surroundings;
     if (options.json) {
       printJson(to, { file, bytes, sha256, seconds, ...describe({ head, sums }) });
@@ -175,22 +179,22 @@ async function prove(surroundings: Surroundings, file: string): Promise<ProvenBa
   return orRefuse(await verifyBackup(path, progress).finally(progress.clear));
 }
 
-/** Keys begin with the brand: those of another would be refused by their form. */
+/** Refuses a backup of another brand: keys begin with the brand, so the service would refuse every restored key. */
 function checkBrand({ path, head }: ProvenBackup, config: Config): string | undefined {
   if (head.brand === config.brand.name) return undefined;
   return (
-    `Cannot restore ${path}: its keys are of the brand ${head.brand}, and this installation's is ` +
+    `Cannot restore ${path}: its keys have the brand ${head.brand}, and this installation has the brand ` +
     `${config.brand.name}; set CLAVIGER_BRAND=${head.brand}`
   );
 }
 
-/** Model files that the database knows and the backup does not hold. */
+/** Tells the operator to copy the model files, if the database names files and the backup has none. */
 function adviseModels({ head, sums }: ProvenBackup, config: Config): string[] {
   const files = sums.tables.find(({ name }) => name === "model_files")?.rows ?? 0;
   if (head.models || files === 0) return [];
   return [
-    "The backup holds no model files: copy the folder models of the old data folder into " +
-      `${config.dataDir}, and see \`claviger models verify\``,
+    "The backup has no model files: copy the folder models of the old data folder into " +
+      `${config.dataDir}, and run \`claviger models verify\``,
   ];
 }
 

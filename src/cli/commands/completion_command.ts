@@ -1,4 +1,4 @@
-/** `claviger completion`: what makes a shell complete the command line. */
+/** `claviger completion`: prints the script by which a shell completes the command line. */
 import { Argument, type Command } from "commander";
 import { renderCompletion, SHELLS, type Shell } from "../completion.ts";
 import type { Surroundings } from "../surroundings.ts";

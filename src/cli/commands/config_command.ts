@@ -1,4 +1,4 @@
-/** `claviger config check`: reads every setting and file as the service would, and shows what holds. */
+/** `claviger config check`: reads every setting and file as the service would, and shows the settings in force. */
 import type { Command } from "commander";
 import { type Config, readConfig } from "../../config/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
@@ -18,16 +18,18 @@ interface CheckOptions extends InstallationFlags {
 }
 
 export function addConfigCommand(program: Command, surroundings: Surroundings): void {
-  const config = program.command("config").description("the settings");
+  const config = program.command("config").description("check the settings");
   withNeeds(withInstallationFlags(withJson(config.command("check"))), () => ({ keepsUser: "no_data" }))
-    .description("read all settings and the files they name, and show what holds and why")
+    .description(
+      "read all settings and the files that they name, and show each setting and where it comes from",
+    )
     .action((options: CheckOptions) => check(surroundings, options));
 }
 
 async function check(surroundings: Surroundings, options: CheckOptions): Promise<void> {
   const source = withServiceCredentials(sourceOf(surroundings, options));
   const config = readConfig(source);
-  // Shown although one is at fault: the others are what it is mended by.
+  // The settings are shown even if one is wrong: the others help to correct it.
   const settings = orRefuse(explainConfig(source));
   const { warnings, fault } = isRefusal(config)
     ? { warnings: [], fault: config }
@@ -46,11 +48,11 @@ async function check(surroundings: Surroundings, options: CheckOptions): Promise
 
 interface FilesChecked {
   readonly warnings: readonly string[];
-  /** What a service would refuse first; undefined where it would refuse nothing. */
+  /** The first refusal that a service would give at start; undefined if it would start. */
   readonly fault?: Refusal;
 }
 
-/** Reads what the settings name. Opens no database. */
+/** Reads the files that the settings name. Opens no database. */
 export function checkFiles(config: Config, { clock }: Pick<Surroundings, "clock">): FilesChecked {
   const warnings: string[] = [];
   const { unseen } = config;

@@ -29,17 +29,17 @@ const MAX_AUDIT_ROWS = 100_000;
 
 export function addDatabaseCommands(program: Command, surroundings: Surroundings): void {
   withInstallationFlags(withJson(program.command("migrate")))
-    .description("bring the database to this version's schema, making it if need be")
-    .option("--status", "only show what is applied and what is not", false)
+    .description("bring a new or existing database to this version's schema")
+    .option("--status", "only show which migrations are applied and which are not", false)
     .action((options: JsonOptions & { readonly status: boolean }) => runMigrate(surroundings, options));
 
   withInstallationFlags(withJson(program.command("audit")))
     .description("show who changed what, newest first")
-    .option("--limit <n>", "so many rows at most", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
-    .option("--key <id>", "only of this key", idOption("key"))
-    .option("--account <account>", "only of this account, by its id or e-mail", accountOption)
-    .option("--since <time>", "only from this time on, ISO 8601", timestampOption)
-    .option("--until <time>", "only before this time, ISO 8601", timestampOption)
+    .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
+    .option("--key <id>", "only changes of this key", idOption("key"))
+    .option("--account <account>", "only changes of this account, by its id or e-mail", accountOption)
+    .option("--since <time>", "only changes at or after this time, ISO 8601", timestampOption)
+    .option("--until <time>", "only changes before this time, ISO 8601", timestampOption)
     .action((options: AuditOptions) => audit(surroundings, options));
 }
 
@@ -51,7 +51,7 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
         : await findAccountBy(database, options.account, "show audit log");
     const { limit } = options;
     const rows = await listAudit(database, {
-      // One more tells whether there are more.
+      // One row more than is shown tells whether there are more.
       limit: limit + 1,
       ...(options.key !== undefined && { keyUuid: options.key }),
       ...(account !== undefined && { accountUuid: account.uuid }),
@@ -73,7 +73,7 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
     if (rows.length <= limit) return;
     printNote(
       surroundings,
-      `There are older rows: --limit shows more than ${limit}, --until those before a time`,
+      `There are older rows: raise --limit above ${limit}, or show the rows before a time with --until`,
     );
   });
 }

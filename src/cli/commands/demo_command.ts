@@ -1,4 +1,4 @@
-/** `claviger demo remove`: ends what `serve --demo` has added. */
+/** `claviger demo remove`: removes what `serve --demo` has added. */
 import type { Command } from "commander";
 import { isSealed, openSecrets, proveSecret } from "../../installation/mod.ts";
 import { hasDemo, removeDemo } from "../demo.ts";
@@ -8,7 +8,7 @@ import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts"
 import type { Surroundings } from "../surroundings.ts";
 
 export function addDemoCommand(program: Command, surroundings: Surroundings): void {
-  const demo = program.command("demo").description("what `serve --demo` has added");
+  const demo = program.command("demo").description("remove what `serve --demo` has added");
   withInstallationFlags(withJson(demo.command("remove")))
     .description("revoke the demo's keys, erase its accounts, retire its models, and remove its token")
     .action((options: JsonOptions) => remove(surroundings, options));
@@ -17,7 +17,8 @@ export function addDemoCommand(program: Command, surroundings: Surroundings): vo
 async function remove(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   const config = readSettings(surroundings, options);
   await withDatabase(surroundings, config, async ({ database, actor, now }) => {
-    if (!(await hasDemo(database))) throw new CommandRefused("Cannot remove the demo: there is none here");
+    if (!(await hasDemo(database)))
+      throw new CommandRefused("Cannot remove the demo: this database has no demo");
     const { secrets } = orRefuse(openSecrets(config, { create: false, isSealed: await isSealed(database) }));
     const wrongSecret = await proveSecret(database, secrets, now);
     if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);

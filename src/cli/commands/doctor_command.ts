@@ -1,4 +1,4 @@
-/** `claviger doctor`: examines the installation and says what to mend. */
+/** `claviger doctor`: examines the installation and says what to repair. */
 import type { Command } from "commander";
 import { openDatabase } from "../../database/mod.ts";
 import { examineDatabase, examineHost, type Finding, fail, ok, skip, warn } from "../../doctor/mod.ts";
@@ -19,7 +19,7 @@ const QUERY_DEADLINE_MS = 10_000;
 
 export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
   withNeeds(withInstallationFlags(withJson(program.command("doctor"))), () => ({ examines: true }))
-    .description("examine the installation, beside a running service or without one, and say what to mend")
+    .description("examine the installation, while the service runs or is stopped, and say what to repair")
     .action((options: DoctorOptions) => doctor(surroundings, options));
 }
 
@@ -35,15 +35,15 @@ async function examine(surroundings: Surroundings, place: InstallationFlags): Pr
   const { clock } = surroundings;
   const config = readCommandConfig(surroundings, place, { asServed: true });
   if (isRefusal(config)) {
-    return [fail("configuration", config.sentence, "`claviger config check` once it is mended")];
+    return [fail("configuration", config.sentence, "correct it, then run `claviger config check`")];
   }
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
   const settings =
     config.unseen === undefined
-      ? ok("configuration", "every setting can be used")
+      ? ok("configuration", "every setting is valid")
       : skip(
           "configuration",
-          `every setting that is seen can be used; there may be others: ${config.unseen.why}`,
+          `every visible setting is valid; the service may have others: ${config.unseen.why}`,
           config.unseen.remedy,
         );
   const findings = [settings, ...host];
@@ -62,12 +62,12 @@ async function examine(surroundings: Surroundings, place: InstallationFlags): Pr
     });
   } catch (error) {
     if (!(error instanceof CommandRefused)) throw error;
-    // Where this user may not enter the data folder, its database cannot be judged.
+    // A user who may not enter the data folder cannot examine its database.
     const isClosed = host.some(({ name, state }) => name === "data folder" && state === "skip");
     findings.push(
       isClosed
         ? skip("database", error.message, "run as root")
-        : fail("database", error.message, "see the sentence; then `claviger doctor` again"),
+        : fail("database", error.message, "do what this message says, then run `claviger doctor` again"),
     );
   }
   return findings;
@@ -75,8 +75,8 @@ async function examine(surroundings: Surroundings, place: InstallationFlags): Pr
 
 const DEMO = warn(
   "demo",
-  "the data is a demo's: its keys are let in and its repository token is made up",
-  "`claviger demo remove`, before others reach the service",
+  "the database has demo data: demo keys are accepted, and the repository token is a made-up one",
+  "run `claviger demo remove` before others reach the service",
 );
 
 const COLOURS = { ok: "green", warn: "yellow", fail: "red" } as const;

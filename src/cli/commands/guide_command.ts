@@ -19,7 +19,7 @@ export function addGuideCommand(program: Command, surroundings: Surroundings): v
     .command("guide")
     .argument("[page]", "a page, or the name of a setting", pageArgument)
     .option("--man", "print a manual page for man(1)", false)
-    .description("read the manual: without a page, list the pages")
+    .description("read the manual; without a page, list the pages")
     .action((name: string | undefined, { man }: GuideOptions) => {
       if (man) surroundings.out(renderManPage(program));
       else show(surroundings, name === undefined ? LIST : textOf(name));
@@ -46,7 +46,7 @@ function pageArgument(name: string): string {
   );
 }
 
-/** A page, or of the page of settings the part that is about one. */
+/** Returns the text of a page, or the section of one setting. */
 function textOf(name: string): string {
   const page = findPage(name);
   if (page !== undefined) return page.text;
@@ -64,7 +64,7 @@ function show(surroundings: Surroundings, markdown: string): void {
   if (columns === undefined || !isPaged(text, env)) out(text);
 }
 
-/** Whether a pager showed the text. Without a pager on this host the text is printed as it is. */
+/** Shows the text in a pager. Returns false if this host has no pager: the caller then prints the text. */
 function isPaged(text: string, env: Surroundings["env"]): boolean {
   const pager = env.PAGER ?? "less";
   if (pager === "" || pager === "cat") return false;

@@ -1,4 +1,4 @@
-/** `claviger health`: whether a service is healthy, for scripts; waits until it is, where that is asked. */
+/** `claviger health`: tells scripts whether a service is healthy; with `--wait` it waits until the service is healthy. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
@@ -16,15 +16,20 @@ interface HealthOptions {
   readonly json: boolean;
 }
 
-/** A service answers within 5 s whatever happens. */
+/** A service always answers within 5 s. */
 const ANSWER_LIMIT_MS = 6_000;
 const PAUSE_MS = 250;
 
 export function addHealthCommand(program: Command, surroundings: Surroundings): void {
   withJson(program.command("health"))
-    .description("ask a service whether it is healthy: exit status 0 or 1")
+    .description("ask a service whether it is healthy: exit status 0 if it is, otherwise 1")
     .requiredOption("--url <url>", "the service, such as http://127.0.0.1:8080", urlOption)
-    .option("--wait <time>", "ask again until it is healthy, for so long: 30s, 2m", waitOption, 0)
+    .option(
+      "--wait <time>",
+      "ask again until it is healthy, at most this long, such as 30s or 2m",
+      waitOption,
+      0,
+    )
     .option(
       "--ca <file>",
       "trust the certificates in this file (PEM; - is standard input) instead of the system's",
@@ -67,7 +72,9 @@ async function readCa({ readInput }: Surroundings, path: string): Promise<string
         ? await readInput(CERTIFICATES_LIMIT_BYTES)
         : readNamedFile(path, CERTIFICATES_LIMIT_BYTES).text;
     if (text?.includes("-----BEGIN CERTIFICATE-----")) return text;
-    throw new CommandRefused(`Cannot use the certificates of --ca ${path}: there is none in PEM form`);
+    throw new CommandRefused(
+      `Cannot use the certificates of --ca ${path}: it has no certificate in PEM form`,
+    );
   } catch (error) {
     if (error instanceof CommandRefused) throw error;
     throw new CommandRefused(`Cannot read the certificates of --ca ${path}: ${renderFileFailure(error)}`);
@@ -82,7 +89,7 @@ function urlOption(text: string): URL {
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** A time such as `30s`; a number alone is seconds. At most a day. */
+/** Reads a time such as `30s` as milliseconds; a number alone means seconds. At most a day. */
 function waitOption(text: string): number {
   const [, number, unit = "s"] = /^(\d{1,8})(ms|s|m|h)?$/.exec(text) ?? [];
   const ms = Number(number) * (UNITS_MS[unit] ?? Number.NaN);

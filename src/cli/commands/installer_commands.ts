@@ -15,15 +15,19 @@ const INPUT_LIMIT_BYTES = 8 * 1024;
 export function addInstallerCommands(program: Command, surroundings: Surroundings): void {
   const installer = program
     .command("installer")
-    .description("the repository token that installers are given");
+    .description("set or clear the repository token that installers get");
 
   withNeeds(withInstallationFlags(withJson(installer.command("set-token"))), () => ({ input: true }))
     .description("read the token from standard input and seal it")
-    .option("--expires-at <time>", "ISO 8601; without it the token does not expire", timestampOption)
+    .option(
+      "--expires-at <time>",
+      "when the token expires, ISO 8601; by default it does not expire",
+      timestampOption,
+    )
     .action((options: SetTokenOptions) => setToken(surroundings, options));
 
   withInstallationFlags(withJson(installer.command("clear-token")))
-    .description("remove the token: installers are told that none is configured")
+    .description("remove the token; installers then get the answer that none is configured")
     .action((options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
         orRefuse(await clearInstallerToken(database, { actor, now }));
@@ -53,7 +57,7 @@ async function setToken(surroundings: Surroundings, options: SetTokenOptions): P
     else surroundings.out("The repository token is set\n");
     if (config.gitHubApp !== undefined) {
       surroundings.err(
-        "It is not used: the settings name a GitHub App, whose tokens are handed out instead\n",
+        "The token is not used: the settings name a GitHub App, and installers get that App's tokens\n",
       );
     }
   });

@@ -1,4 +1,4 @@
-/** `claviger keys …`, what changes a key after it was issued: suspend, resume, renew, tier, limit, rotate, usage. */
+/** `claviger keys …`: the commands that change an issued key (suspend, resume, renew, tier, limit, rotate), and usage. */
 import { Argument, type Command, Option } from "commander";
 import { type Month, monthOf, toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
@@ -25,7 +25,7 @@ interface Options extends InstallationFlags {
   readonly reason?: string;
 }
 
-/** A week: long enough for a customer to put the new key in place. */
+/** A week: long enough for a customer to install the new key. */
 const OVERLAP = "7d";
 
 export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): void {
@@ -42,7 +42,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
   command("resume", "resume a suspended key").action((uuid: string, options: Options) =>
     setState(surroundings, uuid, { options, change: resumeKey, state: "active" }),
   );
-  command("renew", "give the key's license another expiry, also after it has expired")
+  command("renew", "give the key's license another expiry; also works after it has expired")
     .requiredOption("--expires-at <time>", "ISO 8601, or never", expiryOption)
     .action((uuid: string, options: Options & { readonly expiresAt: Date }) =>
       change(surroundings, uuid, {
@@ -60,9 +60,9 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     .action((uuid: string, monthlyLimit: number | null, options: Options) =>
       change(surroundings, uuid, { options, change: { action: "license.limit", monthlyLimit } }),
     );
-  command("rotate", "make a second key of the same license; the old one works until the overlap ends")
+  command("rotate", "issue a second key for the same license; the old key works until the overlap ends")
     .addOption(
-      new Option("--overlap <span>", "days or hours, such as 7d or 12h")
+      new Option("--overlap <span>", "how long the old key still works, in days or hours, such as 7d or 12h")
         .argParser(spanOption)
         .default(spanOption(OVERLAP), OVERLAP),
     )
@@ -71,7 +71,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     );
 
   withInstallationFlags(withJson(keys.command("usage")))
-    .description("show what the key's license used, by day; what an import brought has a line of its own")
+    .description("show the use of the key's license by day; imported use has its own line")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--month <month>", "such as 2026-11; this month by default", monthOption)
     .action((uuid: string, options: Options & { readonly month?: Month }) =>
@@ -116,7 +116,7 @@ async function change(
       state: key.state,
       expires_at: toTimestamp(key.expiresAt),
     };
-    // Of a key that was rotated neither state nor end says what became of the license.
+    // The state and the expiry of a rotated key are not those of its license.
     const licenseExpiresAt = toTimestamp(key.licenseExpiresAt);
     if (options.json) {
       printJson(surroundings, {
@@ -132,8 +132,8 @@ async function change(
       surroundings.err(`Nothing changed: the license has this ${WHAT[change.action]} already\n`);
     if (key.replacedBy === null) return;
     surroundings.err(
-      `This key was replaced by ${key.replacedBy}: the change is one of their license, which ends at ` +
-        `${licenseExpiresAt}, and this key keeps its own end\n`,
+      `This key was replaced by ${key.replacedBy}: the change applies to the license of both keys, which expires at ` +
+        `${licenseExpiresAt}; the expiry of this key stays as it was\n`,
     );
   });
 }
@@ -170,7 +170,7 @@ async function rotate(
       };
       if (options.json) return printJson(surroundings, shown);
       printFields(surroundings, shown);
-      surroundings.err("The key is shown this once: store it now\n");
+      surroundings.err("The key is shown only once: store it now\n");
     },
   );
 }

@@ -1,4 +1,4 @@
-/** `claviger keys why`: why a key works or does not, for whoever answers the customer. */
+/** `claviger keys why`: explains why a key works or does not, for the operator who answers the customer. */
 import type { Command } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
@@ -49,7 +49,7 @@ function toJson({ key, since, change, obstacles, resetsAt, refusals }: KeyExplan
       remaining: key.monthlyLimit === null ? null : Math.max(0, key.monthlyLimit - key.used),
       resets_at: resetsAt,
     },
-    // Requests a minute; null is unlimited.
+    // Requests a minute; null means unlimited.
     limits: Object.fromEntries(Object.entries(limits).map(([endpoint, limit]) => [endpoint, limit || null])),
     last_used_at: key.lastUsedAt && toTimestamp(key.lastUsedAt),
     refusals: refusals.map(({ code, reason, lastAt, count }) => ({
@@ -74,7 +74,7 @@ function printPage(surroundings: Surroundings, explanation: KeyExplanation, limi
     quota: renderQuota(explanation),
     limits: renderLimits(limits),
     "last used":
-      key.lastUsedAt === null ? "never (a use is noted within a minute)" : toTimestamp(key.lastUsedAt),
+      key.lastUsedAt === null ? "never (a use is recorded within a minute)" : toTimestamp(key.lastUsedAt),
     "replaced by": key.replacedBy ?? "",
     refused: refusals.length === 0 ? "never" : "",
   };
@@ -109,7 +109,7 @@ const INDENT = 13;
 
 const NO_BREAK = "\u00a0";
 
-/** Lines of so many characters at most, broken between words where that is possible. */
+/** Splits a text into lines of at most `width` characters, between words where that is possible. */
 function wrap(text: string, width: number): string[] {
   const pieces = text.match(new RegExp(`.{1,${width}}(?: +|$)|.{1,${width}}`, "gu")) ?? [];
   return pieces.map((piece) => piece.trimEnd().replaceAll(NO_BREAK, " "));
@@ -117,10 +117,10 @@ function wrap(text: string, width: number): string[] {
 
 function renderQuota({ key, resetsAt }: KeyExplanation): string {
   const used = key.used.toLocaleString("en-US");
-  if (key.monthlyLimit === null) return `${used} inferences used this month, which has no limit`;
+  if (key.monthlyLimit === null) return `${used} inferences used this month, without a limit`;
   const limit = key.monthlyLimit.toLocaleString("en-US");
   const whose = key.monthlyLimit === monthlyLimitOf(key.tier) ? "the tier's" : "the license's own";
-  return `${used} of ${limit} inferences used this month (${whose} limit); begins anew at ${resetsAt}`;
+  return `${used} of ${limit} inferences used this month (${whose} limit); resets at ${resetsAt}`;
 }
 
 function renderLimits(limits: Limits): string {
@@ -136,9 +136,9 @@ interface Advice {
   readonly command?: string;
 }
 
-const WORKS = "The key works: nothing stands in its way.";
+const WORKS = "The key works: it is active, and its quota is not used up.";
 
-/** What to do about each thing that stands in the way. */
+/** What the operator can do about each obstacle. */
 const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
   revoked: (key) => newerOr(key, "The key is revoked for good. Issue a new one:"),
   replaced: (key) => newerOr(key, "The key was rotated, and the overlap is over. Issue a new one:"),
@@ -151,7 +151,7 @@ const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
     command: `keys renew ${id} --expires-at TIME`,
   }),
   quota_used_up: ({ id }) => ({
-    sentence: "The month's quota is used up. Wait until it begins anew, or give the license a higher limit:",
+    sentence: "The month's quota is used up. Wait until it resets, or give the license a higher limit:",
     command: `keys limit ${id} N`,
   }),
 };
@@ -159,28 +159,29 @@ const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
 function newerOr({ replacedBy, tier }: KeySummary, sentence: string): Advice {
   if (replacedBy === null) return { sentence, command: `keys issue --email EMAIL --tier ${tier}` };
   return {
-    sentence: `The customer should use the key that replaced this one, ${replacedBy}. See how it is:`,
+    sentence: `The customer should use the key that replaced this one, ${replacedBy}. Look at that key:`,
     command: `keys why ${replacedBy}`,
   };
 }
 
-/** What to do about the last refusal of a key that works. */
+/** Returns what the operator can do about the last refusal of a key that works. */
 function adviceOn({ key, refusals: [last] }: KeyExplanation): Advice[] {
   const advice: Partial<Record<Code, Advice>> = {
     RATE_LIMIT_EXCEEDED: {
       sentence:
-        "It was last refused for too many requests at once: the client must wait for as long as the header Retry-After says.",
+        "The last refusal was for too many requests in a minute: the client must wait as long as the header Retry-After says.",
     },
     LICENSE_REQUIRED: {
-      sentence: "It was last refused a model of a higher tier. Give the license that tier:",
+      sentence: "The last refusal was for a model of a higher tier. Give the license that tier:",
       command: `keys tier ${key.id} TIER`,
     },
     NOT_FOUND: {
-      sentence: "It was last refused a model that is not there for this account. See which there are:",
+      sentence:
+        "The last refusal was for a model that does not exist, or that this account cannot see. List the models:",
       command: "models list",
     },
     NOT_CONFIGURED: {
-      sentence: "It was last refused because there is no repository token. Look for the cause:",
+      sentence: "The last refusal was because there is no repository token. Look for the cause:",
       command: "doctor",
     },
   };

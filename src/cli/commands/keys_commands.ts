@@ -1,4 +1,4 @@
-/** `claviger keys …`: issue, import, list, show, find, revoke; what changes a key is in `key_life_commands.ts`. */
+/** `claviger keys …`: issue, import, list, show, find and revoke. `key_life_commands.ts` has the commands that change a key. */
 import { type Command, Option } from "commander";
 import { monthOf, toTimestamp } from "../../calendar.ts";
 import { openSession } from "../../database/mod.ts";
@@ -37,13 +37,17 @@ import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts"
 import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
-/** Adds the group and returns it, for `key_life_commands.ts` and `key_why_command.ts` to add to. */
+/** Adds the group `keys` and returns it; `key_life_commands.ts` and `key_why_command.ts` add their commands to it. */
 export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
-  const keys = program.command("keys").description("issue, import, look at and revoke API keys");
+  const keys = program.command("keys").description("issue, import, find, change and revoke API keys");
 
   withInstallationFlags(withJson(keys.command("issue")))
-    .description("issue a key: the only time that it is shown")
-    .requiredOption("--email <email>", "the account, made if it is new", emailOption)
+    .description("issue a key; it is shown only once")
+    .requiredOption(
+      "--email <email>",
+      "the account's e-mail; a new account is made for a new e-mail",
+      emailOption,
+    )
     .addOption(new Option("--tier <tier>", "the license's tier").choices(TIERS).makeOptionMandatory())
     .option("--name <name>", "the account holder's name; the e-mail by default", textOption(1, 200))
     .option("--organization <organization>", "the account's organization", textOption(0, 200))
@@ -55,26 +59,35 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
   withNeeds(withInstallationFlags(withJson(keys.command("import"))), ({ args }) =>
     args[0] === "-" ? { input: true } : { streams: args },
   )
-    .description("import keys that customers already hold: all or nothing")
+    .description("import keys that customers already have: all lines of a file, or none")
     .argument(
       "<file>",
-      "- is standard input; lines of JSON: api_key, or sha256 and mode; email, tier, expires_at, monthly_limit, used",
+      "one JSON object a line: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, used; - is standard input",
     )
     .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 
   withListOptions(withInstallationFlags(withJson(keys.command("list"))), { kind: "key" })
-    .description("list keys, oldest first: those that meet every condition")
-    .option("--account <account>", "of the account with this id or e-mail", accountOption)
-    .addOption(new Option("--tier <tier>", "of this tier").choices(TIERS))
+    .description("list the keys that meet every condition, oldest first")
+    .option("--account <account>", "only keys of this account, by its id or e-mail", accountOption)
+    .addOption(new Option("--tier <tier>", "only keys of this tier").choices(TIERS))
     .addOption(
-      new Option("--state <state>", "in this state").choices(["active", "suspended", "revoked", "expired"]),
+      new Option("--state <state>", "only keys in this state").choices([
+        "active",
+        "suspended",
+        "revoked",
+        "expired",
+      ]),
     )
-    .addOption(new Option("--mode <mode>", "of this mode").choices(["live", "test"]))
-    .option("--expiring-within <days>", "whose time ends within so many days", wholeNumberOption(0))
-    .option("--unused-for <days>", "not used, nor issued, for so many days", wholeNumberOption(0))
+    .addOption(new Option("--mode <mode>", "only keys of this mode").choices(["live", "test"]))
+    .option("--expiring-within <days>", "only keys that expire within this many days", wholeNumberOption(0))
+    .option(
+      "--unused-for <days>",
+      "only keys that were neither used nor issued in this many days",
+      wholeNumberOption(0),
+    )
     .option(
       "--near-quota <percent>",
-      "whose license has used so much of its month's limit",
+      "only keys whose license has used at least this percentage of its monthly limit",
       wholeNumberOption(1, 100),
     )
     .action((options: KeyListOptions) => list(surroundings, options));
@@ -91,7 +104,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     );
 
   withNeeds(withInstallationFlags(withJson(keys.command("find"))), () => ({ input: true }))
-    .description("find the key that is given on standard input")
+    .description("read a key from standard input, and show it as `keys show` does")
     .action((options: JsonOptions) => find(surroundings, options));
 
   withConfirmation(withInstallationFlags(withJson(keys.command("revoke"))))
@@ -145,7 +158,7 @@ async function issue(surroundings: Surroundings, options: IssueOptions): Promise
       };
       if (options.json) return printJson(surroundings, shown);
       printFields(surroundings, shown);
-      surroundings.err("The key is shown this once: store it now\n");
+      surroundings.err("The key is shown only once: store it now\n");
     },
   );
 }
@@ -189,7 +202,7 @@ function toTableRow(key: KeySummary) {
   };
 }
 
-/** A key of 58 characters and a newline: anything much longer is none. */
+/** A key has 58 characters and a newline: much longer input is not a key. */
 const KEY_INPUT_LIMIT_BYTES = 1_024;
 
 async function find(surroundings: Surroundings, options: JsonOptions): Promise<void> {
@@ -204,7 +217,7 @@ async function find(surroundings: Surroundings, options: JsonOptions): Promise<v
     const found = await findKey(workplace.database, { hash: hashApiKey(key) }, workplace);
     if (found === undefined) {
       throw new CommandRefused(
-        "Cannot find key: none that was issued or imported is the one on standard input",
+        "Cannot find key: the key on standard input was never issued or imported here",
       );
     }
     show(surroundings, options, found);
@@ -221,7 +234,7 @@ async function revoke(surroundings: Surroundings, uuid: string, options: RevokeO
       else printLine(surroundings, `Would revoke ${named}: it is ${key.state}`);
       return;
     }
-    const question = `Revoke ${named}? It is ${key.state}, and no command takes this back.`;
+    const question = `Revoke ${named}? It is ${key.state}, and no command can undo this.`;
     await confirm(surroundings, question, { ...workplace, options });
     const by = { actor: { ...actor, reason: options.reason }, now };
     const { id } = orRefuse(await revokeKey(database, { uuid }, by));

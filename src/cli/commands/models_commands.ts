@@ -39,33 +39,37 @@ import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
 export function addModelsCommands(program: Command, surroundings: Surroundings): void {
-  const models = program.command("models").description("the registry of pre-trained models");
+  const models = program.command("models").description("manage the registry of pre-trained models");
 
   const adding = withNeeds(withInstallationFlags(withJson(models.command("add"))), (command) => ({
     files: [command.opts<AddOptions>().file],
   }))
-    .description("add a version of a model: it becomes the one that is listed")
+    .description("add a version of a model; the list then shows this version")
     .requiredOption("--name <name>", "the model's unique name")
     .requiredOption("--version <version>", "its version")
-    .requiredOption("--type <type>", "SvcLDA, SvcQDA or SvcProbit, under the brand's prefix")
+    .requiredOption("--type <type>", "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix")
     .requiredOption("--n-features <n>", "input features", wholeNumberOption(1))
     .requiredOption("--n-classes <n>", "output classes", wholeNumberOption(2))
     .addOption(
-      new Option("--requires-license <tier>", "the lowest tier that sees it")
+      new Option("--requires-license <tier>", "the lowest tier that sees the model")
         .choices(TIERS)
         .makeOptionMandatory(),
     )
     .requiredOption("--paradigm <paradigm>", "motor_imagery, p300, ssvep, erp or another")
-    .option("--file <path>", "the file, to be copied into the data folder and served from there")
-    .option("--url <url>", "instead of --file: where clients download it")
-    .option("--sha256 <hex>", "the file's SHA-256, for --url alone")
+    .option("--file <path>", "the model's file; the service serves a copy in the data folder")
+    .option("--url <url>", "instead of --file: the address where clients download the file")
+    .option("--sha256 <hex>", "the file's SHA-256, only with --url")
     .option("--size-mb <n>", "the file's size in megabytes; that of --file by default", numberOption)
     .option("--metadata <json>", "a JSON object, shown in the list", "{}")
-    .option("--owner <account>", "the account whose keys alone see it, by its id or e-mail", accountOption)
+    .option(
+      "--owner <account>",
+      "show the model only to keys of this account, by its id or e-mail",
+      accountOption,
+    )
     .action((options: AddOptions) => {
       const isHosted = options.file !== undefined;
       if (isHosted && (options.url !== undefined || options.sha256 !== undefined)) {
-        adding.error("error: --file stands instead of --url and --sha256: give one or the other");
+        adding.error("error: give either --file, or --url and --sha256");
       }
       if (!isHosted && [options.url, options.sha256, options.sizeMb].includes(undefined)) {
         adding.error("error: give --file, or all of --url, --sha256 and --size-mb");
@@ -78,11 +82,11 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .action((options: JsonOptions) => list(surroundings, options));
 
   withInstallationFlags(withJson(models.command("verify")))
-    .description("read every hosted file through and compare it with the registry")
+    .description("read every hosted file to its end and compare it with the registry")
     .action((options: JsonOptions) => verify(surroundings, options));
 
   withInstallationFlags(withJson(models.command("remove")))
-    .description("take a model off the list; its hosted files stay, by name and version")
+    .description("take a model off the list; clients can still download its files by name and version")
     .argument("<name>", "the model's name")
     .action((name: string, options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
@@ -148,7 +152,7 @@ interface AddOptions extends JsonOptions {
   readonly owner?: string;
 }
 
-/** Registers a model whose file is at an address of the operator's own. */
+/** Registers a model whose file is at an address that the operator gives. */
 async function addElsewhere(surroundings: Surroundings, options: AddOptions): Promise<void> {
   const config = readSettings(surroundings, options);
   const model = parseModel(options, config, { downloadUrl: options.url, checksum: options.sha256 });
@@ -159,16 +163,16 @@ async function addElsewhere(surroundings: Surroundings, options: AddOptions): Pr
   });
 }
 
-/** Copies the file into the data folder, then registers it: a version is there with its file or not at all. */
+/** Copies the file into the data folder, then registers it, so that no version is listed without its file. */
 async function addHosted(surroundings: Surroundings, options: AddOptions, file: string): Promise<void> {
   const config = readSettings(surroundings, options);
   if (config.publicUrl === undefined) {
     throw new CommandRefused(
-      "Cannot add model: clients would have no address to load its file from; set CLAVIGER_PUBLIC_URL to " +
-        "the one under which they reach the service, in the settings file that the service reads too",
+      "Cannot add model: clients need an address to download its file; set CLAVIGER_PUBLIC_URL to the address " +
+        "under which they reach the service, in the settings file that the service also reads",
     );
   }
-  // Everything else is found good before a large file is copied.
+  // All fields are checked before a large file is copied.
   const planned = parseModel(options, config, {
     downloadUrl: null,
     checksum: "0".repeat(64),
@@ -202,7 +206,7 @@ async function store(dataDir: string, source: string, options: StoreOptions): Pr
     return orRefuse(await storeFile(dataDir, source, options));
   } catch (error) {
     if (error instanceof CommandRefused) throw error;
-    // Where it was stands in the system's own sentence for all but the file that the operator named.
+    // The error names the path of the operator's file; every other error comes from the folder of the models.
     const isSource = error instanceof Error && "path" in error && error.path === source;
     const where = isSource ? source : `the folder ${modelsFolderOf(dataDir)}`;
     throw new CommandRefused(`Cannot add model: ${where}: ${renderFileFailure(error)}`, { cause: error });
@@ -212,7 +216,7 @@ async function store(dataDir: string, source: string, options: StoreOptions): Pr
 function parseModel(options: AddOptions, config: Config, source: object): NewModel {
   const { sizeMb = 0, metadata, owner } = options;
   const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ...source };
-  // Who it is is looked up later; that there is one decides which tiers it may ask for.
+  // The owner is looked up later. Whether the model has an owner decides which tiers it may require.
   const model = parseNewModel(fields, config.brand, { hasOwner: owner !== undefined });
   if (isRefusal(model)) throw new WrongUsage(model.sentence);
   return model;
@@ -234,7 +238,7 @@ function showAdded(surroundings: Surroundings, options: JsonOptions, model: NewM
   else printFields(surroundings, shown);
 }
 
-/** Rehashes every hosted file; status 1 where one is not what it must be. */
+/** Computes the checksum of every hosted file again; ends with status 1 if a file is missing or wrong. */
 async function verify(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   const config = readSettings(surroundings, options);
   await withDatabase(surroundings, config, async ({ database, stopIfInterrupted }) => {
@@ -259,14 +263,14 @@ async function verify(surroundings: Surroundings, options: JsonOptions): Promise
       if (rows.length > 0) printTable(surroundings, rows);
       else printLine(surroundings, "No model files are hosted here, so there is nothing to verify");
       for (const path of unnamed)
-        printNote(surroundings, `No version names ${join(folder, path)}: it may be removed`);
+        printNote(surroundings, `No version uses ${join(folder, path)}: you may delete it`);
     }
     const bad = rows
       .filter(({ state }) => state !== "good")
       .map(({ model, state }) => `${model} is ${state}`);
     if (bad.length > 0) {
       const remedy =
-        "put the same files back: by `claviger models add --file` as a new version, or from a backup";
+        "put the same files back from a backup, or add them as new versions with `claviger models add --file`";
       throw new CommandRefused(`Not every model file is good: ${bad.join(", ")}; ${remedy}`);
     }
   });
@@ -290,6 +294,6 @@ function parseMetadata(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new WrongUsage("Cannot add model: metadata must be a JSON object");
+    throw new WrongUsage("Cannot add model: --metadata must be a JSON object");
   }
 }

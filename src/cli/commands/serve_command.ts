@@ -1,4 +1,4 @@
-/** `claviger serve`: starts the service, says where it is, and stops it in order at a signal. */
+/** `claviger serve`: starts the service, prints its address, and stops it in order at a signal. */
 import type { Command } from "commander";
 import { type Config, readConfig, readHost, readListenAddress, readPort } from "../../config/mod.ts";
 import { DatabaseUnavailable } from "../../database/mod.ts";
@@ -28,7 +28,7 @@ interface ServeOptions extends InstallationFlags {
 
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
   withNeeds(withInstallationFlags(program.command("serve")), () => ({ keepsUser: "serve" }))
-    .description("run the service, and the database inside where no other is set")
+    .description("run the service; without DATABASE_URL it also runs the PostgreSQL inside")
     .option(
       "--host <host>",
       "the address to listen on; 127.0.0.1 by default",
@@ -36,13 +36,13 @@ export function addServeCommand(program: Command, surroundings: Surroundings): v
     )
     .option("--port <port>", "the port; 8080 by default", settingOption("CLAVIGER_PORT", readPort))
     .option("--tls-cert <file>", "serve https with this certificate and its chain (PEM)")
-    .option("--tls-key <file>", "the certificate's key (PEM); both are read again on SIGHUP")
+    .option("--tls-key <file>", "the certificate's private key (PEM); SIGHUP reads both files again")
     .option(
       "--metrics-listen <host:port>",
-      "answer GET /metrics there, for Prometheus; nowhere by default",
+      "answer GET /metrics at this address, for Prometheus; off by default",
       settingOption("CLAVIGER_METRICS_LISTEN", readListenAddress),
     )
-    .option("--demo", "fill an empty database with keys and models to try, and show them", false)
+    .option("--demo", "add keys and models to try to an empty database, and show the keys", false)
     .action((options: ServeOptions) => serve(surroundings, options));
 }
 
@@ -88,7 +88,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
       const commandTo = toCommand(surroundings, { config, envFile: options.envFile });
       if (!options.demo) await warnOfDemo(service, { command: commandTo("demo remove"), say });
       const issue = commandTo("keys issue --email you@example.org --tier research");
-      // Only now, when nothing can keep the service from starting: its keys are shown this once.
+      // After everything that can fail at start, because the demo's keys are shown only once.
       if (options.demo)
         await showDemo(surroundings, config, { opened: await opened.promise, address, issue, say });
       await sayFirstStep(service, { issue, say });
@@ -103,7 +103,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
   });
 }
 
-/** Says a line on standard output, and below it a command that was to be run, if any: as the log says its own. */
+/** Prints a line on standard output, in the log's format, and below it the command that the operator is to run, if any. */
 type Say = (message: string, fields: LogFields & { readonly command?: string }) => void;
 
 function createSay({ out, clock }: Surroundings, { logFormat }: Config): Say {
@@ -111,7 +111,7 @@ function createSay({ out, clock }: Surroundings, { logFormat }: Config): Say {
   return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
 }
 
-/** For `doctor`, which can do without: no reason not to serve. */
+/** Writes the note that `doctor` reads. `doctor` also works without it, so a failure does not stop the service. */
 function leaveNote(
   { env }: Surroundings,
   { host, port }: Service,
@@ -120,7 +120,10 @@ function leaveNote(
   try {
     return leaveServingNote(dataDir, { host, port, tls, credentials: env.CREDENTIALS_DIRECTORY });
   } catch (error) {
-    log.warn("Cannot leave a note of where the service listens", { dataDir, reason: String(error) });
+    log.warn("Cannot write the file serving, which says where the service listens", {
+      dataDir,
+      reason: String(error),
+    });
     return undefined;
   }
 }
@@ -141,15 +144,15 @@ async function showDemo(
   if (demo === undefined) {
     const empty = config.databaseUrl === undefined ? "--data-dir" : "database";
     say(
-      `There are keys already, so no demo was added: a demo wants an empty ${empty}; another key is issued by`,
+      `There are keys already, so no demo was added: a demo needs an empty ${empty}. To issue another key, run`,
       { command: issue },
     );
   } else if (config.logFormat === "json") {
-    say("Demo keys, shown this once", Object.fromEntries(demo.map(({ label, apiKey }) => [label, apiKey])));
+    say("Demo keys, shown only once", Object.fromEntries(demo.map(({ label, apiKey }) => [label, apiKey])));
   } else out(renderDemo(demo, { address, config }));
 }
 
-/** A demo's models can be downloaded without settings: from where it listens, unless the system chooses the port. */
+/** Lets clients download a demo's models without a setting: its address is where it listens, unless the system chooses the port. */
 function withPublicUrl(config: Config): Config {
   const { host, port, tls, publicUrl } = config;
   if (publicUrl !== undefined || port === 0) return config;
@@ -157,28 +160,31 @@ function withPublicUrl(config: Config): Config {
   return { ...config, publicUrl: originOf(reached, tls !== undefined) };
 }
 
-/** A demo's data is served without the demo: its keys are let in, and its token is handed out. */
+/** Warns when a service without `--demo` serves a demo's data: anyone who has a demo key can use the service. */
 async function warnOfDemo(
   service: Service,
   { command, say }: { readonly command: string; readonly say: Say },
 ): Promise<void> {
   if (!(await unlessAway(() => hasDemo(service.database)))) return;
-  say("This data is a demo's: its keys are let in and its repository token is made up; both are removed by", {
-    command,
-  });
+  say(
+    "The database has demo data: demo keys are accepted, and the repository token is a made-up one. To remove both, run",
+    {
+      command,
+    },
+  );
 }
 
-/** While there are no keys, nobody can use the service: the operator is told how to issue the first. */
+/** Tells the operator how to issue the first key while there is none. */
 async function sayFirstStep(
   service: Service,
   { issue, say }: { readonly issue: string; readonly say: Say },
 ): Promise<void> {
   const keys = await unlessAway(() => countKeys(service.database));
   if (keys !== 0) return;
-  say("There are no keys yet; the first is issued by", { command: issue });
+  say("There are no keys yet. To issue the first key, run", { command: issue });
 }
 
-/** Where the database has just gone, undefined: no reason not to serve, since the service waits for it. */
+/** Returns undefined if the database has just become unavailable: the service starts anyway and waits for the database. */
 async function unlessAway<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
   try {
     return await ask();
@@ -188,7 +194,7 @@ async function unlessAway<Result>(ask: () => Promise<Result>): Promise<Result | 
   }
 }
 
-/** A command of this program on the data of this service. */
+/** Returns a function that writes a command of this program with the options for this service's data. */
 function toCommand(
   { programName }: Surroundings,
   { config, envFile }: { readonly config: Config; readonly envFile: string | undefined },

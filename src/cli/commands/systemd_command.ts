@@ -1,4 +1,4 @@
-/** `claviger systemd`: prints the unit by which systemd runs the service. */
+/** `claviger systemd`: prints the unit with which systemd runs the service. */
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
@@ -26,24 +26,35 @@ export function addSystemdCommand(program: Command, surroundings: Surroundings):
   program
     .command("systemd")
     .description("print a hardened systemd unit for this service")
-    .option("--binary <path>", "where the executable lies", pathOption, "/usr/local/bin/claviger")
+    .option("--binary <path>", "the path of the executable", pathOption, "/usr/local/bin/claviger")
     .option("--host <host>", "the address to listen on", hostOption)
     .option(
       "--port <port>",
-      "the port; below 1024 it gets the one capability for that",
+      "the port to listen on; below 1024 the unit gets the capability for it",
       wholeNumberOption(1, 65_535),
     )
-    .option("--tls-cert <file>", "the certificate, handed over as a credential", pathOption)
-    .option("--tls-key <file>", "its key, handed over as a credential", pathOption)
+    .option("--tls-cert <file>", "the certificate, given to the service as a credential", pathOption)
+    .option(
+      "--tls-key <file>",
+      "the certificate's private key, given to the service as a credential",
+      pathOption,
+    )
     .option(
       "--tls-group <group>",
-      "leave both where they are: members of this group may read them",
+      "give no credentials for TLS: the service reads both files as a member of this group",
       groupOption,
     )
-    .option("--secret <file>", "the root secret, handed over as a credential", pathOption)
-    .option("--github-key <file>", "the GitHub App's key, handed over as a credential", pathOption)
+    .option("--secret <file>", "the root secret, given to the service as a credential", pathOption)
+    .option(
+      "--github-key <file>",
+      "the GitHub App's private key, given to the service as a credential",
+      pathOption,
+    )
     .addOption(
-      new Option("--sysusers", "print the line of sysusers.d that makes the service's user instead")
+      new Option(
+        "--sysusers",
+        "print the line for sysusers.d that creates the service's user, instead of the unit",
+      )
         .default(false)
         .conflicts(["host", "port", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"]),
     )
@@ -54,7 +65,7 @@ export function addSystemdCommand(program: Command, surroundings: Surroundings):
 
 const STATE_FOLDER = "/var/lib/claviger";
 
-/** Source: sysusers.d(5). No shell is named: systemd's own default is one that nobody can log in with. */
+/** Names no shell: systemd's default is a shell that does not allow a login. Source: sysusers.d(5). */
 const SYSUSERS_LINE = `u claviger - "Claviger, licensing and model registry" ${STATE_FOLDER}\n`;
 
 const CREDENTIALS = [
@@ -64,16 +75,16 @@ const CREDENTIALS = [
   { option: "tlsKey", name: "claviger-tls-key", setting: "CLAVIGER_TLS_KEY" },
 ] as const;
 
-/** A privileged port needs a capability, and that the service lives in the users' own name space. */
+/** A port below this one needs a capability, and no user namespace of the unit's own (`PrivateUsers=`). */
 const FIRST_FREE_PORT = 1_024;
 
 /**
  * Writes the unit.
  *
- * What is left open is what a JIT and a PostgreSQL need: memory that is both written and executed,
- * executables of its own in the state folder, unix sockets, shared memory and child processes.
+ * The unit allows what a JIT and PostgreSQL need: memory that is both written and executed, executables in
+ * the state folder, unix sockets, shared memory and child processes.
  *
- * Stays one long function, so that the unit stands there as it is printed.
+ * This is one long function, so that the code shows the unit in the order of its lines.
  */
 export function renderUnit(options: UnitOptions): string {
   const { binary, host, port, tlsCert, tlsKey, tlsGroup } = options;
@@ -98,7 +109,7 @@ export function renderUnit(options: UnitOptions): string {
     `# Printed by \`claviger systemd\`, version ${packageJson.version}. Put it into`,
     "# /etc/systemd/system/claviger.service, then",
     "#   systemctl daemon-reload && systemctl enable --now claviger",
-    "# Settings are in /etc/claviger/claviger.env; systemd reads it as root, so root alone needs to.",
+    "# Settings are in /etc/claviger/claviger.env. systemd reads the file as root, so only root must be able to.",
     "",
     "[Unit]",
     "Description=Claviger, licensing and model registry",
@@ -113,7 +124,7 @@ export function renderUnit(options: UnitOptions): string {
     "ExecReload=/bin/kill -HUP $MAINPID",
     "EnvironmentFile=-/etc/claviger/claviger.env",
     ...environment.map((line) => `Environment=${line}`),
-    // Named besides being there: without one, the service refuses to start instead of doing without.
+    // The setting names the credential too: if it is missing, the service refuses to start.
     ...credentials.flatMap(({ option, name, setting }) => [
       `LoadCredential=${name}:${options[option]}`,
       `Environment=${setting}=/run/credentials/%n/${name}`,
@@ -125,31 +136,31 @@ export function renderUnit(options: UnitOptions): string {
       ? []
       : ["# After a renewal, `systemctl reload claviger`.", `SupplementaryGroups=${tlsGroup}`]),
     "",
-    "# A system user of its own (`claviger systemd --sysusers` has the line that makes it): commands work while",
-    "# the service is stopped, too.",
+    "# The service's own system user (`claviger systemd --sysusers` prints the line that creates it), so that",
+    "# commands also work while the service is stopped.",
     "User=claviger",
     `# ${STATE_FOLDER} must not be mounted noexec: PostgreSQL is unpacked there.`,
     "StateDirectory=claviger",
     "StateDirectoryMode=0700",
     "UMask=0077",
     "",
-    "# The first start unpacks PostgreSQL, and one after a crash may have much to recover.",
+    "# The first start unpacks PostgreSQL, and a start after a crash may have much to recover.",
     "TimeoutStartSec=15min",
-    "# It stops by itself within 10 s. SIGTERM is for the service alone, which then stops its PostgreSQL;",
-    "# what is left after that is killed.",
+    "# The service stops within 10 s. Only the service gets SIGTERM, and it stops its PostgreSQL. systemd kills",
+    "# the processes that are left.",
     "KillMode=mixed",
     "TimeoutStopSec=20s",
     "Restart=always",
     "RestartSec=1s",
-    "# Wrong usage and wrong settings, which no restart mends.",
+    "# Wrong usage and wrong settings: a restart does not help.",
     `RestartPreventExitStatus=${WRONG_USAGE} ${WRONG_SETTINGS}`,
     "WatchdogSec=30s",
-    "# A PostgreSQL that the kernel killed for want of memory is started again by the service.",
+    "# If the kernel kills PostgreSQL because memory is short, the service starts it again.",
     "OOMPolicy=continue",
     "LimitNOFILE=65536",
     "LimitCORE=0",
     "TasksMax=512",
-    "# MemoryMax= is yours to set. Never MemoryDenyWriteExecute= or LimitAS=: a JIT does not live with them.",
+    "# You may set MemoryMax=. Never set MemoryDenyWriteExecute= or LimitAS=: a JIT does not work with them.",
     "",
     ...(isPrivileged
       ? ["CapabilityBoundingSet=CAP_NET_BIND_SERVICE", "AmbientCapabilities=CAP_NET_BIND_SERVICE"]
@@ -191,7 +202,7 @@ const HARDENING = [
   "SystemCallErrorNumber=EPERM",
 ];
 
-/** A path that means in a unit what it says: `%` and `:` and spaces have meanings of their own there. */
+/** Refuses characters that have a special meaning in a unit, such as `%`, `:` and the space. */
 function pathOption(text: string): string {
   if (/^\/[\w./+@-]+$/.test(text)) return text;
   throw new InvalidArgumentError("It must be an absolute path of letters, digits and . _ + @ -");

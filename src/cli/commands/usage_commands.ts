@@ -1,4 +1,4 @@
-/** `claviger usage export`: what accounting asks for. */
+/** `claviger usage export`: lists the use of each license in a month, for accounting. */
 import { type Command, Option } from "commander";
 import type { Month } from "../../calendar.ts";
 import { listUsage, type MonthOfUse } from "../../usage/mod.ts";
@@ -15,7 +15,7 @@ interface ExportOptions extends InstallationFlags {
 }
 
 export function addUsageCommands(program: Command, surroundings: Surroundings): void {
-  const usage = program.command("usage").description("what licenses have used");
+  const usage = program.command("usage").description("show what licenses have used");
 
   withInstallationFlags(withJson(usage.command("export")))
     .description("list what each license used in a month; test keys are marked")
@@ -24,7 +24,7 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
       new Option("--csv", "print comma-separated values (RFC 4180)").default(false).conflicts("json"),
     )
     .addOption(
-      new Option("--bom", "print --csv with a byte order mark, by which Excel knows UTF-8")
+      new Option("--bom", "print --csv with the byte order mark by which Excel recognises UTF-8")
         .default(false)
         .implies({ csv: true })
         .conflicts("json"),
@@ -34,7 +34,7 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
         const rows = (await listUsage(database, options.month)).map((row) => toRow(row, options.month));
         if (options.json) return printJson(surroundings, rows);
         const shown = rows.map((row) => ({ ...row, monthly_limit: row.monthly_limit ?? "unlimited" }));
-        // Programs would take the mark for a part of the first heading.
+        // Only for Excel: other programs would read the mark as a part of the first heading.
         if (options.csv) surroundings.out(`${options.bom ? "\ufeff" : ""}${renderCsv(shown)}`);
         else printTable(surroundings, shown);
       }),
@@ -77,8 +77,8 @@ function renderCsv(rows: readonly Row[]): string {
 
 function toCell(value: string | number): string {
   if (typeof value === "number") return String(value);
-  // What a spreadsheet would take for a formula is made text by an apostrophe. Some skip blanks and controls
-  // before it, and take wide and small forms for the sign itself; the last one here is the minus of mathematics.
+  // An apostrophe makes text of a cell that a spreadsheet would take for a formula. Some spreadsheets skip blanks and
+  // controls before the sign, and accept its wide and small forms. U+2212 is the minus sign of mathematics.
   const text = /^[\s\p{C}=+\-@\u2212]/u.test(value.normalize("NFKC")) ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

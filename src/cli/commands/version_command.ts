@@ -1,4 +1,4 @@
-/** `claviger version`: what this program is made of. */
+/** `claviger version`: prints the versions of this program and of its parts. */
 import type { Command } from "commander";
 import { migrations } from "../../database/mod.ts";
 import { COMMIT, POSTGRES_INSIDE, VERSION } from "../../version.ts";
@@ -8,7 +8,7 @@ import type { Surroundings } from "../surroundings.ts";
 
 export function addVersionCommand(program: Command, surroundings: Surroundings): void {
   withJson(program.command("version"))
-    .description("print the version, the commit, and what else is inside")
+    .description("print the version, the commit, and the versions of the runtime, PostgreSQL and the schema")
     .action((options: JsonOptions) => showVersion(surroundings, options));
 }
 
