@@ -5,8 +5,8 @@
  * folder. That process does all work on the folder and the database, with the owner's rights alone. It gets the
  * settings through a pipe, because other users can read arguments and environments.
  *
- * The owner may take that process over. So it gets no terminal, and nothing that it can write to but pipes, which
- * root reads. Root opens no path that the owner can change.
+ * The owner may take that process over. So the process gets no terminal, and it can write only to pipes, which root
+ * reads. Root opens no path that the owner can change.
  */
 import { closeSync, readFileSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -41,7 +41,7 @@ import { FIRST_FILE_FD, HAND_OVER_FD, OUTPUT_FD, runAs } from "./run_as.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { HandedOver, Surroundings } from "./surroundings.ts";
 
-/** What a command needs beside its data folder. */
+/** The files and streams that a command needs besides its data folder. */
 export interface Needs {
   /** Paths of regular files, as the operator gave them. */
   readonly files?: readonly (string | undefined)[];
@@ -49,7 +49,7 @@ export interface Needs {
   readonly streams?: readonly string[];
   /** Whether the command reads standard input. */
   readonly input?: boolean;
-  /** Whether a person answers a question of the command: standard input is handed over only where it is typed. */
+  /** Whether the command asks a question: it gets standard input only if a person types there. */
   readonly answer?: boolean;
   /** The file that the command writes; `-` is standard output. */
   readonly output?: { readonly file: string; readonly replace: boolean };
@@ -64,7 +64,7 @@ export interface Needs {
 
 const needsOf = new WeakMap<Command, (command: Command) => Needs>();
 
-/** Says what a command needs, from its arguments and options. */
+/** Registers a function that returns what a command needs, from its arguments and options. */
 export function withNeeds(command: Command, needs: (command: Command) => Needs): Command {
   needsOf.set(command, needs);
   return command;
@@ -100,11 +100,11 @@ export async function enterAsOwner(
   if (isRefusal(own)) return;
   const { dataDir } = own;
   const { found, uid } = followDataDir(dataDir);
-  // Only the owner's own service counts: the credentials of another one must not reach the owner.
+  // Only the owner's own service counts: the credentials of another service must not reach the owner.
   const config = needs.examines ? readConfig(withServiceCredentials(source, uid)) : own;
   if (isRefusal(config)) return;
   if (uid !== 0) {
-    const owner = findSystemUser(uid) ?? nameless(uid);
+    const owner = findSystemUser(uid) ?? namelessUser(uid);
     if (needs.keepsUser === "serve")
       throw new CommandRefused(refuseToServe(surroundings.programName, args, { found, owner }));
     const closed = findClosedFolder(found, owner);
@@ -116,7 +116,7 @@ export async function enterAsOwner(
 }
 
 /** A user without a name gets the group of the same number, unless a group of that number exists. */
-function nameless(uid: number): SystemUser {
+function namelessUser(uid: number): SystemUser {
   return { name: `#${uid}`, uid, gid: existsSystemGroup(String(uid)) ? NO_GROUP : uid };
 }
 
@@ -152,9 +152,9 @@ function refuseClosed(
 ): string {
   const remedy =
     closed === DYNAMIC_FOLDERS
-      ? "the service's unit has DynamicUser: stop the service, make its user by the line that `claviger systemd " +
-        "--sysusers` prints, print the unit anew by `claviger systemd`, and start it"
-      : `let that user pass (\`chmod o+x ${quoteShellWord(closed)}\`), or move the data folder`;
+      ? "the service's unit has DynamicUser: stop the service, create its user with the line that `claviger systemd " +
+        "--sysusers` prints, print a new unit with `claviger systemd`, and start it"
+      : `let that user enter it (\`chmod o+x ${quoteShellWord(closed)}\`), or move the data folder`;
   return `Cannot open the data folder ${dataDir}: ${closed} is closed to user ${owner.name}, the owner of the data folder; ${remedy}`;
 }
 
@@ -169,15 +169,15 @@ interface DelegatedCommand {
 /** The JSON document that goes through the pipe. */
 interface HandOver extends Omit<HandedOver, "config"> {
   readonly config: PackedConfig;
-  /** By path: the descriptor of an open file, or the code of the error that opening it gave. */
+  /** For each path the descriptor of the open file, or the code of the error when root opened it. */
   readonly files: Readonly<Record<string, number | string>>;
 }
 
 const AS_OWNER = "--as-owner";
 
 /**
- * Reads what root handed over to this process. A user who gives the option himself gains nothing: his process has
- * his rights alone.
+ * Reads the data that root handed over to this process. A user who gives the option himself gains nothing: his process
+ * has only his own rights.
  */
 export function takeHandOver(args: readonly string[]): {
   readonly args: readonly string[];
@@ -240,11 +240,14 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
 function mayWrite(user: SystemUser, file: Stats): boolean {
   const { uid, gid, mode } = file;
   const isOpen = (mode & 0o002) !== 0 || (gid === user.gid && (mode & 0o020) !== 0);
-  // Everybody may write to /dev/null, and nothing comes of it.
+  // Everybody may write to /dev/null, but that changes nothing.
   return uid === user.uid || (isOpen && file.isFile());
 }
 
-/** The owner could name a file of root's in settings that he can change, and root would open that file for him. */
+/**
+ * Refuses settings that the owner can change: the owner could name a file of root in them, and root would open that file
+ * for him.
+ */
 function refuseForeignSettings({ source, owner }: DelegatedCommand): void {
   const isOthers = (uid: number) => uid !== owner.uid;
   const path = settingsFilesOf({ ...source, unitFiles: source.unit?.envFiles }).find(
@@ -261,8 +264,9 @@ function refuseForeignSettings({ source, owner }: DelegatedCommand): void {
 }
 
 /**
- * Text that is no root secret must not reach the owner: the settings may name a wrong file of root's. Nor must a
- * secret of root's reach the owner because he, or another user, put a link to it in the place of his own file.
+ * Refuses a wrong secret before the owner gets it. The settings may name a wrong file of root by mistake: text that is
+ * not a root secret must not reach the owner. The owner, or another user, may have put a link to a secret of root in the
+ * place of his own file: that secret must not reach the owner either.
  */
 function refuseWrongSecret(delegated: DelegatedCommand): void {
   const { source, owner } = delegated;
@@ -274,8 +278,8 @@ function refuseWrongSecret(delegated: DelegatedCommand): void {
     const { changeable } = followPath(resolve(source.workingFolder, path), trustRoot(delegated));
     if (changeable !== undefined && uid !== owner.uid && uid !== changeable.uid) {
       throw cannot(
-        `another user than root can change ${changeable.path}, and the path leads to a file of somebody else; ` +
-          "put the secret where root alone can change the path",
+        `another user than root can change ${changeable.path}, and the path leads to another user's file; ` +
+          "put the secret where only root can change the path",
       );
     }
   }
@@ -283,7 +287,7 @@ function refuseWrongSecret(delegated: DelegatedCommand): void {
   if (!parsed.ok) throw cannot(parsed.error.replace(/^[^:]*: /, ""));
 }
 
-/** Trusts root, and the user who became root by sudo: that user chose the paths. */
+/** Trusts root, and the user who became root with sudo, because that user chose the paths. */
 function trustRoot({ source, owner }: DelegatedCommand) {
   const sudoer = source.env.SUDO_UID;
   return { isTrusted: (uid: number) => uid === 0 || (String(uid) === sudoer && uid !== owner.uid) };
@@ -317,7 +321,7 @@ function openFiles(workingFolder: string, delegated: DelegatedCommand) {
   return { files, descriptors };
 }
 
-/** With an open folder, the other process could reach files below a folder that is closed to it. */
+/** Refuses folders: with an open folder, the other process could reach files below a folder that is closed to it. */
 function openStream(path: string): OpenFile {
   const opened = openNamedFile(path);
   if (!opened.stat.isDirectory()) return opened;
@@ -330,7 +334,7 @@ interface Output {
   readonly replace: boolean;
 }
 
-/** The file that root writes for the command; undefined when the command opens the file itself or writes none. */
+/** Finds the file that root writes for the command; undefined if the command opens the file itself or writes none. */
 async function findOutput(
   workingFolder: string,
   { needs: { output }, owner }: DelegatedCommand,

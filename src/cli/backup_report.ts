@@ -1,10 +1,10 @@
-/** What is told of a backup: how far it is, what it holds, where it comes from. */
+/** Reports on a backup: its progress, its contents and its origin. */
 import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
 import { LINE_ANEW } from "../escape_controls.ts";
 import { counted } from "./print.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-/** One line on a terminal that says how far it is; none elsewhere. */
+/** Creates a line on the terminal that shows the progress. Without a terminal it shows nothing. */
 export function createProgressLine({ isTerminal, clock, err }: Surroundings, stopIfInterrupted: () => void) {
   let shownMs = Number.NEGATIVE_INFINITY;
   return {
@@ -25,7 +25,7 @@ export function createProgressLine({ isTerminal, clock, err }: Surroundings, sto
 
 const PROGRESS_INTERVAL_MS = 100;
 
-/** As JSON has it. */
+/** Describes a backup as `--json` prints it. */
 export function describe({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
   return {
     claviger: head.claviger,

@@ -1,4 +1,4 @@
-/** The root secret on its way into a backup and out of it. */
+/** Finds the root secret for a backup, and plans which secret an installation has after a restore. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { ProvenBackup } from "../backup/mod.ts";
@@ -8,16 +8,16 @@ import { createSecrets, opensCanary, parseRootSecret, type RootSecret } from "..
 import { CommandRefused, orRefuse } from "./run.ts";
 
 export interface SecretPlan {
-  /** The text to put into the data folder. */
+  /** The text of the secret to write into the data folder. */
   readonly keep?: string;
   readonly withoutSealed: boolean;
-  /** What is left for the operator to do. */
+  /** Sentences that say what the operator still has to do. */
   readonly advice: readonly string[];
 }
 
 const NOTHING_TO_DO: SecretPlan = { withoutSealed: false, advice: [] };
 
-/** Makes sure, before anything is touched, that what the backup has sealed can be opened afterwards. */
+/** Makes sure, before the restore changes anything, that the service can open the backup's sealed data afterwards. */
 export function planSecret(
   proven: ProvenBackup,
   config: Config,
@@ -30,45 +30,45 @@ export function planSecret(
     if (present === undefined) {
       if (config.databaseUrl === undefined) return { ...NOTHING_TO_DO, keep: secret };
       const advice =
-        `The database is external, so the service must be given the backup's secret: tar --zstd -xOf ` +
-        `${path} secret prints it; put it into a file that CLAVIGER_SECRET_FILE names`;
+        `The database is external, so give the service the backup's secret: \`tar --zstd -xOf ${path} secret\` ` +
+        "prints it; put it into a file, and name the file in CLAVIGER_SECRET_FILE";
       return { withoutSealed: false, advice: [advice] };
     }
     if (rootOf(present).equals(own)) return adviseGiven(config);
     throw new CommandRefused(
-      `Cannot restore ${path}: it brings its own secret, and ${present.source} is another; take that ` +
-        "away first",
+      `Cannot restore ${path}: the backup has its own secret, and ${present.source} is another one; remove ` +
+        "that secret first",
     );
   }
   if (forgetSealed) {
     return {
       withoutSealed: true,
-      advice: ["There is no installer token: set one with `claviger installer set-token`"],
+      advice: ["There is no repository token: set one with `claviger installer set-token`"],
     };
   }
   if (canary === undefined) return NOTHING_TO_DO;
   if (present !== undefined && opensCanary(createSecrets(rootOf(present)), canary)) {
     return adviseGiven(config);
   }
-  const wrong = present === undefined ? "" : `, which that of ${present.source} is not`;
+  const wrong = present === undefined ? "" : `; the secret of ${present.source} is another one`;
   const where =
     config.databaseUrl === undefined
-      ? `put it into ${join(config.dataDir, "secret")} or name its file by CLAVIGER_SECRET_FILE`
-      : "name its file by CLAVIGER_SECRET_FILE";
+      ? `put the right secret into ${join(config.dataDir, "secret")}, or name its file in CLAVIGER_SECRET_FILE`
+      : "name the file of the right secret in CLAVIGER_SECRET_FILE";
   throw new CommandRefused(
-    `Cannot restore ${path}: it holds no secret, and what is sealed in it needs the secret of the ` +
-      `installation that it was taken from${wrong}; ${where}, or leave out the installer token ` +
+    `Cannot restore ${path}: the backup has no secret, and its sealed data needs the secret of the ` +
+      `installation that made the backup${wrong}; ${where}, or leave out the repository token ` +
       "with --forget-sealed",
   );
 }
 
-/** A secret that was given to this command alone is not in the folder that the service will start on. */
+/** Tells the operator to give the service the secret too, if only this command got it. */
 function adviseGiven({ secret, databaseUrl, dataDir }: Config): SecretPlan {
   const path = join(dataDir, "secret");
   if (secret === undefined || databaseUrl !== undefined || existsSync(path)) return NOTHING_TO_DO;
   const advice =
-    `The secret is that of ${secret.source}, and none is in ${dataDir}: the service needs CLAVIGER_SECRET_FILE ` +
-    `too, or the file as ${path}`;
+    `This command used the secret of ${secret.source}, and ${dataDir} has none: give the service the same ` +
+    `secret, by CLAVIGER_SECRET_FILE or as the file ${path}`;
   return { withoutSealed: false, advice: [advice] };
 }
 
@@ -77,7 +77,7 @@ export interface FoundSecret {
   readonly source: string;
 }
 
-/** The secret as text: the one that is configured, else the data folder's. */
+/** Returns the secret of the settings, else the secret of the data folder. */
 function findSecret(config: Config): FoundSecret | undefined {
   if (config.secret !== undefined) return config.secret;
   if (config.databaseUrl !== undefined) return undefined;
@@ -86,14 +86,14 @@ function findSecret(config: Config): FoundSecret | undefined {
   return text === undefined ? undefined : { text, source };
 }
 
-/** The secret that a backup is to hold; ends the command where there is none, or none that can be used. */
+/** Returns the secret that goes into a backup; ends the command if there is none, or if it is not valid. */
 export function demandSecret(config: Config): FoundSecret {
   const secret = findSecret(config);
   if (secret === undefined) {
     throw new CommandRefused(
       config.databaseUrl === undefined
         ? `Cannot back up the secret: there is none in ${config.dataDir}; start the service once to make it`
-        : "Cannot back up the secret: none is given; name its file by CLAVIGER_SECRET_FILE",
+        : "Cannot back up the secret: none is given; name its file in CLAVIGER_SECRET_FILE",
     );
   }
   rootOf(secret);

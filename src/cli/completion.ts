@@ -1,8 +1,8 @@
 /**
- * Scripts that complete the command line in a shell, made from the definitions of the commands.
+ * Writes scripts that complete the command line in a shell, from the definitions of the commands.
  *
- * A script holds commands, options, choices, pages and the names of settings. It never asks the database, so it can
- * show no key and no id.
+ * A script holds commands, options, choices, pages and the names of settings. It never asks the database, so it
+ * cannot show a key or an id.
  */
 import type { Command, Option } from "commander";
 import { SETTINGS } from "../config/mod.ts";
@@ -21,14 +21,14 @@ interface Completed {
   readonly words: readonly string[];
   readonly subcommands: readonly { readonly name: string; readonly description: string }[];
   readonly options: readonly CompletedOption[];
-  /** What the command's arguments may be; undefined where they are files or nothing that is known. */
+  /** The values that the command's argument may have; undefined if the argument is a file. */
   readonly values: readonly string[] | undefined;
 }
 
 interface CompletedOption {
   readonly name: string;
   readonly description: string;
-  /** What follows the option: one of these, a file, a text of which nothing is known, or nothing. */
+  /** The option's value: one of these choices, a file, any text, or none. */
   readonly value: readonly string[] | "file" | "text" | "none";
 }
 
@@ -71,7 +71,7 @@ const RENDERERS: Readonly<Record<Shell, (commands: readonly Completed[]) => stri
   fish: renderFish,
 };
 
-/** The words so far without options and their values say which command it is; then the table has the candidates. */
+/** The script finds the command from the words without options and their values. A `case` then has its candidates. */
 function renderBash(commands: readonly Completed[]): string {
   const withValue = new Set(
     commands.flatMap(({ options }) =>

@@ -1,4 +1,4 @@
-/** What `serve --demo` adds to an empty database, the `curl` lines that it shows, and how all of it is removed. */
+/** Adds the demo data of `serve --demo` to an empty database, prints `curl` lines to try it, and removes the data again. */
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { monthOf } from "../calendar.ts";
@@ -34,7 +34,7 @@ import { makeDemoModels } from "./demo_models.ts";
 import { orRefuse } from "./run.ts";
 
 export interface DemoKey {
-  /** A tier for a key that works, or what is wrong with it. */
+  /** The tier of a key that works, otherwise the reason why the key is refused. */
   readonly label: string;
   readonly apiKey: string;
 }
@@ -48,7 +48,7 @@ export interface RemoveDemoOptions {
 
 const DAY_MS = 86_400_000;
 const TOKEN = "demo-repository-token";
-/** Of the keys, and of the accounts that have them; the account of `research` marks a demo. */
+/** The labels of the keys and of their accounts. The account of `research` marks a database with a demo. */
 const LABELS = [
   "research",
   "free",
@@ -60,7 +60,10 @@ const LABELS = [
   "quota used up",
 ];
 
-/** Adds a test key a tier, one in each other state, four models and an installer token; nothing twice. */
+/**
+ * Adds a test key for each tier and for each other state, four models and a repository token. Returns undefined, and
+ * adds nothing, if the database has keys already.
+ */
 export async function addDemo(
   { installation, database, secrets }: OpenInstallation,
   {
@@ -122,8 +125,8 @@ async function* toChunks(file: Buffer): AsyncGenerator<Buffer> {
 }
 
 /**
- * Tells whether the database has a demo's keys: its accounts are the mark. Nobody else has an address there, since
- * `.example` is no domain (RFC 2606).
+ * Tells whether the database has a demo, by a demo account. No real person has such an e-mail, because `.example` is
+ * reserved (RFC 2606).
  */
 export async function hasDemo(database: Database): Promise<boolean> {
   return await hasAccount(database, toEmail("research"));
@@ -132,13 +135,13 @@ export async function hasDemo(database: Database): Promise<boolean> {
 export interface RemovedDemo {
   readonly keys: number;
   readonly models: readonly string[];
-  /** Whether the token that was stored was the demo's. */
+  /** Whether the stored token was the demo's, and was removed. */
   readonly token: boolean;
 }
 
 /**
- * Ends what a demo has added: its keys are revoked and its accounts erased (rows of keys are never deleted), its
- * models are retired, its token is removed. Another's token stays, and another version of a model.
+ * Removes a demo: revokes its keys and erases its accounts (rows of keys are never deleted), retires its models, and
+ * removes its token. A token or a version of a model that the operator added stays.
  */
 export async function removeDemo(
   database: Database,
@@ -157,7 +160,7 @@ export async function removeDemo(
     models.push(`${fields.name} ${fields.version}`);
   }
   let keys = 0;
-  // The account that is the mark goes last: what is cut off before can be done again.
+  // The account that marks a demo is erased last, so that an interrupted removal can be run again.
   for (const label of LABELS.toReversed()) {
     const account = await findAccount(database, { email: toEmail(label) });
     if (account === undefined) continue;
@@ -195,7 +198,7 @@ function makeKey(
   return { label, apiKey, key };
 }
 
-/** The keys, and lines that work as they stand. */
+/** Renders the demo's keys, and `curl` lines that can be run without a change. */
 export function renderDemo(
   keys: readonly DemoKey[],
   { address, config }: { readonly address: string; readonly config: Config },

@@ -1,12 +1,12 @@
 /**
- * The demo's models: linear classifiers with made-up weights, in files that are real ONNX and can be loaded. They are
- * the same bytes on every machine.
+ * The demo's models: linear classifiers with made-up weights. The files are real ONNX and can be loaded. Their bytes are
+ * the same on every machine.
  */
 import { createHash } from "node:crypto";
 import type { Brand } from "../brand.ts";
 
 export interface DemoModel {
-  /** What {@linkcode parseNewModel} takes, but for what is known of the file once it is stored. */
+  /** The input of {@linkcode parseNewModel}, without the fields that depend on the stored file. */
   readonly fields: {
     readonly name: string;
     readonly version: string;
@@ -16,7 +16,7 @@ export interface DemoModel {
   readonly file: Buffer;
 }
 
-/** The public models of the contract's decisions. */
+/** Makes the demo's models: the public models that the contract's decisions name. */
 export function makeDemoModels(brand: Brand): readonly DemoModel[] {
   const [lda, qda = lda, probit = lda] = brand.modelTypes;
   const models = [
@@ -68,7 +68,10 @@ interface Shape {
 
 const FLOAT = 1;
 
-/** `scores = features × weights + bias`. Source: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+/**
+ * Writes the ONNX file of `scores = features × weights + bias`.
+ * Source: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+ */
 function renderClassifier({ name, nFeatures, nClasses }: Shape): Buffer {
   const tensor = (what: string, dims: readonly number[]) =>
     message(
@@ -101,7 +104,7 @@ function renderClassifier({ name, nFeatures, nClasses }: Shape): Buffer {
   return message(number(1, 8), text(2, "claviger demo"), bytes(7, graph), bytes(8, operators));
 }
 
-/** Floats between -1 and 1, always the same for a seed. */
+/** Makes floats between -1 and 1; the same seed gives the same floats. */
 function makeWeights(seed: string, dims: readonly number[]): Buffer {
   const count = dims.reduce((product, dim) => product * dim, 1);
   const random = createHash("shake256", { outputLength: count * 2 })
@@ -112,7 +115,7 @@ function makeWeights(seed: string, dims: readonly number[]): Buffer {
   return weights;
 }
 
-/** Protocol Buffers, as far as is needed. Source: https://protobuf.dev/programming-guides/encoding */
+/** Joins the fields of a message in Protocol Buffers. Source: https://protobuf.dev/programming-guides/encoding */
 function message(...fields: readonly Buffer[]): Buffer {
   return Buffer.concat(fields);
 }

@@ -1,4 +1,4 @@
-/** The settings as they stand, for people: what holds, and who said so. */
+/** Lists every setting with the value in force and its source, for people. */
 import {
   type Config,
   type ConfigSource,
@@ -10,18 +10,18 @@ import {
 import { maskDatabaseUrl, parseDatabaseUrl } from "../database/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 
-/** A setting as it stands: what holds, and who said so. */
+/** A setting with the value in force and its source. */
 export interface EffectiveSetting {
   readonly name: string;
-  /** Empty where nothing holds; what is secret in it is masked. */
+  /** Empty if the setting has no value; secrets in it are masked. */
   readonly value: string;
   /** `flag`, `environment`, `credential`, `default`, the path of the settings file, or the name of the unit. */
   readonly source: string;
 }
 
 /**
- * Every setting with its value and where that comes from, also where one of them is at fault. Refuses a settings
- * file that cannot be read, of which there is nothing to show.
+ * Lists every setting with its value and source, even if one of the values is wrong. Refuses only a settings file that
+ * cannot be read.
  */
 export function explainConfig(source: ConfigSource): readonly EffectiveSetting[] | Refusal {
   const read = readConfig(source);
@@ -41,7 +41,7 @@ export function explainConfig(source: ConfigSource): readonly EffectiveSetting[]
   });
 }
 
-/** What holds although no setting says it: systemd's folders, and what follows from others. */
+/** Finds a value that comes from somewhere else than the setting: from systemd's folders and credentials, or from the brand. */
 function foundElsewhere(
   name: string,
   config: Config,
@@ -76,7 +76,7 @@ const MASK = "********";
 function masked(name: string, value: string): string {
   if (name === "CLAVIGER_SECRET") return MASK;
   if (!name.endsWith("_URL")) return value;
-  // One that is at fault may hold a password in any place.
+  // A wrong URL may have its password in any place.
   if (name === "DATABASE_URL") {
     const database = parseDatabaseUrl(value);
     return database === undefined ? MASK : maskDatabaseUrl(database, MASK);

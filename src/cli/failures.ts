@@ -1,16 +1,16 @@
-/** Exceptions as the one line that an operator reads: what failed, where, why, and what to look at. */
+/** Renders exceptions as one line for the operator: what failed, where, why, and what to check. */
 import type { Config } from "../config/mod.ts";
 import { DatabaseUnavailable, nameOfDatabase } from "../database/mod.ts";
 import { codeOf, FILE_REASONS, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 const NOT_TRUSTED =
-  "no trusted authority signed its certificate; name the authority's certificate by sslrootcert=FILE";
+  "no trusted authority signed its certificate; name the authority's certificate with sslrootcert=FILE";
 
-/** Why a server cannot be reached, by the system's or the driver's code. */
+/** The reason why a server cannot be reached, by the system's or the driver's code. */
 const UNREACHABLE: Reasons = {
   ...NETWORK_REASONS,
   ECONNRESET: "it closed the connection; if it has no TLS, leave sslmode out of DATABASE_URL",
-  // What the driver says of a refused connection, too, once the pool has noticed.
+  // The driver also gives this code for a refused connection, after the pool has noticed it.
   CONNECTION_CLOSED: "nothing listens there, or it closed the connection",
   CONNECTION_ENDED: "it closed the connection",
   CONNECT_TIMEOUT: "it does not answer",
@@ -25,20 +25,21 @@ const UNREACHABLE: Reasons = {
   NOT_PRIMARY: "only a read-only standby answers, and the primary is needed",
 };
 
-/** What to do about a server's refusal, by SQLSTATE. Source: PostgreSQL manual, appendix A. */
+/** What the operator can do about a server's refusal, by SQLSTATE. Source: PostgreSQL manual, appendix A. */
 const REMEDIES: Reasons = {
-  "28P01": "see the user and the password in DATABASE_URL",
-  "28000": "see the user in DATABASE_URL and the server's pg_hba.conf",
-  "3D000": "create it, or see the name in DATABASE_URL",
-  "42501": "the user of DATABASE_URL must own the database, or may at least create in its schema public",
-  "53300": "raise max_connections of the server, or end what uses them",
+  "28P01": "check the user and the password in DATABASE_URL",
+  "28000": "check the user in DATABASE_URL and the server's pg_hba.conf",
+  "3D000": "create it, or correct its name in DATABASE_URL",
+  "42501":
+    "the user of DATABASE_URL must own the database, or must have the right to create in its schema public",
+  "53300": "raise the server's max_connections, or close some of its connections",
   "53100": "free some space on the server's disk",
   "57P03": "wait until it has started",
 };
 
 /**
- * Says what the database or the way to it refused, never with a password; undefined for an error that has
- * nothing to do with a database.
+ * Renders an error of the database or of its connection, never with a password. Returns undefined for any other
+ * error.
  */
 export function renderDatabaseFailure(error: unknown, config: Config): string | undefined {
   const where =
@@ -52,14 +53,14 @@ export function renderDatabaseFailure(error: unknown, config: Config): string | 
   }
   const reason = UNREACHABLE[code];
   if (reason !== undefined || error instanceof DatabaseUnavailable) {
-    return `Cannot reach the database ${where}: ${reason ?? code}; see whether it runs${
-      config.databaseUrl === undefined ? "" : " and whether DATABASE_URL is right"
+    return `Cannot reach the database ${where}: ${reason ?? code}; check that it runs${
+      config.databaseUrl === undefined ? "" : " and that DATABASE_URL is right"
     }`;
   }
   return undefined;
 }
 
-/** The one line for any other exception. */
+/** Renders any other exception as one line. */
 export function renderFailure(error: unknown): string {
   const message = reasonOf(error);
   const code = codeOf(error);
@@ -67,7 +68,7 @@ export function renderFailure(error: unknown): string {
   return `${message.trim() || "The command failed"}${ending}`;
 }
 
-/** Why a file cannot be read, and what to do. */
+/** Says why a file cannot be read, and what the operator can do. */
 export function renderFileFailure(error: unknown): string {
   const reasons: Reasons = FILE_REASONS;
   return reasons[codeOf(error) ?? ""] ?? renderFailure(error);

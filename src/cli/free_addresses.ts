@@ -7,11 +7,11 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
 
 /**
- * Takes the addresses of a service for a moment, before anything is made for it: a first start whose port is
- * in use leaves no database behind. Gives the refusal of the first that cannot be had.
+ * Listens on the addresses of a service for a moment, before the service creates anything: so a first start whose port
+ * is in use leaves no database behind. Returns the refusal of the first address that cannot be used.
  *
- * Where a service holds the data folder already, its port is the same as a rule: that refusal is the better
- * one, and comes later.
+ * Does nothing if a service already holds the data folder: it usually has the same port, and the refusal because of the
+ * data folder, which comes later, says more.
  */
 export async function refuseTakenAddress(
   { host, port, metricsListen, dataDir }: Config,
@@ -28,7 +28,7 @@ export async function refuseTakenAddress(
     }
     if (address.port === 0) continue;
     try {
-      const listener = await platform.listen({ ...address, ...NOBODY });
+      const listener = await platform.listen({ ...address, ...REFUSE_ALL });
       await listener.stop(0);
     } catch (error) {
       const reason = reasonOf(error);
@@ -38,7 +38,7 @@ export async function refuseTakenAddress(
   return undefined;
 }
 
-/** Asked before: of a name that leads nowhere, Bun 1.4.5 reports whatever error the system had last. */
+/** Looks the name up before listening: for an unknown name, Bun 1.4.5 reports the last error of the system instead. */
 async function hasAddress(host: string): Promise<boolean> {
   if (isIP(host) !== 0) return true;
   return await lookup(host).then(
@@ -47,8 +47,8 @@ async function hasAddress(host: string): Promise<boolean> {
   );
 }
 
-/** Whoever comes in that moment comes too early. */
-const NOBODY: Pick<ListenOptions, "answer" | "maxBodyBytes" | "idleTimeoutSeconds"> = {
+/** The listener refuses every client that connects in that moment, because the service has not started. */
+const REFUSE_ALL: Pick<ListenOptions, "answer" | "maxBodyBytes" | "idleTimeoutSeconds"> = {
   answer: () => new Response(null, { status: 503, headers: { "Retry-After": "1" } }),
   maxBodyBytes: 1_024,
   idleTimeoutSeconds: 1,

@@ -1,6 +1,6 @@
 /**
- * The file of `claviger keys import`, read whole and found good before anything is written: at most
- * 2,000,000 lines of at most 64 KiB each.
+ * Reads the file of `claviger keys import`: at most 2,000,000 lines of at most 64 KiB each. The whole file is read and
+ * checked before anything is written.
  */
 import { resolve } from "node:path";
 import type { Brand } from "../brand.ts";
@@ -14,8 +14,8 @@ const MAX_LINES = 2_000_000;
 const MAX_LINE_CHARACTERS = 64 * 1024;
 
 /**
- * Reads the keys of a file, or of standard input for `-`; refuses with the number of the first line that is wrong,
- * never with a key.
+ * Reads the keys of a file, or of standard input for `-`. A refusal names the first wrong line by its number, never a
+ * key.
  */
 export async function readImportFile(
   { workingFolder, input }: Surroundings,
@@ -30,7 +30,7 @@ export async function readImportFile(
   try {
     for await (const line of readLines(isInput ? input : readFile(path))) {
       number++;
-      if (number > MAX_LINES) return cannot(`${path} has more than ${MAX_LINES} lines; split it`);
+      if (number > MAX_LINES) return cannot(`${path} has more than ${MAX_LINES} lines; split the file`);
       if (line.includes("\ufffd")) return cannot(`line ${number} is not UTF-8`);
       if (line.length > MAX_LINE_CHARACTERS) return cannot(`line ${number} is longer than 64 KiB`);
       if (line.trim() === "") continue;
@@ -53,16 +53,16 @@ async function* readFile(path: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** The lines of a text; of one that is too long only so much that its length shows. */
+/** Yields the lines of a text. Of a line that is too long it yields only a part that is also too long. */
 async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   let rest = "";
   const decoder = new TextDecoder();
   for await (const chunk of chunks) {
-    // A byte order mark, with which some editors begin a file, is left out.
+    // The decoder removes a byte order mark, which some editors write at the start of a file.
     const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
     yield* lines;
-    // The last of what is read: whoever asks for more has not looked at its length.
+    // The caller refuses this line because of its length, and reads no further.
     if (rest.length > MAX_LINE_CHARACTERS) yield rest;
   }
   rest += decoder.decode();

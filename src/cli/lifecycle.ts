@@ -1,9 +1,9 @@
 /**
- * What a running service is told by signals, and what it tells the service manager.
+ * Handles the signals to a running service, and reports its state to the service manager.
  *
- * SIGTERM and SIGINT stop it in order; SIGINT, which comes from a person at a terminal, without the grace
- * that is for balancers. A second one ends it at once. SIGHUP reads the certificate again where there is one or
- * where a service manager asks; otherwise it is a terminal that was closed, and stops the service too.
+ * SIGTERM and SIGINT stop the service in order. SIGINT comes from a person at a terminal, so it skips the grace period
+ * for balancers. A second signal ends the service at once. SIGHUP reads the certificate again if there is one, or if a
+ * service manager sends it; otherwise SIGHUP means that a terminal was closed, and stops the service too.
  */
 import type { Config } from "../config/mod.ts";
 import type { Log } from "../log.ts";
@@ -14,44 +14,44 @@ import type { Surroundings } from "./surroundings.ts";
 
 /** Below the 10 s after which containers are killed. */
 export const STOP_DEADLINE_MS = 9_500;
-/** Whatever hangs, nothing lasts longer. */
+/** The process ends after this time, even if something hangs. */
 const STOP_LIMIT_MS = 9_900;
-/** After a second signal, what is left for ending the database by force. */
-const HURRY_LIMIT_MS = 1_500;
+/** The time to end the database by force after a second signal. */
+const FORCE_LIMIT_MS = 1_500;
 const STATUS_INTERVAL_MS = 1_000;
 
 export interface Signals {
   /** Resolves with the name of the first signal that stops the service. */
   readonly stopped: Promise<string>;
-  /** Called at a hang-up; gives false where it shall stop the service. */
+  /** Called at a SIGHUP; returns false if the signal is to stop the service. */
   onHangUp: () => boolean;
-  /** Called at each further signal that would stop the service. */
-  onImpatience: () => void;
+  /** Called at each further signal to stop the service. */
+  onFurtherSignal: () => void;
 }
 
-/** Listens from now on: a signal that arrives while the service starts must not be lost. */
+/** Listens for signals from now on, so that a signal that arrives while the service starts is not lost. */
 export function listenForSignals(surroundings: Surroundings): Signals {
   const { untilSignal, onSignal, exitNow } = surroundings;
   if (onSignal === undefined) {
-    return { stopped: untilSignal(), onHangUp: () => false, onImpatience: () => {} };
+    return { stopped: untilSignal(), onHangUp: () => false, onFurtherSignal: () => {} };
   }
   const first = Promise.withResolvers<string>();
-  // Until the service stands there is nothing to stop in order.
+  // Before the service has started, there is nothing to stop in order.
   const signals: Signals = {
     stopped: first.promise,
     onHangUp: () => false,
-    onImpatience: () => exitNow?.(1),
+    onFurtherSignal: () => exitNow?.(1),
   };
   let isStopping = false;
   const stop = (name: string) => {
-    if (isStopping) return signals.onImpatience();
+    if (isStopping) return signals.onFurtherSignal();
     isStopping = true;
     first.resolve(name);
   };
   onSignal("SIGTERM", () => stop("SIGTERM"));
   onSignal("SIGINT", () => stop("SIGINT"));
   onSignal("SIGHUP", () => {
-    // A closed terminal says so more than once.
+    // A closed terminal sends SIGHUP more than once.
     if (!isStopping && !signals.onHangUp()) stop("SIGHUP");
   });
   return signals;
@@ -63,7 +63,7 @@ export interface RunOptions {
   readonly signals: Signals;
 }
 
-/** Says that the service is ready, keeps the manager up to date, and stops the service at a signal. */
+/** Tells the service manager that the service is ready, reports changes to it, and stops the service at a signal. */
 export async function runUntilStopped(
   surroundings: Surroundings,
   service: Service,
@@ -76,28 +76,28 @@ export async function runUntilStopped(
     return `Serving at ${service.url}; the database ${state}`;
   };
   signals.onHangUp = createReload(service, { notifier, status, log });
-  const endSigns = keepInformed(notifier, service, status);
+  const endReports = reportState(notifier, service, status);
 
   const signal = await signals.stopped;
   log.info("Stopping", { signal });
-  notifier.stopping("Stopping: requests in hand are finished, then the database stops");
+  notifier.stopping("Stopping: requests in progress are finished, then the database stops");
   const limit = setTimeout(() => {
-    log.error("Stopping takes too long: what is left is cut off");
+    log.error("Stopping takes too long: the process ends now, and open requests are cut off");
     exitNow?.(1);
   }, STOP_LIMIT_MS);
-  let isHurried = false;
-  signals.onImpatience = () => {
-    if (isHurried) exitNow?.(1);
-    isHurried = true;
+  let isForced = false;
+  signals.onFurtherSignal = () => {
+    if (isForced) exitNow?.(1);
+    isForced = true;
     void service.stop(0);
-    setTimeout(() => exitNow?.(1), HURRY_LIMIT_MS).unref();
+    setTimeout(() => exitNow?.(1), FORCE_LIMIT_MS).unref();
   };
   const graceMs = signal === "SIGTERM" ? config.stopGraceMs : 0;
   await service.stop(STOP_DEADLINE_MS, { graceMs });
   clearTimeout(limit);
-  endSigns();
-  if (isHurried)
-    throw new CommandRefused("Stopped at once by a second signal: requests in hand were cut off");
+  endReports();
+  if (isForced)
+    throw new CommandRefused("Stopped at once by a second signal: requests in progress were cut off");
 }
 
 function createReload(
@@ -110,24 +110,24 @@ function createReload(
 ): () => boolean {
   const { reload } = service;
   return () => {
-    if (reload === undefined && !notifier.isHeard) return false;
+    if (reload === undefined && !notifier.hasManager) return false;
     notifier.reloading();
     const done = reload === undefined ? Promise.resolve(log.warn(NOTHING_TO_RELOAD)) : reload();
     done
-      .catch((error: unknown) => log.error("Cannot read again", { reason: String(error) }))
+      .catch((error: unknown) => log.error("Cannot read the certificate again", { reason: String(error) }))
       .finally(() => notifier.ready(status()));
     return true;
   };
 }
 
 const NOTHING_TO_RELOAD =
-  "A reload changes nothing: it reads the certificate again, and none is set; other settings need a restart";
+  "A reload changes nothing: it only reads the certificate again, and none is set; other settings need a restart";
 
-/** Ready now, signs of life from now on, and each change of the status. */
-function keepInformed(notifier: Notifier, service: Service, status: () => string): () => void {
+/** Reports that the service is ready, then sends watchdog messages and each change of the status. */
+function reportState(notifier: Notifier, service: Service, status: () => string): () => void {
   let said = status();
   notifier.ready(said);
-  if (!notifier.isHeard) return () => {};
+  if (!notifier.hasManager) return () => {};
   const endWatch = notifier.watch(service.isAlive);
   const timer = setInterval(() => {
     const now = status();

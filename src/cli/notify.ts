@@ -1,23 +1,23 @@
 /**
- * Tells the service manager how the service is, by systemd's protocol: a datagram of `NAME=value` lines to
- * the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent, and a failure to send is logged
- * once and changes nothing. Source: sd_notify(3).
+ * Reports the state of the service to the service manager, by systemd's protocol: a datagram of `NAME=value` lines to
+ * the socket that `NOTIFY_SOCKET` names. Without that variable it sends nothing. A failure to send is logged once, and
+ * the service goes on. Source: sd_notify(3).
  */
 import type { Log } from "../log.ts";
 import type { Platform } from "../platform/mod.ts";
 import { reasonOf } from "../system_error.ts";
 
 export interface Notifier {
-  /** Whether anybody listens. */
-  readonly isHeard: boolean;
+  /** Whether there is a service manager to report to. */
+  readonly hasManager: boolean;
   ready(status: string): void;
   status(status: string): void;
-  /** Before settings are read again; `ready` follows, whatever came of it. */
+  /** Reports that the settings are read again; the caller must call `ready` afterwards, also after a failure. */
   reloading(): void;
   stopping(status: string): void;
   /**
-   * Sends a sign of life twice in the time after which the manager would end the service, for as long as
-   * `isAlive` says so. Returns how to end that.
+   * Sends two watchdog messages in each period of the manager's watchdog, while `isAlive` returns true. Returns a
+   * function that ends this.
    */
   watch(isAlive: () => boolean): () => void;
 }
@@ -26,18 +26,18 @@ export interface NotifierOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly platform: Platform;
   readonly log: Log;
-  /** Of this process: the watchdog may be meant for another. */
+  /** The process id of this process: the watchdog may be for another process. */
   readonly pid: number;
 }
 
-/** The least pause between signs of life, whatever the environment says. */
+/** The shortest pause between watchdog messages, whatever the environment says. */
 const MIN_WATCHDOG_MS = 50;
-/** The longest that a timer takes. */
+/** The longest time that a timer accepts. */
 const MAX_WATCHDOG_MS = 0x7fff_ffff;
 
 export function createNotifier({ env, platform, log, pid }: NotifierOptions): Notifier {
   const socket = env.NOTIFY_SOCKET || undefined;
-  const isHeard = socket !== undefined && platform.sendDatagram !== undefined;
+  const hasManager = socket !== undefined && platform.sendDatagram !== undefined;
   let hasFailed = false;
 
   function send(...lines: readonly string[]): void {
@@ -47,23 +47,23 @@ export function createNotifier({ env, platform, log, pid }: NotifierOptions): No
     } catch (error) {
       if (hasFailed) return;
       hasFailed = true;
-      log.warn("Cannot tell the service manager how the service is", {
+      log.warn("Cannot report the service's state to the service manager", {
         reason: reasonOf(error),
       });
     }
   }
-  // A line each: a newline would begin another assignment.
+  // A newline in the status would begin another assignment.
   const statusLine = (status: string) => `STATUS=${status.replaceAll(/\s+/g, " ")}`;
 
   return {
-    isHeard,
+    hasManager,
     ready: (status) => send("READY=1", statusLine(status)),
     status: (status) => send(statusLine(status)),
     reloading: () => send("RELOADING=1", `MONOTONIC_USEC=${platform.monotonicUsec?.() ?? 0}`),
     stopping: (status) => send("STOPPING=1", statusLine(status)),
     watch(isAlive) {
       const periodMs = watchdogMs(env, pid);
-      if (!isHeard || periodMs === undefined) return () => {};
+      if (!hasManager || periodMs === undefined) return () => {};
       const beat = () => {
         if (isAlive()) send("WATCHDOG=1");
       };
@@ -74,7 +74,7 @@ export function createNotifier({ env, platform, log, pid }: NotifierOptions): No
   };
 }
 
-/** After how long without a sign of life the manager acts; undefined where it does not on this process. */
+/** Returns the period of the manager's watchdog; undefined if it does not watch this process. */
 function watchdogMs(env: NotifierOptions["env"], pid: number): number | undefined {
   const micros = Number(env.WATCHDOG_USEC ?? "");
   const isOurs = !env.WATCHDOG_PID || Number(env.WATCHDOG_PID) === pid;

@@ -1,40 +1,40 @@
-/** What commands print: tables and fields for people, one JSON document for programs. */
+/** Prints the results of commands: tables and fields for people, one JSON document for programs. */
 import { styleText } from "node:util";
 import { toTimestamp } from "../calendar.ts";
 import { escapeControls, escapeJson } from "../escape_controls.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-/** A number of things in words: `1 key`, `2,000 keys`. */
+/** Writes a number with its noun: `1 key`, `2,000 keys`. */
 export function counted(number: number, one: string): string {
   return `${number.toLocaleString("en-US")} ${one}${number === 1 ? "" : "s"}`;
 }
 
-/** Prints a line for people. Line breaks and other controls that strangers wrote in it become escapes. */
+/** Prints a line for people. Line breaks and other control characters in it become escapes: strangers may have written them. */
 export function printLine({ out }: Surroundings, text: string): void {
   out(`${escapeControls(text)}\n`);
 }
 
-/** Prints such a line to standard error, beside the command's result. */
+/** Prints a line for people to standard error, so that it is not a part of the command's result. */
 export function printNote({ err }: Surroundings, text: string): void {
   err(`${escapeControls(text)}\n`);
 }
 
-/** Prints why a command was not done. */
+/** Prints why a command failed, to standard error. */
 export function printFailure({ err, isTerminal, hasColours }: Surroundings, why: string): void {
   err(`${paint("claviger:", "red", isTerminal && hasColours)} ${escapeControls(why)}\n`);
 }
 
-/** Colours a word for a terminal; anything else gets the word alone. */
+/** Colours a word if `isShown`, that is for a terminal; otherwise returns the word unchanged. */
 export function paint(word: string, colour: "green" | "yellow" | "red", isShown: boolean): string {
   return isShown ? styleText(colour, word, { validateStream: false }) : word;
 }
 
-/** Prints a value for a program as JSON, which a terminal can show without harm. */
+/** Prints a value as JSON for a program. Control characters are escaped, so that a terminal can show it without harm. */
 export function printJson(surroundings: Surroundings, value: unknown): void {
   surroundings.out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
 }
 
-/** Names and values under each other. */
+/** Prints one line for each field: its name and its value. */
 export function printFields(surroundings: Surroundings, fields: Readonly<Record<string, unknown>>): void {
   const width = Math.max(...Object.keys(fields).map((name) => name.length));
   const lines = Object.entries(fields).map(([name, value]) => `${name.padEnd(width)}  ${toText(value)}\n`);
@@ -42,8 +42,8 @@ export function printFields(surroundings: Surroundings, fields: Readonly<Record<
 }
 
 /**
- * A table with a heading a column; columns of numbers are aligned to the right. On a terminal that is narrower, each
- * row goes on in further lines, as the heading does.
+ * Prints a table with a heading for each column; columns of numbers are aligned to the right. If the terminal is
+ * narrower than the table, the heading and each row continue in further lines.
  */
 export function printTable<Row extends Readonly<Record<string, unknown>>>(
   surroundings: Surroundings,
@@ -79,7 +79,7 @@ interface Column {
   readonly cells: readonly string[];
 }
 
-/** The columns by lines of at most so many characters. One that is wider has a line of its own. */
+/** Distributes the columns over lines of at most `most` characters. A column that is wider gets its own line. */
 function foldColumns(columns: readonly Column[], most = Number.POSITIVE_INFINITY): Column[][] {
   const lines: Column[][] = [];
   let left = 0;
@@ -94,7 +94,7 @@ function foldColumns(columns: readonly Column[], most = Number.POSITIVE_INFINITY
   return lines;
 }
 
-/** One line, whatever a value holds: some were written by strangers. */
+/** Writes a value as one line, with control characters escaped, because strangers wrote some of the values. */
 function toText(value: unknown): string {
   if (value === null || value === undefined || value === "") return "-";
   if (value instanceof Date) return toTimestamp(value);

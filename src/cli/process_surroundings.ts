@@ -1,4 +1,4 @@
-/** What a process gives a command to work with: the same on Bun and on Node, for both entries. */
+/** Takes the surroundings of a command from the process. Both entries use it, on Bun and on Node. */
 import { writeSync } from "node:fs";
 import { systemClock } from "../clock.ts";
 import { findSystemUser } from "../host/mod.ts";
@@ -7,15 +7,15 @@ import type { Surroundings } from "./surroundings.ts";
 
 const { stdin, stdout, stderr, env } = process;
 
-/** Of a terminal that does not know its width. */
+/** The width of a terminal that does not tell its width. */
 const USUAL_COLUMNS = 80;
 
-/** Takes the surroundings from this process; what differs between the entries is given. */
+/** Takes the surroundings from this process; `entry` has the parts that differ between the entries. */
 export function createSurroundings(
   entry: Pick<Surroundings, "platform" | "programName" | "handed">,
 ): Surroundings {
   const isTyped = entry.handed?.isTyped ?? stdin.isTTY === true;
-  // Whoever read our log may be gone: the service stays.
+  // The program that read our log may have ended: the service goes on.
   stderr.on("error", () => {});
   return {
     ownProgram: { ...ownCommand(), input: stdin, output: stdout, errors: stderr },
@@ -46,8 +46,8 @@ export function createSurroundings(
 }
 
 /**
- * Writes all of it before it returns: what is left in a stream's buffer is lost when the process ends.
- * Whoever read it may be gone (`claviger keys list | head`): what was begun is still done.
+ * Writes the whole text before it returns: text in a stream's buffer would be lost when the process ends. If the reader
+ * has ended (`claviger keys list | head`), the text is dropped, and the command still finishes its work.
  */
 function writeOut(text: string): void {
   let rest = Buffer.from(text);
@@ -61,7 +61,7 @@ function writeOut(text: string): void {
   }
 }
 
-/** By the number, since Bun goes by $USER, which may be missing. */
+/** Finds the name by the user's number, because Bun uses $USER, which may be missing. */
 function nameOfUser(): string {
   const id = process.getuid?.();
   if (id === undefined) return "unknown";
@@ -69,8 +69,8 @@ function nameOfUser(): string {
 }
 
 /**
- * What starts this program once more. On Linux it is `/proc/self/exe`: another user may not be able to enter the
- * folder of the program.
+ * Returns the command that starts this program once more. On Linux the file is `/proc/self/exe`, because another user
+ * may not be able to enter the folder of the program.
  */
 function ownCommand(): { readonly file: string; readonly args: readonly string[] } {
   const script = process.argv[1] ?? "";
@@ -78,7 +78,7 @@ function ownCommand(): { readonly file: string; readonly args: readonly string[]
   return { file, args: script.startsWith("/$bunfs/") ? [] : [...process.execArgv, script] };
 }
 
-/** `prompt` is for a person who types. */
+/** Reads standard input to its end. With a prompt a person types, and it reads one line. Undefined above the limit. */
 async function readInput(limitBytes: number, prompt: string | undefined): Promise<string | undefined> {
   if (prompt !== undefined) stderr.write(prompt);
   const decoder = new TextDecoder();

@@ -1,4 +1,4 @@
-/** The commands, and how each ends. */
+/** Defines all commands, runs one, and returns its exit status. */
 import { Command, CommanderError } from "commander";
 import { redactKeys } from "../secrets/mod.ts";
 import { VERSION } from "../version.ts";
@@ -27,16 +27,16 @@ import { printFailure } from "./print.ts";
 import { WrongSettings, WrongUsage } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-/** A key of any brand, alone or as an option's value. */
+/** Matches a key of any brand, alone or as an option's value. */
 const KEY_ARGUMENT = /(^|=)[a-z][a-z0-9]{0,15}_(live|test)_[0-9a-f]{48}$/i;
 
-/** Runs one command; resolves to the exit status. Whatever is not done is told in one line that says why. */
+/** Runs one command; resolves with the exit status. If the command fails, it prints one line that says why. */
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
   if (args.some((argument) => KEY_ARGUMENT.test(argument))) {
     printFailure(
       surroundings,
-      "Others can read arguments, so a key is never one: `claviger keys find` reads it from standard input and " +
-        "shows its id, which the other commands take",
+      "A key must not be an argument, because other users can read arguments: `claviger keys find` reads the key " +
+        "from standard input and shows its id; give the other commands the id",
     );
     return WRONG_USAGE;
   }
@@ -55,13 +55,13 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
   }
 }
 
-/** Every command with its options, as the README's table has them too. */
+/** Defines every command with its options. The page `commands` of the manual is made from it. */
 export function createProgram(surroundings: Surroundings): Command {
   const program = new Command("claviger")
     .description("Licensing and model registry: keys, quotas, models and usage events")
     .version(`claviger ${VERSION}`, "--version", "print the version")
     .helpCommand("help [command...]", "show the help of a command")
-    // Else `models add --version 2` would print the program's.
+    // Otherwise `models add --version 2` would print the program's version.
     .enablePositionalOptions()
     .exitOverride();
   addServeCommand(program, surroundings);
@@ -86,7 +86,7 @@ export function createProgram(surroundings: Surroundings): Command {
   return program;
 }
 
-/** Shows the help of `keys issue` for `help keys issue`: commander's own `help` looks at one name alone. */
+/** Shows the help of `keys issue` for `help keys issue`: commander's own `help` takes only one name. */
 function showHelp(program: Command, names: readonly string[]): never {
   let command: Command = program;
   for (const name of names) {
@@ -97,7 +97,7 @@ function showHelp(program: Command, names: readonly string[]): never {
   command.help();
 }
 
-/** Wrong usage is told in one line, with where to read on. */
+/** Makes each command print an error of usage as one line that names the help to read. */
 function setOutput(command: Command, surroundings: Surroundings, name: string): void {
   command.configureOutput({
     writeOut: surroundings.out,

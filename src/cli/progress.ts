@@ -1,9 +1,9 @@
-/** A bar on a terminal for work that lasts; nothing where standard error is something else. */
+/** Shows a progress bar for long work, if standard error is a terminal. */
 import type { Surroundings } from "./surroundings.ts";
 
 const WIDTH = 40;
 
-/** Draws the bar anew; at the end it stays, and a line begins below it. */
+/** Draws the bar again in its line. At the end the bar stays, and the next output begins below it. */
 export function showProgress(
   surroundings: Surroundings,
   done: number,
@@ -17,14 +17,14 @@ export function showProgress(
 }
 
 /**
- * Makes what is to be called as bytes are done: it draws in megabytes, only where that shows, and ends the
- * bar once.
+ * Returns a function to call with the number of bytes that are done. It shows megabytes, draws only when their number
+ * changes, and ends the bar once.
  */
 export function byteProgress(surroundings: Surroundings): (doneBytes: number, totalBytes: number) => void {
   let shown = -1;
   return (doneBytes, totalBytes) => {
     const total = Math.ceil(totalBytes / 1e6);
-    // The last megabyte is full when all bytes are done, and only then.
+    // The last megabyte counts only when all bytes are done.
     const done = doneBytes >= totalBytes ? total : Math.min(Math.floor(doneBytes / 1e6), total - 1);
     if (done === shown) return;
     shown = done;

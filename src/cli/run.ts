@@ -1,7 +1,8 @@
 /**
- * How a one-shot command runs: settings, installation, database, the work, and the way out.
+ * Runs a command that does one thing and ends: reads the settings, opens the installation and the database, does the
+ * work, and closes everything.
  *
- * `exit_status.ts` has the statuses, `program.ts` sees to them.
+ * `exit_status.ts` has the exit statuses, and `program.ts` chooses one.
  */
 import type { Actor } from "../audit/mod.ts";
 import { type Config, type ConfigSource, readConfig } from "../config/mod.ts";
@@ -22,16 +23,16 @@ import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { withUnitSettings } from "./unit_settings.ts";
 
-/** Thrown to end a command with status 1 and this one line. */
+/** Thrown to end a command with status 1 and this message as its one line. */
 export class CommandRefused extends Error {}
 
-/** Thrown to end a command with status 2: what the operator gave is wrong, whatever the data holds. */
+/** Thrown to end a command with status 2: its arguments or its input are wrong for every database. */
 export class WrongUsage extends CommandRefused {}
 
-/** Thrown where `serve` cannot start before somebody changes its settings. */
+/** Thrown if `serve` cannot start with its settings. Ends the command with status 78. */
 export class WrongSettings extends CommandRefused {}
 
-/** Passes a result on and ends the command for a refusal. */
+/** Returns a result; throws {@linkcode CommandRefused} for a refusal. */
 export function orRefuse<Result>(result: Result | Refusal): Result {
   if (isRefusal(result)) throw new CommandRefused(result.sentence);
   return result;
@@ -42,8 +43,8 @@ export function readSettings(surroundings: Surroundings, place: InstallationFlag
 }
 
 /**
- * The settings of a command: those that root handed over, where root did. `asServed` adds the credentials of the
- * service that runs.
+ * Returns the settings of a command: the settings that root handed over, if root started this process, otherwise the
+ * settings from the command's sources. `asServed` adds the credentials of the running service.
  */
 export function readCommandConfig(
   surroundings: Surroundings,
@@ -55,12 +56,12 @@ export function readCommandConfig(
   return readConfig(asServed ? withServiceCredentials(source) : source);
 }
 
-/** Where a command's settings come from: its own sources, and below them the unit of the service. */
+/** Returns the sources of a command's settings: its own sources, and the unit of the service for settings that they lack. */
 export function sourceOf(surroundings: Surroundings, place: InstallationFlags): ConfigSource {
   return withUnitSettings(ownSourceOf(surroundings, place));
 }
 
-/** A command's own sources: its options, its environment and the settings file. */
+/** Returns the command's own sources of settings: its options, its environment and the settings file. */
 export function ownSourceOf(
   surroundings: Surroundings,
   { dataDir, envFile }: InstallationFlags,
@@ -68,8 +69,8 @@ export function ownSourceOf(
   return { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
 }
 
-/** What a command works with. */
-export interface Workplace extends Opened {
+/** Everything that a command on the database works with. */
+export interface CommandContext extends Opened {
   readonly config: Config;
   readonly database: Database;
   readonly actor: Actor;
@@ -80,14 +81,14 @@ const COMMAND_DEADLINE_MS = 60_000;
 const CLOSE_DEADLINE_MS = 10_000;
 
 /**
- * Opens the database for one command, refusing one without data or with another schema, and closes it
- * again. Works beside a running service and without one. Whatever can be checked without a database is
- * checked before.
+ * Opens the database for one command, and closes it again. Refuses a data folder without a database, and a database
+ * with another schema. Works while the service runs and while it is stopped. Callers check their input before, as far
+ * as that needs no database.
  */
 export async function withDatabase(
   surroundings: Surroundings,
   config: Config,
-  work: (workplace: Workplace) => Promise<void>,
+  work: (context: CommandContext) => Promise<void>,
 ): Promise<void> {
   const { clock } = surroundings;
   await withInstallation(surroundings, { config, create: false }, async (opened) => {
@@ -109,22 +110,22 @@ export async function withDatabase(
   });
 }
 
-/** What stands open for a command's work. */
+/** An open installation for a command's work. */
 export interface Opened {
   readonly address: DatabaseAddress;
   /** Whether it is the database of a running service that holds the data folder. */
   readonly isServed: boolean;
   readonly log: Log;
   /**
-   * Ends the command where a signal came. Work that lasts calls it where ending leaves nothing half done,
-   * such as inside a transaction; other work is soon done and then counts.
+   * Ends the command if a signal has come. Long work calls it where it can end without a half-done change, such as
+   * inside a transaction. Short work does not call it: it finishes, and its change counts.
    */
   readonly stopIfInterrupted: () => void;
 }
 
 /**
- * Opens the installation, starting its PostgreSQL where none runs, and closes it again: at a signal too,
- * or that PostgreSQL would outlive the command. A second signal ends the process at once.
+ * Opens the installation, starts its PostgreSQL if it does not run, and closes everything again, also after a signal:
+ * otherwise that PostgreSQL would outlive the command. A second signal ends the process at once.
  */
 export async function withInstallation(
   surroundings: Surroundings,
@@ -139,9 +140,9 @@ export async function withInstallation(
     if (signal !== undefined) throw new CommandRefused(`Stopped by ${signal}: nothing was changed`);
   };
   const { platform, clock } = surroundings;
-  const spoken = createLog({ format: config.logFormat, clock, write: surroundings.err });
-  // A command's standard error is for what its caller must see.
-  const log: Log = { ...spoken, info: () => {} };
+  const fullLog = createLog({ format: config.logFormat, clock, write: surroundings.err });
+  // A command's standard error has only messages that its caller must see.
+  const log: Log = { ...fullLog, info: () => {} };
   await explainFailures(config, async () => {
     const isInterrupted = () => signal !== undefined;
     const options = { config, platform, clock, log, holder: "command", create, isInterrupted } as const;
@@ -161,7 +162,7 @@ export async function withInstallation(
   });
 }
 
-/** Runs `work`; what the database or the way to it throws becomes a refusal that names the place. */
+/** Runs `work`; turns an error of the database or of its connection into a refusal that names the database. */
 export async function explainFailures<Result>(config: Config, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();

@@ -9,7 +9,7 @@ import { reasonOf } from "../system_error.ts";
 import { CommandRefused } from "./run.ts";
 import type { OwnProgram, StopSignal, Surroundings } from "./surroundings.ts";
 
-/** The other process's descriptors: what is handed over, the file that it writes, the first file that it reads. */
+/** Descriptors of the other process: the pipe with the hand-over, the file that it writes, the first file that it reads. */
 export const HAND_OVER_FD = 3;
 export const OUTPUT_FD = 4;
 export const FIRST_FILE_FD = 5;
@@ -23,23 +23,26 @@ export interface RunOptions {
   readonly descriptors: readonly number[];
   /** Whether the command prints a file: its output is then passed on unchanged. */
   readonly printsBytes: boolean;
-  /** Writes the command's file. `source` throws when the command has failed: the file is then not whole. */
+  /** Writes the command's file. `source` throws if the command has failed, because the file is then incomplete. */
   readonly keepOutput: ((source: AsyncIterable<Uint8Array>) => Promise<unknown>) | undefined;
   readonly onSignal: Surroundings["onSignal"];
 }
 
-/** Longer than a command needs to end in order. */
+/** The time to end after a signal: longer than a command needs to end in order. */
 const STOP_LIMIT_MS = 20_000;
-const HURRY_LIMIT_MS = 1_000;
-/** For output that is not read yet: a process that the owner left behind may keep the pipes open for ever. */
-const LAST_WORDS_MS = 1_000;
-/** More than what a pipe and its reader can hold. */
-const LAST_WORDS_BYTES = 2 * 1024 * 1024;
-const LOOK_MS = 50;
+const FORCE_LIMIT_MS = 1_000;
+/** The time to read output after the command has ended: a process that the owner left behind may keep the pipes open. */
+const LATE_OUTPUT_MS = 1_000;
+/** More bytes than a pipe and its reader can hold. */
+const LATE_OUTPUT_BYTES = 2 * 1024 * 1024;
+const CHECK_INTERVAL_MS = 50;
 const HELD_LIMIT_BYTES = 1024 * 1024;
 const SIGNALS: readonly StopSignal[] = ["SIGTERM", "SIGINT", "SIGHUP"];
 
-/** Resolves with the exit status, or 128 and the number of the signal that ended it. */
+/**
+ * Runs the program as another user. Resolves with its exit status, or with 128 plus the number of the signal that
+ * ended it.
+ */
 export async function runAs(user: SystemUser, options: RunOptions): Promise<number> {
   const { program, keepOutput } = options;
   const child = start(user, options);
@@ -51,7 +54,7 @@ export async function runAs(user: SystemUser, options: RunOptions): Promise<numb
   const { stdin } = child;
   if (stdin !== null) void relay(program.input, stdin).then(() => stdin.end());
 
-  // The command reports its file before the file is in its place: the report is held until then.
+  // The command reports that the file is written before root has put the file in its place: the report waits for that.
   const held: (Uint8Array | string)[] = [];
   let isMuted = false;
   const printed = readPipe(child.stdout as Readable, ended);
@@ -75,8 +78,8 @@ export async function runAs(user: SystemUser, options: RunOptions): Promise<numb
   }
   const status = await ended;
   // A slow reader of our output gets all of it, unless a signal asks us to stop.
-  await Promise.race([Promise.all([out, err]), stopped.then(() => sleep(LAST_WORDS_MS))]);
-  if (status === 0) for (const words of held) await write(program.output, words);
+  await Promise.race([Promise.all([out, err]), stopped.then(() => sleep(LATE_OUTPUT_MS))]);
+  if (status === 0) for (const chunk of held) await write(program.output, chunk);
   return status;
 }
 
@@ -90,7 +93,7 @@ function start(
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", HOME: "/" },
       // A session of its own: a process of the terminal's session could type into the terminal.
       detached: true,
-      // Node and Bun drop root's supplementary groups with it.
+      // With a uid, Node and Bun also drop root's supplementary groups.
       uid,
       gid,
       stdio: [
@@ -127,7 +130,7 @@ function untilEnd(child: ChildProcess, { name }: SystemUser): Promise<number> {
   return ended;
 }
 
-/** Resolves at the first signal. */
+/** Forwards each signal to the process, and kills it if it does not end in time. Resolves at the first signal. */
 function forwardSignals(child: ChildProcess, onSignal: Surroundings["onSignal"]): Promise<void> {
   let count = 0;
   return new Promise((resolve) => {
@@ -135,14 +138,14 @@ function forwardSignals(child: ChildProcess, onSignal: Surroundings["onSignal"])
       onSignal?.(signal, () => {
         resolve();
         child.kill(signal);
-        setTimeout(() => child.kill("SIGKILL"), count++ === 0 ? STOP_LIMIT_MS : HURRY_LIMIT_MS).unref();
+        setTimeout(() => child.kill("SIGKILL"), count++ === 0 ? STOP_LIMIT_MS : FORCE_LIMIT_MS).unref();
       });
     }
   });
 }
 
 function send(pipe: Writable, text: string): void {
-  // It may end before it has read anything: its status says so.
+  // The process may end before it has read the text: its exit status tells that.
   pipe.on("error", () => {});
   pipe.end(text);
 }
@@ -158,21 +161,21 @@ async function* readPipe(from: Readable, ended: Promise<unknown>): AsyncGenerato
   let isWaiting = true;
   let [waitedMs, size] = [0, 0];
   let timer: NodeJS.Timeout | undefined;
-  const look = () => {
-    if (isWaiting) waitedMs += LOOK_MS;
-    if (waitedMs >= LAST_WORDS_MS) from.destroy(new HeldOpen());
+  const check = () => {
+    if (isWaiting) waitedMs += CHECK_INTERVAL_MS;
+    if (waitedMs >= LATE_OUTPUT_MS) from.destroy(new HeldOpen());
   };
   const watch = () => {
     hasEnded = true;
-    if (!from.readableEnded) timer = setInterval(look, LOOK_MS);
+    if (!from.readableEnded) timer = setInterval(check, CHECK_INTERVAL_MS);
   };
   ended.then(watch, watch);
   try {
     for await (const bytes of from) {
       if (hasEnded) size += bytes.length;
-      if (size > LAST_WORDS_BYTES) throw new HeldOpen();
+      if (size > LATE_OUTPUT_BYTES) throw new HeldOpen();
       isWaiting = false;
-      // Bun reads on as long as there is something to read: an endless stream would keep signals from us.
+      // Without this pause Bun reads while there is something to read: with an endless stream no signal would be handled.
       await pause();
       yield bytes;
       isWaiting = true;
@@ -182,7 +185,7 @@ async function* readPipe(from: Readable, ended: Promise<unknown>): AsyncGenerato
   }
 }
 
-/** Decodes text and escapes what would control root's terminal. */
+/** Decodes text and escapes the control characters, which could control root's terminal. */
 async function* toText(source: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   for await (const bytes of source) yield escapeLines(decoder.decode(bytes, { stream: true }));
@@ -196,33 +199,33 @@ async function relay(
 ): Promise<void> {
   to.on("error", () => {});
   try {
-    for await (const words of from) if (!isMuted()) await write(to, words);
+    for await (const chunk of from) if (!isMuted()) await write(to, chunk);
   } catch {
     // The loop has closed the source.
   }
 }
 
-function write(to: Writable, words: Uint8Array | string): Promise<void> {
+function write(to: Writable, chunk: Uint8Array | string): Promise<void> {
   return new Promise((resolve, reject) => {
-    to.write(words, (error) => (error ? reject(error) : resolve()));
+    to.write(chunk, (error) => (error ? reject(error) : resolve()));
   });
 }
 
 async function hold(from: AsyncIterable<Uint8Array | string>, held: (Uint8Array | string)[]): Promise<void> {
   let size = 0;
   try {
-    for await (const words of from) {
-      size += words.length;
-      if (size <= HELD_LIMIT_BYTES) held.push(words);
+    for await (const chunk of from) {
+      size += chunk.length;
+      if (size <= HELD_LIMIT_BYTES) held.push(chunk);
     }
   } catch {
-    // The pipe was kept open: what came before is there.
+    // Another process kept the pipe open: the output that came before is in `held`.
   }
 }
 
 class NotWhole extends Error {}
 
-/** Gives the bytes of the command's file; throws at their end when the command has failed, or another process can write more. */
+/** Yields the bytes of the command's file; throws at their end if the command has failed, or if another process can write more. */
 async function* wholeOutput(
   from: Readable,
   ended: Promise<number>,

@@ -3,9 +3,9 @@ import { findServing } from "../installation/mod.ts";
 import { isRefusal } from "../refusal.ts";
 
 /**
- * Adds the credentials that the running service of the data folder was handed: systemd gives them to the
- * service alone, and a command that looks at its settings would miss them. Those of the command's own go first.
- * `of` is the user whose service alone will do.
+ * Adds the credentials that systemd gave to the running service of the data folder, so that a command that examines the
+ * settings sees them too. A command that has its own credentials keeps them. With `of`, only a service of that user
+ * counts.
  */
 export function withServiceCredentials(source: ConfigSource, of?: number): ConfigSource {
   if (source.env.CREDENTIALS_DIRECTORY !== undefined) return source;

@@ -1,4 +1,4 @@
-/** What a command meets outside: the terminal, the environment and the platform, handed in by the entry. */
+/** The surroundings of a command, which the entry passes in: the terminal, the environment and the platform. */
 import type { Readable, Writable } from "node:stream";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
@@ -6,7 +6,7 @@ import type { Platform } from "../platform/mod.ts";
 
 export type StopSignal = "SIGTERM" | "SIGINT" | "SIGHUP";
 
-/** What root hands over to a process that it starts as another user. */
+/** The data that root hands over to a process that it starts as another user. */
 export interface HandedOver {
   readonly config: Config;
   readonly userName: string;
@@ -21,7 +21,7 @@ export interface HandedOver {
   readonly output?: number | undefined;
 }
 
-/** How to start this program once more, with the same streams. */
+/** The command that starts this program once more, with the same streams. */
 export interface OwnProgram {
   readonly file: string;
   /** The arguments before those of the command. */
@@ -34,20 +34,20 @@ export interface OwnProgram {
 export interface Surroundings {
   readonly platform: Platform;
   readonly clock: Clock;
-  /** How the operator called the program: what a command that we print begins with. */
+  /** How the operator called the program: the commands that we print begin with it. */
   readonly programName: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly workingFolder: string;
   readonly isRoot: boolean;
-  /** Who runs the command, as the audit log names them. */
+  /** The name of the user who runs the command, for the audit log. */
   readonly userName: string;
-  /** Whether standard error is a terminal: progress is shown there alone. */
+  /** Whether standard error is a terminal: progress is shown only on a terminal. */
   readonly isTerminal: boolean;
   /** Whether a person types at standard input. */
   readonly isTyped: boolean;
-  /** Columns of the terminal at standard output; undefined where standard output is none. */
+  /** Columns of the terminal at standard output; undefined if standard output is not a terminal. */
   readonly columns?: number | undefined;
-  /** Whether a terminal is to show colours. */
+  /** Whether output to a terminal has colours. */
   readonly hasColours: boolean;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
@@ -55,14 +55,14 @@ export interface Surroundings {
   readonly input: AsyncIterable<Uint8Array>;
   /** Reads standard input to its end, or one line from a terminal after a prompt; undefined above the limit. */
   readonly readInput: (limitBytes: number, prompt?: string) => Promise<string | undefined>;
-  /** Resolves at the first SIGTERM, SIGINT or SIGHUP after the call, or of those that are named. */
+  /** Resolves at the first of the signals after the call; by default SIGTERM, SIGINT and SIGHUP. */
   readonly untilSignal: (signals?: readonly StopSignal[]) => Promise<string>;
-  /** Calls the handler at each such signal from now on; absent where none can come. */
+  /** Calls the handler at each such signal from now on; absent if no signal can come. */
   readonly onSignal?: (signal: StopSignal, handler: () => void) => void;
-  /** How to start this program once more; absent where that is not possible. */
+  /** The command that starts this program once more; absent if that is not possible. */
   readonly ownProgram?: OwnProgram;
-  /** What root handed to this process, where root started it. */
+  /** The data that root handed to this process, if root started it as another user. */
   readonly handed?: HandedOver | undefined;
-  /** Ends the process where it stands: only for when an orderly end is refused or takes too long. */
+  /** Ends the process at once: only when a second signal asks for it, or an orderly end takes too long. */
   readonly exitNow?: (status: number) => void;
 }

@@ -1,8 +1,8 @@
 /**
- * The settings and credentials that the unit gives the service, for the commands beside it. Most settings of an
- * installation can stand in the unit, and the certificate and the keys are handed to the service alone. So root's
- * commands ask systemd for them, whether the service runs or not. Other users cannot read the credentials: their
- * commands use what they can see, and say that the service may have more.
+ * Reads the settings and credentials that the unit gives the service, for commands. Most settings of an installation
+ * can be in the unit, and only the service gets the certificate and the keys. So root's commands ask systemd for them,
+ * whether the service runs or not. Other users cannot read the credentials: their commands use the settings that they
+ * can see, and say that the service may have more.
  *
  * `systemctl show` has no form for `LoadCredential=` (it prints `[unprintable]`). So `busctl` is
  * asked, which prints every property as JSON.
@@ -48,15 +48,15 @@ const answer = v.tuple([
 ]);
 
 const stateAnswer = v.pipe(v.string(), v.parseJson(), v.object({ data: v.string() }));
-/** In every other state systemd removes the copies of the credentials, or is about to. Source: systemd(1). */
+/** In every other state systemd has removed the copies of the credentials, or removes them soon. Source: systemd(1). */
 const UP: ReadonlySet<string> = new Set(["active", "reloading", "deactivating"]);
 
 const NOT_ROOT = { why: "this user may not read the service's settings", remedy: "run as root" };
-const START_BUS = "`systemctl start dbus`, and see that `busctl` works";
+const START_BUS = "run `systemctl start dbus`, and check that `busctl` works";
 
 /**
- * Adds the unit's settings, or why they cannot be seen. A command has its settings already when its settings file
- * is named, and when a unit runs it with a state folder or credentials of its own.
+ * Adds the unit's settings, or the reason why they cannot be seen. A command does not need them if `--env-file` names
+ * its settings file, or if a unit runs the command with its own state folder or credentials.
  */
 export function withUnitSettings(source: ConfigSource, credentialsFolder = CREDENTIALS_FOLDER): ConfigSource {
   const { env, envFile, isRoot } = source;
@@ -104,7 +104,7 @@ function ask(busctl: string, properties: readonly string[]) {
   });
 }
 
-/** The unit's `ActiveState`; empty where systemd does not tell it. */
+/** Returns the unit's `ActiveState`; an empty text if systemd does not tell it. */
 function stateOf(busctl: string): string {
   const { stdout } = ask(busctl, ["org.freedesktop.systemd1.Unit", "ActiveState"]);
   const parsed = v.safeParse(stateAnswer, stdout);
@@ -112,10 +112,10 @@ function stateOf(busctl: string): string {
 }
 
 /**
- * Reads busctl's answer; undefined for a unit that does not exist, whose properties are empty.
+ * Reads busctl's answer. Returns undefined for a unit that does not exist: its properties are empty.
  *
- * The path of a credential is that of the running service's copy, else that of the file to be copied: while systemd
- * starts a failing service again and again, the copies come and go.
+ * The path of a credential is the path of the running service's copy, else the path of the original file: while systemd
+ * restarts a failing service again and again, the copies come and go.
  */
 export function parseUnit(
   text: string,
@@ -131,7 +131,7 @@ export function parseUnit(
         .map((line): unknown => JSON.parse(line)),
     );
   } catch {
-    return refuse("INVALID_REQUEST", `Cannot read what systemd says of ${UNIT}: it is not in the known form`);
+    return refuse("INVALID_REQUEST", `Cannot read systemd's answer about ${UNIT}: its form is unknown`);
   }
   const [environment, envFiles, loaded, [state]] = [
     lines[0].data,
@@ -141,7 +141,7 @@ export function parseUnit(
   ];
   if (environment.length + envFiles.length + loaded.length === 0 && state === undefined) return undefined;
   const credentials = new Map(
-    // systemd looks for a name without a folder in places of its own.
+    // systemd looks for a name without a folder in its own folders.
     loaded
       .filter(([, source]) => source.startsWith("/"))
       .map(([name, source]) => {

@@ -93,7 +93,7 @@ describe("claviger backup", () => {
       "the database is empty",
     );
     expect(refusalOf(await line.here(["backup", file("x"), "--with-secret"], external))).toBe(
-      "Cannot back up the secret: none is given; name its file by CLAVIGER_SECRET_FILE",
+      "Cannot back up the secret: none is given; name its file in CLAVIGER_SECRET_FILE",
     );
     expect(usageErrorOf(await line.here(["restore", "-"]))).toContain("it is read twice");
   });
@@ -142,13 +142,15 @@ describe("claviger restore", () => {
   test("without it asks for the old secret before anything is made", async () => {
     const restored = installation();
     expect(refusalOf(await restored.here(["restore", file("plain")]))).toBe(
-      `Cannot restore ${file("plain")}: it holds no secret, and what is sealed in it needs the ` +
-        `secret of the installation that it was taken from; put it into ${secretOf(restored)} or name its ` +
-        "file by CLAVIGER_SECRET_FILE, or leave out the installer token with --forget-sealed",
+      `Cannot restore ${file("plain")}: the backup has no secret, and its sealed data needs the secret ` +
+        `of the installation that made the backup; put the right secret into ${secretOf(restored)}, or name its ` +
+        "file in CLAVIGER_SECRET_FILE, or leave out the repository token with --forget-sealed",
     );
     const env = { CLAVIGER_SECRET: otherSecret() };
     const wrong = await restored.here(["restore", file("plain")], { env });
-    expect(refusalOf(wrong)).toContain("taken from, which that of CLAVIGER_SECRET is not; put it into");
+    expect(refusalOf(wrong)).toContain(
+      "made the backup; the secret of CLAVIGER_SECRET is another one; put the right secret into",
+    );
     expect(existsSync(restored.dataDir)).toBe(false);
 
     const right = { CLAVIGER_SECRET_FILE: secretOf(line) };
@@ -156,8 +158,8 @@ describe("claviger restore", () => {
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(existsSync(secretOf(restored))).toBe(false);
     expect(ended.out).toEndWith(
-      `The secret is that of the file ${secretOf(line)}, and none is in ${restored.dataDir}: the service needs ` +
-        `CLAVIGER_SECRET_FILE too, or the file as ${secretOf(restored)}\n`,
+      `This command used the secret of the file ${secretOf(line)}, and ${restored.dataDir} has none: give the ` +
+        `service the same secret, by CLAVIGER_SECRET_FILE or as the file ${secretOf(restored)}\n`,
     );
   });
 
@@ -165,7 +167,7 @@ describe("claviger restore", () => {
     const restored = installation();
     const { next, tables } = await restored.json(["restore", file("plain"), "--forget-sealed"]);
     expect(tables.keys).toBe(1);
-    expect(next).toEqual(["There is no installer token: set one with `claviger installer set-token`"]);
+    expect(next).toEqual(["There is no repository token: set one with `claviger installer set-token`"]);
     expect(await restored.json(["keys", "list"])).toHaveLength(1);
   });
 
@@ -174,8 +176,8 @@ describe("claviger restore", () => {
     mkdirSync(restored.dataDir);
     writeFileSync(secretOf(restored), otherSecret());
     expect(refusalOf(await restored.here(["restore", file("secret")]))).toBe(
-      `Cannot restore ${file("secret")}: it brings its own secret, and ${secretOf(restored)} is another; ` +
-        "take that away first",
+      `Cannot restore ${file("secret")}: the backup has its own secret, and ${secretOf(restored)} is another one; ` +
+        "remove that secret first",
     );
     expect(readdirSync(restored.dataDir)).toEqual(["secret"]);
   });
@@ -191,7 +193,7 @@ describe("claviger restore", () => {
     const ended = await line.here(["restore", file("secret")], external);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toContain(
-      `the service must be given the backup's secret: tar --zstd -xOf ${file("secret")} secret prints it`,
+      `give the service the backup's secret: \`tar --zstd -xOf ${file("secret")} secret\` prints it`,
     );
     const printed = Bun.spawnSync(["tar", "--zstd", "-xOf", file("secret"), "secret"]);
     const env = { ...external.env, CLAVIGER_SECRET: printed.stdout.toString().trim() };

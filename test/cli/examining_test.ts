@@ -541,7 +541,7 @@ describe("claviger doctor", () => {
     chmodSync(closed.folder, 0o700);
     expect(refusalOf(await closed.here(["keys", "list"]))).toBe(
       `Cannot open the data folder ${closed.dataDir}: ${closed.folder} is closed to user nobody, the owner of the ` +
-        `data folder; let that user pass (\`chmod o+x ${closed.folder}\`), or move the data folder`,
+        `data folder; let that user enter it (\`chmod o+x ${closed.folder}\`), or move the data folder`,
     );
     closed.remove();
   });

@@ -362,7 +362,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
       env: { DATABASE_URL: "postgres://u:do-not-show@127.0.0.1:1/keys" },
     });
     expect(refusalOf(closed)).toMatch(
-      /^Cannot reach the database at 127.0.0.1:1\/keys: nothing listens there.*; see whether it runs and whether DATABASE_URL is right$/,
+      /^Cannot reach the database at 127.0.0.1:1\/keys: nothing listens there.*; check that it runs and that DATABASE_URL is right$/,
     );
     const env = { DATABASE_URL: "postgres://u:do-not-show@nowhere.invalid/keys", CLAVIGER_SECRET: SECRET };
     for (const args of [["keys", "list"], ["serve", "--port", "0"], ["migrate"]]) {

@@ -86,7 +86,7 @@ describe("createNotifier()", () => {
       const { notifier, warnings } = notifierFor({ NOTIFY_SOCKET: path });
       notifier.ready("ready");
       notifier.status("status");
-      expect(warnings).toEqual(["Cannot tell the service manager how the service is"]);
+      expect(warnings).toEqual(["Cannot report the service's state to the service manager"]);
     },
   );
 });

@@ -240,7 +240,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     expectHarmless(ended);
     expect(ended).toMatchObject({
       status: 1,
-      err: expect.stringContaining("leads to a file of somebody else"),
+      err: expect.stringContaining("leads to another user's file"),
     });
     expect(existsSync(join(stage.folder, "stolen"))).toBe(false);
   });

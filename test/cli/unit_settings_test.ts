@@ -109,7 +109,7 @@ describe("parseUnit()", () => {
     (text) => {
       const refusal = parseUnit(text);
       expect(isRefusal(refusal) && refusal.sentence).toBe(
-        "Cannot read what systemd says of claviger.service: it is not in the known form",
+        "Cannot read systemd's answer about claviger.service: its form is unknown",
       );
     },
   );

@@ -155,7 +155,7 @@ describe("claviger never takes a key as an argument", () => {
   ];
   test.each(tries)("%s %s", async (...args) => {
     const ended = await line.run(args);
-    expect(usageErrorOf(ended)).toContain("`claviger keys find` reads it from standard input");
+    expect(usageErrorOf(ended)).toContain("`claviger keys find` reads the key from standard input");
     expect(ended.err.toLowerCase()).not.toContain("0a0a");
   });
 
@@ -212,7 +212,7 @@ describe("claviger checks what it can before it looks for a database", () => {
     ],
     ["a line past 64 KiB", `{"x":"${"y".repeat(70_000)}"}`, "line 1 is longer than 64 KiB"],
     ["a line that never ends", "y".repeat(300_000), "line 1 is longer than 64 KiB"],
-    ["lines without end", "\n".repeat(2_000_001), "has more than 2000000 lines; split it"],
+    ["lines without end", "\n".repeat(2_000_001), "has more than 2000000 lines; split the file"],
     ["text that is not UTF-8", "\ufffd", "line 1 is not UTF-8"],
   ];
   test.each(files)("a file to import with %s", async (what, text, error) => {

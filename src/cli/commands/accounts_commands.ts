@@ -63,8 +63,8 @@ interface EraseOptions extends ConfirmOptions {
 }
 
 async function erase(surroundings: Surroundings, who: string, options: EraseOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
-    const { database, actor, now } = workplace;
+  await withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+    const { database, actor, now } = context;
     const account = await findAccountBy(database, who);
     const { id, uuid, email } = account;
     const by = { actor: { ...actor, reason: options.reason }, now };
@@ -78,7 +78,7 @@ async function erase(surroundings: Surroundings, who: string, options: EraseOpti
       return tell({ id, erased: false, dry_run: true }, `Would erase ${id} (${email}), which has ${held}`);
     }
     const question = `Erase ${id} (${email})? No command brings back the name, e-mail and organization.`;
-    await confirm(surroundings, question, { ...workplace, options });
+    await confirm(surroundings, question, { ...context, options });
     orRefuse(await eraseAccount(database, uuid, by));
     tell({ id, erased: true, changed: true }, `Erased ${id}`);
   });

@@ -121,8 +121,8 @@ async function restore(surroundings: Surroundings, file: string, options: Restor
   const beganMs = clock.monotonicMs();
   const proven = await prove(surroundings, file);
   const { head, sums } = proven;
-  const misfit = checkBackupSchema(proven, migrations) ?? checkBrand(proven, config);
-  if (misfit !== undefined) throw new CommandRefused(misfit);
+  const mismatch = checkBackupSchema(proven, migrations) ?? checkBrand(proven, config);
+  if (mismatch !== undefined) throw new CommandRefused(mismatch);
   const plan = planSecret(proven, config, options);
   await withInstallation(surroundings, { config, create: true }, async (opened) => {
     if (opened.isServed) {

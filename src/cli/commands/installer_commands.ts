@@ -18,7 +18,7 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
     .description("set or clear the repository token that installers get");
 
   withNeeds(withInstallationFlags(withJson(installer.command("set-token"))), () => ({ input: true }))
-    .description("read the token from standard input and seal it")
+    .description("read the repository token from standard input, and store it sealed")
     .option(
       "--expires-at <time>",
       "when the token expires, ISO 8601; by default it does not expire",

@@ -43,7 +43,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     setState(surroundings, uuid, { options, change: resumeKey, state: "active" }),
   );
   command("renew", "give the key's license another expiry; also works after it has expired")
-    .requiredOption("--expires-at <time>", "ISO 8601, or never", expiryOption)
+    .requiredOption("--expires-at <time>", "the new expiry: ISO 8601, or never", expiryOption)
     .action((uuid: string, options: Options & { readonly expiresAt: Date }) =>
       change(surroundings, uuid, {
         options,
@@ -73,7 +73,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
   withInstallationFlags(withJson(keys.command("usage")))
     .description("show the use of the key's license by day; imported use has its own line")
     .argument("<id>", "the key's id", idOption("key"))
-    .option("--month <month>", "such as 2026-11; this month by default", monthOption)
+    .option("--month <month>", "the month, such as 2026-11; by default this month", monthOption)
     .action((uuid: string, options: Options & { readonly month?: Month }) =>
       usage(surroundings, uuid, options),
     );
@@ -199,7 +199,7 @@ async function usage(
       });
     }
     const rows = days.filter((day) => day.used > 0).map((day) => ({ ...day }));
-    const brought = imported === 0 ? [] : [{ day: "imported", used: imported }];
-    printTable(surroundings, [...brought, ...rows, { day: "total", used }]);
+    const importedRow = imported === 0 ? [] : [{ day: "imported", used: imported }];
+    printTable(surroundings, [...importedRow, ...rows, { day: "total", used }]);
   });
 }

@@ -49,11 +49,15 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       emailOption,
     )
     .addOption(new Option("--tier <tier>", "the license's tier").choices(TIERS).makeOptionMandatory())
-    .option("--name <name>", "the account holder's name; the e-mail by default", textOption(1, 200))
+    .option("--name <name>", "the account holder's name; by default the e-mail", textOption(1, 200))
     .option("--organization <organization>", "the account's organization", textOption(0, 200))
     .addOption(new Option("--mode <mode>", "live or test").choices(["live", "test"]).default("live"))
-    .option("--expires-at <time>", "ISO 8601, or never; a year from now by default", expiryOption)
-    .option("--monthly-limit <n>", "inferences a month; the tier's by default", wholeNumberOption(0))
+    .option(
+      "--expires-at <time>",
+      "when the key expires: ISO 8601, or never; by default in a year",
+      expiryOption,
+    )
+    .option("--monthly-limit <n>", "inferences a month; by default the tier's limit", wholeNumberOption(0))
     .action((options: IssueOptions) => issue(surroundings, options));
 
   withNeeds(withInstallationFlags(withJson(keys.command("import"))), ({ args }) =>
@@ -96,8 +100,8 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .description("show one key")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
-        const key = await findKey(workplace.database, { uuid }, workplace);
+      withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+        const key = await findKey(context.database, { uuid }, context);
         if (key === undefined) throw new CommandRefused(`Cannot show key: ${noSuchKey(uuid)}`);
         show(surroundings, options, key);
       }),
@@ -213,8 +217,8 @@ async function find(surroundings: Surroundings, options: JsonOptions): Promise<v
     const form = `${config.brand.name}_live_ or ${config.brand.name}_test_ and 48 lowercase hexadecimal digits`;
     throw new CommandRefused(`Cannot find key: standard input must hold one key, ${form}`);
   }
-  await withDatabase(surroundings, config, async (workplace) => {
-    const found = await findKey(workplace.database, { hash: hashApiKey(key) }, workplace);
+  await withDatabase(surroundings, config, async (context) => {
+    const found = await findKey(context.database, { hash: hashApiKey(key) }, context);
     if (found === undefined) {
       throw new CommandRefused(
         "Cannot find key: the key on standard input was never issued or imported here",
@@ -225,8 +229,8 @@ async function find(surroundings: Surroundings, options: JsonOptions): Promise<v
 }
 
 async function revoke(surroundings: Surroundings, uuid: string, options: RevokeOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async (workplace) => {
-    const { database, actor, now } = workplace;
+  await withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+    const { database, actor, now } = context;
     const key = orRefuse(await findRevocable(database, uuid, { now }));
     const named = `${key.id} (${key.hint}) of ${key.email}`;
     if (options.dryRun) {
@@ -235,7 +239,7 @@ async function revoke(surroundings: Surroundings, uuid: string, options: RevokeO
       return;
     }
     const question = `Revoke ${named}? It is ${key.state}, and no command can undo this.`;
-    await confirm(surroundings, question, { ...workplace, options });
+    await confirm(surroundings, question, { ...context, options });
     const by = { actor: { ...actor, reason: options.reason }, now };
     const { id } = orRefuse(await revokeKey(database, { uuid }, by));
     if (options.json) printJson(surroundings, { id, state: "revoked" });

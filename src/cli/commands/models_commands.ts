@@ -59,7 +59,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .option("--file <path>", "the model's file; the service serves a copy in the data folder")
     .option("--url <url>", "instead of --file: the address where clients download the file")
     .option("--sha256 <hex>", "the file's SHA-256, only with --url")
-    .option("--size-mb <n>", "the file's size in megabytes; that of --file by default", numberOption)
+    .option("--size-mb <n>", "the file's size in megabytes; by default the size of --file", numberOption)
     .option("--metadata <json>", "a JSON object, shown in the list", "{}")
     .option(
       "--owner <account>",

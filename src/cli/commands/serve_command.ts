@@ -165,7 +165,7 @@ async function warnOfDemo(
   service: Service,
   { command, say }: { readonly command: string; readonly say: Say },
 ): Promise<void> {
-  if (!(await unlessAway(() => hasDemo(service.database)))) return;
+  if (!(await unlessUnavailable(() => hasDemo(service.database)))) return;
   say(
     "The database has demo data: demo keys are accepted, and the repository token is a made-up one. To remove both, run",
     {
@@ -179,13 +179,13 @@ async function sayFirstStep(
   service: Service,
   { issue, say }: { readonly issue: string; readonly say: Say },
 ): Promise<void> {
-  const keys = await unlessAway(() => countKeys(service.database));
+  const keys = await unlessUnavailable(() => countKeys(service.database));
   if (keys !== 0) return;
   say("There are no keys yet. To issue the first key, run", { command: issue });
 }
 
 /** Returns undefined if the database has just become unavailable: the service starts anyway and waits for the database. */
-async function unlessAway<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
+async function unlessUnavailable<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
   try {
     return await ask();
   } catch (error) {

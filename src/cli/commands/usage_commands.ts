@@ -19,7 +19,7 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
 
   withInstallationFlags(withJson(usage.command("export")))
     .description("list what each license used in a month; test keys are marked")
-    .requiredOption("--month <month>", "such as 2026-11", monthOption)
+    .requiredOption("--month <month>", "the month, such as 2026-11", monthOption)
     .addOption(
       new Option("--csv", "print comma-separated values (RFC 4180)").default(false).conflicts("json"),
     )

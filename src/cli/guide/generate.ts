@@ -5,7 +5,7 @@ import { createProgram } from "../program.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { writeCommandsPage, writeSettingsPage } from "./write_tables.ts";
 
-/** Nothing runs: the definitions alone are read. */
+/** No command runs: only the definitions are read, so the surroundings may be empty. */
 const program = createProgram({} as Surroundings);
 for (const [name, text] of [
   ["settings.md", writeSettingsPage()],

@@ -49,13 +49,13 @@ the settings file
 .B /var/lib/claviger
 the data folder of root and of the unit
 .SH EXIT STATUS
-0 when the command did what it was asked, 1 when it was refused, 2 when it was called wrongly, 78 when
+0 when the command was done, 1 when it was refused, 2 when its usage was wrong, 78 when
 .B serve
 finds a wrong setting.
 `;
 }
 
-/** Text as roff prints it: no line is taken for a request, and a hyphen stays one. */
+/** Escapes text for roff, so that no line becomes a request and a hyphen stays a hyphen. */
 function toRoff(text: string): string {
   return text
     .replaceAll("\\", "\\e")

@@ -110,7 +110,7 @@ function renderRow(row: readonly string[], widths: readonly number[]): string {
   return lines.join("\n");
 }
 
-/** The first cell of each row, and below it the others, each behind its title. */
+/** Renders each row as a record: its first cell, and below it the other cells with their titles. */
 function renderRecords(
   titles: readonly string[],
   rows: readonly (readonly string[])[],
@@ -153,12 +153,12 @@ function renderInline(tokens: readonly Token[], style: Style): string {
     .join("");
 }
 
-/** Code has a colour, or without styles its backticks. */
+/** Renders code in a colour, or without styles in backticks. */
 function renderCode(text: string, style: Style): string {
   return style("cyan", text.replaceAll(" ", NO_BREAK));
 }
 
-/** A link to another page names the command that shows it; one within the page is its text alone. */
+/** Renders a link to another page with the command that shows the page, and a link within the page as its text. */
 function renderLink({ href, tokens }: Tokens.Link, style: Style): string {
   const text = renderInline(tokens, style);
   const [, page] = /^([a-z-]+)\.md(?:#.*)?$/.exec(href) ?? [];
@@ -172,14 +172,14 @@ function inlineOf(token: Token): readonly Token[] {
     : [{ ...token, type: "text" } as Token];
 }
 
-/** Stands for a blank at which no line ends; it is a blank again in the result. */
+/** Replaces a blank at which no line may break; the result has a normal blank again. */
 const NO_BREAK = "\u00a0";
 
 function wordsOf(text: string): string[] {
   return text.split(" ").filter((word) => word !== "");
 }
 
-/** Breaks at blanks. A word that is longer than the width, such as a command, breaks at its own blanks. */
+/** Breaks a text into lines at its blanks. Code that is longer than the width breaks at its own blanks. */
 function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";

@@ -44,30 +44,30 @@ export function writeCommandsPage(program: Command): string {
 
 You find every command with its arguments and options. \`claviger help COMMAND\` prints the same for one command.
 
-Commands work beside a running service and without one. They find the database and the secret by the same
+Commands work while the service runs and while it is stopped. They find the database and the secret by the same
 [settings](settings.md) as the service. They print tables, or with \`--json\` one JSON document.
-On a terminal that is narrower than a table, each row goes on in further lines. Errors and the states of \`doctor\` have
+If a terminal is narrower than a table, each row continues in further lines. Errors and the states of \`doctor\` have
 colours on a terminal, unless \`NO_COLOR\` is set.
 
 | Exit status | Meaning |
 |---|---|
 | 0 | done |
 | 1 | refused: one line on standard error says why and what to do |
-| 2 | called wrongly: an unknown command or option, or a wrong value |
+| 2 | wrong usage: an unknown command or option, or a wrong value |
 | 78 | \`serve\` found a wrong setting; the unit of \`claviger systemd\` does not restart it then, nor after 2 |
 
 Only \`serve\` and \`migrate\` create or change the schema of a database. Every other command refuses a folder without
-data, so that nobody issues keys into a database from which no service serves.
+data, so that nobody issues keys into a database that no service uses.
 
 Control characters, line breaks and marks of writing direction in texts of other people are shown as escapes
-(\`\\u001b\`). In \`--csv\` an apostrophe stands before a text that a spreadsheet would take for a formula.
+(\`\\u001b\`). \`--csv\` puts an apostrophe before a text that a spreadsheet would take for a formula.
 
 ## The commands
 
 ${commands.join("\n")}`;
 }
 
-/** A command that has no commands below it, with its whole name. */
+/** A command without subcommands, with its whole name. */
 export interface Leaf {
   readonly path: string;
   readonly command: Command;
@@ -82,11 +82,14 @@ function usageOf(command: Command): string {
   return command.usage();
 }
 
-function describeOption({ flags, description, defaultValue, mandatory, argChoices }: Option): string {
+function describeOption(option: Option): string {
+  const { flags, description, mandatory, argChoices, defaultValue, defaultValueDescription } = option;
   const notes = [
     mandatory ? "required" : "",
     argChoices === undefined ? "" : `one of ${argChoices.join(", ")}`,
-    defaultValue === undefined || defaultValue === false ? "" : `default ${defaultValue}`,
+    defaultValue === undefined || defaultValue === false
+      ? ""
+      : `default ${defaultValueDescription ?? defaultValue}`,
   ].filter((note) => note !== "");
   return `- \`${flags}\`: ${description}${notes.length > 0 ? ` (${notes.join("; ")})` : ""}`;
 }
