@@ -1,9 +1,9 @@
 /**
- * Settings: read from flags, the environment and the settings file (in this order of precedence), checked
- * once, and handed on as one value. Nobody else reads the environment.
+ * Reads all settings from flags, the environment and the settings file (in this order of precedence), checks
+ * them once, and returns them as one value. No other part of the program reads settings.
  *
- * One-shot commands read the same file as the service, `/etc/claviger/claviger.env`, and so find the same
- * database and secret. A wrong or unknown setting is refused by name before anything starts.
+ * One-shot commands read the same file as the service, `/etc/claviger/claviger.env`, so they find the same
+ * database and secret. A wrong or unknown setting is refused by name before the program does anything else.
  */
 import { existsSync } from "node:fs";
 import { isAbsolute, join, resolve } from "node:path";
@@ -34,38 +34,38 @@ import { readNamed, readSettingsFile } from "./settings_file.ts";
 export interface Config {
   readonly host: string;
   readonly port: number;
-  /** Where clients reach the service, without a slash at its end; undefined where nobody said. */
+  /** The address under which clients reach the service, without a slash at its end; undefined if it is not set. */
   readonly publicUrl: string | undefined;
   /** The certificate and its key; undefined for plain http. */
   readonly tls: TlsFiles | undefined;
-  /** After SIGTERM, how long the service goes on while health says that it is stopping. */
+  /** How long the service still takes requests after SIGTERM, while health says that it is stopping. */
   readonly stopGraceMs: number;
-  /** The operator's own PostgreSQL; undefined for the one inside. */
+  /** The operator's own PostgreSQL; undefined for the PostgreSQL inside. */
   readonly databaseUrl: string | undefined;
-  /** The operator's folder of `postgres` and `initdb`, absolute; undefined for those inside. */
+  /** The operator's folder of `postgres` and `initdb`, absolute; undefined for the programs inside. */
   readonly postgresBin: string | undefined;
   /** Absolute. */
   readonly dataDir: string;
   readonly brand: Brand;
-  /** Requests a minute; 0 is none. */
+  /** Requests a minute; 0 means no limit. */
   readonly limits: Readonly<Record<LimitedEndpoint, number>>;
-  /** Downloads under way at once, for one key and in all; 0 is no bound. */
+  /** The most downloads in progress at once, for one key and for all keys together; 0 means no bound. */
   readonly downloadsPerKey: number;
   readonly downloadsAtOnce: number;
   readonly trustedProxies: TrustedProxies;
   readonly logFormat: LogFormat;
   readonly logRequests: LogRequests;
-  /** A request that takes as long is always logged. */
+  /** A request that takes this long or longer is always logged. */
   readonly logSlowMs: number;
-  /** For how many months events are kept; 0 is forever. */
+  /** For how many months events are kept; 0 means forever. */
   readonly eventsKeptMonths: number;
-  /** Where metrics are served; undefined for nowhere. */
+  /** The address that serves metrics; undefined if metrics are not served. */
   readonly metricsListen: ListenAddress | undefined;
-  /** The root secret that was given; undefined where the data folder keeps it. */
+  /** The root secret that was given; undefined if it is kept in the data folder. */
   readonly secret: GivenSecret | undefined;
-  /** Where repository tokens come from; undefined where the operator stores one. */
+  /** The GitHub App that mints repository tokens; undefined if the operator stores a token. */
   readonly gitHubApp: GitHubAppSettings | undefined;
-  /** Why the service may have settings that are not seen here; undefined where all are seen. */
+  /** Why the service may have settings that this process cannot see; undefined if it sees all of them. */
   readonly unseen?: Unseen | undefined;
 }
 
@@ -74,56 +74,56 @@ export interface Unseen {
   readonly remedy: string;
 }
 
-/** A GitHub App by which repository tokens are minted. */
+/** A GitHub App that mints repository tokens. */
 export interface GitHubAppSettings {
   readonly appId: string;
   readonly installationId: string;
   readonly repository: string;
   /** Without a slash at the end. */
   readonly apiUrl: string;
-  /** Absolute; undefined where none is named: commands do without it, a service does not. */
+  /** Absolute; undefined if no file is named: commands do not need the key, a service does. */
   readonly privateKeyFile: string | undefined;
 }
 
 export interface GivenSecret {
   readonly text: string;
-  /** Where it was given, for people. */
+  /** Where the secret was given, as text for messages. */
   readonly source: string;
-  /** The file that holds it, as it was named, and to whom that belongs; undefined for a pipe. */
+  /** The path of its file, as it was named, and the file's owner (undefined for a pipe). */
   readonly file?: { readonly path: string; readonly uid?: number };
 }
 
-/** What came by flags, by the names of the settings they stand for. */
+/** The values of flags, by the names of their settings. */
 export type Flags = Readonly<Record<string, string | undefined>>;
 
 export interface ConfigSource {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly flags?: Flags;
-  /** The settings file; `/etc/claviger/claviger.env`, where it exists, by default. */
+  /** The settings file; by default `/etc/claviger/claviger.env`, if it exists. */
   readonly envFile?: string | undefined;
   readonly workingFolder: string;
-  /** Whether the process runs as root: it decides the default data folder. */
+  /** Whether the process runs as root; the default data folder depends on it. */
   readonly isRoot: boolean;
-  /** What the service's unit gives the service, for root's commands beside it. */
+  /** The settings that the service's unit gives to the service, for commands that root runs beside it. */
   readonly unit?: UnitSettings | undefined;
-  /** Why the service may have settings that are not seen here. */
+  /** Why the service may have settings that this process cannot see. */
   readonly unseen?: Unseen | undefined;
 }
 
-/** What a unit of systemd's gives its service. */
+/** The settings and credentials that a systemd unit gives to its service. */
 export interface UnitSettings {
-  /** The unit's name, for people. */
+  /** The unit's name, as text for messages. */
   readonly name: string;
-  /** Environment, command line and settings files override these, as the files do for the service. */
+  /** The environment of the unit. This process's environment, flags and settings files override it. */
   readonly env: Readonly<Record<string, string>>;
-  /** The settings files to read in place of the default one; a later file overrides an earlier one. */
+  /** The settings files to read in place of the default file; a later file overrides an earlier file. */
   readonly envFiles: readonly string[];
-  /** The paths of the credentials, by their names. */
+  /** The paths of the credentials, by name. */
   readonly credentials: ReadonlyMap<string, string>;
 }
 
 const DEFAULT_ROOT_FOLDER = "/var/lib/claviger";
-/** Reads and checks all settings; refuses with the name of the first wrong one and what is allowed. */
+/** Reads and checks all settings. The refusal names the first wrong setting and the values that it allows. */
 export function readConfig(source: ConfigSource): Config | Refusal {
   try {
     return read(source);
@@ -134,51 +134,55 @@ export function readConfig(source: ConfigSource): Config | Refusal {
   }
 }
 
-/** Writes checked settings for another process of this program; {@linkcode unpackConfig} reads them. */
+/** Turns checked settings into JSON values for another process of this program; {@linkcode unpackConfig} reads them. */
 export function packConfig(config: Config): PackedConfig {
   return { ...config, trustedProxies: config.trustedProxies.map(([network, bits]) => `${network}/${bits}`) };
 }
 
 export type PackedConfig = Omit<Config, "trustedProxies"> & { readonly trustedProxies: readonly string[] };
 
+/** Turns the JSON values of {@linkcode packConfig} back into settings. */
 export function unpackConfig(packed: PackedConfig): Config {
   const proxies = parseTrustedProxies(packed.trustedProxies.join(","));
   return { ...packed, trustedProxies: proxies.ok ? proxies.proxies : [] };
 }
 
-/** Where a setting was found. */
+/** A setting's value and the place where it was found. */
 export interface FoundSetting {
   readonly value: string;
   /** `flag`, `environment`, `default`, the path of the settings file, or the name of the unit. */
   readonly source: string;
-  /** The same as the end of a refusal; empty for a default. */
+  /** The source as the end of a refusal; empty for a default. */
   readonly origin: string;
 }
 
-/** Reads the settings file, and gives what finds a setting by its name: flags before the rest. */
+/**
+ * Reads the settings file and returns a function that finds a setting by its name: first in the flags, then in
+ * the environment, the settings file, the unit, and the defaults.
+ */
 export function createLookup(source: ConfigSource): (name: string) => FoundSetting {
   const file = readSettingsFile({ ...source, unitFiles: source.unit?.envFiles });
   return (name) => {
     const flag = source.flags?.[name];
     if (flag !== undefined)
       return { value: flag, source: "flag", origin: `; it was given by ${toFlag(name)}` };
-    const own = nonEmpty(source.env[name]);
-    if (own !== undefined) {
-      return { value: own, source: "environment", origin: `; it is set in ${environmentOf(source)}` };
+    const inEnv = nonEmpty(source.env[name]);
+    if (inEnv !== undefined) {
+      return { value: inEnv, source: "environment", origin: `; it is set in ${environmentOf(source)}` };
     }
-    const kept = file.get(name);
-    if (kept !== undefined && kept.value !== "") {
-      return { value: kept.value, source: kept.path, origin: `; it is set in ${kept.place}` };
+    const inFile = file.get(name);
+    if (inFile !== undefined && inFile.value !== "") {
+      return { value: inFile.value, source: inFile.path, origin: `; it is set in ${inFile.place}` };
     }
-    const given = nonEmpty(source.unit?.env[name]);
-    if (source.unit !== undefined && given !== undefined) {
-      return { value: given, source: source.unit.name, origin: `; it is set in ${source.unit.name}` };
+    const inUnit = nonEmpty(source.unit?.env[name]);
+    if (source.unit !== undefined && inUnit !== undefined) {
+      return { value: inUnit, source: source.unit.name, origin: `; it is set in ${source.unit.name}` };
     }
     return { value: settingOf(name).default, source: "default", origin: "" };
   };
 }
 
-/** Who said what is wrong, so that nobody mends another place. */
+/** Returns the end of a refusal that names the place of the wrong setting, so that the operator corrects that place. */
 function tellOrigin({ setting }: SettingError, source: ConfigSource): string {
   if (setting === undefined) return "";
   if (!isSetting(setting)) {
@@ -188,14 +192,14 @@ function tellOrigin({ setting }: SettingError, source: ConfigSource): string {
   return createLookup(source)(setting).origin;
 }
 
-/** Where the environment comes from: systemd reads the settings file for a service, and gives this to it. */
+/** Names the source of the environment: systemd reads the settings file of a service and passes it as environment. */
 function environmentOf({ env }: ConfigSource): string {
   return env.NOTIFY_SOCKET === undefined
     ? "the environment"
     : "the unit, or in a file of its EnvironmentFile=";
 }
 
-/** The flag of a setting: `--port` of `CLAVIGER_PORT`. */
+/** Returns the flag of a setting: `--port` for `CLAVIGER_PORT`. */
 function toFlag(name: string): string {
   return `--${name
     .replace(/^CLAVIGER_/, "")
@@ -203,7 +207,7 @@ function toFlag(name: string): string {
     .replaceAll("_", "-")}`;
 }
 
-/** An empty value counts as none, as it does for systemd and for shells' `${NAME:-…}`. */
+/** Returns undefined for an empty value: it counts as not set, as in systemd and in the shell's `${NAME:-…}`. */
 function nonEmpty(value: string | undefined): string | undefined {
   return value === "" ? undefined : value;
 }
@@ -265,7 +269,7 @@ function read(source: ConfigSource): Config {
   };
 }
 
-/** Both or neither; what is in the files is looked at by whoever serves with them. */
+/** Reads the paths of certificate and key, both or neither. The service checks the content of the files. */
 function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
   const { workingFolder } = source;
   const [cert, key] = [get("CLAVIGER_TLS_CERT"), get("CLAVIGER_TLS_KEY")];
@@ -291,11 +295,11 @@ function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
 function readPostgresBin(get: Get): string | undefined {
   const folder = get("CLAVIGER_POSTGRES_BIN");
   if (folder !== "" && !isAbsolute(folder)) throw wrong("CLAVIGER_POSTGRES_BIN", folder);
-  // Not refused: the settings file may name the folder, and one command may be given another database.
+  // Both are allowed: the settings file may name the folder while one command gets DATABASE_URL.
   return folder === "" || get("DATABASE_URL") !== "" ? undefined : folder;
 }
 
-/** Finds a credential in the folder that systemd gives, else in the file that the unit names. */
+/** Finds a credential in the folder that systemd provides, else at the path that the unit names. */
 function findCredential(
   name: string,
   { env, unit }: ConfigSource,
@@ -307,7 +311,7 @@ function findCredential(
 
 function dataFolder(setting: string, { env, isRoot, unit }: ConfigSource): string {
   if (setting !== "") return setting;
-  // systemd gives a colon-separated list; the first is the unit's main one.
+  // systemd gives a colon-separated list; the first entry is the unit's main folder.
   const [state] = (env.STATE_DIRECTORY ?? unit?.env.STATE_DIRECTORY ?? "").split(":");
   if (state) return state;
   return isRoot || existsSync(DEFAULT_ROOT_FOLDER) ? DEFAULT_ROOT_FOLDER : "claviger-data";
@@ -336,8 +340,8 @@ function secretIn(
 }
 
 /**
- * All settings of the App or none. Only the key may be missing: it can be a credential of the service, which
- * a command that reads the same settings file does not get.
+ * Reads the settings of the GitHub App, all or none. Only the key may be missing: it can be a credential of the
+ * service, and a command that reads the same settings file does not get credentials.
  */
 function readGitHubApp(get: Get, source: ConfigSource): GitHubAppSettings | undefined {
   const path = get("CLAVIGER_GITHUB_PRIVATE_KEY_FILE");
@@ -345,11 +349,11 @@ function readGitHubApp(get: Get, source: ConfigSource): GitHubAppSettings | unde
   const needed = ["CLAVIGER_GITHUB_APP_ID", "CLAVIGER_GITHUB_INSTALLATION_ID", "CLAVIGER_GITHUB_REPOSITORY"];
   const missing = needed.filter((name) => get(name) === "");
   const hasUrl = get("CLAVIGER_GITHUB_URL") !== settingOf("CLAVIGER_GITHUB_URL").default;
-  // While some settings cannot be seen, a credential alone does not mean that the operator forgot the others.
+  // If some settings cannot be seen, a credential without the other settings does not mean that they are missing.
   const isGiven = path !== "" || hasUrl || (credential.exists && source.unseen === undefined);
   if (missing.length === needed.length && !isGiven) return undefined;
   if (missing.length > 0) {
-    throw new SettingError(`A part of the GitHub App's settings is given, but not ${missing.join(", ")}`);
+    throw new SettingError(`Some settings of the GitHub App are given, but not ${missing.join(", ")}`);
   }
   return {
     appId: matching(get, "CLAVIGER_GITHUB_APP_ID", /^([1-9]\d{0,18}|Iv[\w.]{1,60})$/),

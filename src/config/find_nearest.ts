@@ -1,7 +1,7 @@
 /**
- * Finds the name that a misspelt name means; undefined where no name is similar.
+ * Finds the name that is most similar to a misspelt name; undefined if no name is similar.
  *
- * A name is similar when at most a third of its letters differ. `toCompared` takes off what all names share.
+ * A name is similar if at most a third of its letters differ. `toCompared` removes the part that all names share.
  */
 export function findNearest(
   given: string,
@@ -18,7 +18,7 @@ export function findNearest(
   return nearest;
 }
 
-/** How many letters must be inserted, removed or replaced, or exchanged with the next, to make one of the other. */
+/** Counts the edits from one name to the other: letters inserted, removed, replaced, or exchanged with the next letter. */
 function countEdits(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, index) => index);

@@ -1,6 +1,6 @@
 /**
- * The settings: what each one is called, means and allows, and how a start reads all of them from flags, the
- * environment and the settings files.
+ * The settings: the name, meaning and allowed values of each setting, and the code that reads all of them from
+ * flags, the environment and the settings files.
  */
 export {
   type Config,

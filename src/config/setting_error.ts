@@ -1,10 +1,10 @@
-/** What is wrong with a setting, in the words of the table of settings. */
+/** Errors about settings, in the words of the table of settings. */
 import { findNearest } from "./find_nearest.ts";
 import { findSetting, SETTINGS, type Setting } from "./settings.ts";
 
 /** Thrown inside while settings are read; callers of `readConfig` get a refusal. */
 export class SettingError extends Error {
-  /** The one that is wrong, where it is one: who set it is part of the refusal. */
+  /** The name of the wrong setting, if it is a single one: the refusal then names the place where it is set. */
   readonly setting: string | undefined;
 
   constructor(message: string, setting?: string) {
@@ -13,7 +13,7 @@ export class SettingError extends Error {
   }
 }
 
-/** Says that a name is no setting, and which one is nearest to it. */
+/** Returns a sentence that says that a name is not a setting, and which setting is nearest. */
 export function unknown(name: string): string {
   const nearest = findNearest(
     name.toUpperCase(),
@@ -28,19 +28,19 @@ function withoutPrefix(name: string): string {
   return name.replace(/^CLAVIGER_/, "");
 }
 
-/** The row of the table; says that a name is no setting by throwing. */
+/** Finds a setting in the table; throws a {@linkcode SettingError} for a name that is not a setting. */
 export function settingOf(name: string): Setting {
   const setting = findSetting(name);
   if (setting !== undefined) return setting;
   throw new SettingError(unknown(name), name);
 }
 
-/** What a setting must be. */
+/** Returns a sentence with the allowed values of a setting. */
 export function demand(name: string): string {
   return `${name} must be ${settingOf(name).allowed}`;
 }
 
-/** Says what it is not, too: for settings that cannot hold a secret. */
+/** Returns an error that also shows the wrong value. Only for settings that cannot hold a secret. */
 export function wrong(name: string, value: string): SettingError {
   const shown = value.length <= 100 ? value : `${value.slice(0, 100)}…`;
   return new SettingError(`${demand(name)}, not ${JSON.stringify(shown)}`, name);

@@ -1,4 +1,4 @@
-/** Readers of settings' values, each of which throws what is allowed where a value is not. */
+/** Readers of setting values. Each throws an error with the allowed values if the value is not allowed. */
 import { type DatabaseUrl, parseDatabaseTls, parseDatabaseUrl } from "../database/mod.ts";
 import type { LogRequests } from "../log.ts";
 import { CERTIFICATES_LIMIT_BYTES } from "../read_regular_file.ts";
@@ -56,13 +56,13 @@ export function oneOf<const Value extends string>(get: Get, name: string, allowe
   return found;
 }
 
-/** The address may hold a password, so a wrong one is not repeated. */
+/** Checks the address of the database. The address may hold a password, so the error does not repeat it. */
 export function readDatabaseUrl(text: string): string | undefined {
   if (text === "") return undefined;
   const url = parseDatabaseUrl(text);
   if (url === undefined || !isDecodable(url.first)) {
     throw new SettingError(
-      `${demand("DATABASE_URL")}; special characters in the password are written as %23`,
+      `${demand("DATABASE_URL")}; write special characters in the password percent-encoded, such as %23 for #`,
       "DATABASE_URL",
     );
   }
@@ -81,7 +81,7 @@ function checkDatabaseTls(url: DatabaseUrl): void {
   }
 }
 
-/** False for a stray percent sign, which the driver would stumble over. */
+/** Returns false for a percent sign that does not begin an encoded character: the driver would throw on it. */
 function isDecodable({ username, password, pathname }: URL): boolean {
   try {
     for (const part of [username, password, pathname]) decodeURIComponent(part);
@@ -93,7 +93,7 @@ function isDecodable({ username, password, pathname }: URL): boolean {
 
 export function readPublicUrl(text: string): string | undefined {
   if (text === "") return undefined;
-  // A user and a password are left out of what is repeated, as a query is: either may be a secret.
+  // The error does not repeat the address: its user, password or query may hold a secret.
   if (!/^https?:\/\/[^\s@?#\\]{1,500}$/i.test(text) || !URL.canParse(text)) {
     throw new SettingError(
       `${demand("CLAVIGER_PUBLIC_URL")}, without user, query and fragment`,
@@ -105,7 +105,7 @@ export function readPublicUrl(text: string): string | undefined {
 
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
-/** The address may hold what should not be in it, so a wrong one is not repeated. */
+/** Checks the address of the GitHub API. A wrong address may hold a secret, so the error does not repeat it. */
 export function readApiUrl(text: string): string {
   const url = URL.parse(text);
   const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && LOOPBACK.test(url.hostname));

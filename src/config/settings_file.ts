@@ -1,4 +1,4 @@
-/** The settings file, and other small files that settings name. */
+/** Reads the settings file, and other small files that settings name. */
 import { existsSync } from "node:fs";
 import { isForeignPath } from "../host/mod.ts";
 import { type NamedFile, readNamedFile, readRegularFile } from "../read_regular_file.ts";
@@ -7,17 +7,17 @@ import { SettingError, unknown } from "./setting_error.ts";
 import { isSetting } from "./settings.ts";
 
 export interface SettingsFileSource {
-  /** `/etc/claviger/claviger.env`, where it exists, by default. */
+  /** By default `/etc/claviger/claviger.env`, if it exists. */
   readonly envFile?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The unit's settings files, in place of the default one; a later file overrides an earlier one. */
+  /** The unit's settings files, in place of the default file; a later file overrides an earlier file. */
   readonly unitFiles?: readonly string[] | undefined;
 }
 
 export interface FileSetting {
   readonly value: string;
   readonly path: string;
-  /** File and line, for people. */
+  /** File and line, as text for messages. */
   readonly place: string;
 }
 
@@ -27,14 +27,14 @@ const FILE_LIMIT_BYTES = 64 * 1024;
 class UnreadableFile extends SettingError {}
 
 /**
- * Reads `NAME=value` lines, as systemd's EnvironmentFile has them: blank lines and those that begin with
- * `#` or `;` are left out, quotes around a value are taken off.
+ * Reads `NAME=value` lines in the format of systemd's EnvironmentFile: blank lines and lines that begin with
+ * `#` or `;` are skipped, quotes around a value are removed.
  */
 export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string, FileSetting> {
   return new Map(settingsFilesOf(source).flatMap((path) => [...readOne(path, source)]));
 }
 
-/** The settings files to read: the one that is named, else the standard ones that exist. */
+/** Returns the settings files to read: the file that is named, else the standard files that exist. */
 export function settingsFilesOf({
   envFile,
   unitFiles = [],
@@ -49,7 +49,7 @@ function readOne(path: string, { envFile, env }: SettingsFileSource): Map<string
   try {
     text = readBounded(path, "the settings file");
   } catch (error) {
-    // systemd read it as root and handed its settings on to a user who may not: that is how it should be.
+    // Not an error: systemd read the file as root and passed its settings to a user who may not read it.
     if (error instanceof UnreadableFile && envFile === undefined && env.STATE_DIRECTORY) return settings;
     throw error;
   }
@@ -71,15 +71,15 @@ function unquoted(value: string): string {
   return match?.[2] ?? value.trim();
 }
 
-/** Reads a file that is small or refused; `what` names it in the refusal. */
+/** Reads a small file as text; refuses a file above `limitBytes`. `what` names the file in the refusal. */
 export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): string {
   return readNamed(path, what, limitBytes).text;
 }
 
-/** The same, with the user to whom the file belongs. */
+/** Reads a small file as {@linkcode readBounded} does, and also returns the file's owner. */
 export function readNamed(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): NamedFile {
   try {
-    // A pipe may be the operator's (`<(…)`). But where another user can put one, root could wait for ever.
+    // A pipe is allowed (`<(…)`), except where another user could have placed it: root could wait for ever.
     return (isForeignPath(path) ? readRegularFile : readNamedFile)(path, limitBytes);
   } catch (error) {
     const reasons = { ...REASONS, EFBIG: `it has more than ${limitBytes} bytes` };
@@ -91,5 +91,5 @@ export function readNamed(path: string, what: string, limitBytes = FILE_LIMIT_BY
 const REASONS: Reasons = {
   ...FILE_REASONS,
   EACCES:
-    "this user may not read it; run the command by sudo, or give a secret to the service as a systemd credential",
+    "this user may not read it; run the command with sudo, or give a secret to the service as a systemd credential",
 };

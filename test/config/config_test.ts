@@ -17,7 +17,7 @@ function fileWith(text: string): string {
   return path;
 }
 
-/** An empty settings file, so that one of this machine is never read. */
+/** An empty settings file, so that no settings file of this machine is read. */
 const nothing = fileWith("");
 
 function source(given: Partial<ConfigSource>): ConfigSource {
@@ -35,7 +35,7 @@ function refusal(given: Partial<ConfigSource>): string {
   return isRefusal(config) ? config.sentence : "accepted";
 }
 
-test("readConfig() without any setting gives the defaults of the contract", () => {
+test("readConfig() returns the defaults of the contract if nothing is set", () => {
   expect(read({})).toEqual({
     host: "127.0.0.1",
     port: 8080,
@@ -174,15 +174,18 @@ const refused: [name: string, value: string][] = [
   ["CLAVIGER_METRICS_LISTEN", "http://127.0.0.1:9464"],
 ];
 
-test.each(refused)("readConfig() refuses %s=%s by its name and what is allowed", (name, value) => {
-  const sentence = refusal({ env: { [name]: value } });
-  const { allowed } = SETTINGS.find((setting) => setting.name === name)!;
-  expect(sentence).toStartWith(`${name} must be ${allowed}`);
-  expect(sentence).not.toContain("\n");
-  if (name === "DATABASE_URL") expect(sentence).not.toContain("hid");
-});
+test.each(refused)(
+  "readConfig() refuses %s=%s and names the setting and its allowed values",
+  (name, value) => {
+    const sentence = refusal({ env: { [name]: value } });
+    const { allowed } = SETTINGS.find((setting) => setting.name === name)!;
+    expect(sentence).toStartWith(`${name} must be ${allowed}`);
+    expect(sentence).not.toContain("\n");
+    if (name === "DATABASE_URL") expect(sentence).not.toContain("hid");
+  },
+);
 
-test("readConfig() says who set what it refuses: a flag, the environment, or a line of the file", () => {
+test("readConfig() says where a refused setting was set: by a flag, in the environment, or in a line of the file", () => {
   const inFile = fileWith("# mine\n\nCLAVIGER_PORT=file\nCLAVIGER_HOST=h\n");
   const must = "CLAVIGER_PORT must be a whole number from 0 to 65535, not";
   expect(refusal({ envFile: inFile })).toBe(`${must} "file"; it is set in ${inFile}, line 3`);
@@ -195,7 +198,7 @@ test("readConfig() says who set what it refuses: a flag, the environment, or a l
   );
   expect(refusal({ env: { CLAVIGER_TLS_KEY: "k" } })).toEndWith("; it is set in the environment");
   expect(refusal({ env: { CLAVIGER_PROT: "1" } })).toEndWith("; it is set in the environment");
-  // systemd reads the settings file in place of its service, which cannot tell it from the unit.
+  // systemd reads the settings file for its service, so the service cannot distinguish the file from the unit.
   for (const name of ["CLAVIGER_PORT", "CLAVIGER_PROT"]) {
     expect(refusal({ env: { [name]: "x", NOTIFY_SOCKET: "/run/systemd/notify" } })).toEndWith(
       "; it is set in the unit, or in a file of its EnvironmentFile=",
@@ -208,14 +211,14 @@ test("readConfig() says who set what it refuses: a flag, the environment, or a l
   expect(refusal({ envFile: secret })).not.toContain("hidden");
 });
 
-test("every setting is tried with a right value, and every one that has a wrong value with that", () => {
-  // Those of the GitHub App go together, as those of TLS do: they have tests of their own.
+test("the tables above try a right value of every setting, and a wrong value of every setting that has one", () => {
+  // The settings of the GitHub App belong together, as the settings of TLS do: other tests try them.
   const names = SETTINGS.map(({ name }) => name).filter((name) => !/^CLAVIGER_(GITHUB|TLS)_/.test(name));
   const tried = new Set(accepted.map(([name]) => name));
   expect(names.filter((name) => !tried.has(name))).toEqual(["CLAVIGER_SECRET_FILE"]);
   const bad = new Set(refused.map(([name]) => name));
   expect(names.filter((name) => !bad.has(name))).toEqual([
-    // Any path may be a folder; a secret is judged by those who use it.
+    // Any path may be a folder; the code that uses a secret checks it.
     "CLAVIGER_DATA_DIR",
     "CLAVIGER_SECRET",
     "CLAVIGER_SECRET_FILE",
@@ -235,7 +238,7 @@ test("readConfig() takes a certificate and its key, both or neither", () => {
 describe("readConfig() and the TLS of DATABASE_URL", () => {
   const using = (query: string) => ({ env: { DATABASE_URL: `postgres://u:hidden@db/c?${query}` } });
 
-  test("takes libpq's names, and certificates from a file", () => {
+  test("accepts the parameter names of libpq, and certificates from a file", () => {
     const file = fileWith("-----BEGIN CERTIFICATE-----\n");
     const verified = ["sslmode=verify-full", "sslmode=verify-ca", "sslrootcert=system", "ssl=true"];
     const right = [...verified, "sslmode=disable", "sslmode=prefer", "sslmode=require", "application_name=x"];
@@ -244,7 +247,7 @@ describe("readConfig() and the TLS of DATABASE_URL", () => {
     }
   });
 
-  test("refuses what would be less safe than it reads, and never shows the password", () => {
+  test("refuses parameters that would be less safe than they look, and never shows the password", () => {
     const cases: [query: string, why: string][] = [
       ["sslmode=verify_full", "its sslmode must be one of disable, allow, prefer, require, verify-ca and"],
       ["sslmode=", "its sslmode must be one of"],
@@ -265,46 +268,46 @@ describe("readConfig() and the TLS of DATABASE_URL", () => {
   });
 });
 
-describe("readConfig() and names it does not know", () => {
+describe("readConfig() and unknown names", () => {
   test.each([
     ["CLAVIGER_LIMIT_VALIDAT", "CLAVIGER_LIMIT_VALIDATE"],
     ["CLAVIGER_PROT", "CLAVIGER_PORT"],
     ["CLAVIGER_DATADIR", "CLAVIGER_DATA_DIR"],
     ["CLAVIGER_GITHUB_APPID", "CLAVIGER_GITHUB_APP_ID"],
     ["CLAVIGER_DATABASE_URL", "DATABASE_URL"],
-  ])("refuses %s and names the nearest, %s", (name, nearest) => {
+  ])("refuses %s and suggests %s", (name, nearest) => {
     expect(refusal({ env: { [name]: "1" } })).toBe(
       `${name} is not a setting: the nearest is ${nearest}; all settings are listed by ` +
         "`claviger guide settings`; it is set in the environment",
     );
   });
 
-  test("names none where none is near", () => {
+  test("suggests no name if none is similar", () => {
     for (const name of ["CLAVIGER_COLOUR", "CLAVIGER_", `CLAVIGER_${"X".repeat(100_000)}`]) {
       expect(refusal({ env: { [name]: "1" } })).toStartWith(`${name} is not a setting: all settings are`);
     }
   });
 
-  test("refuses one in the file, whatever it begins with", () => {
+  test("refuses an unknown name in the file, whatever its prefix is", () => {
     expect(refusal({ envFile: fileWith("PORT=1\n") })).toStartWith(
       "PORT is not a setting: the nearest is CLAVIGER_PORT;",
     );
   });
 
-  test("leaves the rest of the environment alone", () => {
+  test("ignores unknown names in the environment that do not begin with CLAVIGER_", () => {
     expect(read({ env: { PORT: "1", HOST: "x", LANG: "C" } }).port).toBe(8080);
   });
 });
 
 describe("readConfig() and the settings file", () => {
-  test("goes by flags before the environment before the file", () => {
+  test("prefers flags to the environment, and the environment to the file", () => {
     const envFile = fileWith("CLAVIGER_PORT=1\nCLAVIGER_HOST=file\nCLAVIGER_BRAND=file\n");
     const env = { CLAVIGER_PORT: "2", CLAVIGER_HOST: "environment" };
     const { port, host, brand } = read({ envFile, env, flags: { CLAVIGER_PORT: "3" } });
     expect({ port, host, brand: brand.name }).toEqual({ port: 3, host: "environment", brand: "file" });
   });
 
-  test("takes an empty value for none, but an empty flag for a wrong one", () => {
+  test("treats an empty value as not set, but refuses an empty flag", () => {
     const envFile = fileWith("CLAVIGER_PORT=1\n");
     expect(read({ envFile, env: { CLAVIGER_PORT: "" } }).port).toBe(1);
     expect(refusal({ flags: { CLAVIGER_PORT: "" } })).toStartWith("CLAVIGER_PORT must be");
@@ -321,12 +324,12 @@ describe("readConfig() and the settings file", () => {
     });
   });
 
-  test("keeps what follows the first equals sign and quotes inside a value", () => {
+  test("keeps later equals signs and quotes inside a value", () => {
     const envFile = fileWith(`DATABASE_URL=postgres://u@db/c?a=b'c'\n`);
     expect(read({ envFile }).databaseUrl).toBe("postgres://u@db/c?a=b'c'");
   });
 
-  test("refuses one that was named and is not there, is a folder, or is too large", () => {
+  test("refuses a named file that does not exist, is a folder, or is too large", () => {
     expect(refusal({ envFile: "/nowhere/x" })).toBe(
       "Cannot read the settings file: /nowhere/x: there is no such file",
     );
@@ -335,7 +338,7 @@ describe("readConfig() and the settings file", () => {
     expect(refusal({ envFile: large })).toContain("has more than 65536 bytes");
   });
 
-  test("reads one that is a pipe, but no further than to the limit", () => {
+  test("reads a pipe, but only up to the size limit", () => {
     const pipe = join(folder, "pipe");
     expect(Bun.spawnSync(["mkfifo", pipe]).exitCode).toBe(0);
     Bun.spawn(["sh", "-c", 'echo CLAVIGER_PORT=1 > "$0"', pipe]);
@@ -351,7 +354,7 @@ describe("readConfig() and the secret", () => {
     expect(secret).toMatchObject({ text: "from a file\n", source: `the file ${path}`, file: { path } });
   });
 
-  test("is read from a systemd credential, which the settings go before", () => {
+  test("is read from a systemd credential, unless a setting gives it", () => {
     const credentials = join(folder, "credentials");
     mkdirSync(credentials);
     const env = { CREDENTIALS_DIRECTORY: credentials };
@@ -364,7 +367,7 @@ describe("readConfig() and the secret", () => {
     expect(read({ env: { ...env, CLAVIGER_SECRET: "given" } }).secret?.text).toBe("given");
   });
 
-  test("is refused where it is given twice, or its file cannot be read", () => {
+  test("is refused if it is given twice, or if its file cannot be read", () => {
     const both = { CLAVIGER_SECRET: "a", CLAVIGER_SECRET_FILE: "/b" };
     expect(refusal({ env: both })).toBe(
       "CLAVIGER_SECRET and CLAVIGER_SECRET_FILE are both given: leave one of them out",
@@ -374,13 +377,13 @@ describe("readConfig() and the secret", () => {
     );
   });
 
-  test.skipIf(process.getuid?.() === 0)("is refused where this user may not read its file", () => {
+  test.skipIf(process.getuid?.() === 0)("is refused if this user may not read its file", () => {
     const path = fileWith("x");
     chmodSync(path, 0);
     expect(refusal({ env: { CLAVIGER_SECRET_FILE: path } })).toContain("this user may not read it");
   });
 
-  test("never shows in a refusal", () => {
+  test("never appears in a refusal", () => {
     const sentence = refusal({ env: { CLAVIGER_SECRET: "do-not-show", CLAVIGER_PORT: "x" } });
     expect(sentence).not.toContain("do-not-show");
   });
@@ -389,14 +392,14 @@ describe("readConfig() and the secret", () => {
 describe("readConfig() and the data folder", () => {
   const standard = existsSync("/var/lib/claviger") ? "/var/lib/claviger" : "/srv/app/claviger-data";
 
-  test("is the flag's, else the setting's, else systemd's first state directory", () => {
+  test("comes from the flag, else from the setting, else from systemd's first state directory", () => {
     const env = { CLAVIGER_DATA_DIR: "/setting", STATE_DIRECTORY: "/state/one:/state/two" };
     expect(read({ env, flags: { CLAVIGER_DATA_DIR: "flag" } }).dataDir).toBe("/srv/app/flag");
     expect(read({ env }).dataDir).toBe("/setting");
     expect(read({ env: { ...env, CLAVIGER_DATA_DIR: "" } }).dataDir).toBe("/state/one");
   });
 
-  test("is /var/lib/claviger for root, and for others where it exists", () => {
+  test("is /var/lib/claviger for root, and for other users if it exists", () => {
     expect(read({ isRoot: true }).dataDir).toBe("/var/lib/claviger");
     expect(read({}).dataDir).toBe(standard);
   });

@@ -76,7 +76,7 @@ describe("claviger doctor, of what the service may have and this user cannot see
     const env = { CREDENTIALS_DIRECTORY: folder };
     const of = await examineAll(env, UNSEEN);
     expect(of("github app").state).toBe("skip");
-    expect(examineAll(env)).rejects.toThrow("A part of the GitHub App's settings is given");
+    expect(examineAll(env)).rejects.toThrow("Some settings of the GitHub App are given");
     rmSync(key);
   });
 

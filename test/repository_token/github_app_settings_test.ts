@@ -75,11 +75,11 @@ test.each(refused)("readConfig() refuses %s=%s by its name and what is allowed",
 
 const needed = ["CLAVIGER_GITHUB_APP_ID", "CLAVIGER_GITHUB_INSTALLATION_ID", "CLAVIGER_GITHUB_REPOSITORY"];
 test.each(needed)("readConfig() refuses a GitHub App without %s", (name) => {
-  expect(read({ ...ALL, [name]: "" })).toBe(`A part of the GitHub App's settings is given, but not ${name}`);
+  expect(read({ ...ALL, [name]: "" })).toBe(`Some settings of the GitHub App are given, but not ${name}`);
 });
 
 test("readConfig() refuses any part of a GitHub App alone, and names all that is missing", () => {
-  const sentence = `A part of the GitHub App's settings is given, but not ${needed.join(", ")}`;
+  const sentence = `Some settings of the GitHub App are given, but not ${needed.join(", ")}`;
   expect(read({ CLAVIGER_GITHUB_PRIVATE_KEY_FILE: "/x" })).toBe(sentence);
   expect(read({ CLAVIGER_GITHUB_URL: "https://ghe.example/api/v3" })).toBe(sentence);
   expect(read({ CREDENTIALS_DIRECTORY: credentials() })).toBe(sentence);
