@@ -1,24 +1,24 @@
-/** Asks a service how it is, as a balancer does: by `node:` modules, which take one's own certificate. */
+/** Asks a service for its health, as a load balancer does. Uses `node:` modules, because they accept a CA of our own. */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { codeOf, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 export interface HealthAnswer {
   readonly isHealthy: boolean;
-  /** Undefined where nobody answered. */
+  /** Undefined if no server answered. */
   readonly httpStatus?: number;
-  /** `connected` or `disconnected`, where the answer says so. */
+  /** `connected` or `disconnected`, if the answer says so. */
   readonly database?: string;
-  /** What is wrong; undefined where nothing is. */
+  /** The fault, as a phrase; undefined if the service is healthy. */
   readonly error?: string;
-  /** True where it is the certificate, which waiting does not mend. */
+  /** True if the certificate is the cause: waiting does not help. */
   readonly isCertificate?: boolean;
 }
 
 export interface AskOptions {
-  /** The certificates to trust, as PEM; the system's by default. */
+  /** The certificates to trust, as PEM; by default those of the system. */
   readonly ca?: string;
-  /** Whether any certificate will do: for asking on the machine itself whether somebody answers. */
+  /** Accepts any certificate, for calls within one machine that only ask whether a service answers. */
   readonly trustAny?: boolean;
   readonly timeoutMs: number;
 }
@@ -26,7 +26,7 @@ export interface AskOptions {
 const PATH = "/api/health";
 const ANSWER_LIMIT_BYTES = 64 * 1024;
 
-/** The address of a service's health below its own: what to ask. */
+/** Returns the address of the health endpoint below a service's address. */
 export function toHealthUrl(url: URL): URL {
   const asked = new URL(url);
   const path = asked.pathname.replace(/\/+$/, "");
@@ -34,7 +34,7 @@ export function toHealthUrl(url: URL): URL {
   return asked;
 }
 
-/** Asks once. Never throws: that nobody answers is an answer. */
+/** Asks a service for its health once. Never throws: without an answer it resolves to the reason. */
 export function askHealth(url: URL, { ca, trustAny = false, timeoutMs }: AskOptions): Promise<HealthAnswer> {
   const isSecure = url.protocol === "https:";
   return new Promise((resolve) => {
@@ -72,7 +72,11 @@ function toAnswer(httpStatus: number, text: string): HealthAnswer {
   const body = parse(text);
   const isService = typeof body.status === "string" && typeof body.database === "string";
   if (!isService)
-    return { isHealthy: false, httpStatus, error: `what answers there is no Claviger (${httpStatus})` };
+    return {
+      isHealthy: false,
+      httpStatus,
+      error: `another program answers there, not Claviger (${httpStatus})`,
+    };
   const database = String(body.database);
   if (httpStatus === 200 && body.status === "healthy") return { isHealthy: true, httpStatus, database };
   return { isHealthy: false, httpStatus, database, error: String(body.error ?? `it is ${body.status}`) };
@@ -87,7 +91,7 @@ function parse(text: string): Record<string, unknown> {
   }
 }
 
-// Bun has a code of its own.
+// Bun uses this code in place of ECONNREFUSED.
 const REASONS: Reasons = { ...NETWORK_REASONS, ConnectionRefused: NETWORK_REASONS.ECONNREFUSED };
 
 const CERTIFICATE_REASONS: Reasons = {
@@ -96,9 +100,9 @@ const CERTIFICATE_REASONS: Reasons = {
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
 };
 
-/** By whom it is signed is not trusted: what to do depends on whether certificates were given. */
+/** The issuer is not trusted. The remedy depends on whether --ca was given. */
 const NOT_TRUSTED: Reasons = {
-  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is signed by itself; give it with --ca",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is self-signed; give it with --ca",
   SELF_SIGNED_CERT_IN_CHAIN: "its certificate's root is not trusted; give it with --ca",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "its certificate is not trusted; give its root with --ca",
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "its certificate is not trusted; give its root with --ca",
@@ -108,5 +112,5 @@ function certificateReasonOf(error: Error, hasCa: boolean): string | undefined {
   const code = codeOf(error) ?? "";
   const untrusted = NOT_TRUSTED[code];
   if (untrusted === undefined) return CERTIFICATE_REASONS[code];
-  return hasCa ? "its certificate is not signed by one of those that --ca names" : untrusted;
+  return hasCa ? "its certificate is not signed by a certificate that --ca names" : untrusted;
 }

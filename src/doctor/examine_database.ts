@@ -1,4 +1,4 @@
-/** What the database says: version, schema, whether it keeps what it acknowledges, secret, token, files. */
+/** The checks that need the database: version, connection, durability, writes, clock, schema, secret, token, files. */
 import { realpathSync, statSync } from "node:fs";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
@@ -21,17 +21,17 @@ import { isRefusal } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { POSTGRES_INSIDE } from "../version.ts";
-import { MEND_APP } from "./examine_host.ts";
+import { APP_REMEDY } from "./examine_host.ts";
 import {
   type Check,
-  demandSight,
   examine,
   type Finding,
   type FindingState,
   FREE_SPACE,
   fail,
   ok,
-  unseenBy,
+  requireReadable,
+  skipUnseen,
   warn,
 } from "./finding.ts";
 
@@ -40,9 +40,9 @@ export interface DatabaseContext {
   readonly clock: Clock;
   readonly address: DatabaseAddress;
   readonly database: Database;
-  /** Where the database is, for people. */
+  /** The place of the database, as text for messages. */
   readonly place: string;
-  /** What the look at the GitHub App gave; `ok` by default. */
+  /** The state that the check of the GitHub App found; `ok` by default. */
   readonly app?: FindingState | undefined;
 }
 
@@ -52,7 +52,10 @@ const FAR_OFF_MS = 60_000;
 const SOON_DAYS = 14;
 const DAY_MS = 86_400_000;
 
-/** Looks at the schema first: without the right one, the rest cannot be asked. */
+/**
+ * Examines the server, the schema and then the content. Without the right schema the content cannot be read, so
+ * the findings then end with the schema.
+ */
 export async function examineDatabase(
   context: DatabaseContext,
   more: readonly Check<DatabaseContext>[] = [],
@@ -76,7 +79,7 @@ export async function examineDatabase(
   return [...server, ...content];
 }
 
-/** By major version: the minor release of the same day as the release of the PostgreSQL inside. */
+/** The minor release of each major version that came out on the same day as the release of the PostgreSQL inside. */
 export const RELEASED_WITH_INSIDE: Readonly<Record<string, number>> = { 15: 18, 16: 14, 17: 10, 18: 4 };
 
 async function examineServer(context: DatabaseContext): Promise<Finding> {
@@ -90,7 +93,7 @@ async function examineServer(context: DatabaseContext): Promise<Finding> {
     return fail(
       "database",
       `${row.failures} damaged pages were read in ${place}`,
-      "look after the disk, and restore the last backup: `claviger restore FILE`",
+      "check the disk, and restore the last backup: `claviger restore FILE`",
     );
   }
   const version = row?.version.split(" ")[0] ?? "unknown";
@@ -108,13 +111,13 @@ async function examineServer(context: DatabaseContext): Promise<Finding> {
   return known !== undefined && Number(minor) < known
     ? warn(
         "database",
-        `${message}, older than ${major}.${known}, which came out with the ${POSTGRES_INSIDE} inside`,
+        `${message}, older than ${major}.${known}, released together with the ${POSTGRES_INSIDE} inside`,
         `update PostgreSQL to the newest release of ${major}, and restart it`,
       )
     : ok("database", message);
 }
 
-/** The folder of the programs that run a private cluster; the cluster's own user alone may ask for it. */
+/** Finds the folder of the programs that run a private cluster. Only the cluster's own user may query it. */
 async function findPrograms({
   database,
   config,
@@ -125,12 +128,12 @@ async function findPrograms({
   return row && { bin: row.bin, isInside: row.bin.startsWith(`${realpathSync(config.dataDir)}/`) };
 }
 
-/** For an external server only: the PostgreSQL inside has a socket that no other user can open. */
+/** Checks the encryption of the connection to an external server. The PostgreSQL inside has a socket that no other user can open. */
 async function examineConnection({ database, config }: DatabaseContext): Promise<Finding> {
   const name = "connection";
   const url = parseDatabaseUrl(config.databaseUrl ?? "");
   const tls = url === undefined ? "it cannot be read" : parseDatabaseTls(url);
-  if (url === undefined || typeof tls === "string") return fail(name, `DATABASE_URL: ${tls}`, "mend it");
+  if (url === undefined || typeof tls === "string") return fail(name, `DATABASE_URL: ${tls}`, "correct it");
   if (tls.protection === "verified") {
     return ok(name, "encrypted, with a server whose certificate is verified");
   }
@@ -142,7 +145,7 @@ async function examineConnection({ database, config }: DatabaseContext): Promise
     name,
     row?.isEncrypted
       ? "encrypted, but the server's certificate is not verified: anyone on the network path can pose as the server"
-      : "not encrypted: anyone on the network path can read and change everything, the password too",
+      : "not encrypted: anyone on the network path can read and change everything, including the password",
     "sslmode=verify-full in DATABASE_URL, and sslrootcert=FILE for an authority of your own",
   );
 }
@@ -154,12 +157,12 @@ async function examineWrites({ database }: DatabaseContext): Promise<Finding> {
         select current_setting('transaction_read_only')::boolean as "isReadOnly", lines
           from (${tryDisk(sql)}) written`,
     );
-    if (!row?.isReadOnly) return ok("writes", "the database takes them");
+    if (!row?.isReadOnly) return ok("writes", "the database accepts writes");
     return fail("writes", "the database is read-only", "set default_transaction_read_only = off");
   } catch (error) {
     const refusal = refusedWrite(error);
     if (refusal === undefined) throw error;
-    return fail("writes", `the database refuses them: ${refusal.message}`, FREE_SPACE);
+    return fail("writes", `the database refuses writes: ${refusal.message}`, FREE_SPACE);
   }
 }
 
@@ -174,12 +177,12 @@ async function examineDurability({ database, config }: DatabaseContext): Promise
   const where = config.databaseUrl === undefined ? "in the data folder's postgresql.conf" : "on the server";
   if (losing.length > 0) {
     const remedy = `set ${losing.map((name) => `${name} = on`).join(" and ")} ${where}, then restart it`;
-    return fail("durability", `a power cut can lose what was acknowledged: ${losing.join(", ")} off`, remedy);
+    return fail("durability", `a power cut can lose acknowledged changes: ${losing.join(", ")} off`, remedy);
   }
   return off.length > 0
     ? warn(
         "durability",
-        "damage on disk is not noticed: data_checksums off",
+        "damage on disk is not detected: data_checksums off",
         "stop the server, then `pg_checksums --enable`",
       )
     : ok("durability", "fsync, full_page_writes, synchronous_commit and data_checksums on");
@@ -190,7 +193,7 @@ async function examineClocks({ database, clock }: DatabaseContext): Promise<Find
   const [row] = await database.query<{ ms: number }>(
     (sql) => sql`select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms`,
   );
-  // What lies within the question's own time is no difference.
+  // A time between the start and the end of the query is no difference.
   const ms = row?.ms ?? began;
   const ended = clock.now().getTime();
   const offMs = ms < began ? began - ms : ms > ended ? ms - ended : 0;
@@ -210,7 +213,7 @@ async function examineSchema({ address, clock }: DatabaseContext): Promise<Findi
     return fail("schema", refusal.sentence, "`claviger migrate`, or the program that fits");
   const newest = status.applied.at(-1);
   if (newest !== undefined && newest.appliedAt.getTime() - DAY_MS > clock.now().getTime()) {
-    const text = `was made at ${toTimestamp(newest.appliedAt)}, which is yet to come`;
+    const text = `was made at ${toTimestamp(newest.appliedAt)}, which is in the future`;
     return fail("schema", text, "set this machine's clock right: timedatectl set-ntp true");
   }
   return ok("schema", `${newest?.number}, as this program needs it`);
@@ -221,34 +224,34 @@ async function examineSecret({ database, config }: DatabaseContext): Promise<Fin
   const isSealed = row !== undefined;
   const opened = openSecrets(config, { create: false, isSealed });
   if (isRefusal(opened)) {
-    const unseen = config.secret === undefined ? unseenBy("secret", config) : undefined;
+    const unseen = config.secret === undefined ? skipUnseen("secret", config) : undefined;
     if (unseen !== undefined) return unseen;
     const isKept = isSealed && config.secret === undefined && config.databaseUrl === undefined;
     const remedy = isKept
-      ? "put it back, or name it by CLAVIGER_SECRET_FILE"
+      ? "put the file back, or name it in CLAVIGER_SECRET_FILE"
       : "give the secret of the first start";
     return fail("secret", opened.sentence, remedy);
   }
-  if (row === undefined) return warn("secret", "nothing was sealed with it yet", "start the service once");
+  if (row === undefined) return warn("secret", "it has not sealed any data yet", "start the service once");
   return opensCanary(opened.secrets, row.sealed)
-    ? ok("secret", "the one that this database was sealed with")
+    ? ok("secret", "the secret that sealed this database")
     : fail(
         "secret",
-        "the database was sealed with another one",
+        "another secret sealed this database",
         "give the secret of the first start in CLAVIGER_SECRET_FILE, or put the file `secret` back",
       );
 }
 
 async function examineToken({ database, config, clock, app = "ok" }: DatabaseContext): Promise<Finding> {
   const name = "installer token";
-  const unseen = config.gitHubApp?.privateKeyFile === undefined ? unseenBy(name, config) : undefined;
+  const unseen = config.gitHubApp?.privateKeyFile === undefined ? skipUnseen(name, config) : undefined;
   if (unseen !== undefined) return unseen;
   if (config.gitHubApp !== undefined) {
-    if (config.gitHubApp.privateKeyFile !== undefined) demandSight(config.gitHubApp.privateKeyFile);
+    if (config.gitHubApp.privateKeyFile !== undefined) requireReadable(config.gitHubApp.privateKeyFile);
     if (isRefusal(openGitHubApp(config.gitHubApp)))
-      return fail(name, "the GitHub App that is to mint it cannot be used", MEND_APP);
+      return fail(name, "the GitHub App that should mint it cannot be used", APP_REMEDY);
     if (app === "ok") return ok(name, "minted by the GitHub App");
-    const message = "minted by the GitHub App, which gives none now";
+    const message = "minted by the GitHub App, which gives no token now";
     return { name, state: app, message, remedy: "see github app above" };
   }
   const remedy = "`claviger installer set-token < FILE`";
@@ -256,7 +259,7 @@ async function examineToken({ database, config, clock, app = "ok" }: DatabaseCon
     (sql) => sql`select expires_at as "expiresAt" from installer_token`,
   );
   if (row === undefined)
-    return warn(name, "none is set: installers are told that none is configured", remedy);
+    return warn(name, "no token is set: installers are told that none is configured", remedy);
   if (row.expiresAt === null) return ok(name, "set, without an expiry");
   const leftMs = row.expiresAt.getTime() - clock.now().getTime();
   const at = toTimestamp(row.expiresAt);
@@ -264,7 +267,7 @@ async function examineToken({ database, config, clock, app = "ok" }: DatabaseCon
   return leftMs < SOON_DAYS * DAY_MS ? warn(name, `expires at ${at}`, remedy) : ok(name, `good until ${at}`);
 }
 
-/** Whether every hosted file is there in its size; `claviger models verify` reads them through. */
+/** Checks that every hosted file exists with its size; `claviger models verify` also reads the content. */
 async function examineModelFiles({ database, config }: DatabaseContext): Promise<Finding> {
   const folder = modelsFolderOf(config.dataDir);
   const files = await database.query<{ sha256: string; sizeBytes: number }>(
@@ -282,12 +285,12 @@ async function examineModelFiles({ database, config }: DatabaseContext): Promise
     : ok("model files", files.length === 0 ? "none are hosted here" : `${files.length}, all there`);
 }
 
-/** Without it, clients are given no address to download from: the hosted models are not on their list. */
+/** Checks the public address. Without it, clients get no address for downloads: their list omits hosted models. */
 async function examinePublicUrl({ database, config }: DatabaseContext): Promise<Finding> {
   const name = "public address";
   const { publicUrl } = config;
-  if (publicUrl !== undefined) return ok(name, `${publicUrl}, as it is set: not tried from here`);
-  const unseen = unseenBy(name, config);
+  if (publicUrl !== undefined) return ok(name, `${publicUrl}, as set: not called from here`);
+  const unseen = skipUnseen(name, config);
   if (unseen !== undefined) return unseen;
   const [row] = await database.query<{ hosted: number }>(
     (sql) => sql`select count(distinct file) as hosted from model_versions where retired_at is null`,

@@ -1,4 +1,4 @@
-/** What can be said without a database: folder, disk, clock, certificate, and whether a service answers. */
+/** The checks that need no database: folder, disk, clock, certificate, GitHub App, and whether a service answers. */
 import {
   accessSync,
   constants,
@@ -18,16 +18,16 @@ import { isRefusal } from "../refusal.ts";
 import { openGitHubApp, tryGitHubApp } from "../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../tls/mod.ts";
 import { askHealth } from "./ask_health.ts";
-import { type Check, demandSight, examine, type Finding, fail, ok, unseenBy, warn } from "./finding.ts";
+import { type Check, examine, type Finding, fail, ok, requireReadable, skipUnseen, warn } from "./finding.ts";
 
 export interface HostContext {
   readonly config: Config;
   readonly clock: Clock;
-  /** What the running service itself says of where it listens and with what. */
+  /** The address and certificate that the running service itself has noted in the data folder. */
   readonly serving?: ServingAt | undefined;
 }
 
-/** Before this program was written, and after it will be forgotten: a clock that shows them is wrong. */
+/** The years that a right clock can show: from the year in which this program was written. */
 const YEARS = [2026, 2100] as const;
 const MB = 1024 * 1024;
 const LEAST_FREE_MB = 256;
@@ -35,6 +35,7 @@ const LITTLE_FREE_MB = 2_048;
 const HEALTH_LIMIT_MS = 6_000;
 const LOOPBACK = /^(127\.|::1$|localhost$)/;
 
+/** Examines everything that needs no database, then runs the checks in `more`. */
 export function examineHost(
   context: HostContext,
   more: readonly Check<HostContext>[] = [],
@@ -58,34 +59,34 @@ function examineFolder({ config: { dataDir, databaseUrl } }: HostContext): Findi
       ? warn(
           name,
           `${dataDir} does not exist yet`,
-          "`claviger serve` makes it, or name the right one with --data-dir",
+          "`claviger serve` creates it, or name the right folder with --data-dir",
         )
-      : ok(name, `${dataDir} does not exist, and is needed for hosted model files only`);
+      : ok(name, `${dataDir} does not exist, and is needed only for hosted model files`);
   }
   const { mode } = lstatSync(realpathSync(dataDir));
-  if ((mode & 0o022) !== 0) return fail(name, `others may write to ${dataDir}`, `chmod go-w ${dataDir}`);
+  if ((mode & 0o022) !== 0) return fail(name, `other users may write to ${dataDir}`, `chmod go-w ${dataDir}`);
   const secret = join(dataDir, "secret");
   const secretMode = lstatSync(secret, { throwIfNoEntry: false })?.mode ?? 0;
-  if ((secretMode & 0o077) !== 0) return fail(name, `others may read ${secret}`, `chmod 600 ${secret}`);
+  if ((secretMode & 0o077) !== 0) return fail(name, `other users may read ${secret}`, `chmod 600 ${secret}`);
   const mount = mountOf(realpathSync(dataDir));
   if (databaseUrl === undefined && mount?.options.includes("noexec")) {
     return fail(
       name,
-      `${mount.path} is mounted noexec, and PostgreSQL is run from ${dataDir}`,
+      `${mount.path} is mounted noexec, but PostgreSQL runs from ${dataDir}`,
       `mount -o remount,exec ${mount.path}, and take noexec out of /etc/fstab`,
     );
   }
   return ok(name, `${dataDir}, closed to others`);
 }
 
-/** The mount that a path is on. Source: proc(5), `/proc/PID/mountinfo`. */
+/** Finds the mount that contains a path. Source: proc(5), `/proc/PID/mountinfo`. */
 function mountOf(path: string): { readonly path: string; readonly options: readonly string[] } | undefined {
   if (!existsSync("/proc/self/mountinfo")) return undefined;
   let found: { path: string; options: string[] } | undefined;
   for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {
     const [, , , , at = "", options = ""] = line.split(" ");
     const isAbove = at === "/" || path === at || path.startsWith(`${at}/`);
-    // A later mount lies over an earlier one of the same path.
+    // A later mount hides an earlier mount of the same path.
     if (at !== "" && isAbove && at.length >= (found?.path.length ?? 0))
       found = { path: at, options: options.split(",") };
   }
@@ -101,7 +102,7 @@ function examineDisk({ config: { dataDir } }: HostContext): Finding {
   const remedy = "free some space, or move the data folder to a larger disk";
   if (freeMb < LEAST_FREE_MB) return fail("disk", text, remedy);
   if (files > 0 && ffree < 1_000)
-    return fail("disk", `${ffree} files can still be made for ${dataDir}`, remedy);
+    return fail("disk", `only ${ffree} more files can be created for ${dataDir}`, remedy);
   return freeMb < LITTLE_FREE_MB ? warn("disk", text, remedy) : ok("disk", text);
 }
 
@@ -109,27 +110,31 @@ function examineClock({ clock }: HostContext): Finding {
   const now = clock.now();
   const year = now.getUTCFullYear();
   return year < YEARS[0] || year > YEARS[1]
-    ? fail("clock", `it is ${toTimestamp(now)}, which cannot be`, "timedatectl set-ntp true, or set the time")
+    ? fail(
+        "clock",
+        `it shows ${toTimestamp(now)}, which cannot be right`,
+        "timedatectl set-ntp true, or set the time",
+      )
     : ok("clock", toTimestamp(now));
 }
 
 function examineTls({ config, clock, serving }: HostContext): Finding {
   const { trustedProxies } = config;
-  // A service that runs without a certificate has none, whatever the settings of its next start say.
+  // The running service counts, not the settings: they apply from its next start.
   const { host, tls } = serving ?? config;
   if (tls === undefined) {
-    const unseen = serving === undefined ? unseenBy("tls", config) : undefined;
+    const unseen = serving === undefined ? skipUnseen("tls", config) : undefined;
     if (unseen !== undefined) return unseen;
     const isOpen = !LOOPBACK.test(host) && trustedProxies.length === 0;
     return isOpen
       ? warn(
           "tls",
           `keys reach ${host} unencrypted`,
-          "set CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY, or put a proxy before",
+          "set CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY, or put a proxy in front of the service",
         )
-      : ok("tls", "none: a proxy before the service, or this machine alone, is meant to use it");
+      : ok("tls", "none: only a proxy or this machine should call the service");
   }
-  for (const file of [tls.certFile, tls.keyFile]) demandSight(file);
+  for (const file of [tls.certFile, tls.keyFile]) requireReadable(file);
   const found = readTlsIdentity(tls);
   if (isRefusal(found)) return fail("tls", found.sentence, "see CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY");
   const warning = tlsWarning(found, clock.now());
@@ -140,52 +145,53 @@ function examineTls({ config, clock, serving }: HostContext): Finding {
     "tls",
     warning,
     tls.isCopy
-      ? "renew the file that the unit hands over, then `systemctl restart claviger`"
+      ? "renew the file that the unit passes to the service, then `systemctl restart claviger`"
       : `renew ${tls.certFile}, then \`systemctl reload claviger\``,
   );
 }
 
-/** What to do about a GitHub App that cannot be used: it is its key. */
-export const MEND_APP =
-  "give its key to `claviger systemd --github-key`, or name the file by CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
+/** The remedy for a GitHub App that cannot be used: the cause is its key. */
+export const APP_REMEDY =
+  "give its key to `claviger systemd --github-key`, or name the file in CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
 
-/** What to do about a GitHub host that gives no token now. */
+/** The remedies for a GitHub host that gives no token now. */
 const REMEDIES = {
-  away: (url: string) => `see whether this machine reaches ${url}`,
+  away: (url: string) => `check whether this machine reaches ${url}`,
   limited: () => "wait: the service tries again when the host allows it",
-  faulty: (url: string) => `see whether ${url} is the host's interface and works; the service tries again`,
+  faulty: (url: string) => `check whether ${url} is the host's API and works; the service tries again`,
 } as const;
 
 async function examineApp({ config, clock }: HostContext): Promise<Finding> {
   const { gitHubApp } = config;
-  const unseen = gitHubApp?.privateKeyFile === undefined ? unseenBy("github app", config) : undefined;
+  const unseen = gitHubApp?.privateKeyFile === undefined ? skipUnseen("github app", config) : undefined;
   if (unseen !== undefined) return unseen;
-  if (gitHubApp === undefined) return ok("github app", "none: the repository token is one that is stored");
-  if (gitHubApp.privateKeyFile !== undefined) demandSight(gitHubApp.privateKeyFile);
+  if (gitHubApp === undefined) return ok("github app", "none: the repository token is a stored one");
+  if (gitHubApp.privateKeyFile !== undefined) requireReadable(gitHubApp.privateKeyFile);
   const app = openGitHubApp(gitHubApp);
-  if (isRefusal(app)) return fail("github app", app.sentence, MEND_APP);
+  if (isRefusal(app)) return fail("github app", app.sentence, APP_REMEDY);
   const failure = await tryGitHubApp(app, { clock });
   if (failure === undefined)
     return ok("github app", `App ${gitHubApp.appId} mints tokens for ${gitHubApp.repository}`);
   return failure.kind === "refused"
-    ? fail("github app", failure.reason, "mend what the sentence names, then `systemctl restart claviger`")
+    ? fail("github app", failure.reason, "remove this cause, then `systemctl restart claviger`")
     : warn("github app", failure.reason, REMEDIES[failure.kind](gitHubApp.apiUrl));
 }
 
 async function examineService({ config, serving }: HostContext): Promise<Finding> {
   if (serving === undefined && config.databaseUrl === undefined) return await examineAbsence(config);
-  // The service's own word first: `serve --port` is no setting that anybody else could read.
+  // The service's own note comes first: another process cannot read the flags of `serve`, such as --port.
   const at = serving ?? config;
   const url = new URL(toUrl(at));
-  if (at.port === 0) return ok("service", "its port is the system's choice, so nobody can be asked");
+  if (at.port === 0) return ok("service", "the system chooses its port, so it cannot be asked here");
   const answer = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
   if (answer.isHealthy) {
-    // Without a data folder a service leaves no word of itself: the address is all that there is to go by.
-    const doubt = serving === undefined ? ", by the settings alone: it may be another installation's" : "";
+    // Without a data folder a service leaves no note, so only the address of the settings is known.
+    const doubt =
+      serving === undefined ? ", the address in the settings: it may be another installation" : "";
     return ok("service", `healthy at ${url.origin}${doubt}`);
   }
   if (answer.httpStatus === undefined) {
-    return warn("service", `none answers at ${url.origin}: ${answer.error}`, START);
+    return warn("service", `no service answers at ${url.origin}: ${answer.error}`, START);
   }
   return fail(
     "service",
@@ -197,23 +203,23 @@ async function examineService({ config, serving }: HostContext): Promise<Finding
 const START = "`systemctl start claviger` or `claviger serve`";
 
 /**
- * A service leaves its word in the data folder: without one none runs from it, whoever answers at the address
- * of the settings.
+ * Returns the finding for an installation whose data folder has no note of a running service: no service runs
+ * from it, even if a server answers at the address of the settings.
  */
 async function examineAbsence(config: Config): Promise<Finding> {
   const { dataDir } = config;
-  // Where this user may not look, nothing is known: what is thrown says so.
+  // If this user may not read the folder, a note may exist: this throws EACCES, which becomes a `skip`.
   if (existsSync(dataDir)) accessSync(dataDir, constants.R_OK | constants.X_OK);
-  const none = `none runs from ${dataDir}`;
+  const none = `no service runs from ${dataDir}`;
   if (config.port === 0) return warn("service", none, START);
   const url = new URL(toUrl(config));
   const { httpStatus, database } = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
   if (httpStatus === undefined) return warn("service", none, START);
-  const other = database === undefined ? "what answers is no Claviger" : "another installation's answers";
+  const other = database === undefined ? "another program answers" : "another installation answers";
   return warn("service", `${none}; at ${url.origin} ${other}`, `${START}, with another --port`);
 }
 
-/** Where a service that listens there is asked from this machine. */
+/** Returns the address at which this machine reaches a service that listens at `host` and `port`. */
 function toUrl({ host, port, tls }: ServingAt): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return `${originOf({ host: reached, port }, tls !== undefined)}/api/health`;

@@ -3,20 +3,20 @@ import { refusedWrite } from "../database/mod.ts";
 import { readRegularFile } from "../read_regular_file.ts";
 import { hasCode, reasonOf } from "../system_error.ts";
 
-/** `skip`: this user cannot see enough to judge. */
+/** `skip` means that this user cannot see enough to decide. */
 export type FindingState = "ok" | "warn" | "fail" | "skip";
 
 export interface Finding {
-  /** What was looked at, in a word or two. */
+  /** The name of the check, one or two words. */
   readonly name: string;
   readonly state: FindingState;
-  /** What is, as one line. */
+  /** The result, as one line. */
   readonly message: string;
-  /** What to do about it: a command or a sentence; nothing where all is well. */
+  /** A command or a sentence that says what to do; undefined for `ok`. */
   readonly remedy?: string;
 }
 
-/** Looks at one thing, at most one line each. What it throws is a finding too. */
+/** Examines one thing and returns one line. An error that it throws becomes a finding, too. */
 export interface Check<Context> {
   readonly name: string;
   examine(context: Context): Promise<Finding> | Finding;
@@ -39,11 +39,11 @@ export function skip(name: string, message: string, remedy: string): Finding {
 }
 
 const AS_ROOT = "run as root";
-/** What to do about a disk to which the database cannot write. */
+/** The remedy for a disk to which the database cannot write. */
 export const FREE_SPACE = "free some space on the server's disk";
 
-/** Skips a check when the service may have settings that are not seen here. */
-export function unseenBy(
+/** Returns a `skip` if the service may have settings that this process cannot see; otherwise undefined. */
+export function skipUnseen(
   name: string,
   { unseen }: { readonly unseen?: Unseen | undefined },
 ): Finding | undefined {
@@ -52,8 +52,8 @@ export function unseenBy(
 
 const FILE_LIMIT_BYTES = 64 * 1024;
 
-/** Throws EACCES for a file that this user may not read: such a file cannot be judged. */
-export function demandSight(file: string): void {
+/** Throws EACCES for a file that this user may not read; {@linkcode examine} turns that into a `skip`. */
+export function requireReadable(file: string): void {
   try {
     readRegularFile(file, FILE_LIMIT_BYTES);
   } catch (error) {
@@ -61,7 +61,7 @@ export function demandSight(file: string): void {
   }
 }
 
-/** Runs checks in order: one that breaks down is a failure of its own and stops none of the others. */
+/** Runs checks in order. If a check throws, that is its finding, and the next check runs. */
 export async function examine<Context>(
   context: Context,
   checks: readonly Check<Context>[],
@@ -81,6 +81,10 @@ function explain(name: string, error: unknown): Finding {
   if (hasCode(error, "EACCES")) return skip(name, `cannot be seen by this user: ${reasonOf(error)}`, AS_ROOT);
   const refusal = refusedWrite(error);
   return refusal === undefined
-    ? fail(name, `cannot be looked at: ${reasonOf(error)}`, "see the sentence; then `claviger doctor` again")
-    : fail(name, `cannot be looked at: ${refusal.message}`, FREE_SPACE);
+    ? fail(
+        name,
+        `cannot be checked: ${reasonOf(error)}`,
+        "remove this cause, then run `claviger doctor` again",
+      )
+    : fail(name, `cannot be checked: ${refusal.message}`, FREE_SPACE);
 }

@@ -1,9 +1,9 @@
 /**
- * Examines an installation: what is well, what will soon not be, and what is wrong, each with the line that
- * mends it. Changes nothing, and works beside a running service and without one.
+ * Examines an installation and lists findings: what works, what will soon fail, and what is wrong, each with a
+ * remedy in one line. Changes nothing, and works beside a running service and without one.
  *
- * `examineHost` needs no database, `examineDatabase` an open one. Another part adds its own `Check` to the
- * list that it gives to either.
+ * `examineHost` needs no database, `examineDatabase` needs an open database. A caller can pass more checks of
+ * its own to each.
  */
 export { type AskOptions, askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
 export { type DatabaseContext, examineDatabase, RELEASED_WITH_INSIDE } from "./examine_database.ts";

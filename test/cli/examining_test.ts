@@ -179,7 +179,7 @@ describe("claviger health", () => {
     const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
     const ended = await line.run(["health", "--url", other.url.href]);
     await other.stop(true);
-    expect(refusalOf(ended)).toContain("what answers there is no Claviger (200)");
+    expect(refusalOf(ended)).toContain("another program answers there, not Claviger (200)");
   });
 
   test("waits for one that is about to be, and no longer than it is told", async () => {
@@ -221,7 +221,7 @@ describe("claviger health", () => {
     const beganMs = performance.now();
     const refused = (...args: string[]) => line.run(["health", "--url", url, "--wait", "20s", ...args]);
     expect(refusalOf(await refused("--ca", other.certFile))).toEndWith(
-      "its certificate is not signed by one of those that --ca names",
+      "its certificate is not signed by a certificate that --ca names",
     );
     expect(refusalOf(await refused())).toContain("with --ca");
     expect(performance.now() - beganMs).toBeLessThan(5_000);
@@ -269,16 +269,16 @@ describe("claviger doctor", () => {
       const { findings } = JSON.parse((await alone.here(["doctor", "--json"], { env })).out);
       return (findings as Found[]).find(({ name }) => name === "service");
     };
-    const none = `none runs from ${alone.dataDir}`;
+    const none = `no service runs from ${alone.dataDir}`;
     expect(await serviceOf(port())).toMatchObject({
       state: "warn",
-      message: `${none}; at ${service.url} another installation's answers`,
+      message: `${none}; at ${service.url} another installation answers`,
       remedy: expect.stringContaining("--port"),
     });
     expect(await serviceOf({ CLAVIGER_PORT: "1" })).toMatchObject({ state: "warn", message: none });
     expect(await serviceOf({ CLAVIGER_PORT: "0" })).toMatchObject({ state: "warn", message: none });
     const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
-    const message = `${none}; at http://127.0.0.1:${other.port} what answers is no Claviger`;
+    const message = `${none}; at http://127.0.0.1:${other.port} another program answers`;
     expect(await serviceOf({ CLAVIGER_PORT: `${other.port}` })).toMatchObject({ state: "warn", message });
     await other.stop(true);
     alone.remove();
@@ -298,7 +298,7 @@ describe("claviger doctor", () => {
     const expectNone = async () =>
       expect((await doctor({ CLAVIGER_PORT: "1" })).of("service")).toMatchObject({
         state: "warn",
-        message: `none runs from ${line.dataDir}`,
+        message: `no service runs from ${line.dataDir}`,
       });
     for (const old of [...stale.map((old) => JSON.stringify(old)), "{", "", note + " ".repeat(20_000)]) {
       writeFileSync(path, old);
@@ -401,7 +401,7 @@ describe("claviger doctor", () => {
     const { hostname, port } = new URL(noFolder.url);
     Object.assign(env, { CLAVIGER_HOST: hostname, CLAVIGER_PORT: port });
     expect(await serviceOf()).toBe(
-      `healthy at ${noFolder.url}, by the settings alone: it may be another installation's`,
+      `healthy at ${noFolder.url}, the address in the settings: it may be another installation`,
     );
     expect(existsSync(outside.dataDir)).toBe(false);
     await noFolder.stop();
@@ -432,7 +432,7 @@ describe("claviger doctor", () => {
     });
     expect((await doctor(env)).of("public address")).toMatchObject({
       state: "ok",
-      message: "https://licenses.example.org, as it is set: not tried from here",
+      message: "https://licenses.example.org, as set: not called from here",
     });
     await line.json(["models", "retire", "p300_hosted", "1"]);
     expect((await doctor()).of("public address")).toMatchObject({ state: "ok" });
@@ -441,7 +441,9 @@ describe("claviger doctor", () => {
   test("prints a line each, and how to mend what is not well", async () => {
     const { out } = await line.here(["doctor"], { env: port() });
     expect(out).toMatch(/^ok {4}configuration +every setting is valid\n/);
-    expect(out).toMatch(/\nwarn {2}installer token +none is set[^\n]*\n +→ `claviger installer set-token/);
+    expect(out).toMatch(
+      /\nwarn {2}installer token +no token is set[^\n]*\n +→ `claviger installer set-token/,
+    );
     const coloured = await line.here(["doctor"], { env: port(), columns: 80 });
     expect(coloured.out).toStartWith("\u001b[32mok  \u001b[39m  configuration ");
     expect(coloured.out).toContain("\n\u001b[33mwarn\u001b[39m  installer token ");
@@ -494,7 +496,7 @@ describe("claviger doctor", () => {
     const env = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile };
     expect((await doctor(env)).of("tls")).toMatchObject({
       state: "ok",
-      message: "none: a proxy before the service, or this machine alone, is meant to use it",
+      message: "none: only a proxy or this machine should call the service",
     });
   });
 
@@ -513,7 +515,7 @@ describe("claviger doctor", () => {
       name: "secret",
       state: "fail",
       message: expect.stringContaining(`there is no file secret in ${line.dataDir}`),
-      remedy: "put it back, or name it by CLAVIGER_SECRET_FILE",
+      remedy: "put the file back, or name it in CLAVIGER_SECRET_FILE",
     });
   });
 
@@ -563,11 +565,11 @@ describe("claviger doctor", () => {
       const of = (name: string) => findings.find((finding) => finding.name === name);
       expect(of("service")).toMatchObject({
         state: "warn",
-        message: `none runs from ${alone.dataDir}`,
+        message: `no service runs from ${alone.dataDir}`,
       });
       expect(of("durability")).toMatchObject({
         state: "fail",
-        message: "a power cut can lose what was acknowledged: full_page_writes off",
+        message: "a power cut can lose acknowledged changes: full_page_writes off",
       });
     } finally {
       alone.remove();

@@ -44,7 +44,7 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
     expect(health.status).toBe(200);
     expect(await examined(env())).toMatchObject({
       state: "warn",
-      message: `PostgreSQL 18.3 in ${line.dataDir}, run by ${other.bin}, older than 18.4, which came out with the 18.4 inside`,
+      message: `PostgreSQL 18.3 in ${line.dataDir}, run by ${other.bin}, older than 18.4, released together with the 18.4 inside`,
       remedy: "update PostgreSQL to the newest release of 18, and restart it",
     });
     // What runs is told, whatever the settings of this command are.

@@ -236,8 +236,8 @@ describe("root's commands, while the service of the unit is stopped", () => {
     expect(of("tls")?.message).toStartWith("the certificate is good until ");
     expect(of("github app")?.message).toBe("App 190219 mints tokens for core-package");
     expect(host.seen.length).toBeGreaterThan(0);
-    expect(of("secret")?.message).toBe("the one that this database was sealed with");
-    expect(of("service")?.message).toBe(`none runs from ${line.dataDir}`);
+    expect(of("secret")?.message).toBe("the secret that sealed this database");
+    expect(of("service")?.message).toBe(`no service runs from ${line.dataDir}`);
   });
 
   test("let doctor say what the GitHub host refuses, and that it does not answer", async () => {
@@ -263,7 +263,7 @@ describe("root's commands, while the service of the unit is stopped", () => {
       status: 0,
       state: "warn",
       token: "warn",
-      remedy: expect.stringContaining("see whether this machine reaches"),
+      remedy: expect.stringContaining("check whether this machine reaches"),
     });
     host.behave({ kind: "answer", status: 429 });
     expect((await appFinding()).remedy).toStartWith("wait:");

@@ -71,7 +71,7 @@ describe.skipIf(!isBuilt)("the page `service`", () => {
       if (!isRoot) return;
       expect(doctor).toMatch(/^ok +tls +the certificate is good until /m);
       expect(doctor).toMatch(/^ok +github app +App 190219 mints tokens for core-package$/m);
-      expect(doctor).toMatch(/^warn +service +none runs from \/var\/lib\/claviger$/m);
+      expect(doctor).toMatch(/^warn +service +no service runs from \/var\/lib\/claviger$/m);
       expect(doctor).not.toMatch(/^(skip|fail) /m);
     },
     TEST_LIMIT_MS,

@@ -1,4 +1,4 @@
-/** What `doctor` says of the way to an external database. */
+/** The finding of `doctor` about the connection to an external database. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readConfig } from "../../src/config/config.ts";
 import { examineDatabase } from "../../src/doctor/mod.ts";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => opened.close());
 
-/** The address is that of the settings alone: the test's own database is asked. */
+/** Examines with `address` in the settings only: the connection itself goes to the test's own database. */
 async function examined(address: string | undefined) {
   const { address: at, database } = opened;
   const env = { CLAVIGER_SECRET: TEST_SECRET, DATABASE_URL: address };
@@ -29,7 +29,7 @@ async function examined(address: string | undefined) {
 describe("doctor's connection", () => {
   const remedy = "sslmode=verify-full in DATABASE_URL, and sslrootcert=FILE for an authority of your own";
 
-  test("warns of an external server without sslmode, and by one that verifies nothing", async () => {
+  test("warns about an external server without sslmode, and with an sslmode that verifies no certificate", async () => {
     for (const query of ["", "?sslmode=disable", "?sslmode=prefer", "?sslmode=require"]) {
       expect(await examined(`postgres://u@db.example.org:5432/c${query}`)).toMatchObject({
         state: "warn",
@@ -50,7 +50,7 @@ describe("doctor's connection", () => {
     expect(await examined("postgres://u@127.evil.example/c")).toMatchObject({ state: "warn" });
   });
 
-  test("says nothing of the one inside", async () => {
+  test("gives no finding for the PostgreSQL inside", async () => {
     expect(await examined(undefined)).toBeUndefined();
   });
 });

@@ -1,4 +1,4 @@
-/** What a user is told of an installation of which some settings, or files, are closed to that user. */
+/** The findings of `doctor` for a user who may not read some settings or files of the installation. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -54,8 +54,8 @@ const APP = {
 };
 const CLOSED_TO_US = ["tls", "github app", "secret", "installer token", "public address"];
 
-describe("claviger doctor, of what the service may have and this user cannot see,", () => {
-  test("says that it cannot be seen, not that it is missing", async () => {
+describe("claviger doctor and settings that this user may not read", () => {
+  test("says that they cannot be seen, not that they are missing", async () => {
     const unseen = UNSEEN;
     for (const env of [{}, APP]) {
       const of = await examineAll(env, unseen);
@@ -70,7 +70,7 @@ describe("claviger doctor, of what the service may have and this user cannot see
     }
   });
 
-  test("does not take one credential as a sign that other settings were forgotten", async () => {
+  test("does not conclude from one credential that other settings are missing", async () => {
     const key = join(folder, "claviger-github-key");
     writeFileSync(key, "");
     const env = { CREDENTIALS_DIRECTORY: folder };
@@ -80,24 +80,24 @@ describe("claviger doctor, of what the service may have and this user cannot see
     rmSync(key);
   });
 
-  test("still judges what is seen", async () => {
+  test("still checks the settings that can be seen", async () => {
     const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org", CLAVIGER_SECRET: SECRET };
     const of = await examineAll(env, UNSEEN);
     expect(of("public address").state).toBe("ok");
     expect(of("secret")).toMatchObject({
       state: "fail",
-      message: "the database was sealed with another one",
+      message: "another secret sealed this database",
     });
   });
 
-  test("says what is missing when it sees everything", async () => {
+  test("says what is missing if this user can see everything", async () => {
     const of = await examineAll(APP);
     expect(
       ["tls", "github app", "secret", "installer token", "public address"].map((name) => of(name).state),
     ).toEqual(["ok", "fail", "fail", "fail", "ok"]);
   });
 
-  test.skipIf(!asRoot)("says nothing of files that this user may not read", async () => {
+  test.skipIf(!asRoot)("skips files that this user may not read", async () => {
     const [cert, key] = [join(folder, "cert"), join(folder, "key")];
     for (const path of [cert, key]) writeFileSync(path, "", { mode: 0o600 });
     const files = { CLAVIGER_TLS_CERT: cert, CLAVIGER_TLS_KEY: key, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key };
@@ -135,7 +135,7 @@ describe("claviger doctor, of what the service may have and this user cannot see
     },
   );
 
-  test("skips what is closed to it, and no other failure", async () => {
+  test("skips a check that throws EACCES, and fails a check that throws another error", async () => {
     const failing = (code: string) => ({
       name: code,
       examine: () => {
@@ -152,8 +152,8 @@ describe("claviger doctor, of what the service may have and this user cannot see
       {
         name: "EIO",
         state: "fail",
-        message: "cannot be looked at: EIO: no",
-        remedy: "see the sentence; then `claviger doctor` again",
+        message: "cannot be checked: EIO: no",
+        remedy: "remove this cause, then run `claviger doctor` again",
       },
     ]);
   });

@@ -1,4 +1,4 @@
-/** What `doctor` says of a database that answers and takes no writes. */
+/** The finding of `doctor` about a database that answers but refuses writes. */
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { readConfig } from "../../src/config/config.ts";
@@ -9,22 +9,22 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { TEST_SECRET } from "../support/service.ts";
 
-/** What a server says whose disk has no room even for what a connection needs. */
+/** Throws the error of a server whose disk has no space even for a connection. */
 const FULL_DISK: Check<DatabaseContext> = {
   name: "another",
   async examine({ database }) {
     const text = "do $$ begin raise 'could not extend file' using errcode = 'disk_full'; end $$";
     await database.query((sql) => sql.unsafe(text));
-    throw new Error("The database took it");
+    throw new Error("The database accepted it");
   },
 };
 
-test("doctor fails where the database takes no writes, and says why", async () => {
+test("doctor fails if the database refuses writes, and says why", async () => {
   const opened = await createTestDatabase();
   const config = readConfig({ env: { CLAVIGER_SECRET: TEST_SECRET }, workingFolder: "/", isRoot: false });
   if (isRefusal(config)) throw new Error(config.sentence);
   const look = async (more?: Check<DatabaseContext>) => {
-    // New connections: what is set of the database holds for those alone.
+    // A new connection: settings of the database apply only to new connections.
     const database = openDatabase(opened.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
     const context = { config, clock: systemClock, address: opened.address, database, place: "a test" };
     const findings = await examineDatabase(context, more && [more]);
@@ -38,13 +38,13 @@ test("doctor fails where the database takes no writes, and says why", async () =
     await opened.database.query((sql) => sql.unsafe(`alter database ${row?.name} set ${setting}`));
   };
   expect(await look()).toMatchObject({ state: "ok" });
-  // By PostgreSQL's code for more than this of temporary files: what is asked goes to the disk, and over this limit.
+  // The check writes temporary files above this limit, which PostgreSQL refuses with code 53400.
   await set("temp_file_limit = '1MB'");
   expect(await look()).toMatchObject({ state: "fail", message: expect.stringContaining("53400") });
   await set("temp_file_limit = -1");
   expect(await look(FULL_DISK)).toMatchObject({
     state: "fail",
-    message: "cannot be looked at: could not extend file",
+    message: "cannot be checked: could not extend file",
     remedy: "free some space on the server's disk",
   });
   await set("default_transaction_read_only = on");
