@@ -1,4 +1,4 @@
-/** The private key of a GitHub App: read and parsed once, when the service starts. */
+/** Reads and parses the private key of a GitHub App, once at the start of the service. */
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readRegularFile } from "../read_regular_file.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -7,12 +7,12 @@ import { FILE_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 /** A key of 8,192 bits takes 6.5 KB. */
 const LIMIT_BYTES = 16 * 1024;
 const MIN_BITS = 2_048;
-/** Beyond it a signature takes longer than one would wait. */
+/** With a longer key, a signature takes too long. */
 const MAX_BITS = 8_192;
 
 /**
- * Reads an RSA private key in PEM: PKCS#1, as GitHub hands it out, or PKCS#8, without a passphrase. The
- * refusal names the file and never what is in it.
+ * Reads an RSA private key in PEM: PKCS#1, the format of GitHub, or PKCS#8, without a passphrase. The refusal names
+ * the file and never its content.
  */
 export function readAppKey(path: string): KeyObject | Refusal {
   let pem: string;
@@ -22,9 +22,9 @@ export function readAppKey(path: string): KeyObject | Refusal {
     return cannotUse(path, reasonOf(error, REASONS));
   }
   if (/-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED/m.test(pem)) {
-    return cannotUse(path, "it is encrypted; take its passphrase off by `openssl rsa`");
+    return cannotUse(path, "it is encrypted; remove its passphrase with `openssl rsa`");
   }
-  // Node would take other kinds as well, and say of a public key only that it does not fit.
+  // Node accepts more kinds of keys, and its error about a public key does not explain the cause.
   if (!/-----BEGIN (RSA )?PRIVATE KEY-----/.test(pem)) {
     return cannotUse(
       path,
@@ -33,7 +33,7 @@ export function readAppKey(path: string): KeyObject | Refusal {
   }
   const key = parseKey(pem);
   if (key === undefined)
-    return cannotUse(path, "the key in it is damaged; download it anew, or make another");
+    return cannotUse(path, "the key in it is damaged; download it again, or create another key");
   const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
   if (key.asymmetricKeyType !== "rsa") return cannotUse(path, "the key in it must be an RSA key");
   if (bits < MIN_BITS || bits > MAX_BITS) {
@@ -46,7 +46,7 @@ function parseKey(pem: string): KeyObject | undefined {
   try {
     return createPrivateKey(pem);
   } catch {
-    return undefined; // What is thrown tells of ASN.1, and may tell of the key.
+    return undefined; // The error is about ASN.1 and may contain parts of the key.
   }
 }
 
@@ -63,6 +63,6 @@ const REASONS: Reasons = {
   ENXIO: NO_FILE,
   EFBIG: NO_FILE,
   EACCES:
-    "this user may not read it; hand it to the service as a credential (see `claviger systemd --help`), and run " +
+    "this user may not read it; give it to the service as a credential (see `claviger systemd --help`), and run " +
     "commands as root",
 };

@@ -1,9 +1,8 @@
 /**
- * One question to the host: a token for one repository, which it may read and nothing else.
+ * One request to the GitHub host: for a token that can read one repository and do nothing else.
  *
- * Everything that comes back is judged before it is believed: status, size, shape, and what the host says
- * that the token may do. What is told of a failure is our own words, never the host's: those could repeat
- * what was sent to it.
+ * The whole answer is checked before it is used: status, size, shape, and the permissions of the token. Messages
+ * about a failure use our own words, never the host's words: these could repeat the signed request.
  *
  * https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
  */
@@ -11,7 +10,7 @@ import { type KeyObject, sign } from "node:crypto";
 import * as v from "valibot";
 import { codeOf } from "../system_error.ts";
 
-/** A GitHub App as it is used: its installation, its key, and the one repository. */
+/** A GitHub App with its key, its installation and the one repository. */
 export interface GitHubApp {
   readonly appId: string;
   readonly installationId: string;
@@ -23,49 +22,49 @@ export interface GitHubApp {
 
 export interface Granted {
   readonly token: string;
-  /** In the host's time. */
+  /** By the host's clock. */
   readonly expiresAt: Date;
-  /** What it had left when it came, by the host's clock where the host told it, else by ours. */
+  /** The remaining life at arrival, by the host's clock if the host sent its time, else by ours. */
   readonly lifeMs: number;
 }
 
 /**
- * `away`: no answer. `limited`: asked too often. `faulty`: an answer that is none, which may pass. `refused`: an
- * operator has something to mend.
+ * `away`: no answer. `limited`: too many requests. `faulty`: an answer that is not valid, perhaps only for now.
+ * `refused`: the operator must change something.
  */
 export type FailureKind = "away" | "limited" | "faulty" | "refused";
 
 export interface Failed {
-  /** What is wrong and what mends it, for the log. */
+  /** The cause and the remedy, for the log. */
   readonly reason: string;
   readonly status?: number;
   readonly kind: FailureKind;
-  /** How long the host asks to be left alone. */
+  /** How long the host asks us to wait before the next request. */
   readonly retryAfterMs?: number;
-  /** How far the host's clock is ahead of ours, where the host refused what it was sent and told its time. */
+  /** How far the host's clock is ahead of ours, if the host refused the signature and sent its time. */
   readonly hostAheadMs?: number | undefined;
 }
 
 interface Moment {
   /** Our wall clock. */
   readonly now: () => Date;
-  /** What to add to it to get the host's time. */
+  /** The milliseconds to add to our wall clock to get the host's time. */
   readonly hostAheadMs: number;
   readonly signal: AbortSignal;
 }
 
-/** Of all versions of the interface the one that every GitHub and enterprise server of today knows. */
+/** The version of the API that github.com and all current GitHub Enterprise Servers support. */
 const API_VERSION = "2022-11-28";
-/** The description of the one repository is in the answer, some 6 KB. */
+/** An answer includes the description of the repository, about 6 KB. */
 const ANSWER_LIMIT_BYTES = 256 * 1024;
 const MAX_RETRY_AFTER_SECONDS = 600;
 
-/** GitHub asks for `iat` 60 s back, against clocks that differ, and refuses an `exp` over 10 min ahead. */
+/** GitHub recommends an `iat` 60 s in the past, because clocks differ, and refuses an `exp` more than 10 min ahead. */
 const ISSUED_BACK_SECONDS = 60;
 const EXPIRES_AHEAD_SECONDS = 540;
 
 const Answer = v.object({
-  // Opaque: its length and form have changed before.
+  // Opaque: GitHub has changed the length and form of tokens before.
   token: v.pipe(v.string(), v.regex(/^[\x21-\x7e]{1,4096}$/)),
   expires_at: v.pipe(v.string(), v.isoTimestamp(), v.maxLength(40)),
   permissions: v.optional(v.record(v.string(), v.string())),
@@ -73,10 +72,10 @@ const Answer = v.object({
   repositories: v.optional(v.array(v.object({ name: v.string() }))),
 });
 
-/** Asks once. Never throws, and ends when `signal` says so. */
+/** Requests a token once. Never throws: failures are values. Ends when `signal` is aborted. */
 export async function requestToken(app: GitHubApp, moment: Moment): Promise<Granted | Failed> {
   const { signal } = moment;
-  // Left to itself, a fetch that looks up a name does not hear the signal on every runtime.
+  // On some runtimes, a fetch that is looking up a host name does not react to the signal.
   const aborted = new Promise<Failed>((resolve) => {
     const end = () => resolve(away("did not answer in time"));
     if (signal.aborted) end();
@@ -98,9 +97,9 @@ async function ask(app: GitHubApp, moment: Moment): Promise<Granted | Failed> {
       "X-GitHub-Api-Version": API_VERSION,
     },
     body: JSON.stringify({ repositories: [app.repository], permissions: { contents: "read" } }),
-    // Whoever the host sends us to would get the signed request.
+    // The target of a redirect would get the signed request.
     redirect: "manual",
-    // Once in an hour: a connection that was kept is one that the host has closed.
+    // A request comes once an hour: the host would have closed a kept connection by then.
     keepalive: false,
     signal: moment.signal,
   });
@@ -113,7 +112,7 @@ async function ask(app: GitHubApp, moment: Moment): Promise<Granted | Failed> {
   return judge(app, text, hostNowMs ?? moment.now().getTime());
 }
 
-/** What the App signs to show who it is (RFC 7519, RS256). */
+/** Creates the signed JWT that authenticates the App (RFC 7519, RS256). */
 function signJwt({ appId, key }: GitHubApp, { now, hostAheadMs }: Moment): string {
   const nowSeconds = Math.floor((now().getTime() + hostAheadMs) / 1_000);
   const claims = {
@@ -129,7 +128,7 @@ function toBase64Url(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** The body as text; undefined when it is longer than any answer. */
+/** Reads the body as text; undefined if it is longer than {@linkcode ANSWER_LIMIT_BYTES}. */
 async function readBounded(response: Response): Promise<string | undefined> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -144,7 +143,7 @@ async function readBounded(response: Response): Promise<string | undefined> {
 function judge(app: GitHubApp, text: string | undefined, hostNowMs: number): Granted | Failed {
   const parsed = v.safeParse(Answer, text === undefined ? undefined : parseJson(text));
   if (!parsed.success) {
-    const reason = "The GitHub host gave an answer that is not a token's: check CLAVIGER_GITHUB_URL";
+    const reason = "The GitHub host gave an answer that is not a token: check CLAVIGER_GITHUB_URL";
     return { reason, status: 201, kind: "faulty" };
   }
   const answer = parsed.output;
@@ -158,7 +157,7 @@ function judge(app: GitHubApp, text: string | undefined, hostNowMs: number): Gra
   return { token: answer.token, expiresAt, lifeMs: expiresAt.getTime() - hostNowMs };
 }
 
-/** Whether the token is for this one repository and can only read, as far as the host tells. */
+/** Tells whether the token is only for this repository and can only read, as far as the answer describes it. */
 function isNarrow(app: GitHubApp, answer: v.InferOutput<typeof Answer>): boolean {
   const { permissions, repository_selection: selection, repositories } = answer;
   if (permissions !== undefined) {
@@ -167,7 +166,7 @@ function isNarrow(app: GitHubApp, answer: v.InferOutput<typeof Answer>): boolean
   }
   if (selection !== undefined && selection !== "selected") return false;
   if (repositories === undefined) return true;
-  // Names of repositories are the same in capitals.
+  // GitHub ignores case in names of repositories.
   const wanted = app.repository.toLowerCase();
   return repositories.length === 1 && repositories[0]?.name.toLowerCase() === wanted;
 }
@@ -179,7 +178,7 @@ function toFailure(app: GitHubApp, { status, headers }: Response, hostAheadMs: n
     : 0;
   const failed = { status, retryAfterMs, kind: "refused" } as const;
   if (status === 401) return { ...failed, reason: WRONG_KEY, hostAheadMs };
-  // By its documentation, either status may mean too many requests; without a time to wait, 403 means something else.
+  // By GitHub's documentation, both statuses may mean too many requests; 403 without a time to wait means another refusal.
   if (
     status === 429 ||
     (status === 403 && (retryAfterMs > 0 || headers.get("x-ratelimit-remaining") === "0"))
@@ -191,10 +190,10 @@ function toFailure(app: GitHubApp, { status, headers }: Response, hostAheadMs: n
   if (status === 422) {
     const reason =
       `The installation of the GitHub App does not cover the repository ${app.repository}, or the App may ` +
-      "not read contents: mend CLAVIGER_GITHUB_REPOSITORY, or what the installation covers and permits";
+      "not read contents: correct CLAVIGER_GITHUB_REPOSITORY, or the repositories and permissions of the installation";
     return { ...failed, reason };
   }
-  // Zero is what some runtimes make of a redirect.
+  // Some runtimes report a redirect as status 0.
   if (status === 0 || (status >= 300 && status < 400)) return { ...failed, reason: REDIRECTED };
   return { ...failed, kind: "faulty", reason: `The GitHub host answered with status ${status}` };
 }
@@ -203,18 +202,18 @@ const WRONG_KEY =
   "The GitHub host does not know the App by this key: CLAVIGER_GITHUB_APP_ID and the private key must be " +
   "of the same App, and the key must not have been deleted there";
 const FORBIDDEN =
-  "The GitHub host forbids it: the installation of the App is suspended, or the host limits its requests";
+  "The GitHub host forbids a token: the installation of the App is suspended, or the host limits its requests";
 const NO_INSTALLATION =
   "The GitHub App has no such installation: it was removed, or CLAVIGER_GITHUB_INSTALLATION_ID or " +
   "CLAVIGER_GITHUB_URL is wrong";
 const REDIRECTED =
-  "The GitHub host redirects, which is not followed: CLAVIGER_GITHUB_URL must be its own address";
+  "The GitHub host redirects, and Claviger follows no redirect: CLAVIGER_GITHUB_URL must be the address of the API itself";
 
 function away(what: string): Failed {
   return { reason: `The GitHub host ${what}`, kind: "away" };
 }
 
-/** The short name of an error: its text may hold what was sent. */
+/** Returns the code or class of an error. Its text is left out, because it may contain the request. */
 function shortNameOf(error: unknown): string {
   for (const candidate of [error, error instanceof Error ? error.cause : undefined]) {
     const code = codeOf(candidate) ?? "";

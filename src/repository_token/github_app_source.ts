@@ -1,11 +1,11 @@
 /**
- * The repository token as a GitHub App gets it: minted on demand for one repository and reading alone, kept
- * in memory, and minted anew before it gets old.
+ * Repository tokens of a GitHub App: read-only, for one repository, minted on demand, kept in memory, and replaced
+ * before they expire.
  *
- * Whoever asks is answered from memory while the token has ten minutes left. In the five minutes before that
- * it is replaced behind the answer, so that nobody waits; only the first to come, and those who come when
- * that did not succeed, wait for the host, all of them for the same question. When it fails, the token that
- * is there goes out to its last minute, and the host is left alone for a while that doubles.
+ * While the token has at least ten minutes left, it is handed out from memory. In the five minutes before that
+ * limit, a request starts the replacement in the background and does not wait. Without such a token, requests wait
+ * for the host, all of them for the same call. If the call fails, the old token is handed out until its last
+ * minute, and the next call comes after a backoff that doubles.
  */
 import type { KeyObject } from "node:crypto";
 import type { Clock } from "../clock.ts";
@@ -21,53 +21,53 @@ import {
 } from "./_app_token_request.ts";
 import type { TokenSource } from "./token_source.ts";
 
-/** A GitHub App as an operator names it. */
+/** A GitHub App as the settings describe it. */
 export interface GitHubAppSettings {
   /** Its number, or its client id. */
   readonly appId: string;
   readonly installationId: string;
   /** The repository's name without its owner. */
   readonly repository: string;
-  /** The base of the host's interface, without a slash at the end. */
+  /** The base address of the host's API, without a slash at the end. */
   readonly apiUrl: string;
-  /** Undefined where none was named: commands do without it, a service does not. */
+  /** Undefined if no file is named: commands do not need the key, a service does. */
   readonly privateKeyFile: string | undefined;
 }
 
 export interface GitHubAppSource extends TokenSource {
-  /** Plain counters since the start. */
+  /** Returns the counters since the start. */
   stats(): GitHubAppStats;
-  /** Cuts off a question that is under way; none is asked after it. */
+  /** Aborts a call in progress; no call follows. */
   stop(): Promise<void>;
 }
 
 export interface GitHubAppStats {
-  /** Tokens got. */
+  /** The number of usable tokens that the host gave. */
   readonly minted: number;
-  /** Questions that gave no token that could be used. */
+  /** The number of calls without a usable token. */
   readonly failed: number;
 }
 
-/** What a token has left, at least, when it is handed out. */
+/** The least remaining life of a token that is handed out. */
 const LIFE_MS = 10 * 60_000;
-/** How long before that it is replaced in the background. */
+/** How long before that limit the token is replaced in the background. */
 const AHEAD_MS = 5 * 60_000;
-/** A fresh one must have more than `LIFE_MS`, or the host would be asked again for each that comes. */
+/** The least life of a new token. It is above `LIFE_MS`: otherwise each request would call the host again. */
 const FRESH_LIFE_MS = LIFE_MS + 60_000;
-/** What a token must have left to be worth handing out while the host does not give another. */
+/** The least remaining life of a token that is handed out while the host gives no new token. */
 const LAST_RESORT_LIFE_MS = 60_000;
 /** Dates in answers are cut to the second. */
 const DATE_STEP_MS = 1_000;
 
-/** With what comes before it, a request stays below 5 s. */
+/** Including the check of the key, a client's request stays below 5 s. */
 const DEADLINE_MS = 3_000;
-/** After failures: 1 s, 2 s, 4 s … 30 s; at most seven questions in any minute. */
+/** Backoff after failures: 1 s, 2 s, 4 s … 30 s; at most seven calls in any minute. */
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 30_000;
-/** A clock that is off by more makes the host refuse; `iat` and `exp` leave a minute on either side. */
+/** With a larger difference of the clocks, the call is repeated in the host's time; `iat` and `exp` leave a minute on either side. */
 const CLOCK_TOLERANCE_MS = 30_000;
 
-/** What clients are told, by what came of the last question. */
+/** The messages to clients, by the result of the last call. */
 const SENTENCES: Readonly<Record<FailureKind, string>> = {
   away: "The repository token cannot be fetched now, because its host does not answer; try again later",
   limited: "The repository token cannot be fetched now, because its host limits requests; try again later",
@@ -76,7 +76,7 @@ const SENTENCES: Readonly<Record<FailureKind, string>> = {
     "The repository token is not available: this server's access to the repository is not set up; ask its operator",
 };
 
-/** Reads the key and so makes an App that can be used; refuses with what to mend. */
+/** Reads the private key and returns an App that can mint tokens; the refusal says what to correct. */
 export function openGitHubApp(settings: GitHubAppSettings): GitHubApp | Refusal {
   const { privateKeyFile, ...app } = settings;
   if (privateKeyFile === undefined) {
@@ -93,13 +93,13 @@ export function openGitHubApp(settings: GitHubAppSettings): GitHubApp | Refusal 
 interface Kept {
   readonly token: string;
   readonly expiresAt: Date;
-  /** On either of our clocks: the wall's may step, the other may stand still while the machine sleeps. */
+  /** The end on both of our clocks: the wall clock may step, the monotonic clock may stop while the machine sleeps. */
   readonly endsAtMs: { readonly wall: number; readonly monotonic: number };
 }
 
 /**
- * The tokens of a GitHub App's installation. Stays one long function: its closures share the token that is kept, and
- * when the host may be asked again.
+ * Creates a source of tokens of a GitHub App's installation. Stays one long function: its closures share the kept
+ * token and the time of the next call.
  */
 export function createGitHubAppSource(options: {
   readonly app: GitHubApp;
@@ -112,11 +112,11 @@ export function createGitHubAppSource(options: {
   let minting: Promise<void> | undefined;
   let lastFailure: Failed | undefined;
   let failuresInARow = 0;
-  /** On the monotonic clock: after a failure nothing is asked before this. */
+  /** The earliest time of the next call after a failure, on the monotonic clock. */
   let retryAtMs = 0;
-  /** … and after a success nothing in the background. */
+  /** The earliest time of the next call in the background after a success, on the monotonic clock. */
   let aheadAtMs = 0;
-  /** Learnt when the host refused our time. */
+  /** Measured when the host refused our time. */
   let hostAheadMs = 0;
   let minted = 0;
   let failed = 0;
@@ -127,7 +127,7 @@ export function createGitHubAppSource(options: {
     return Math.min(wall - clock.now().getTime(), monotonic - clock.monotonicMs());
   }
 
-  /** Starts a question unless one is under way or it is too early for another. */
+  /** Starts a call, unless a call is in progress or the backoff has not ended. */
   function mint(): void {
     if (minting !== undefined || stopping.signal.aborted || clock.monotonicMs() < retryAtMs) return;
     minting = ask().then((result) => {
@@ -140,9 +140,12 @@ export function createGitHubAppSource(options: {
   function ask(): Promise<Granted | Failed> {
     const onClock = (aheadMs: number) => {
       hostAheadMs = aheadMs;
-      log.warn("This machine's clock and the GitHub host's differ: set the clock by a time server", {
-        host_ahead_seconds: Math.round(aheadMs / 1_000),
-      });
+      log.warn(
+        "This machine's clock and the GitHub host's differ: set this machine's clock with a time server",
+        {
+          host_ahead_seconds: Math.round(aheadMs / 1_000),
+        },
+      );
     };
     return askHost(app, { clock, hostAheadMs, onClock, signal: stopping.signal });
   }
@@ -201,12 +204,12 @@ export function createGitHubAppSource(options: {
 interface Question {
   readonly clock: Clock;
   readonly hostAheadMs: number;
-  /** Told how far the host's clock is ahead, where the host refused our time. */
+  /** Called with the lead of the host's clock if the host refused our time. */
   readonly onClock: (hostAheadMs: number) => void;
   readonly signal: AbortSignal;
 }
 
-/** Asks for a token, and once more where the host's clock is another. */
+/** Requests a token; if the host refuses our time, requests once more in the host's time. */
 async function askHost(
   app: GitHubApp,
   { clock, hostAheadMs, onClock, signal: stopped }: Question,
@@ -215,14 +218,14 @@ async function askHost(
   const request = (aheadMs: number) => requestToken(app, { now: clock.now, hostAheadMs: aheadMs, signal });
   const first = await request(hostAheadMs);
   const measured = "reason" in first ? first.hostAheadMs : undefined;
-  // Whether the host refused a time that we now know better.
+  // A second call helps only if the first one used a time that differs from the host's.
   if (measured === undefined || Math.abs(measured - hostAheadMs) <= CLOCK_TOLERANCE_MS)
     return checkLife(first);
   onClock(measured);
   return checkLife(await request(measured));
 }
 
-/** Has the host mint a token, which is thrown away: why there was none, undefined where there was one. */
+/** Mints a token as a trial and discards it. Returns the reason if the host gave no token; otherwise undefined. */
 export async function tryGitHubApp(
   app: GitHubApp,
   { clock }: { readonly clock: Clock },
@@ -232,11 +235,11 @@ export async function tryGitHubApp(
   return "reason" in result ? { kind: result.kind, reason: result.reason } : undefined;
 }
 
-/** A token that would soon have to be replaced is not taken. */
+/** Turns a token that would soon need to be replaced into a failure. */
 function checkLife(result: Granted | Failed): Granted | Failed {
   if ("reason" in result || result.lifeMs - DATE_STEP_MS >= FRESH_LIFE_MS) return result;
   const reason =
-    `The GitHub host gave a token that has ${Math.round(result.lifeMs / 1_000)} seconds left, where at ` +
+    `The GitHub host gave a token that has ${Math.round(result.lifeMs / 1_000)} seconds left, but at ` +
     `least ${FRESH_LIFE_MS / 1_000} are needed: check the clocks of the host and of this machine`;
   return { reason, kind: "faulty" };
 }

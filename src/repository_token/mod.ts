@@ -1,6 +1,6 @@
 /**
- * The repository token that the installer is given, to hand out to those who hold a key: one that the
- * operator stores, sealed at rest, or those that a GitHub App mints, which are kept in memory alone.
+ * The repository token that the service hands out to installers with a valid key: either a token that the operator
+ * stores, sealed at rest, or tokens that a GitHub App mints, which are kept only in memory.
  * Owns the table `installer_token`.
  */
 

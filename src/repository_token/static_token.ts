@@ -3,12 +3,12 @@ import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 
-/** The purpose that the token is sealed for: no box of another kind opens in its place. */
+/** The purpose for which the token is sealed: text that was sealed for another purpose does not open in its place. */
 export const TOKEN_PURPOSE = "installer-token";
 
 const MAX_LENGTH = 4_096;
 
-/** Reads a token as it comes from standard input: one line of printable ASCII without spaces. */
+/** Parses a token from standard input: one line of at most 4,096 printable ASCII characters without spaces. */
 export function parseInstallerToken(text: string): string | Refusal {
   const token = text.replace(/\r?\n$/, "");
   if (token === "") return refuse("INVALID_REQUEST", "Cannot set token: standard input is empty");
@@ -26,7 +26,7 @@ interface Change {
   readonly now: Date;
 }
 
-/** Seals and stores the token in place of the one before. The audit log tells of it without the token. */
+/** Seals the token and stores it in place of the previous token. The audit log records the change without the token. */
 export async function setInstallerToken(
   database: Database,
   token: { readonly token: string; readonly expiresAt: Date | null },
@@ -51,7 +51,7 @@ export async function setInstallerToken(
   return undefined;
 }
 
-/** Removes the token; refuses where there is none. */
+/** Removes the token; refuses if no token is set. */
 export async function clearInstallerToken(
   database: Database,
   { actor, now }: Change,
@@ -67,5 +67,5 @@ export async function clearInstallerToken(
       logged as (${auditCte(sql, { action: "installer.clear_token", actor, at: now, from: sql`changed` })})
       select only_row from old`,
   );
-  return cleared.length === 0 ? refuse("NOT_FOUND", "Cannot clear token: none is set") : undefined;
+  return cleared.length === 0 ? refuse("NOT_FOUND", "Cannot clear token: no token is set") : undefined;
 }

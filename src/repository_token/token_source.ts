@@ -11,14 +11,14 @@ export interface InstallerToken {
 }
 
 export interface TokenSource {
-  /** The token to hand out; `NOT_CONFIGURED` where none is set, or where its time is over. */
+  /** Returns the token to hand out; refuses with `NOT_CONFIGURED` if no token is set or it has expired. */
   current(): Promise<InstallerToken | Refusal>;
 }
 
 const NOT_SET = "The repository token is not configured on this server; ask its operator";
 const OVER = "The repository token of this server has expired; ask its operator for a new one";
 
-/** The token that the operator stored by `claviger installer set-token`. */
+/** Creates a source of the token that the operator stored with `claviger installer set-token`. */
 export function createTokenSource(options: {
   readonly database: Database;
   readonly secrets: Secrets;
@@ -34,7 +34,7 @@ export function createTokenSource(options: {
       if (row === undefined) return refuse("NOT_CONFIGURED", NOT_SET);
       if (row.expiresAt !== null && row.expiresAt <= clock.now()) return refuse("NOT_CONFIGURED", OVER);
       const token = secrets.open(TOKEN_PURPOSE, row.sealed);
-      // The canary proved the secret at start: a box that does not open now was tampered with.
+      // The canary proved the secret at start, so a token that does not open was tampered with.
       if (token === undefined) throw new Error("The stored installer token does not open with this secret");
       return { token, expiresAt: row.expiresAt };
     },

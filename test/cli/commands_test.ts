@@ -317,7 +317,9 @@ describe("claviger installer", () => {
     expect(out).not.toContain("rpo_");
 
     expect(await line.here(["installer", "clear-token"])).toMatchObject({ status: 0 });
-    expect(refusalOf(await line.here(["installer", "clear-token"]))).toBe("Cannot clear token: none is set");
+    expect(refusalOf(await line.here(["installer", "clear-token"]))).toBe(
+      "Cannot clear token: no token is set",
+    );
     expect(await ask()).toMatchObject({ code: "NOT_CONFIGURED" });
   });
 

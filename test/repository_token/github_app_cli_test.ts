@@ -13,21 +13,21 @@ const APP = {
   CLAVIGER_GITHUB_APP_ID: "190219",
   CLAVIGER_GITHUB_INSTALLATION_ID: "4711",
   CLAVIGER_GITHUB_REPOSITORY: "core-package",
-  // Nobody listens here, and nobody is asked before a client wants a token.
+  // No server listens here: the host is first called when a client asks for a token.
   CLAVIGER_GITHUB_URL: "http://127.0.0.1:9/api/v3",
 };
 
-test("serve refuses a GitHub App without its key before it makes a database", async () => {
+test("serve refuses a GitHub App without its key before it creates a database", async () => {
   const ended = await line.here(["serve", "--port", "0"], { env: APP });
   expect(ended).toMatchObject({ status: 1, out: "" });
   expect(ended.err).toContain("CLAVIGER_GITHUB_PRIVATE_KEY_FILE is missing");
   expect(existsSync(join(line.dataDir, "postgres"))).toBe(false);
 });
 
-test("installer set-token says that its token is not used where a GitHub App is set", async () => {
+test("installer set-token says that its token is not used if a GitHub App is set", async () => {
   const key = line.write("app.pem", APP_KEYS.privateKey);
   const service = await line.serve([], { env: { ...APP, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key } });
-  // Without the key, as a command runs whose service gets it by a credential.
+  // The command runs without the key: only the service gets it, as a credential.
   const set = await line.here(["installer", "set-token"], { input: "rpo_secret\n", env: APP });
   expect(set).toEqual({
     status: 0,

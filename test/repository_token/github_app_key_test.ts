@@ -39,7 +39,7 @@ const good: [what: string, text: string][] = [
   ["a text before it", `Downloaded today\n${pkcs1}`],
   ["Windows line ends", pkcs1.replaceAll("\n", "\r\n")],
 ];
-test.each(good)("openGitHubApp() takes a key in %s", (_, text) => {
+test.each(good)("openGitHubApp() accepts a key in %s", (_, text) => {
   expect(sentenceFor(fileWith(text))).toBe("accepted rsa");
 });
 
@@ -64,7 +64,7 @@ const bad: [what: string, text: string, why: string][] = [
   ],
   ["a file that is too large", pkcs1 + "x".repeat(16 * 1024), "at most 16384 bytes"],
 ];
-test.each(bad)("openGitHubApp() refuses %s, naming the file and nothing in it", (_, text, why) => {
+test.each(bad)("openGitHubApp() refuses %s, and names the file but not its content", (_, text, why) => {
   const path = fileWith(text);
   const sentence = sentenceFor(path);
   expect(sentence).toStartWith(`Cannot use the GitHub App's private key ${path}: `);
@@ -75,7 +75,7 @@ test.each(bad)("openGitHubApp() refuses %s, naming the file and nothing in it", 
   }
 });
 
-test("openGitHubApp() refuses what is no file, without waiting for it", () => {
+test("openGitHubApp() refuses a path that is not a regular file, without waiting for a pipe", () => {
   expect(sentenceFor(join(folder, "none"))).toEndWith("there is no such file");
   expect(sentenceFor(folder)).toEndWith("it must be a file of at most 16384 bytes");
   const pipe = join(folder, "pipe");
@@ -83,7 +83,7 @@ test("openGitHubApp() refuses what is no file, without waiting for it", () => {
   expect(sentenceFor(pipe)).toEndWith("it must be a file of at most 16384 bytes");
 });
 
-test("openGitHubApp() without a key says where one is looked for", () => {
+test("openGitHubApp() without a key says where it looks for a key", () => {
   expect(sentenceFor(undefined)).toBe(
     "Cannot use the GitHub App: CLAVIGER_GITHUB_PRIVATE_KEY_FILE is missing, and there is no systemd " +
       "credential claviger-github-key",

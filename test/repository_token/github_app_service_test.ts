@@ -35,7 +35,7 @@ afterEach(async () => {
 const BOTH = [ENDPOINTS.getRepoToken, ENDPOINTS.postRepoToken];
 
 for (const endpoint of BOTH) {
-  test(`${endpoint.title} hands out a token of the GitHub App, and it again`, async () => {
+  test(`${endpoint.title} hands out a token of the GitHub App, and the same token again`, async () => {
     const key = await service.issue();
     const { status, body } = await call(service, endpoint, key.apiKey);
     expect(status).toBe(200);
@@ -51,7 +51,7 @@ for (const endpoint of BOTH) {
     expect(host.seen).toHaveLength(1);
   });
 
-  test(`${endpoint.title} judges the key before it asks the host`, async () => {
+  test(`${endpoint.title} checks the key before it calls the host`, async () => {
     expectRefusal(await call(service, endpoint, undefined), 400, "MISSING_KEY");
     expectRefusal(await call(service, endpoint, "svc_live_1"), 400, "INVALID_FORMAT");
     expectRefusal(await call(service, endpoint, UNKNOWN_KEY), 401, "INVALID_KEY");
@@ -60,7 +60,7 @@ for (const endpoint of BOTH) {
     expect(host.seen).toHaveLength(0);
   });
 
-  test(`${endpoint.title} is not configured while the host refuses, and then again`, async () => {
+  test(`${endpoint.title} answers NOT_CONFIGURED while the host refuses, and hands out a token afterwards`, async () => {
     const key = await service.issue();
     host.behave({ kind: "answer", status: 404 });
     const answer = await call(service, endpoint, key.apiKey);
@@ -84,7 +84,7 @@ for (const endpoint of BOTH) {
   });
 }
 
-test("GET /v1/installer/repo-token hands out the token that is there when the host is away", async () => {
+test("GET /v1/installer/repo-token hands out the kept token while the host is away", async () => {
   const key = await service.issue();
   const before = await call(service, ENDPOINTS.getRepoToken, key.apiKey);
   await host.close();
@@ -94,7 +94,7 @@ test("GET /v1/installer/repo-token hands out the token that is there when the ho
   expectRefusal(await call(service, ENDPOINTS.getRepoToken, key.apiKey), 503, "NOT_CONFIGURED");
 });
 
-test("GET /v1/installer/repo-token asks the host once for a crowd", async () => {
+test("GET /v1/installer/repo-token calls the host once for many requests at once", async () => {
   const key = await service.issue();
   const answers = await Promise.all(
     Array.from({ length: 100 }, () => call(service, ENDPOINTS.getRepoToken, key.apiKey)),
@@ -103,7 +103,7 @@ test("GET /v1/installer/repo-token asks the host once for a crowd", async () => 
   expect(host.seen).toHaveLength(1);
 });
 
-test("the GitHub App goes before a token that the operator stored", async () => {
+test("the service prefers the GitHub App to a token that the operator stored", async () => {
   await setToken(service);
   const key = await service.issue();
   expect((await call(service, ENDPOINTS.getRepoToken, key.apiKey)).body.repo_token).toBe(host.tokens[0]!);
@@ -114,7 +114,7 @@ test("the GitHub App goes before a token that the operator stored", async () => 
   expect(JSON.stringify(answer.body)).not.toContain(INSTALLER_TOKEN);
 });
 
-test("tokens of the GitHub App are in no table", async () => {
+test("the service stores tokens of the GitHub App in no table", async () => {
   const key = await service.issue();
   await call(service, ENDPOINTS.getRepoToken, key.apiKey);
   const rows = await service.database.query((sql) => sql`select 1 from installer_token`);

@@ -23,7 +23,7 @@ function read(env: Record<string, string>) {
   return isRefusal(config) ? config.sentence : config.gitHubApp;
 }
 
-test("readConfig() takes a GitHub App, on github.com by default", () => {
+test("readConfig() accepts a GitHub App, on github.com by default", () => {
   expect(read(ALL)).toEqual({
     appId: "190219",
     installationId: "4711",
@@ -45,7 +45,7 @@ const accepted: [name: string, value: string, expected: object][] = [
   ["CLAVIGER_GITHUB_URL", "http://localhost:1234/", { apiUrl: "http://localhost:1234" }],
   ["CLAVIGER_GITHUB_URL", "http://[::1]:1234/x", { apiUrl: "http://[::1]:1234/x" }],
 ];
-test.each(accepted)("readConfig() takes %s=%s", (name, value, expected) => {
+test.each(accepted)("readConfig() accepts %s=%s", (name, value, expected) => {
   expect(read({ ...ALL, [name]: value })).toMatchObject(expected);
 });
 
@@ -66,26 +66,29 @@ const refused: [name: string, value: string][] = [
   ["CLAVIGER_GITHUB_URL", "ftp://ghe.example/"],
   ["CLAVIGER_GITHUB_URL", "ghe.example"],
 ];
-test.each(refused)("readConfig() refuses %s=%s by its name and what is allowed", (name, value) => {
-  const { allowed } = SETTINGS.find((setting) => setting.name === name)!;
-  const sentence = read({ ...ALL, [name]: value });
-  expect(sentence).toStartWith(`${name} must be ${allowed}`);
-  expect(sentence).not.toContain("hidden");
-});
+test.each(refused)(
+  "readConfig() refuses %s=%s and names the setting and its allowed values",
+  (name, value) => {
+    const { allowed } = SETTINGS.find((setting) => setting.name === name)!;
+    const sentence = read({ ...ALL, [name]: value });
+    expect(sentence).toStartWith(`${name} must be ${allowed}`);
+    expect(sentence).not.toContain("hidden");
+  },
+);
 
 const needed = ["CLAVIGER_GITHUB_APP_ID", "CLAVIGER_GITHUB_INSTALLATION_ID", "CLAVIGER_GITHUB_REPOSITORY"];
 test.each(needed)("readConfig() refuses a GitHub App without %s", (name) => {
   expect(read({ ...ALL, [name]: "" })).toBe(`Some settings of the GitHub App are given, but not ${name}`);
 });
 
-test("readConfig() refuses any part of a GitHub App alone, and names all that is missing", () => {
+test("readConfig() refuses a part of the settings of a GitHub App, and names all missing settings", () => {
   const sentence = `Some settings of the GitHub App are given, but not ${needed.join(", ")}`;
   expect(read({ CLAVIGER_GITHUB_PRIVATE_KEY_FILE: "/x" })).toBe(sentence);
   expect(read({ CLAVIGER_GITHUB_URL: "https://ghe.example/api/v3" })).toBe(sentence);
   expect(read({ CREDENTIALS_DIRECTORY: credentials() })).toBe(sentence);
 });
 
-test("readConfig() finds the key in a systemd credential, which the setting goes before", () => {
+test("readConfig() finds the key in a systemd credential, unless a setting names a file", () => {
   const CREDENTIALS_DIRECTORY = credentials();
   const privateKeyFile = join(CREDENTIALS_DIRECTORY, "claviger-github-key");
   const { CLAVIGER_GITHUB_PRIVATE_KEY_FILE: _, ...rest } = ALL;
@@ -93,7 +96,7 @@ test("readConfig() finds the key in a systemd credential, which the setting goes
   expect(read({ ...ALL, CREDENTIALS_DIRECTORY })).toMatchObject({ privateKeyFile: "/etc/claviger/app.pem" });
 });
 
-test("readConfig() lets a command do without the key, which only the service is given", () => {
+test("readConfig() accepts a GitHub App without the key, because only the service needs it", () => {
   const { CLAVIGER_GITHUB_PRIVATE_KEY_FILE: _, ...rest } = ALL;
   expect(read(rest)).toMatchObject({ appId: "190219", privateKeyFile: undefined });
 });

@@ -40,7 +40,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await source.stop();
   await host.close();
-  // Whatever happened: nothing that opens a door is in the log.
+  // No token, JWT or key may be in the log, whatever the test did.
   for (const secret of [...host.tokens, ...host.seen.map(({ jwt }) => jwt), "ghs_", "PRIVATE KEY"]) {
     if (secret !== "") expect(log.join("")).not.toContain(secret);
   }
@@ -76,7 +76,7 @@ function leftMs({ expiresAt }: InstallerToken): number {
 }
 
 describe("a token from the host", () => {
-  test("is asked for with a signed JWT, for one repository, to read contents alone", async () => {
+  test("is requested with a signed JWT, for one repository, with permission only to read contents", async () => {
     const current = await source.current();
     expect(host.seen).toMatchObject([{ wrong: undefined }]);
     expect(current).toEqual({ token: host.tokens[0]!, expiresAt: expect.any(Date) });
@@ -88,7 +88,7 @@ describe("a token from the host", () => {
     expect(source.stats()).toEqual({ minted: 1, failed: 0 });
   });
 
-  test("is asked for once, however many ask for it", async () => {
+  test("is requested once for many callers at once", async () => {
     const all = await Promise.all(Array.from({ length: 50 }, () => token()));
     expect(new Set(all)).toEqual(new Set(host.tokens));
     expect(host.seen).toHaveLength(1);
@@ -96,13 +96,13 @@ describe("a token from the host", () => {
     expect(host.seen).toHaveLength(1);
   });
 
-  test("is not asked for before somebody wants it", async () => {
+  test("is not requested before a caller needs it", async () => {
     // Time for a request, which must not come.
     await Bun.sleep(20);
     expect(host.seen).toHaveLength(0);
   });
 
-  test("is replaced behind the answer when it has less than 15 minutes left", async () => {
+  test("is replaced in the background when it has less than 15 minutes left", async () => {
     await token();
     clock.advance(44 * MINUTE_MS);
     expect(await token()).toBe(host.tokens[0]!);
@@ -123,7 +123,7 @@ describe("a token from the host", () => {
     expect(performance.now() - beganMs).toBeLessThan(500);
   });
 
-  test("is never handed out with less than ten minutes left while the host gives others", async () => {
+  test("is never handed out with less than ten minutes left while the host gives new tokens", async () => {
     for (let minute = 0; minute < 180; minute++) {
       const current = await source.current();
       expect(leftMs(current as InstallerToken)).toBeGreaterThanOrEqual(10 * MINUTE_MS);
@@ -132,13 +132,13 @@ describe("a token from the host", () => {
     expect(host.seen.length).toBeWithin(3, 6);
   });
 
-  test("is replaced first when it has less than ten minutes left", async () => {
+  test("is replaced before the answer when it has less than ten minutes left", async () => {
     await token();
     clock.advance(50 * MINUTE_MS);
     expect(await token()).toBe(host.tokens[1]!);
   });
 
-  test("is told by its life on the wall clock and on the other one", async () => {
+  test("expires as soon as the wall clock or the monotonic clock says so", async () => {
     await token();
     clock.setWall(new Date(clock.now().getTime() - 10 * HOUR_MS).toISOString());
     clock.advance(55 * MINUTE_MS);
@@ -164,29 +164,29 @@ describe("a token that the host should not have given", () => {
     expect(log.join("")).toContain("may do more than read core-package");
   });
 
-  test("does not take the place of a good one", async () => {
+  test("does not replace a good token", async () => {
     await token();
     host.behave({ kind: "grant", change: { permissions: { contents: "write" } } });
     clock.advance(52 * MINUTE_MS);
     expect(await token()).toBe(host.tokens[0]!);
   });
 
-  test("is refused when it would be over in less than eleven minutes", async () => {
+  test("is refused if it expires in less than eleven minutes", async () => {
     host.behave({ kind: "grant", lifeMs: 10.9 * MINUTE_MS });
     await refused();
-    expect(log.join("")).toContain("where at least 660 are needed");
+    expect(log.join("")).toContain("but at least 660 are needed");
     clock.advance(MINUTE_MS);
     host.behave({ kind: "grant", lifeMs: 11.1 * MINUTE_MS });
     await token();
   });
 
-  test("is taken when the host does not tell what it is for", async () => {
+  test("is accepted if the answer does not describe its permissions", async () => {
     const change = { permissions: undefined, repository_selection: undefined, repositories: undefined };
     host.behave({ kind: "grant", change });
     expect(await token()).toBe(host.tokens[0]!);
   });
 
-  test("is taken when the host writes the repository's name in capitals", async () => {
+  test("is accepted if the host writes the repository's name in capitals", async () => {
     host.behave({ kind: "grant", change: { repositories: [{ name: "Core-Package" }] } });
     await token();
   });
@@ -204,17 +204,17 @@ const failures: [what: string, behaviour: Behaviour, logged: string][] = [
   ["answers 429", { kind: "answer", status: 429 }, "status 429"],
   ["cuts the connection", { kind: "cut", after: "request" }, "cannot be reached"],
   ["cuts its answer", { kind: "cut", after: "headers" }, "GitHub host"],
-  ["does not stop talking", { kind: "flood" }, "not a token's"],
-  ["answers no JSON", { kind: "answer", status: 201, body: "ghs_" }, "not a token's"],
-  ["answers nothing", { kind: "answer", status: 201 }, "not a token's"],
-  ["answers null", { kind: "answer", status: 201, body: "null" }, "not a token's"],
-  ["gives no token", { kind: "grant", change: { token: undefined } }, "not a token's"],
-  ["gives a token of two lines", { kind: "grant", change: { token: "ghs_a\nb" } }, "not a token's"],
-  ["gives an empty token", { kind: "grant", change: { token: "" } }, "not a token's"],
-  ["gives a number", { kind: "grant", change: { token: 7 } }, "not a token's"],
-  ["gives a token without end", { kind: "grant", change: { expires_at: null } }, "not a token's"],
-  ["gives a token that ends never", { kind: "grant", change: { expires_at: "never" } }, "not a token's"],
-  ["gives permissions as text", { kind: "grant", change: { permissions: "all" } }, "not a token's"],
+  ["sends an endless answer", { kind: "flood" }, "not a token:"],
+  ["answers no JSON", { kind: "answer", status: 201, body: "ghs_" }, "not a token:"],
+  ["answers nothing", { kind: "answer", status: 201 }, "not a token:"],
+  ["answers null", { kind: "answer", status: 201, body: "null" }, "not a token:"],
+  ["gives no token", { kind: "grant", change: { token: undefined } }, "not a token:"],
+  ["gives a token of two lines", { kind: "grant", change: { token: "ghs_a\nb" } }, "not a token:"],
+  ["gives an empty token", { kind: "grant", change: { token: "" } }, "not a token:"],
+  ["gives a number", { kind: "grant", change: { token: 7 } }, "not a token:"],
+  ["gives a token with the expiry null", { kind: "grant", change: { expires_at: null } }, "not a token:"],
+  ["gives a token with the expiry never", { kind: "grant", change: { expires_at: "never" } }, "not a token:"],
+  ["gives permissions as text", { kind: "grant", change: { permissions: "all" } }, "not a token:"],
   [
     "answers more than 256 KiB",
     {
@@ -222,16 +222,16 @@ const failures: [what: string, behaviour: Behaviour, logged: string][] = [
       status: 201,
       body: JSON.stringify({ token: "ghs_x", expires_at: expiresAt, more: "x".repeat(256 * 1024) }),
     },
-    "not a token's",
+    "not a token:",
   ],
   [
-    "sends elsewhere",
+    "redirects",
     { kind: "answer", status: 307, headers: { Location: "/elsewhere" } },
-    "redirects, which is not followed",
+    "redirects, and Claviger follows no redirect",
   ],
 ];
 
-describe("what clients are told of a host that", () => {
+describe("the refusal to clients for a host that", () => {
   const told: [
     what: string,
     behaviour: Behaviour,
@@ -241,7 +241,7 @@ describe("what clients are told of a host that", () => {
     ["cuts the connection", { kind: "cut", after: "request" }, "its host does not answer; try again", 1],
     ["answers 500", { kind: "answer", status: 500 }, "its host fails; try again", 1],
     ["answers garbage", { kind: "answer", status: 201, body: "<html>" }, "its host fails; try again", 1],
-    ["gives a token that ends at once", { kind: "grant", lifeMs: 1 }, "its host fails; try again", 1],
+    ["gives a token that expires at once", { kind: "grant", lifeMs: 1 }, "its host fails; try again", 1],
     ["answers 429", { kind: "answer", status: 429 }, "its host limits requests; try again", 1],
     [
       "limits requests by 403",
@@ -250,7 +250,7 @@ describe("what clients are told of a host that", () => {
       60,
     ],
     [
-      "has had enough of an hour",
+      "answers 403 with x-ratelimit-remaining 0",
       { kind: "answer", status: 403, headers: { "X-RateLimit-Remaining": "0" } },
       "its host limits requests; try again",
       1,
@@ -259,23 +259,26 @@ describe("what clients are told of a host that", () => {
     ["answers 403", { kind: "answer", status: 403 }, "is not set up; ask its operator", undefined],
     ["answers 404", { kind: "answer", status: 404 }, "is not set up; ask its operator", undefined],
   ];
-  test.each(told)("%s is true, with when to try again", async (_, behaviour, sentence, retryAfterSeconds) => {
-    host.behave(behaviour);
-    const refusal = await refused();
-    expect(refusal.sentence).toContain(sentence);
-    expect(refusal.retryAfterSeconds).toBe(retryAfterSeconds);
-    if (retryAfterSeconds === undefined) return;
-    // Who waits as told is asked for then.
-    const asked = host.seen.length;
-    host.behave({ kind: "grant" });
-    clock.advance(retryAfterSeconds * 1_000);
-    await token();
-    expect(host.seen.length).toBe(asked + 1);
-  });
+  test.each(told)(
+    "%s names the cause and when to try again",
+    async (_, behaviour, sentence, retryAfterSeconds) => {
+      host.behave(behaviour);
+      const refusal = await refused();
+      expect(refusal.sentence).toContain(sentence);
+      expect(refusal.retryAfterSeconds).toBe(retryAfterSeconds);
+      if (retryAfterSeconds === undefined) return;
+      // After that time, the next request calls the host.
+      const asked = host.seen.length;
+      host.behave({ kind: "grant" });
+      clock.advance(retryAfterSeconds * 1_000);
+      await token();
+      expect(host.seen.length).toBe(asked + 1);
+    },
+  );
 });
 
 describe("tryGitHubApp()", () => {
-  test("tells an App that mints from one that is wrong and a host that is away", async () => {
+  test("distinguishes an App that mints, a wrong App, and a host that is away", async () => {
     const app = openGitHubApp(host.settings);
     if (isRefusal(app)) throw new Error(app.sentence);
     const look = () => tryGitHubApp(app, { clock });
@@ -302,20 +305,23 @@ describe("a host that", () => {
     expect(source.stats()).toEqual({ minted: 0, failed: 1 });
   });
 
-  test.each(failures)("%s leaves the token that is there, to its last minute", async (_, behaviour) => {
-    await token();
-    host.behave(behaviour);
-    clock.advance(58 * MINUTE_MS);
-    expect(await token()).toBe(host.tokens[0]!);
-    expect(source.stats()).toEqual({ minted: 1, failed: 1 });
-    clock.advance(MINUTE_MS);
-    await refused();
-  });
+  test.each(failures)(
+    "%s does not replace the kept token, which is handed out until its last minute",
+    async (_, behaviour) => {
+      await token();
+      host.behave(behaviour);
+      clock.advance(58 * MINUTE_MS);
+      expect(await token()).toBe(host.tokens[0]!);
+      expect(source.stats()).toEqual({ minted: 1, failed: 1 });
+      clock.advance(MINUTE_MS);
+      await refused();
+    },
+  );
 
-  test("floods is heard no further than the limit", async () => {
+  test("sends an endless answer is read only up to the limit", async () => {
     host.behave({ kind: "flood" });
     await refused();
-    // What is on its way arrives.
+    // Time for the bytes in flight to arrive.
     await Bun.sleep(50);
     const flooded = host.flooded();
     expect(flooded).toBeLessThan(4 * 1024 * 1024);
@@ -324,34 +330,34 @@ describe("a host that", () => {
     expect(host.flooded()).toBe(flooded);
   });
 
-  test("redirects does not get anybody else the JWT", async () => {
+  test("redirects does not pass the JWT to another address", async () => {
     host.behave({ kind: "answer", status: 302, headers: { Location: `${host.settings.apiUrl}/elsewhere` } });
     await refused();
     expect(host.seen.map(({ path }) => path)).toEqual(["/api/v3/app/installations/4711/access_tokens"]);
   });
 
   for (const after of ["request", "headers"] as const) {
-    test(`stalls after the ${after} is waited for three seconds, by all at once`, async () => {
+    test(`stalls after the ${after} delays all callers together by three seconds`, async () => {
       host.behave({ kind: "stall", after });
       const beganMs = performance.now();
       await Promise.all([refused(), refused(), refused()]);
       expect(performance.now() - beganMs).toBeWithin(2_800, 3_800);
       expect(log.join("")).toContain("did not answer in time");
       expect(host.seen).toHaveLength(1);
-      // Nobody waits for the next one either, while it is left alone.
+      // During the backoff, a caller does not wait.
       const againMs = performance.now();
       await refused();
       expect(performance.now() - againMs).toBeLessThan(200);
     });
   }
 
-  test("is not there is told by the error's name", async () => {
+  test("does not listen is logged with the name of the error", async () => {
     await host.close();
     await refused();
     expect(log.join("")).toMatch(/cannot be reached: (ConnectionRefused|ECONNREFUSED)/);
   });
 
-  test("fails is asked at most seven times in any minute, and is found again when it is back", async () => {
+  test("fails is called at most seven times in any minute, and is used again when it works", async () => {
     host.behave({ kind: "answer", status: 500 });
     const askedAtMs: number[] = [];
     for (let second = 0; second < 600; second++) {
@@ -363,7 +369,7 @@ describe("a host that", () => {
     for (const atMs of askedAtMs) {
       expect(askedAtMs.filter((other) => other >= atMs && other < atMs + 60_000).length).toBeLessThan(8);
     }
-    // It is never given up.
+    // The calls never stop.
     expect(askedAtMs.at(-1)).toBeGreaterThan(560_000);
 
     host.behave({ kind: "grant" });
@@ -371,7 +377,7 @@ describe("a host that", () => {
     await token();
     expect(log.at(-1)).toContain("gives tokens again");
 
-    // And what was is forgotten: the next failure is the first.
+    // The success resets the backoff: the next failure counts as the first.
     host.behave({ kind: "answer", status: 500 });
     clock.advance(HOUR_MS);
     await refused();
@@ -381,7 +387,7 @@ describe("a host that", () => {
     expect(host.seen).toHaveLength(asked + 1);
   });
 
-  test("asks to be left alone for a while is, for ten minutes at most", async () => {
+  test("sends Retry-After is not called before that time, ten minutes at most", async () => {
     host.behave({ kind: "answer", status: 429, headers: { "Retry-After": "120" } });
     await refused();
     clock.advance(115_000);
@@ -397,8 +403,8 @@ describe("a host that", () => {
   });
 });
 
-describe("what people are told of a refusal", () => {
-  test("is to try again when the host is away, and to ask the operator when it refuses", async () => {
+describe("the sentence of a refusal", () => {
+  test("says to try again if the host fails, and to ask the operator if it refuses", async () => {
     host.behave({ kind: "answer", status: 500 });
     expect((await refused()).sentence).toEndWith("try again later");
     clock.advance(MINUTE_MS);
@@ -409,22 +415,22 @@ describe("what people are told of a refusal", () => {
 
 describe("a clock that differs from the host's", () => {
   const minutes = [-700, -12, -9, -2, 0.9, 2, 9, 12, 700];
-  test.each(minutes)("by %d minutes does not matter", async (minutes) => {
+  test.each(minutes)("by %d minutes does not prevent a token", async (minutes) => {
     host.setClock({ aheadMs: minutes * MINUTE_MS, tellsDate: true });
     const current = await source.current();
     expect(host.tokens).toHaveLength(1);
     expect(current).toMatchObject({ token: host.tokens[0]! });
-    // Its life is told by the host's time: 50 minutes later it is too old, and not before.
+    // The life of the token is counted in the host's time: it is too old 50 minutes later, and not before.
     clock.advance(43 * MINUTE_MS);
     expect(await token()).toBe(host.tokens[0]!);
     clock.advance(7 * MINUTE_MS);
     expect(await token()).toBe(host.tokens[1]!);
     const refusals = host.seen.filter(({ wrong }) => wrong !== undefined);
     expect(refusals.length).toBeLessThan(2);
-    if (refusals.length > 0) expect(log.join("")).toContain("set the clock by a time server");
+    if (refusals.length > 0) expect(log.join("")).toContain("set this machine's clock with a time server");
   });
 
-  test("is learnt anew when it is set right", async () => {
+  test("is measured again after the clock is set right", async () => {
     host.setClock({ aheadMs: 20 * MINUTE_MS, tellsDate: true });
     await token();
     host.setClock({ aheadMs: 0, tellsDate: true });
@@ -434,14 +440,14 @@ describe("a clock that differs from the host's", () => {
     expect(host.seen).toHaveLength(4);
   });
 
-  test("is nothing to try again for where the host does not tell its time", async () => {
+  test("causes no second call if the host does not send its time", async () => {
     host.setClock({ aheadMs: 20 * MINUTE_MS, tellsDate: false });
     await refused();
     expect(host.seen).toMatchObject([{ wrong: "exp" }]);
   });
 });
 
-test("a key of another App is refused by the host, once, and the log says what to mend", async () => {
+test("the host refuses a key of another App once, and the log says what to correct", async () => {
   const other = join(folder, "other.pem");
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2_048 });
   writeFileSync(other, privateKey.export({ type: "pkcs8", format: "pem" }));
@@ -451,7 +457,7 @@ test("a key of another App is refused by the host, once, and the log says what t
   expect(log.join("")).toContain("must be of the same App");
 });
 
-test("stop() cuts off the question that is under way, and none is asked after it", async () => {
+test("stop() aborts the call in progress, and no call follows", async () => {
   host.behave({ kind: "stall", after: "request" });
   const asked = refused();
   await until(() => host.seen.length === 1);

@@ -36,7 +36,7 @@ const set = (token: string, expiresAt: Date | null = null) =>
 const source = (others = secrets) => createTokenSource({ database: server.database, secrets: others, clock });
 
 describe("parseInstallerToken()", () => {
-  test("parseInstallerToken() reads one line, with or without its end", () => {
+  test("parseInstallerToken() reads one line, with or without its line end", () => {
     for (const end of ["", "\n", "\r\n"]) expect(parseInstallerToken(`${TOKEN}${end}`)).toBe(TOKEN);
   });
 
@@ -50,7 +50,7 @@ describe("parseInstallerToken()", () => {
 });
 
 describe("createTokenSource()", () => {
-  test("current() gives the token that was set last, until it is cleared", async () => {
+  test("current() returns the token that was set last, until it is cleared", async () => {
     expect(await source().current()).toMatchObject({ code: "NOT_CONFIGURED" });
     await set("the_first_one");
     await set(TOKEN);
@@ -61,7 +61,7 @@ describe("createTokenSource()", () => {
     expect(again).toMatchObject({ code: "NOT_FOUND" });
   });
 
-  test("current() gives a token up to its expiry, and not from then on", async () => {
+  test("current() returns a token before its expiry, and refuses from then on", async () => {
     const expiresAt = new Date(NOW.getTime() + 60_000);
     await set(TOKEN, expiresAt);
     expect(await source().current()).toEqual({ token: TOKEN, expiresAt });
@@ -69,13 +69,13 @@ describe("createTokenSource()", () => {
     expect(sentenceOf(await source().current())).toContain("has expired");
   });
 
-  test("setInstallerToken() refuses an expiry in the past, and keeps the token before", async () => {
+  test("setInstallerToken() refuses an expiry in the past, and keeps the previous token", async () => {
     await set(TOKEN);
     expect(sentenceOf(await set("another_one", NOW))).toContain("its expiry lies in the past");
     expect(await source().current()).toMatchObject({ token: TOKEN });
   });
 
-  test("setInstallerToken() leaves no token in any table, nor the secret", async () => {
+  test("setInstallerToken() stores neither the plain token nor the secret in any table", async () => {
     await proveSecret(server.database, secrets, NOW);
     await set(TOKEN);
     await set(TOKEN, new Date(NOW.getTime() + 60_000));
@@ -90,7 +90,7 @@ describe("createTokenSource()", () => {
     }
   });
 
-  test("current() throws on a box that was tampered with, or sealed with another secret", async () => {
+  test("current() throws for a token that was tampered with, or sealed with another secret", async () => {
     await set(TOKEN);
     await expect(source(newSecrets()).current()).rejects.toThrow("does not open with this secret");
     await server.database.query((sql) => sql`update installer_token set sealed = reverse(sealed)`);
@@ -99,7 +99,7 @@ describe("createTokenSource()", () => {
 });
 
 describe("proveSecret()", () => {
-  test("proveSecret() takes the secret of the first start, and no other", async () => {
+  test("proveSecret() accepts the secret of the first start, and no other", async () => {
     expect(await proveSecret(server.database, secrets, NOW)).toBeUndefined();
     expect(await proveSecret(server.database, newSecrets(), NOW)).toMatch(
       /sealed with another one; give the secret/,
@@ -107,7 +107,7 @@ describe("proveSecret()", () => {
     expect(await proveSecret(server.database, secrets, NOW)).toBeUndefined();
   });
 
-  test("proveSecret() by two first starts at once lets one secret win", async () => {
+  test("proveSecret() accepts one secret of two first starts at the same time", async () => {
     const [first, second] = [newSecrets(), newSecrets()];
     const proofs = await Promise.all([first, second].map((one) => proveSecret(server.database, one, NOW)));
     expect(proofs.filter((proof) => proof === undefined)).toHaveLength(1);
