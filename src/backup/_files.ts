@@ -1,4 +1,4 @@
-/** Files that appear whole or not at all, and what may go wrong with them, in words. */
+/** Writes files that appear complete or not at all, and turns errors of the system into sentences. */
 import { createHash, randomBytes } from "node:crypto";
 import { write } from "node:fs";
 import { link, open, rename, rm, stat } from "node:fs/promises";
@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 
-/** Thrown where a file cannot be written or read: a sentence for the operator. */
+/** Thrown if a file cannot be written or read. The message is a sentence for the operator. */
 export class FileFailure extends Error {}
 
 export interface WrittenFile {
@@ -16,16 +16,16 @@ export interface WrittenFile {
 }
 
 /**
- * Where a file goes: a path, `-` for standard output, or a descriptor. Of a descriptor's file another process
- * takes care.
+ * The target of a file: a path, `-` for standard output, or a descriptor. For a descriptor, another process creates,
+ * syncs and renames the file.
  */
 export type Target = string | number;
 
 const STANDARD_OUTPUT = 1;
 
 /**
- * Writes a file of mode 0600 beside its place, forces it to disk and only then gives it its name. An
- * existing one is replaced with `replace` alone. `-` stands for standard output.
+ * Writes a file of mode 0600 under a temporary name in the same folder, syncs it to disk, and then gives it its name.
+ * An existing file is replaced only with `replace`. `-` stands for standard output.
  */
 export async function writeWhole(
   target: Target,
@@ -57,7 +57,7 @@ export async function writeWhole(
   });
 }
 
-/** Refuses early what {@linkcode writeWhole} would refuse at its end. */
+/** Throws early the errors that {@linkcode writeWhole} would throw at its end. */
 export async function checkPlace(target: Target, options: { readonly replace: boolean }): Promise<void> {
   if (target === "-" || typeof target === "number") return;
   await explain(`Cannot write ${target}`, async () => {
@@ -85,7 +85,7 @@ async function writeAll(fd: number, bytes: Uint8Array): Promise<void> {
     try {
       at += (await writeSome(fd, bytes, at)).bytesWritten;
     } catch (error) {
-      // A full pipe in non-blocking mode: its reader has to take some bytes first.
+      // A full pipe in non-blocking mode: its reader must read some bytes first.
       if (!hasCode(error, "EAGAIN")) throw error;
       await sleep(PAUSE_MS);
     }
@@ -94,7 +94,7 @@ async function writeAll(fd: number, bytes: Uint8Array): Promise<void> {
 
 const writeSome = promisify(write);
 
-/** Runs `work` on a file; what the system refused becomes a sentence that begins with `what`. */
+/** Runs `work` on a file. Turns an error of the system into a sentence that begins with `what`. */
 export async function explain<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
@@ -115,10 +115,11 @@ const REASONS: Reasons = {
   ENOENT: "there is no such file or folder",
   ENOTDIR: "a part of that path is a file",
   EISDIR: "it is a folder; name a file",
-  EACCES: "this user may not; run as root or as the user it belongs to, or choose another place",
-  EPERM: "this user may not, or its file system has no hard links: choose another place, or use --force",
+  EACCES: "this user has no permission; run as root or as its owner, or choose another place",
+  EPERM:
+    "this user has no permission, or its file system has no hard links: choose another place, or use --force",
   EROFS: "its file system cannot be written to; choose another place",
   ENOSPC: "its disk is full; free some space, or choose another place",
   EDQUOT: "the quota of its disk is used up; free some space, or choose another place",
-  EPIPE: "whoever read it has gone",
+  EPIPE: "the program that read it has ended",
 };

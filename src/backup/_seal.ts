@@ -1,7 +1,7 @@
 /**
- * The last 40 bytes of a backup's file: the SHA-256 of all before, in a frame that Zstandard's readers skip
- * (RFC 8878, section 3.1.2). It shows at once that a file was cut short, which not every runtime's
- * decompressor tells (Bun 1.4.5), and that any byte was changed, even one that unpacks to the same.
+ * The seal of a backup's file, its last 40 bytes: the SHA-256 of all bytes before it, in a frame that Zstandard's
+ * readers skip (RFC 8878, section 3.1.2). It detects at once a file that was cut short, which not every runtime's
+ * decompressor reports (Bun 1.4.5 does not), and any changed byte, even one that decompresses to the same bytes.
  */
 import { createHash } from "node:crypto";
 import { readSync } from "node:fs";
@@ -12,7 +12,7 @@ const MAGIC = 0x184d2a5c;
 const DIGEST_BYTES = 32;
 const SEAL_BYTES = 8 + DIGEST_BYTES;
 
-/** Gives what comes, and the seal behind it. */
+/** Yields the bytes of `source`, and the seal after them. */
 export async function* seal(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const hash = createHash("sha256");
   for await (const bytes of source) {
@@ -22,7 +22,7 @@ export async function* seal(source: AsyncIterable<Buffer>): AsyncGenerator<Buffe
   yield renderSeal(hash.digest());
 }
 
-/** Gives a file's bytes without the seal; throws in the end where they are not those that were sealed. */
+/** Yields a file's bytes without the seal; throws at the end if they are not the bytes that were sealed. */
 export async function* unseal(path: string): AsyncGenerator<Buffer> {
   const file = openNamedFile(path);
   try {
@@ -30,11 +30,11 @@ export async function* unseal(path: string): AsyncGenerator<Buffer> {
     const hash = createHash("sha256");
     for await (const bytes of readChunks(file.fd, size)) {
       hash.update(bytes);
-      // A copy: the reader may still use these bytes when the next ones overwrite the buffer.
+      // A copy, because the reader may still use these bytes when the next bytes overwrite the buffer.
       yield Buffer.from(bytes);
     }
     if (!renderSeal(hash.digest()).equals(sealed))
-      throw new BadBackup(`it is not what was saved: ${DAMAGED}`);
+      throw new BadBackup(`it was changed after the backup: ${DAMAGED}`);
   } finally {
     file.close();
   }
@@ -43,7 +43,7 @@ export async function* unseal(path: string): AsyncGenerator<Buffer> {
 function readSeal({ fd, stat }: OpenFile): { readonly sealed: Buffer; readonly size: number } {
   const size = stat.size - SEAL_BYTES;
   const sealed = Buffer.alloc(SEAL_BYTES);
-  // What has no size, such as a pipe, cannot be read twice.
+  // A file without a size, such as a pipe, cannot be read twice.
   if (size > 0) readSync(fd, sealed, 0, SEAL_BYTES, size);
   if (sealed.readUInt32LE(0) === MAGIC && sealed.readUInt32LE(4) === DIGEST_BYTES) return { sealed, size };
   throw new BadBackup(

@@ -1,8 +1,8 @@
 import { type DatabaseAddress, openSession, type Sql } from "../database/mod.ts";
 
 /**
- * Runs `work` in one transaction on a session of its own, which is closed in the end, since a `copy` may
- * still be under way. A failure is the one that `work` met: a file's is none of the database's.
+ * Runs `work` in one transaction on its own session, and then closes the session, because a `copy` may still be in
+ * progress. Throws the error of `work` unchanged, because its cause may be a file and not the database.
  */
 export async function inTransaction<Result>(
   address: DatabaseAddress,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { TableSum } from "./format.ts";
 
-/** Counts and hashes the rows of a table as they pass. */
+/** Counts and hashes the rows of a table in a stream. */
 export interface RowSum {
   add(bytes: Buffer): void;
   rows(): number;

@@ -1,18 +1,18 @@
-/** Which tables there are, what is carried of them and in which order: asked of PostgreSQL's catalogue. */
+/** Finds in PostgreSQL's catalogue which tables and columns a backup contains, and in which order. */
 import type { Migration, Sql } from "../database/mod.ts";
 import type { BackedUpTable } from "./format.ts";
 
-/** Rows that mean nothing elsewhere; `schema_migrations` is made by migrating. */
+/** Tables whose rows mean nothing in another database; the migrations create `schema_migrations`. */
 const NOT_CARRIED: readonly string[] = ["usage_changes", "schema_migrations"];
 
-/** The tables that migrations make: whatever else an operator keeps beside them is not ours to carry. */
+/** Returns the tables that the migrations create. Other tables in the database belong to the operator. */
 export function tableNamesOf(migrations: readonly Migration[]): string[] {
   return migrations.flatMap(({ text }) =>
     [...text.matchAll(/^create table (?:if not exists )?(\w+) \(/gm)].map(([, name = ""]) => name),
   );
 }
 
-/** The tables that a backup carries, with those first that others refer to. */
+/** Lists the tables of a backup. A table comes after the tables that its foreign keys refer to. */
 export async function listTables(sql: Sql, migrations: readonly Migration[]): Promise<BackedUpTable[]> {
   const names = tableNamesOf(migrations).filter((name) => !NOT_CARRIED.includes(name));
   const rows = await sql<CatalogueRow[]>`
@@ -46,7 +46,7 @@ export async function listTables(sql: Sql, migrations: readonly Migration[]): Pr
     if (next === undefined) throw new Error(`Tables refer to each other in a circle: ${[...left.keys()]}`);
     left.delete(next.name);
     const { name, columns, primaryKey, partitionedBy } = next;
-    // Without a primary key every column takes part, or rows that are alike in some would have no order.
+    // Without a primary key, order by every column: rows that are equal in some columns need an order, too.
     const order_by = primaryKey ?? [...new Set([...(partitionedBy ?? []), ...columns])];
     tables.push({ name, columns, order_by, ...(partitionedBy && { months: await listMonths(sql, next) }) });
   }
@@ -57,7 +57,7 @@ interface CatalogueRow {
   readonly name: string;
   readonly columns: string[];
   readonly primaryKey: string[] | null;
-  /** The column by whose months it is partitioned, alone in an array. */
+  /** The one column by whose months the table is partitioned, in an array. */
   readonly partitionedBy: string[] | null;
   readonly parents: string[] | null;
 }
@@ -78,14 +78,14 @@ export async function countRows(sql: Sql, table: BackedUpTable): Promise<number>
   return row?.rows ?? 0;
 }
 
-/** The statement that loads a table. */
+/** Returns the statement that loads a table. */
 export function renderCopyIn({ name, columns }: BackedUpTable): string {
   return `copy ${quoted(name)} (${columns.map(quoted).join(", ")}) from stdin`;
 }
 
 /**
- * The statements that write a table's rows, in order, one after another: of a partitioned one a month at a
- * time, so that the server sorts no more than that at once.
+ * Returns the statements that write a table's rows in order. A partitioned table has one statement for each month,
+ * so that the server sorts only one month at a time.
  */
 export async function renderCopiesOut(sql: Sql, table: BackedUpTable): Promise<string[]> {
   const { name, columns, order_by, months } = table;
@@ -117,10 +117,10 @@ export function quoted(identifier: string): string {
 }
 
 /**
- * Settings by which the same rows are written as the same text on every server, in this transaction, and
- * others for one that lasts. Takes no snapshot.
+ * Sets this transaction to write the same rows as the same text on every server, and to allow a long duration.
+ * Takes no snapshot.
  */
-export async function settleSession(sql: Sql): Promise<void> {
+export async function setCopySettings(sql: Sql): Promise<void> {
   await sql.unsafe(`
     set local datestyle = 'ISO, MDY'; set local intervalstyle = 'postgres'; set local timezone = 'UTC';
     set local extra_float_digits = 1; set local bytea_output = 'hex'; set local client_encoding = 'UTF8';
@@ -128,7 +128,7 @@ export async function settleSession(sql: Sql): Promise<void> {
     set local work_mem = '64MB'`);
 }
 
-/** What stands in the way of a restore, as a phrase; undefined where there is no row and nothing strange. */
+/** Returns the obstacle to a restore as a phrase: a row, or a relation that is not ours; undefined if there is none. */
 export async function findContents(sql: Sql): Promise<string | undefined> {
   const relations = await sql<{ name: string; isTable: boolean }[]>`
     select c.relname as name, c.relkind in ('r', 'p') as "isTable"
@@ -138,9 +138,9 @@ export async function findContents(sql: Sql): Promise<string | undefined> {
        and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
      order by c.relname collate "C"`;
   const names = relations.map(({ name }) => name);
-  const [stranger] = relations;
-  if (stranger === undefined) return undefined;
-  if (!names.includes("schema_migrations")) return `it has ${stranger.name}, which is not Claviger's`;
+  const [first] = relations;
+  if (first === undefined) return undefined;
+  if (!names.includes("schema_migrations")) return `it has ${first.name}, which is not Claviger's`;
   for (const { name, isTable } of relations) {
     if (!isTable || name === "schema_migrations") continue;
     const [row] = await sql`select from ${sql(name)} limit 1`;

@@ -1,13 +1,12 @@
 /**
- * As much of tar (POSIX.1-1988, "ustar") as a backup needs: plain files, one after another.
+ * The part of tar (POSIX.1-1988, "ustar") that a backup needs: plain files, one after another.
  *
- * Of our own, since the reader must see every byte, headers and padding too, to hold them against the
- * backup's sum, and must take nothing but what the writer makes; a library for all of tar's dialects, which
- * reads around what it does not know, is the opposite.
+ * It is not a library, for two reasons: our reader must hash every byte, including headers and padding, and it must
+ * refuse everything that our writer does not write. A library reads all dialects of tar and skips unknown parts.
  */
 
 const BLOCK_BYTES = 512;
-/** Eleven octal digits; beyond that a size is binary, as GNU tar, bsdtar and Python's tarfile have it. */
+/** Sizes below this have eleven octal digits; larger sizes are binary, as in GNU tar, bsdtar and Python's tarfile. */
 const OCTAL_SIZES = 8 ** 11;
 
 export interface TarEntry {
@@ -15,7 +14,7 @@ export interface TarEntry {
   readonly size: number;
 }
 
-/** What stands before an entry's bytes. The name may have 100 bytes. */
+/** Returns the header of an entry. The name may have at most 100 bytes. */
 export function renderTarHeader({ name, size }: TarEntry, modifiedAt: Date): Buffer {
   const header = Buffer.alloc(BLOCK_BYTES);
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
@@ -33,34 +32,34 @@ export function renderTarHeader({ name, size }: TarEntry, modifiedAt: Date): Buf
   return header;
 }
 
-/** What stands after an entry's bytes. */
+/** Returns the zeros that follow the content of an entry. */
 export function tarPadding(size: number): Buffer {
   return Buffer.alloc((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES);
 }
 
-/** What a tar ends with. */
+/** The end marker of a tar. */
 export const TAR_END = Buffer.alloc(2 * BLOCK_BYTES);
 
 export interface TarReader {
-  /** The next entry; undefined at the end, after which nothing may follow. */
+  /** Reads the next entry's header; undefined at the end. Throws if bytes follow the end. */
   next(): Promise<TarEntry | undefined>;
-  /** The bytes of the entry that `next` gave, which must be read through before the next. */
+  /** Yields the content of the current entry. Read it to its end before the next call of `next`. */
   bytes(): AsyncGenerator<Buffer>;
 }
 
-/** Thrown for what is no tar of ours, with the reason as a phrase. */
+/** Thrown for bytes that our writer does not write. The message is the reason as a phrase. */
 export class TarError extends Error {}
 
-/** Reads a tar; `see` is given every byte of it in order, with the name of the entry it belongs to. */
+/** Reads a tar. `onBytes` gets every byte of it in order, with the name of the entry that contains the byte. */
 export function readTar(
   source: AsyncIterable<Buffer>,
-  see: (bytes: Buffer, entry: string | undefined) => void,
+  onBytes: (bytes: Buffer, entry: string | undefined) => void,
 ): TarReader {
   const chunks = source[Symbol.asyncIterator]();
   let rest: Buffer = Buffer.alloc(0);
   let entry: TarEntry | undefined;
 
-  /** At most so many bytes, and at least one; undefined at the end of the file. */
+  /** Reads at least one byte and at most `most` bytes; undefined at the end of the file. */
   async function some(most: number): Promise<Buffer | undefined> {
     while (rest.length === 0) {
       const { value, done } = await chunks.next();
@@ -87,12 +86,12 @@ export function readTar(
     async next() {
       const header = await exactly(BLOCK_BYTES);
       if (isZero(header)) {
-        if (!isZero(await exactly(BLOCK_BYTES))) throw new TarError("its end is not one");
-        if ((await some(1)) !== undefined) throw new TarError("something follows its end");
+        if (!isZero(await exactly(BLOCK_BYTES))) throw new TarError("it has no valid end marker");
+        if ((await some(1)) !== undefined) throw new TarError("there are bytes after its end marker");
         return undefined;
       }
       entry = parseTarHeader(header);
-      see(header, entry.name);
+      onBytes(header, entry.name);
       return entry;
     },
     async *bytes() {
@@ -103,12 +102,12 @@ export function readTar(
         const chunk = await some(left);
         if (chunk === undefined) throw new TarError("it ends too early");
         left -= chunk.length;
-        see(chunk, name);
+        onBytes(chunk, name);
         yield chunk;
       }
       const padding = await exactly(tarPadding(size).length);
-      if (!isZero(padding)) throw new TarError(`something stands behind ${name}`);
-      see(padding, name);
+      if (!isZero(padding)) throw new TarError(`the padding after ${name} is not zero`);
+      onBytes(padding, name);
     },
   };
 }
@@ -120,14 +119,14 @@ function parseTarHeader(header: Buffer): TarEntry {
       ? header.readUIntBE(130, 6)
       : Number.parseInt(header.toString("latin1", 124, 135), 8);
   const modified = Number.parseInt(header.toString("latin1", 136, 147), 8);
-  // The one header that the writer would have made of this: whatever else was changed shows.
+  // Compare with the header that our writer would render: this detects a change in every other field.
   if (Number.isSafeInteger(size) && Number.isSafeInteger(modified)) {
     if (renderTarHeader({ name, size }, new Date(modified * 1000)).equals(header)) return { name, size };
   }
-  throw new TarError("there is something else where a file's header should be");
+  throw new TarError("the header of a file is not valid");
 }
 
-/** The sum of a header's bytes, its own field counted as spaces. */
+/** Returns the checksum of a header: the sum of its bytes, with the checksum's own field as spaces. */
 function sumOf(header: Buffer): number {
   let sum = 8 * 0x20;
   for (const [index, byte] of header.entries()) if (index < 148 || index >= 156) sum += byte;

@@ -41,15 +41,17 @@ export const SUMS_NAME = "sums.json";
 
 export const PART_BYTES = 4 * 1024 * 1024;
 
+/** Returns the tar name of a part of a table; parts count from 1. */
 export function partName(table: string, number: number): string {
   return `tables/${table}/${String(number).padStart(6, "0")}.copy`;
 }
 
+/** Returns the tar name of a model file. */
 export function modelName(sha256: string): string {
   return `models/${sha256}`;
 }
 
-/** A name that PostgreSQL needs no quotes for, as all of ours are. */
+/** A name that needs no quotes in PostgreSQL, as all our names. */
 const name = v.pipe(v.string(), v.regex(/^[a-z_][a-z0-9_]{0,62}$/));
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const digest = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
@@ -58,7 +60,7 @@ const tableSchema = v.strictObject({
   name,
   columns: v.pipe(v.array(name), v.minLength(1)),
   order_by: v.pipe(v.array(name), v.minLength(1)),
-  /** First days of months (UTC) that have rows; only of a table that is partitioned. */
+  /** The first days of the months (UTC) that have rows; only for a partitioned table. */
   months: v.optional(v.array(v.pipe(v.string(), v.regex(/^\d{4}-\d\d-01$/)))),
 });
 
@@ -68,7 +70,7 @@ export const headSchema = v.strictObject({
   claviger: v.string(),
   made_at: v.string(),
   brand: v.string(),
-  /** Of the server that it was taken from, such as `180004`. */
+  /** The version of the source server, such as `180004`. */
   postgres: count,
   migrations: v.pipe(v.array(v.strictObject({ number: count, name: v.string(), checksum: digest }))),
   tables: v.array(tableSchema),

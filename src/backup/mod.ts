@@ -1,6 +1,6 @@
 /**
- * Backup and restore: one logical format for every installation, from the database inside to an external
- * one and back, and from an older schema to a newer. The file is described in `format.ts`.
+ * Backup and restore: one logical format for every installation. A backup can be restored from the database inside
+ * to an external database and back, and from an older schema to a newer schema. `format.ts` describes the file.
  */
 export { checkPlace, FileFailure, writeWhole } from "./_files.ts";
 export { FORMAT_VERSION, type Head, type Sums, type TableSum } from "./format.ts";

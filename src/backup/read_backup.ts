@@ -1,10 +1,11 @@
 /**
- * Reads a backup from its first byte to its last, holding everything against its sums. Strict: a file that
- * is not exactly what the writer makes is refused, so that nothing that was changed passes for whole.
+ * Reads a backup from its first byte to its last, and compares everything with its sums. The reader refuses every
+ * file that differs from the writer's format, so it never accepts a changed file.
  */
 import { createHash, type Hash } from "node:crypto";
 import { pipeline } from "node:stream";
-// Not by its name: a Node without zstd would refuse the program before that can say which Node it needs.
+// Imported as a namespace: with a named import, a Node without zstd would fail before the program can say which
+// Node it needs.
 import * as zlib from "node:zlib";
 import * as v from "valibot";
 import type { StoredFile } from "../models/mod.ts";
@@ -33,32 +34,32 @@ import {
 import type { Watch } from "./write_backup.ts";
 
 /**
- * What a backup holds, as it comes. Nothing of it is proven before `sums` has come. Contents are to be read
- * before the next section is asked for; what is not is read over.
+ * A section of a backup, in the order of the file. No section is proven correct before `sums` has arrived. Read the
+ * content of a section before the next section; the rest of a content is skipped.
  */
 export type Section =
   | { readonly kind: "head"; readonly head: Head }
   | { readonly kind: "secret"; readonly text: string }
-  /** In the order of the head, those without rows too. */
+  /** All tables in the order of the head, including tables without rows. */
   | { readonly kind: "table"; readonly table: BackedUpTable; readonly content: AsyncIterable<Buffer> }
   | ({ readonly kind: "model"; readonly content: AsyncIterable<Buffer> } & StoredFile)
   | { readonly kind: "sums"; readonly sums: Sums };
 
-/** A backup that was read through and found whole. */
+/** A backup that was completely read and is correct. */
 export interface ProvenBackup {
   readonly path: string;
   readonly head: Head;
   readonly sums: Sums;
-  /** The root secret's text. */
+  /** The root secret's text; undefined if the backup was taken without it. */
   readonly secret: string | undefined;
-  /** The sealed canary, by which a secret is proven. */
+  /** The sealed canary, which proves a secret. */
   readonly canary: string | undefined;
 }
 
 const MAX_JSON_BYTES = 64 * 1024 * 1024;
 const MAX_SECRET_BYTES = 4_096;
 
-/** Reads a file through without a database; refuses one that is not whole. */
+/** Reads a backup completely, without a database; refuses a damaged or incomplete file. */
 export async function verifyBackup(path: string, watch: Watch): Promise<ProvenBackup | Refusal> {
   let head: Head | undefined;
   let sums: Sums | undefined;
@@ -91,7 +92,7 @@ export async function verifyBackup(path: string, watch: Watch): Promise<ProvenBa
 
 const CANARY_TABLE = "secret_canary";
 
-/** Of the one row that there may be, the box. */
+/** Returns the sealed text in the only row of the table; undefined if the table has no row. */
 async function readCanary(
   { columns }: BackedUpTable,
   content: AsyncIterable<Buffer>,
@@ -101,7 +102,7 @@ async function readCanary(
   return row.toString("utf8").split(/[\t\n]/)[columns.indexOf("sealed")] || undefined;
 }
 
-/** What reading a backup may throw that is the file's fault, as a refusal; throws everything else on. */
+/** Turns an error that the file caused into a refusal; throws every other error again. */
 export function toRefusal(error: unknown, path: string): Refusal {
   if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
   if (error instanceof BadBackup || error instanceof TarError) {
@@ -111,7 +112,7 @@ export function toRefusal(error: unknown, path: string): Refusal {
   throw error;
 }
 
-/** Gives the sections in order; throws at the first byte that is wrong, at the latest before the end. */
+/** Yields the sections in order; throws at the first wrong byte, or at the latest before the end. */
 export async function* readBackup(path: string): AsyncGenerator<Section> {
   const whole = createHash("sha256");
   const tar = readTar(decompress(path), (bytes, entry) => {
@@ -148,27 +149,28 @@ async function* readSections(tar: TarReader, whole: Hash): AsyncGenerator<Sectio
   while (head.models && entry?.name.startsWith(modelName(""))) {
     const { name, size: sizeBytes } = entry;
     const sha256 = name.slice(modelName("").length);
-    if (!/^[0-9a-f]{64}$/.test(sha256)) throw new BadBackup(`${name} is no model file: ${DAMAGED}`);
+    if (!/^[0-9a-f]{64}$/.test(sha256)) throw new BadBackup(`${name} is not a model file: ${DAMAGED}`);
     const hashed = async function* () {
       const hash = createHash("sha256");
       for await (const bytes of tar.bytes()) {
         hash.update(bytes);
         yield bytes;
       }
-      if (hash.digest("hex") !== sha256) throw new BadBackup(`${name} is not what was saved: ${DAMAGED}`);
+      if (hash.digest("hex") !== sha256)
+        throw new BadBackup(`${name} was changed after the backup: ${DAMAGED}`);
     };
     yield* withContent((content) => ({ kind: "model", sha256, sizeBytes, content }), hashed());
     counted.models.push({ sha256, bytes: sizeBytes });
     entry = await tar.next();
   }
-  // A copy: what follows where nothing should is still seen.
+  // A copy of the hash, because the reader still adds later bytes to it.
   counted.sha256 = whole.copy().digest("hex");
   checkSums(await readSmall(tar, entry, { name: SUMS_NAME, most: MAX_JSON_BYTES }), counted);
-  if ((await tar.next()) !== undefined) throw new BadBackup(`something follows ${SUMS_NAME}: ${DAMAGED}`);
+  if ((await tar.next()) !== undefined) throw new BadBackup(`there is a file after ${SUMS_NAME}: ${DAMAGED}`);
   yield { kind: "sums", sums: counted };
 }
 
-/** Gives a section whose content its reader may leave, and reads over what was left. */
+/** Yields a section, and then skips the content that its reader has left. */
 async function* withContent(
   section: (content: AsyncIterable<Buffer>) => Section,
   content: AsyncGenerator<Buffer>,
@@ -204,10 +206,10 @@ function parseHead(bytes: Buffer): Head {
   }
   const head = v.safeParse(headSchema, found);
   if (head.success) return head.output;
-  throw new BadBackup(`its ${HEAD_NAME} is not one: ${DAMAGED}`);
+  throw new BadBackup(`its ${HEAD_NAME} is not valid: ${DAMAGED}`);
 }
 
-/** The stored sums must be, byte for byte, those of what was read. */
+/** Throws unless the stored sums equal the sums of the bytes that were read, byte for byte. */
 function checkSums(bytes: Buffer, counted: Sums): void {
   if (renderJson(counted).equals(bytes)) return;
   const stored = v.safeParse(sumsSchema, parseJson(bytes));
@@ -217,7 +219,7 @@ function checkSums(bytes: Buffer, counted: Sums): void {
     return sum?.sha256 !== table.sha256 || sum.rows !== table.rows;
   });
   const what = stored.success && wrong !== undefined ? `the rows of ${wrong.name}` : "it";
-  throw new BadBackup(`${what} ${what === "it" ? "is" : "are"} not what was saved: ${DAMAGED}`);
+  throw new BadBackup(`${what} ${what === "it" ? "was" : "were"} changed after the backup: ${DAMAGED}`);
 }
 
 function parseJson(bytes: Buffer): unknown {
@@ -238,7 +240,7 @@ async function* decompress(path: string): AsyncGenerator<Buffer> {
     }
   } catch (error) {
     const code = codeOf(error) ?? "";
-    if (/^(ZSTD_|Z_)/.test(code)) throw new BadBackup(`it does not unpack (${code}): ${DAMAGED}`);
+    if (/^(ZSTD_|Z_)/.test(code)) throw new BadBackup(`it cannot be decompressed (${code}): ${DAMAGED}`);
     throw error;
   } finally {
     await chunks.return?.();

@@ -1,9 +1,9 @@
 /**
- * Puts a backup into an empty database: migrates it to the backup's schema, loads everything in one
- * transaction, reads it back and compares, and only then commits and migrates on to the present.
+ * Restores a backup into an empty database: migrates it to the backup's schema, loads everything in one transaction,
+ * reads it back and compares it, commits, and then migrates to the newest schema.
  *
- * The file was read through before ({@linkcode ProvenBackup}), so what is wrong with it shows before anything
- * is touched; it is held against its sums again while it is loaded.
+ * The file was read completely before ({@linkcode ProvenBackup}), so a damaged file is refused before the database
+ * changes. While it is loaded, it is compared with its sums again.
  */
 import { type Actor, auditCte } from "../audit/mod.ts";
 import { monthOf } from "../calendar.ts";
@@ -27,7 +27,7 @@ import { attachPartition } from "../usage/mod.ts";
 import { explain } from "./_files.ts";
 import { inTransaction, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
-import { findContents, quoted, renderCopyIn, settleSession, tableNamesOf } from "./_tables.ts";
+import { findContents, quoted, renderCopyIn, setCopySettings, tableNamesOf } from "./_tables.ts";
 import { type BackedUpTable, modelName, type Sums } from "./format.ts";
 import { type ProvenBackup, readBackup, toRefusal } from "./read_backup.ts";
 import { sumTable, type Watch } from "./write_backup.ts";
@@ -35,21 +35,21 @@ import { sumTable, type Watch } from "./write_backup.ts";
 export interface RestoreOptions {
   readonly proven: ProvenBackup;
   readonly migrations: readonly Migration[];
-  /** What the secret of the backup sealed is left out, since that secret is lost. */
+  /** Leaves out the rows that the backup's secret sealed, because that secret is lost. */
   readonly withoutSealed: boolean;
-  /** Where model files go. */
+  /** The folder for model files. */
   readonly dataDir: string;
-  /** Where the database is, for people. */
+  /** The place of the database, as text for messages. */
   readonly place: string;
   readonly actor: Actor;
   readonly clock: Clock;
   readonly log: Log;
   readonly watch: Watch;
-  /** Called when all is loaded and compared, before it counts; what it throws undoes everything. */
+  /** Called after everything is loaded and compared, before the commit. If it throws, everything is rolled back. */
   readonly beforeCommit: () => void;
 }
 
-/** The sentence with which a backup is refused that this program's migrations do not lead to. */
+/** Returns the refusal of a backup whose schema is not among this program's migrations; undefined if it is. */
 export function checkBackupSchema(
   { path, head }: ProvenBackup,
   migrations: readonly Migration[],
@@ -72,7 +72,7 @@ export function checkBackupSchema(
         `this program; use Claviger ${head.claviger}, which wrote it`;
 }
 
-/** Restores; resolves to a refusal where the database is not one to restore into. */
+/** Restores a backup; resolves to a refusal if the database cannot be restored into. */
 export async function restoreBackup(
   address: DatabaseAddress,
   options: RestoreOptions,
@@ -103,7 +103,7 @@ export async function restoreBackup(
   }
   const migrated = await migrate(address, migrations);
   if (isRefusal(migrated)) return migrated;
-  await conclude(address, options);
+  await finishRestore(address, options);
   return undefined;
 }
 
@@ -129,8 +129,8 @@ class NotEmpty extends Error {}
 async function load(sql: Sql, migrations: readonly Migration[], options: RestoreOptions): Promise<void> {
   const { proven, watch } = options;
   const { tables } = proven.head;
-  await settleSession(sql);
-  // A service or a command that comes now waits, and finds all of it or nothing.
+  await setCopySettings(sql);
+  // A service or command that starts now waits, and then finds the whole restore or no change.
   const names = [...tableNamesOf(migrations), "schema_migrations"].map(quoted);
   await sql.unsafe(`lock table ${names.join(", ")} in access exclusive mode`);
   const contents = await findContents(sql);
@@ -151,7 +151,7 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
     );
     if (read.sha256 !== saved?.sha256 || read.rows !== saved.rows) {
       throw new Error(
-        `Cannot restore: ${table.name} reads back otherwise than it was saved; nothing was changed`,
+        `Cannot restore: the loaded rows of ${table.name} differ from the backup; nothing was changed`,
       );
     }
     await setSequences(sql, table);
@@ -163,11 +163,11 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
   options.beforeCommit();
 }
 
-/** The tables whose rows are worth nothing without the secret that sealed them. */
+/** The tables whose rows are useless without the secret that sealed them. */
 const SEALED: readonly string[] = ["installer_token", "secret_canary"];
 
 async function makePartitions(sql: Sql, tables: readonly BackedUpTable[]): Promise<void> {
-  // The one table with partitions; months of any other would go to its default partition.
+  // The only partitioned table. The months of another table would go to its default partition.
   const months = tables.find(({ name }) => name === "events")?.months ?? [];
   const database = {
     query: async (build: (sql: Sql) => PromiseLike<unknown>) => (await build(sql)) as never,
@@ -180,7 +180,7 @@ interface Trigger {
   readonly name: string;
 }
 
-/** What would change or refuse rows on their way in; what keeps foreign keys is none of these. */
+/** Lists the triggers that could change or refuse inserted rows. The triggers of foreign keys are not among them. */
 async function listInsertTriggers(sql: Sql, tables: readonly BackedUpTable[]): Promise<Trigger[]> {
   const INSERT = 4;
   const names = tables.map(({ name }) => name);
@@ -192,7 +192,7 @@ async function listInsertTriggers(sql: Sql, tables: readonly BackedUpTable[]): P
   return triggers.filter(({ table }) => names.includes(table));
 }
 
-/** Loads everything that the file holds, and gives its sums as they were proven again. */
+/** Loads the whole file, and returns its sums, which are proven again. */
 async function loadSections(sql: Sql, options: RestoreOptions): Promise<Sums | undefined> {
   const { proven, watch, dataDir } = options;
   let sums: Sums | undefined;
@@ -229,7 +229,7 @@ async function loadTable(
   await copy.end();
 }
 
-/** Identity columns go on behind the highest value that was loaded. */
+/** Sets the sequences of identity columns to the highest loaded value. */
 async function setSequences(sql: Sql, { name }: BackedUpTable): Promise<void> {
   const sequences = await sql<{ column: string; sequence: string }[]>`
     select attname as column, pg_get_serial_sequence(quote_ident(${name}), attname) as sequence
@@ -244,8 +244,8 @@ async function setSequences(sql: Sql, { name }: BackedUpTable): Promise<void> {
   }
 }
 
-/** What follows once the data is there: statistics for the planner, and a line in the audit log. */
-async function conclude(address: DatabaseAddress, options: RestoreOptions): Promise<void> {
+/** Finishes a restore: writes a row of the audit log, and updates the planner's statistics. */
+async function finishRestore(address: DatabaseAddress, options: RestoreOptions): Promise<void> {
   const { proven, actor, clock, log } = options;
   const database = openDatabase(address, { clock, log, maxConnections: 1, deadlineMs: 600_000 });
   try {

@@ -1,14 +1,15 @@
 /**
- * Takes a backup: everything out of one snapshot, while others go on writing.
+ * Takes a backup: everything from one snapshot, while other sessions continue to write.
  *
- * Tables are locked against changes of their form (`access share`, which hinders no reading and no writing)
- * before the snapshot is taken, so that what the catalogue says is true of it.
+ * Before the snapshot, the tables are locked against changes of their structure (`access share`, which blocks
+ * neither reads nor writes), so that the catalogue describes the tables of the snapshot.
  */
 
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { pipeline } from "node:stream";
-// Not by its name: a Node without zstd would refuse the program before that can say which Node it needs.
+// Imported as a namespace: with a named import, a Node without zstd would fail before the program can say which
+// Node it needs.
 import * as zlib from "node:zlib";
 import {
   checksumOf,
@@ -26,7 +27,7 @@ import { checkPlace, explain, FileFailure, type Target, type WrittenFile, writeW
 import { seal } from "./_seal.ts";
 import { inTransaction, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
-import { countRows, listTables, quoted, renderCopiesOut, settleSession, tableNamesOf } from "./_tables.ts";
+import { countRows, listTables, quoted, renderCopiesOut, setCopySettings, tableNamesOf } from "./_tables.ts";
 import { renderTarHeader, TAR_END, tarPadding } from "./_tar.ts";
 import {
   type BackedUpTable,
@@ -45,25 +46,25 @@ import {
 } from "./format.ts";
 
 export interface BackupOptions {
-  /** The file; `-` is standard output. */
+  /** The file; `-` means standard output. */
   readonly path: Target;
   /** Whether an existing file is replaced. */
   readonly replace: boolean;
-  /** Those that this program knows; the database may be at an earlier one. */
+  /** The migrations of this program; the database may have only the first of them. */
   readonly migrations: readonly Migration[];
   readonly version: string;
   readonly brand: string;
   readonly now: Date;
-  /** The root secret's text, where it is to be in the file. */
+  /** The root secret's text, if the backup should contain it. */
   readonly secret?: string | undefined;
-  /** The folder of model files, where they are to be in the file. */
+  /** The folder of model files, if the backup should contain them. */
   readonly modelsFolder?: string | undefined;
   readonly watch: Watch;
 }
 
-/** How a backup or restore tells where it is. */
+/** Receives the progress of a backup or restore. */
 export interface Watch {
-  /** Called often; throws to end the work. */
+  /** Called often; may throw to stop the work. */
   onProgress(progress: Progress): void;
 }
 
@@ -72,7 +73,7 @@ export interface Progress {
   /** The table, or the model file. */
   readonly what: string;
   readonly done: number;
-  /** Undefined where it is not known. */
+  /** The total; undefined if it is not known. */
   readonly of: number | undefined;
 }
 
@@ -81,6 +82,7 @@ export interface Backup extends WrittenFile {
   readonly sums: Sums;
 }
 
+/** Writes a backup of the database to a file; refuses an empty database, and a path that cannot be written. */
 export async function writeBackup(
   address: DatabaseAddress,
   options: BackupOptions,
@@ -98,8 +100,8 @@ export async function writeBackup(
     await checkPlace(options.path, options);
     return await inTransaction(address, async (sql) => {
       await sql`set transaction isolation level repeatable read, read only`;
-      await settleSession(sql);
-      // No snapshot yet: that is taken by the first statement that reads rows.
+      await setCopySettings(sql);
+      // The lock takes no snapshot: the first statement that reads rows does.
       await sql.unsafe(`lock table ${tableNamesOf(known).map(quoted).join(", ")} in access share mode`);
       return await writeSnapshot(sql, known, options);
     });
@@ -111,7 +113,7 @@ export async function writeBackup(
   }
 }
 
-/** A reason that the operator can do something about. */
+/** Thrown for a cause that the operator can remove. */
 class BackupFailure extends Error {}
 
 async function writeSnapshot(
@@ -146,12 +148,12 @@ async function writeSnapshot(
 
 interface Content {
   readonly head: Head;
-  /** Filled in on the way. */
+  /** Filled in while the content is rendered. */
   readonly sums: Sums;
   readonly options: BackupOptions;
 }
 
-/** The tar's bytes, in order. */
+/** Yields the tar's bytes in order. */
 async function* renderTar(sql: Sql, { head, sums, options }: Content): AsyncGenerator<Buffer> {
   const whole = createHash("sha256");
   const entry = (name: string, bytes: Buffer) =>
@@ -196,7 +198,7 @@ async function* renderContent(
   }
 }
 
-/** A table's rows in parts of some {@linkcode PART_BYTES}, cut between rows. */
+/** Yields a table's rows in parts of about {@linkcode PART_BYTES}, cut between rows. */
 async function* renderParts(
   sql: Sql,
   table: BackedUpTable,
@@ -217,7 +219,7 @@ async function* renderParts(
   for await (const rows of readRows(sql, table)) {
     chunks.push(rows);
     length += rows.length;
-    // These are whole rows, so a part ends with one.
+    // A chunk contains whole rows, so a part ends with a whole row.
     if (length >= PART_BYTES) yield takePart();
   }
   if (length > 0) yield takePart();
@@ -225,12 +227,12 @@ async function* renderParts(
   sums.tables.push(sum.end(table.name));
 }
 
-/** Rows in the order that the format promises, as the text that it holds. */
+/** Yields the rows of a table in the order and text of the format. */
 async function* readRows(sql: Sql, table: BackedUpTable): AsyncGenerator<Buffer> {
   for (const statement of await renderCopiesOut(sql, table)) yield* copyOut(sql, statement);
 }
 
-/** Counts and hashes the rows that a database has now, as the file would hold them. */
+/** Counts and hashes the rows that the database has now, as a backup would contain them. */
 export async function sumTable(
   sql: Sql,
   table: BackedUpTable,
@@ -245,7 +247,7 @@ export async function sumTable(
 }
 
 async function listModelFiles(sql: Sql, head: Head): Promise<StoredFile[]> {
-  // Older schemas have none.
+  // Older schemas have no such table.
   if (!head.tables.some(({ name }) => name === "model_files")) return [];
   return await sql<StoredFile[]>`
     select sha256, size_bytes as "sizeBytes" from model_files order by sha256 collate "C"`;
@@ -278,8 +280,6 @@ async function proveSecret(sql: Sql, text: string): Promise<void> {
   const parsed = parseRootSecret(text);
   if (!parsed.ok) throw new BackupFailure(parsed.error);
   if (canary !== undefined && !opensCanary(createSecrets(parsed.rootSecret), canary.sealed)) {
-    throw new BackupFailure(
-      "this secret is not the one that the database was sealed with; give that of the first start",
-    );
+    throw new BackupFailure("another secret sealed the database; give the secret of the first start");
   }
 }

@@ -18,7 +18,7 @@ export function findNearest(
   return nearest;
 }
 
-/** Counts the edits from one name to the other: letters inserted, removed, replaced, or exchanged with the next letter. */
+/** Counts the edits between two names: letters inserted, removed, replaced, or exchanged with the next letter. */
 function countEdits(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, index) => index);

@@ -1,4 +1,4 @@
-/** Asks a service for its health, as a load balancer does. Uses `node:` modules, because they accept a CA of our own. */
+/** Asks a service for its health, as a load balancer does. Uses `node:` modules: they accept a CA of our own. */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { codeOf, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";

@@ -128,7 +128,10 @@ async function findPrograms({
   return row && { bin: row.bin, isInside: row.bin.startsWith(`${realpathSync(config.dataDir)}/`) };
 }
 
-/** Checks the encryption of the connection to an external server. The PostgreSQL inside has a socket that no other user can open. */
+/**
+ * Checks the encryption of the connection to an external server. The PostgreSQL inside needs no check: it has a socket
+ * that no other user can open.
+ */
 async function examineConnection({ database, config }: DatabaseContext): Promise<Finding> {
   const name = "connection";
   const url = parseDatabaseUrl(config.databaseUrl ?? "");

@@ -178,7 +178,7 @@ function toFailure(app: GitHubApp, { status, headers }: Response, hostAheadMs: n
     : 0;
   const failed = { status, retryAfterMs, kind: "refused" } as const;
   if (status === 401) return { ...failed, reason: WRONG_KEY, hostAheadMs };
-  // By GitHub's documentation, both statuses may mean too many requests; 403 without a time to wait means another refusal.
+  // By GitHub's documentation, both statuses may mean too many requests; 403 without a time to wait does not.
   if (
     status === 429 ||
     (status === 403 && (retryAfterMs > 0 || headers.get("x-ratelimit-remaining") === "0"))

@@ -64,7 +64,10 @@ const DEADLINE_MS = 3_000;
 /** Backoff after failures: 1 s, 2 s, 4 s … 30 s; at most seven calls in any minute. */
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 30_000;
-/** With a larger difference of the clocks, the call is repeated in the host's time; `iat` and `exp` leave a minute on either side. */
+/**
+ * With a larger difference of the clocks, the call is repeated in the host's time; `iat` and `exp` leave a minute on
+ * either side.
+ */
 const CLOCK_TOLERANCE_MS = 30_000;
 
 /** The messages to clients, by the result of the last call. */

@@ -1,4 +1,4 @@
-/** What the tests of backup and restore share: a database with something in every table, and how to look. */
+/** Helpers of the tests of backup and restore: fill every table of a database, back up, restore, and compare. */
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -47,7 +47,7 @@ export function tryBackup(
   });
 }
 
-/** Takes a backup, which must succeed. */
+/** Takes a backup; throws if it is refused. */
 export async function backUp(
   address: DatabaseAddress,
   path: string,
@@ -80,7 +80,7 @@ export function tryRestore(
   });
 }
 
-/** Restores a file, which must succeed. */
+/** Restores a file; throws if it is refused. */
 export async function restore(
   address: DatabaseAddress,
   path: string,
@@ -94,7 +94,7 @@ export function orThrow<Result>(outcome: Result | Refusal): Result {
   return outcome;
 }
 
-/** What `copy` must escape, what looks like its escapes, and what sorts differently by language. */
+/** Texts that `copy` must escape, that look like its escapes, or that sort differently by language. */
 export const ODD_TEXTS = [
   "",
   "\\N",
@@ -115,7 +115,7 @@ export function testSecrets(): Secrets {
   return createSecrets(root.rootSecret);
 }
 
-/** Puts something into every table, and odd texts wherever texts go. */
+/** Puts rows into every table, and odd texts into every text column. */
 export async function fill(database: Database): Promise<void> {
   const secrets = testSecrets();
   const wrong = await proveSecret(database, secrets, NOW);
@@ -183,7 +183,7 @@ export async function fill(database: Database): Promise<void> {
   );
 }
 
-/** A model with an address, and one with a file; the file itself is for the test to put down. */
+/** Adds a model with an address, and a model with a file; the test itself writes the file. */
 async function addModels(database: Database): Promise<void> {
   const sha256 = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
   await database.query(
@@ -210,7 +210,7 @@ async function addModels(database: Database): Promise<void> {
 /** The bytes whose SHA-256 the filled database names. */
 export const MODEL_BYTES = Buffer.from("hello\n");
 
-/** The rows of every table as text, without what is the cluster's own and without the note of a restore. */
+/** Returns the rows of every table as text, without transaction ids and without the audit row of a restore. */
 export async function dump(database: Database): Promise<Record<string, string[]>> {
   const tables = await database.query<{ name: string }>(
     (sql) => sql`
@@ -232,7 +232,7 @@ export async function dump(database: Database): Promise<Record<string, string[]>
   return dumped;
 }
 
-/** Another root secret than the tests'. */
+/** Returns a root secret that is not the tests' secret. */
 export function otherSecret(): string {
   return randomBytes(32).toString("hex");
 }

@@ -1,4 +1,4 @@
-/** `claviger backup` and `claviger restore` as an operator types them. */
+/** The commands `claviger backup` and `claviger restore`, as an operator runs them. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { makeFolder, otherSecret } from "./backup_kit.ts";
 
-// Several databases are made, filled and read, on a machine that does other things too.
+// The tests create, fill and read several databases, on a machine that may be busy.
 setDefaultTimeout(30_000);
 
 const folder = makeFolder();
@@ -42,7 +42,7 @@ function installation(): CommandLine {
 const secretOf = (at: CommandLine) => join(at.dataDir, "secret");
 
 describe("claviger backup", () => {
-  test("works beside a service, with one line that tells what it saved", async () => {
+  test("works beside a service, and prints one line about the saved rows", async () => {
     const service = await line.serve();
     const key = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
     expect(key.id).toStartWith("key_");
@@ -57,7 +57,7 @@ describe("claviger backup", () => {
     await service.stop();
   });
 
-  test("works without a service, and then as JSON", async () => {
+  test("works without a service, and prints JSON", async () => {
     const saved = await line.json(["backup", file("secret"), "--with-secret", "--with-models"]);
     expect(saved).toMatchObject({
       file: file("secret"),
@@ -71,7 +71,7 @@ describe("claviger backup", () => {
     expect(saved.sha256).toBe(digest);
   });
 
-  test("--verify reads a file without a database, and takes no other options", async () => {
+  test("--verify reads a file without a database, and refuses other options", async () => {
     const elsewhere = installation();
     const ended = await elsewhere.run(["backup", "--verify", file("plain")]);
     expect(ended.out).toMatch(/ is whole: \d+ rows of \d+ tables, made \S+Z by Claviger \S+, schema \d+\n$/);
@@ -80,7 +80,7 @@ describe("claviger backup", () => {
     expect(usageErrorOf(both)).toContain("cannot be used with");
   });
 
-  test("refuses a file that is there, a folder that is not, and an empty database", async () => {
+  test("refuses an existing file, a missing folder, and an empty database", async () => {
     expect(refusalOf(await line.here(["backup", file("plain")]))).toBe(
       `Cannot write ${file("plain")}: there is a file of that name; choose another, or replace it ` +
         "with --force",
@@ -108,7 +108,7 @@ describe("claviger backup", () => {
     expect(err).toBe("claviger: Cannot write a backup to a terminal: name a file, or pipe it to a program\n");
   });
 
-  test("shows how far it is on a terminal alone, and ends at a signal", async () => {
+  test("shows its progress only on a terminal, and ends at a signal", async () => {
     const shown = await line.here(["backup", file("shown")], { isTerminal: true });
     expect(shown.err).toContain("\r\u001b[Ksaving accounts: 1 of 1");
     expect(shown.err).toEndWith("\r\u001b[K");
@@ -119,7 +119,7 @@ describe("claviger backup", () => {
 });
 
 describe("claviger restore", () => {
-  test("with the secret in the file makes an installation that serves as the old one did", async () => {
+  test("with the secret in the file creates an installation that serves like the old one", async () => {
     const restored = installation();
     const ended = await restored.here(["restore", file("secret")]);
     expect(ended).toMatchObject({ status: 0, err: "" });
@@ -139,7 +139,7 @@ describe("claviger restore", () => {
     await service.stop();
   });
 
-  test("without it asks for the old secret before anything is made", async () => {
+  test("without the secret in the file asks for the old secret before it creates anything", async () => {
     const restored = installation();
     expect(refusalOf(await restored.here(["restore", file("plain")]))).toBe(
       `Cannot restore ${file("plain")}: the backup has no secret, and its sealed data needs the secret ` +
@@ -163,7 +163,7 @@ describe("claviger restore", () => {
     );
   });
 
-  test("--forget-sealed restores all but what the lost secret has sealed", async () => {
+  test("--forget-sealed restores everything except the rows that the lost secret sealed", async () => {
     const restored = installation();
     const { next, tables } = await restored.json(["restore", file("plain"), "--forget-sealed"]);
     expect(tables.keys).toBe(1);
@@ -171,7 +171,7 @@ describe("claviger restore", () => {
     expect(await restored.json(["keys", "list"])).toHaveLength(1);
   });
 
-  test("refuses a secret in the folder that is another than the file's", async () => {
+  test("refuses a data folder whose secret differs from the secret in the file", async () => {
     const restored = installation();
     mkdirSync(restored.dataDir);
     writeFileSync(secretOf(restored), otherSecret());
@@ -182,14 +182,14 @@ describe("claviger restore", () => {
     expect(readdirSync(restored.dataDir)).toEqual(["secret"]);
   });
 
-  test("refuses another brand, by name", async () => {
+  test("refuses another brand, and names both", async () => {
     const env = { CLAVIGER_BRAND: "acme" };
     expect(refusalOf(await installation().here(["restore", file("secret")], { env }))).toContain(
       "its keys have the brand svc, and this installation has the brand acme; set CLAVIGER_BRAND=svc",
     );
   });
 
-  test("moves from the database inside to an external one and back", async () => {
+  test("moves an installation from the database inside to an external database and back", async () => {
     const ended = await line.here(["restore", file("secret")], external);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toContain(

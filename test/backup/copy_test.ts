@@ -1,4 +1,4 @@
-/** The driver's `copy` streams, where they would hang or pass a failure over. */
+/** The driver's `copy` streams, in the cases where they could hang or lose an error. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { inTransaction } from "../../src/backup/_session.ts";
 import { copyIn, copyOut } from "../../src/database/mod.ts";
@@ -20,7 +20,7 @@ function endSession() {
   );
 }
 
-/** Loads lines into a table that refers to itself, for as long as `more` says so. */
+/** Loads lines into a table that refers to itself, while `more` returns true. */
 function load(line: string, more: (count: number) => Promise<boolean> | boolean): Promise<number> {
   return inTransaction(database.address, async (sql) => {
     await sql`create temp table loaded (id integer primary key, other integer references loaded (id))`;
@@ -33,7 +33,7 @@ function load(line: string, more: (count: number) => Promise<boolean> | boolean)
 }
 
 describe("copyOut()", () => {
-  test("gives all rows, waits for a slow reader, and leaves the session usable", async () => {
+  test("yields all rows, waits for a slow reader, and leaves the session usable", async () => {
     await inTransaction(database.address, async (sql) => {
       for (let time = 0; time < 3; time++) {
         let bytes = 0;
@@ -48,7 +48,7 @@ describe("copyOut()", () => {
     });
   });
 
-  test("throws what the server refuses on the way", async () => {
+  test("throws an error of the server that comes after the first rows", async () => {
     const failing = "copy (select 1 / (1000 - n) from generate_series(1, 2000) as n) to stdout";
     const reading = inTransaction(database.address, async (sql) => {
       for await (const _ of copyOut(sql, failing));
@@ -56,7 +56,7 @@ describe("copyOut()", () => {
     await expect(reading).rejects.toThrow("division by zero");
   });
 
-  test("ends when its reader does, and when its session is ended", async () => {
+  test("ends when its reader ends, and when its session ends", async () => {
     const stopped = inTransaction(database.address, async (sql) => {
       for await (const _ of copyOut(sql, ROWS)) throw new Error("Enough");
     });
@@ -70,12 +70,12 @@ describe("copyOut()", () => {
 });
 
 describe("copyIn()", () => {
-  test("takes rows and says when they are in", async () => {
+  test("loads rows and resolves when they are stored", async () => {
     expect(await load("", (count) => count < 1)).toBe(0);
     expect(await load("1\t1\n2\t1\n", (count) => count < 1)).toBe(2);
   });
 
-  test("throws for a row that is none, for a broken key after the last, and for a lost session", async () => {
+  test("throws for an invalid row, for a broken foreign key after the last row, and for a lost session", async () => {
     await expect(load("one\n", (count) => count < 1_000)).rejects.toThrow("invalid input syntax");
     await expect(load("1\t2\n", (count) => count < 1)).rejects.toThrow("foreign key");
     await expect(

@@ -1,4 +1,4 @@
-/** A file that is not exactly what was written is refused, and nothing is changed. */
+/** A file with any change is refused, and the database does not change. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ let tar: Buffer;
 beforeAll(async () => {
   source = await createTestDatabase();
   await fill(source.database);
-  // Long texts would only make the search longer.
+  // Long texts would only make the test slower.
   await source.database.query((sql) => sql`delete from events where length(model_name) > 1000`);
   const model = pathOfFile(
     join(folder.path, "models"),
@@ -45,7 +45,7 @@ afterAll(async () => {
   await source.close();
 });
 
-/** Makes a backup's file of a tar. */
+/** Makes a backup file from a tar. */
 function pack(bytes: Buffer): Buffer {
   return withSeal(zstdCompressSync(bytes));
 }
@@ -55,7 +55,7 @@ function withSeal(bytes: Buffer): Buffer {
   return Buffer.concat([bytes, Buffer.from("5c2a4d1820000000", "hex"), digest]);
 }
 
-/** What is said of these bytes; undefined where they pass for a backup. */
+/** Returns the refusal of these bytes; undefined if they are accepted as a backup. */
 async function complaintOf(bytes: Buffer): Promise<string | undefined> {
   writeFileSync(changed, bytes);
   const outcome = await verifyBackup(changed, watch);
@@ -87,7 +87,7 @@ async function listPlaces(): Promise<Place[]> {
 }
 
 describe("verifyBackup()", () => {
-  test("finds a good file whole", async () => {
+  test("accepts a good file", async () => {
     expect(await complaintOf(file)).toBeUndefined();
     expect(await complaintOf(pack(tar))).toBeUndefined();
   });
@@ -112,7 +112,7 @@ describe("verifyBackup()", () => {
     expect(missed).toEqual([]);
   });
 
-  test("refuses a changed byte in the sums and in the end, one in eleven", async () => {
+  test("refuses a changed byte in the sums and in the end marker, tried for every eleventh byte", async () => {
     const from = (await listPlaces()).at(-1)?.header ?? 0;
     for (let at = from; at < tar.length; at += 11) {
       const bytes = Buffer.from(tar);
@@ -124,7 +124,7 @@ describe("verifyBackup()", () => {
     }
   });
 
-  test("refuses a file with a changed byte, even where it unpacks to the same", async () => {
+  test("refuses a file with a changed byte, even if it decompresses to the same bytes", async () => {
     for (let at = 0; at < file.length; at += Math.ceil(file.length / 300)) {
       const bytes = Buffer.from(file);
       bytes[at] = (bytes[at] ?? 0) ^ 0x55;
@@ -135,7 +135,7 @@ describe("verifyBackup()", () => {
     }
   });
 
-  test("refuses a file that was cut, wherever", async () => {
+  test("refuses a file that was cut at any place", async () => {
     for (let length = 0; length < file.length; length += Math.ceil(file.length / 100)) {
       expect(await complaintOf(file.subarray(0, length))).toMatch(/damaged|no backup/);
     }
@@ -147,7 +147,7 @@ describe("verifyBackup()", () => {
     }
   });
 
-  test("refuses what was added, taken out or put elsewhere", async () => {
+  test("refuses entries that were added, removed or moved", async () => {
     const places = await listPlaces();
     const cut = ({ header, content, size }: Place) =>
       tar.subarray(header, content + size + tarPadding(size).length);
@@ -172,11 +172,11 @@ describe("verifyBackup()", () => {
     expect(await complaintOf(Buffer.concat([file, file]))).toContain("damaged");
   });
 
-  test("says what it is where it is no backup at all", async () => {
+  test("says why a file that is not a backup is refused", async () => {
     expect(await complaintOf(Buffer.from("create table accounts ();\n"))).toContain(
       "it is no backup of Claviger",
     );
-    expect(await complaintOf(withSeal(Buffer.from("no tar")))).toContain("it does not unpack");
+    expect(await complaintOf(withSeal(Buffer.from("no tar")))).toContain("it cannot be decompressed");
     expect(await complaintOf(pack(Buffer.alloc(1024)))).toContain("it is no backup of Claviger");
     const outcome = await verifyBackup(join(folder.path, "missing"), watch);
     expect(sentenceOf(outcome)).toBe(
@@ -191,7 +191,7 @@ describe("verifyBackup()", () => {
     const bytes = Buffer.from(tar);
     bytes[place.content + 3] = (bytes[place.content + 3] ?? 0) ^ 1;
     expect(await complaintOf(pack(bytes))).toBe(
-      `Cannot use the backup ${changed}: the rows of licenses are not what was saved: it is damaged; ` +
+      `Cannot use the backup ${changed}: the rows of licenses were changed after the backup: it is damaged; ` +
         "use another copy or an earlier backup",
     );
     const newer = Buffer.from(tar);
@@ -201,7 +201,7 @@ describe("verifyBackup()", () => {
 });
 
 describe("checkBackupSchema()", () => {
-  test("refuses a backup of a newer schema, and one whose migrations are others", async () => {
+  test("refuses a backup of a newer schema, and a backup with other migrations", async () => {
     const proven = await prove(path);
     expect(checkBackupSchema(proven, migrations)).toBeUndefined();
     expect(checkBackupSchema(proven, migrations.slice(0, 2))).toBe(
@@ -213,7 +213,7 @@ describe("checkBackupSchema()", () => {
   });
 });
 
-test("a file that changes between the look and the load is refused, and nothing is loaded", async () => {
+test("restoreBackup() refuses a file that changes between check and load, and loads nothing", async () => {
   const target = await createTestDatabase({ empty: true });
   writeFileSync(changed, file);
   const proven = await prove(changed);

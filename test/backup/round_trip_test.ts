@@ -1,4 +1,4 @@
-/** What was in a database is in the one that its backup is restored into, whatever lies between them. */
+/** A restored database has the same content as the database that was backed up. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ import {
   tryRestore,
 } from "./backup_kit.ts";
 
-// Several databases are made, filled and read, on a machine that does other things too.
+// The tests create, fill and read several databases, on a machine that may be busy.
 setDefaultTimeout(20_000);
 
 const folder = makeFolder();
@@ -45,10 +45,10 @@ async function another(options: { readonly empty?: boolean } = { empty: true }):
 }
 
 describe("writeBackup() and restoreBackup()", () => {
-  test("carry every table, row for row", async () => {
+  test("transfer every row of every table", async () => {
     const before = await dump(source.database);
     const { head, sums } = await backUp(source.address, file("whole"));
-    // A table that somebody has added since needs rows in `fill`.
+    // A table that was added later needs rows in `fill`.
     expect(sums.tables.filter(({ rows }) => rows === 0)).toEqual([]);
     expect(head.tables.map(({ name }) => name).sort()).toEqual(Object.keys(before));
 
@@ -57,7 +57,7 @@ describe("writeBackup() and restoreBackup()", () => {
     expect(await dump(target.database)).toEqual(before);
   });
 
-  test("give the same rows the same bytes on another server", async () => {
+  test("write the same rows as the same bytes on another server", async () => {
     const target = await another();
     await restore(target.address, file("whole"));
     const again = await backUp(target.address, file("again"));
@@ -66,10 +66,10 @@ describe("writeBackup() and restoreBackup()", () => {
     expect(withoutAudit(again.sums)).toEqual(withoutAudit(sums));
   });
 
-  test("leave transaction ids behind, go on numbering, and keep the guards of the tables", async () => {
+  test("leave out transaction ids, continue sequences, and keep the guards of the tables", async () => {
     const target = await another();
     await restore(target.address, file("whole"));
-    // One transaction wrote them all, where in the source each had its own.
+    // The restore wrote all rows in one transaction; in the source, each row had its own transaction.
     const [row] = await target.database.query<{ writers: number }>(
       (sql) => sql`select count(distinct changed_xid) as writers from keys`,
     );
@@ -100,7 +100,7 @@ describe("writeBackup() and restoreBackup()", () => {
     ]);
   });
 
-  test("are not stopped by a trigger on insert, and leave it as it was", async () => {
+  test("load rows without running a trigger on insert, and leave the trigger enabled", async () => {
     const trigger: Migration = {
       number: migrations.length + 1,
       name: "trigger",
@@ -122,7 +122,7 @@ describe("writeBackup() and restoreBackup()", () => {
     expect(enabled.map((row) => ({ ...row }))).toEqual([{ tgenabled: "O" }]);
   });
 
-  test("carry model files, each under its SHA-256", async () => {
+  test("transfer model files, each under its SHA-256", async () => {
     const from = file("models-from");
     const path = pathOfFile(from, "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
     const take = () => tryBackup(source.address, file("models"), { modelsFolder: from });
@@ -144,17 +144,17 @@ describe("writeBackup() and restoreBackup()", () => {
     expect(readdirSync(join(dataDir, "models"))).toEqual(["58"]);
   });
 
-  test("carry the secret by choice, and only the one that fits", async () => {
+  test("transfer the secret only if asked, and refuse a secret that does not fit", async () => {
     await backUp(source.address, file("secret"), { secret: `${TEST_SECRET}\n` });
     expect((await prove(file("secret"))).secret).toBe(TEST_SECRET);
     expect((await prove(file("whole"))).secret).toBeUndefined();
     const wrong = await tryBackup(source.address, file("wrong"), { secret: otherSecret() });
-    expect(sentenceOf(wrong)).toContain("not the one that the database was sealed with");
+    expect(sentenceOf(wrong)).toContain("another secret sealed the database");
   });
 });
 
 describe("a backup's file", () => {
-  test("is its owner's alone, and never in the place of another without being told", async () => {
+  test("is readable only by its owner, and replaces an existing file only if asked", async () => {
     expect(statSync(file("whole")).mode & 0o777).toBe(0o600);
     const before = readFileSync(file("whole"));
     expect(sentenceOf(await tryBackup(source.address, file("whole")))).toContain("replace it with --force");
@@ -163,7 +163,7 @@ describe("a backup's file", () => {
     expect(readFileSync(file("whole"))).not.toEqual(before);
   });
 
-  test("is not there, in whole or in part, when the backup was interrupted", async () => {
+  test("does not exist, not even in part, after the backup was interrupted", async () => {
     const watch = {
       onProgress({ what }: { what: string }) {
         if (what === "keys") throw new Error("Stopped");
@@ -173,7 +173,7 @@ describe("a backup's file", () => {
     expect(readdirSync(folder.path).filter((name) => name.startsWith("stopped"))).toEqual([]);
   });
 
-  test("is read by tar without this program, with the columns that it names", async () => {
+  test("can be read by tar without this program, and has the columns that it names", async () => {
     mkdirSync(file("by-hand"));
     const unpack = Bun.spawnSync(["tar", "--zstd", "-xf", file("whole"), "-C", file("by-hand")]);
     expect(unpack.stderr.toString()).toBe("");
@@ -188,7 +188,7 @@ describe("a backup's file", () => {
 describe("restoreBackup()", () => {
   const older = migrations.slice(0, -1);
 
-  test("brings a backup of an older schema to the present", async () => {
+  test("migrates a backup of an older schema to the newest schema", async () => {
     const old = await another();
     await migrate(old.address, older);
     await old.database.query(
@@ -202,7 +202,7 @@ describe("restoreBackup()", () => {
         values (gen_random_uuid(), '2020-01-31T12:00:00Z', gen_random_uuid(), gen_random_uuid(), 'error',
                 false)`,
     );
-    // Written by the program of then, and by the present one before it migrates.
+    // The first backup is as the older program writes it, the second as this program writes it before it migrates.
     await backUp(old.address, file("then"), { migrations: older });
     await backUp(old.address, file("now"));
     const before = await dump(old.database);
@@ -220,7 +220,7 @@ describe("restoreBackup()", () => {
     }
   });
 
-  test("refuses an empty database that is further than the backup, and takes one that is not", async () => {
+  test("refuses an empty database with a newer schema than the backup, and accepts an older schema", async () => {
     const further = await another({});
     const refused = await tryRestore(further.address, await prove(file("then")));
     expect(sentenceOf(refused)).toContain(`has schema ${migrations.length} already, and the backup has`);
@@ -230,7 +230,7 @@ describe("restoreBackup()", () => {
     await restore(less.address, file("whole"));
   });
 
-  test("refuses a database that has a row anywhere, or what is not ours", async () => {
+  test("refuses a database that has a row in any table, or a relation that is not ours", async () => {
     const proven = await prove(file("whole"));
     const statements = [
       "insert into audit (at, actor, action) values (now(), 'a', 'b')",
@@ -252,7 +252,7 @@ describe("restoreBackup()", () => {
     expect(await relations(foreign)).toEqual(["strange"]);
   });
 
-  test("leaves everything undone when it is interrupted at its end", async () => {
+  test("changes nothing if it is interrupted at its end", async () => {
     const target = await another();
     const proven = await prove(file("whole"));
     const beforeCommit = () => {
@@ -264,11 +264,11 @@ describe("restoreBackup()", () => {
     await restore(target.address, file("whole"));
   });
 
-  test("compares what it reads back, and undoes it where that differs", async () => {
+  test("reads the loaded rows back, and rolls back if they differ from the backup", async () => {
     const meddling: Migration = {
       number: migrations.length + 1,
       name: "meddling",
-      // A rule of the server's that nobody foresaw: it is not disabled, and changes what is stored.
+      // An unexpected trigger that the restore does not disable, and that changes the stored rows.
       text: `create function meddle() returns trigger language plpgsql as
              $$ begin new.name := 'someone else'; return new; end $$;
              create trigger meddle before insert on accounts for each row execute function meddle();
@@ -281,11 +281,11 @@ describe("restoreBackup()", () => {
     await backUp(other.address, file("meddled"), { migrations: meddled });
     await expect(
       tryRestore(target.address, await prove(file("meddled")), { migrations: meddled }),
-    ).rejects.toThrow("accounts reads back otherwise");
+    ).rejects.toThrow("the loaded rows of accounts differ from the backup");
     expect((await dump(target.database)).accounts).toEqual([]);
   });
 
-  test("can leave out what a lost secret has sealed", async () => {
+  test("can leave out the rows that a lost secret sealed", async () => {
     const target = await another();
     await restore(target.address, file("whole"), { withoutSealed: true });
     const dumped = await dump(target.database);
@@ -295,7 +295,7 @@ describe("restoreBackup()", () => {
   });
 });
 
-test("a backup of tables that somebody changes waits, and then says so", async () => {
+test("a backup waits while another session locks a table", async () => {
   const holder = openSession(source.address, { statementTimeoutMs: 0 });
   await holder.transaction(async (sql) => {
     await sql`lock table keys in access exclusive mode`;

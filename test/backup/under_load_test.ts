@@ -1,4 +1,4 @@
-/** A backup that is taken while events come in: one moment of the database, and nothing half of it. */
+/** A backup that is taken while events arrive contains one snapshot of the database, with no half-written event. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -9,7 +9,7 @@ import { backUp, makeFolder, restore } from "./backup_kit.ts";
 const CLIENTS = 16;
 const OLD_EVENTS = 40_000;
 
-// Several databases are made, filled and read, on a machine that does other things too.
+// The tests create, fill and read several databases, on a machine that may be busy.
 setDefaultTimeout(20_000);
 
 const folder = makeFolder();
@@ -27,11 +27,11 @@ afterAll(async () => {
   await target.close();
 });
 
-test("writeBackup() holds every event acknowledged before it, and sums that fit its events", async () => {
+test("writeBackup() saves every event acknowledged before it, and usage that equals the saved events", async () => {
   const keys = await Promise.all(
     Array.from({ length: CLIENTS }, () => service.issue({ tier: "commercial" })),
   );
-  // So many that the backup takes a while; errors cost nothing, so they count nowhere.
+  // Enough rows that the backup takes a while. Events of type error do not count as usage.
   await service.database.query(
     (sql) => sql`
       insert into events (id, received_at, key_id, license_id, event_type, success, error_message)
@@ -65,7 +65,7 @@ test("writeBackup() holds every event acknowledged before it, and sums that fit 
   );
   const restored = new Set(rows.map(({ id }) => id));
   expect(before.filter((id) => !restored.has(id))).toEqual([]);
-  // Events went on being acknowledged while it was taken, and those are not in it.
+  // Events that were acknowledged during the backup are not in it.
   expect(restored.size).toBeLessThan(acknowledged.length);
 
   const wrong = await target.database.query(

@@ -1,4 +1,4 @@
-/** What an earlier version kept is restored and served as that version did: `fixtures/` says how it was made. */
+/** A backup of version 0.1.0 is restored and served as that version served it; `fixtures/` says how it was made. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -41,8 +41,8 @@ async function listModels(apiKey: string): Promise<OldAnswer> {
 const keyOf = (label: string) => old.keys.find((key) => key.label === label)?.api_key ?? "";
 
 /**
- * Links are signed for some minutes, and those of newer versions end with the file's name. Whether a link can be
- * used is another test.
+ * Removes the signature and the file name from links: a signature lasts only minutes, and only newer versions add the
+ * file name. Another test uses a link.
  */
 function withoutSignatures({ status, body }: OldAnswer): OldAnswer {
   const text = JSON.stringify(body)
@@ -52,17 +52,17 @@ function withoutSignatures({ status, body }: OldAnswer): OldAnswer {
 }
 
 describe("a backup of version 0.1.0", () => {
-  test("has rows in every table that it carries, and all of them are restored", async () => {
+  test("has rows in every table, and all of them are restored", async () => {
     const { tables } = restored;
     expect(Object.entries(tables).filter(([, rows]) => rows === 0)).toEqual([]);
     expect(Object.keys(tables)).toHaveLength(12);
     const again = await cli.json(["backup", join(cli.folder, "again.tar.zst")], options);
-    // The restore itself is noted.
+    // The restore itself adds one row to the audit log.
     expect(again.tables).toMatchObject({ ...tables, audit: tables.audit + 1 });
   });
 
-  test("gives the lists that it gave", async () => {
-    // By their identifiers, since then: 0.1.0 ordered accounts by e-mail, and keys by the start of the command.
+  test("gives the same lists as version 0.1.0", async () => {
+    // Lists are now ordered by id: 0.1.0 ordered accounts by e-mail, and keys by the start of the command.
     const byId = <Row extends { readonly id: string }>(rows: readonly Row[]) =>
       rows.toSorted((a, b) => (a.id < b.id ? -1 : 1));
     expect(await cli.json(["keys", "list"], options)).toMatchObject(byId(old.key_list));
@@ -73,7 +73,7 @@ describe("a backup of version 0.1.0", () => {
     expect(audit).toMatchObject(old.audit);
   });
 
-  test("gives the usage of every month that it gave", async () => {
+  test("gives the same usage of every month as version 0.1.0", async () => {
     expect(Object.values(old.usage).map((rows) => rows.length)).not.toContain(0);
     for (const [month, rows] of Object.entries(old.usage)) {
       expect(await cli.json(["usage", "export", "--month", month], options)).toMatchObject(rows);
@@ -81,7 +81,7 @@ describe("a backup of version 0.1.0", () => {
   });
 
   for (const { label, api_key, answers } of old.keys) {
-    test(`answers the key ${label} as it did`, async () => {
+    test(`gives the key ${label} the same answers as version 0.1.0`, async () => {
       const { validate, refresh, repo_token, models } = answers;
       expect(await post("/v1/auth/validate", { api_key })).toMatchObject(validate ?? {});
       expect(await post("/v1/auth/refresh", { api_key })).toMatchObject(refresh ?? {});
@@ -91,7 +91,7 @@ describe("a backup of version 0.1.0", () => {
     });
   }
 
-  test("gives the model file that it hosted", async () => {
+  test("gives the hosted model file", async () => {
     const { body } = await listModels(keyOf("research"));
     const hosted = body.models.find(({ name }: { name: string }) => name === "hosted");
     const response = await fetch(hosted.download_url.replace(PUBLIC_URL, service.url));
@@ -100,7 +100,7 @@ describe("a backup of version 0.1.0", () => {
     expect((await cli.json(["models", "verify"], options)).files).toMatchObject([{ state: "good" }]);
   });
 
-  test("honours an Idempotency-Key that it took, and takes another event", async () => {
+  test("keeps a used Idempotency-Key, and accepts another event", async () => {
     const { key, headers, event, answer } = old.claim;
     const api_key = keyOf(key);
     const usedNow = async () => (await post("/v1/auth/refresh", { api_key })).body.quota.used;
