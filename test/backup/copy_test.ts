@@ -16,7 +16,7 @@ function endSession() {
   return database.database.query(
     (sql) => sql`
       select pg_terminate_backend(pid) from pg_stat_activity
-       where query like 'copy%' and pid <> pg_backend_pid()`,
+       where query like 'copy%' and datname = current_database() and pid <> pg_backend_pid()`,
   );
 }
 
