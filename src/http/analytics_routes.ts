@@ -1,6 +1,6 @@
 /**
- * The intake of usage events: acknowledged when they are committed, and not before. With an
- * `Idempotency-Key` an event can be sent again: within 24 hours it is stored and counted once.
+ * Takes usage events. An event is acknowledged after its commit, never before. With an `Idempotency-Key` a
+ * client can send an event again: within 24 hours it is stored and counted once.
  */
 import { hash } from "node:crypto";
 import { type Month, monthOf } from "../calendar.ts";
@@ -21,19 +21,20 @@ const MISSING_EVENT_TYPE = refuse("MISSING_EVENT_TYPE", "event_type is required"
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up: the event was not counted");
 const NOT_STORABLE = refuse("INVALID_REQUEST", "The event holds a value that cannot be stored");
 
+/** Creates the handler that stores and counts a usage event. */
 export function analyticsLog({ authenticator, events, clock }: HandlerDeps): Handler {
   const write = (record: KeyRecord | Refusal, exchange: Exchange, body: JsonObject): Eventually<Outcome> => {
     if (isRefusal(record)) return record;
     const { event_type: type } = body;
     if (type === undefined || type === null || type === "") return MISSING_EVENT_TYPE;
     const claimed = exchange.request.headers.get("idempotency-key");
-    // Earlier versions compared the fields in the schema's order, without others beside them.
+    // A claim needs the fields in the schema's order and no others: earlier versions compared them in this form.
     const fields = claimed === null && isPlainEvent(body) ? body : parseFields(eventFields, body);
     if (isRefusal(fields)) return fields;
     if (claimed !== null && !CLAIM.test(claimed)) return BAD_CLAIM;
     const receivedAtMs = clock.nowMs();
     const month = monthOf(receivedAtMs);
-    // With a claim it may be an event that was counted before: only the commit can tell.
+    // With a claim the event may have been counted before: only the commit can tell.
     if (claimed === null && fields.event_type === "inference" && isUsedUp(record, month))
       return QUOTA_EXCEEDED;
     const event = toEvent(fields, record, receivedAtMs);
@@ -57,7 +58,7 @@ function toAnswer(outcome: EventOutcome, record: KeyRecord, month: Month): Outco
     case "committed": {
       const used = outcome.used ?? usedIn(record, month.index);
       const quota = `{"used":${used},"remaining":${remainingOf(record, used)}}`;
-      // Put together by hand: there is nothing in it that JSON would escape.
+      // Joined by hand: no value in it needs escaping in JSON.
       const body = `{"logged":true,"event_id":"${toId("evt", outcome.eventUuid)}","quota":${quota}}`;
       return { status: 202, body };
     }
@@ -75,7 +76,7 @@ function toMismatch(field: string | undefined): Refusal {
   );
 }
 
-/** The event with the claim that its `Idempotency-Key` makes. */
+/** Returns the event with the claim of its `Idempotency-Key`. */
 function withClaim(
   event: UsageEvent,
   { claimed, fields }: { claimed: string; fields: EventFields },
@@ -88,7 +89,7 @@ function withClaim(
   return { ...event, claim };
 }
 
-/** The event as it is kept: without the keys that a client's texts may hold, such as an address in an error. */
+/** Returns the event to store. Keys in its texts are blanked: an error message may contain an address with a key. */
 function toEvent(fields: EventFields, record: KeyRecord, receivedAtMs: number): UsageEvent {
   return {
     uuid: newUuid(),

@@ -1,4 +1,4 @@
-/** Validate, refresh and revoke. */
+/** The handlers of validate, refresh and revoke. */
 import * as v from "valibot";
 import { monthOf } from "../calendar.ts";
 import { type KeyRecord, renderKeyHash, revokeKey } from "../keys/mod.ts";
@@ -11,6 +11,7 @@ import { renderRefresh, renderValidation } from "./license_answer.ts";
 
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up");
 
+/** Creates the handler that checks a key and returns its account, tier, features and quota. */
 export function validate({ authenticator, clock }: HandlerDeps): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
@@ -20,7 +21,7 @@ export function validate({ authenticator, clock }: HandlerDeps): Handler {
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "validate", body), answer);
 }
 
-/** Answers also when the quota is used up: it is how a client sees when it resets. */
+/** Creates the handler that returns tier and quota, also when the quota is used up: clients need the reset time. */
 export function refresh({ authenticator, clock }: HandlerDeps): Handler {
   const answer = (record: KeyRecord | Refusal): Outcome => {
     if (isRefusal(record)) return record;
@@ -29,13 +30,14 @@ export function refresh({ authenticator, clock }: HandlerDeps): Handler {
   return (exchange, body) => andThen(authenticator.authenticate(exchange, "refresh", body), answer);
 }
 
-/** What a revocation has beside its key. */
+/** The fields of a revocation besides the key. */
 export const revocation = v.object({ reason: optionalText("reason", 2_000) });
 
 const NOT_FOUND = "API key not found or already revoked";
 const UNKNOWN_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "unknown" });
 const REVOKED_KEY = refuse("KEY_NOT_FOUND", NOT_FOUND, { reason: "revoked" });
 
+/** Creates the handler that revokes a key permanently. */
 export function revoke({ authenticator, database, directory, clock }: HandlerDeps): Handler {
   return async (exchange, body) => {
     const found = await authenticator.identify(exchange, "revoke", body);
@@ -54,7 +56,7 @@ export function revoke({ authenticator, database, directory, clock }: HandlerDep
     try {
       revoked = await revokeKey(database, { hash: renderKeyHash(found.hash) }, { actor, now: clock.now() });
     } finally {
-      // From here on it is refused: before the answer goes out, nothing cached knows it as active any more.
+      // The cache must not hold the key as active when the answer goes out: from then on the key is refused.
       directory.forgetLicense(licenseUuid);
     }
     if (isRefusal(revoked)) return revoked;

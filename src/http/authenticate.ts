@@ -1,16 +1,16 @@
 /**
- * Where a request's key is read, looked up, limited and judged, in the order that the contract gives:
+ * Reads the key of a request, looks it up, counts the request, and checks the key, in the order of the contract:
  *
  *     key present → key format → look-up, which chooses the window → rate limit → known and active → not
  *     expired
  *
- * The window is the key's own where the key was issued and is not revoked, and the client address's
- * otherwise. A request that is refused before a window was chosen is counted against its address, without
- * being refused for it (see `serve.ts`).
+ * If the key was issued and is not revoked, the request counts in the window of the key, otherwise in the window
+ * of the client address. A request that is refused before a window was chosen is counted in the window of its
+ * address, but is not refused when that window is full (see `serve.ts`).
  *
- * The look-up comes before the limit, because a good key must not be refused for what a neighbour behind the same
- * address did. Made-up keys must be cheap all the same, so the look-ups of an address whose window is full are
- * gathered (see `keys/look_up_queue.ts`).
+ * The look-up comes before the limit: the requests of one client must not block a valid key of another client
+ * behind the same address. Made-up keys must still be cheap, so the look-ups of an address whose window is full
+ * are gathered (see `keys/look_up_queue.ts`).
  */
 import { LRUCache } from "lru-cache";
 import type { Brand } from "../brand.ts";
@@ -41,56 +41,59 @@ export interface Found {
 }
 
 /**
- * For requests of which a whole bundle counts as one: once the first was counted, it stands for the rest. Only
- * requests with a key that is active and not expired are bundled: every other request counts.
+ * Remembers bundles: several requests that count as one. After the first request of a bundle was counted, the
+ * others are free. Only requests with a key that is active and not expired form a bundle: every other request
+ * counts.
  */
 export interface CountOnce {
+  /** Tells whether a request of the bundle was counted. */
   wasCounted(record: KeyRecord): boolean;
-  /** Called when one of them was counted. */
+  /** Remembers that a request of the bundle was counted. */
   note(record: KeyRecord): void;
 }
 
 export interface Authenticator {
-  /** Reads the key, looks it up and counts the request; does not judge the key. */
+  /** Reads the key, looks it up and counts the request; does not check the state of the key. */
   identify(exchange: Exchange, endpoint: LimitedEndpoint, body: JsonObject): Eventually<Found | Refusal>;
-  /** {@linkcode identify}, and the key must be active and not expired. */
+  /** Does the same as {@linkcode identify}, and refuses a key that is not active or has expired. */
   authenticate(
     exchange: Exchange,
     endpoint: LimitedEndpoint,
     body: JsonObject,
     once?: CountOnce,
   ): Eventually<KeyRecord | Refusal>;
-  /** {@linkcode authenticate} for a link that names its key by UUID; null for a link that is no good. */
+  /** Does the same as {@linkcode authenticate} for a link with the UUID of its key; null for an invalid link. */
   authenticateLink(
     exchange: Exchange,
     endpoint: LimitedEndpoint,
     keyUuid: string | null,
     once: CountOnce,
   ): Promise<KeyRecord | Refusal>;
-  /** Counts a request that was not counted as a part of its bundle, when it turns out to be none. */
+  /** Counts a request that was free as one of a bundle, but must count after all: a refusal, or a whole file. */
   countAfterAll(exchange: Exchange, endpoint: LimitedEndpoint): Refusal | undefined;
-  /** Takes back what {@linkcode identify} or another of these has counted, for an answer that is our own failure. */
+  /** Takes back the count of a request if the service itself failed, so that the client does not pay for it. */
   takeBack(exchange: Exchange, endpoint: LimitedEndpoint): void;
-  /** Counts a request against its address without refusing it for that. */
+  /** Counts a request in the window of its address, and does not refuse it if the window is full. */
   countAgainstAddress(exchange: Exchange, endpoint: LimitedEndpoint): void;
-  /** Counts a refusal for the key that the request carried, where that is one that was issued. */
+  /** Counts a refusal for the key of the request, if the key was issued. */
   noteRefusal(exchange: Exchange, refusal: Refusal): void;
-  /** Whether the window of the request's address is full: then look-ups for the address are gathered. */
+  /** Tells whether the window of the request's address is full; then look-ups for the address are gathered. */
   isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean;
-  /** The group of client addresses that the request came from. */
+  /** Returns the group of client addresses that the request came from. */
   addressOf(exchange: Exchange): string;
 }
 
-/** What is looked for and counted; `hash` is null for a link that is no good. */
-interface Sought {
+/** The key to look up, and the window that will count the request; `hash` is null for an invalid link. */
+interface KeyLookup {
   readonly hash: KeyHash | null;
   readonly endpoint: LimitedEndpoint;
   readonly once?: CountOnce | undefined;
 }
 
-/** What a look-up came to, and whether it may be trusted. */
-interface Counted extends Omit<Sought, "hash"> {
+/** The key that was found, if any. */
+interface LookupResult extends Omit<KeyLookup, "hash"> {
   readonly record: KeyRecord | null;
+  /** False while the database does not answer: the record may be out of date. */
   readonly isTrusted: boolean;
   /** By the monotonic clock. */
   readonly nowMs: number;
@@ -118,9 +121,14 @@ const UNAVAILABLE = refuse(
   "The service cannot answer now: its database does not respond; try again",
 );
 
-/** Addresses whose group is remembered: to read one takes as long as to answer. */
+/** How many addresses are kept with their group: parsing an address takes as long as answering a request. */
 const MAX_GROUPS = 10_000;
 
+/**
+ * Creates the authenticator of all endpoints.
+ *
+ * One long function, because its small functions share the windows, the directory and the clock.
+ */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { directory, limiter, trustedProxies, clock } = options;
   const pattern = keyPattern(options.brand);
@@ -163,7 +171,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     else exchange.verdict = byKey.takeBack(record, verdict, nowMs);
   }
 
-  /** The hash of the key that the request carries. */
+  /** Returns the hash of the key that the request carries. */
   function readHash(exchange: Exchange, body: JsonObject): KeyHash | Refusal {
     const key = readKey(exchange.request, body);
     if (key === undefined) return MISSING_KEY;
@@ -171,20 +179,20 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return typeof key === "string" && pattern.test(key) ? hashKey(key) : invalidFormat;
   }
 
-  /** Counts the request in the window that its key, or the lack of one, has chosen. */
+  /** Counts the request in the window of its key, or of its address if the key was not issued or is revoked. */
   function count(
     exchange: Exchange,
-    { endpoint, once, record, isTrusted, nowMs }: Counted,
+    { endpoint, once, record, isTrusted, nowMs }: LookupResult,
   ): KeyRecord | null | Refusal {
     const { byKey, byAddress } = limiter.windows[endpoint];
     if (record === null || record.state === "revoked") {
       if (!isTrusted) return UNAVAILABLE;
-      // For the log alone: the window of a revoked key is its address's.
+      // Only the log needs the record: a revoked key counts in the window of its address.
       if (record !== null) exchange.record = record;
       exchange.verdict = byAddress.take(addressOf(exchange), nowMs);
     } else {
       exchange.record = record;
-      const bundle = once !== undefined && findFlaw(record) === undefined ? once : undefined;
+      const bundle = once !== undefined && refusalFor(record) === undefined ? once : undefined;
       if (bundle?.wasCounted(record)) {
         exchange.verdict = byKey.peek(record, nowMs);
         return isTrusted ? record : UNAVAILABLE;
@@ -197,18 +205,18 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   /**
-   * Looks a key up and counts the request: at once where the key is at hand. Holds no closure: room for the
-   * variables that one captures would be made at every call, also where it is never reached.
+   * Looks a key up and counts the request, without a promise if the key is in the cache. It contains no closure:
+   * the runtime would allocate the captured variables at every call, also when the closure is not created.
    */
-  function find(exchange: Exchange, sought: Sought): Eventually<KeyRecord | null | Refusal> {
-    const { hash, endpoint, once } = sought;
+  function find(exchange: Exchange, lookup: KeyLookup): Eventually<KeyRecord | null | Refusal> {
+    const { hash, endpoint, once } = lookup;
     const nowMs = clock.monotonicMs();
     const cached = hash === null ? null : directory.get(hash, nowMs);
     const isTrusted = directory.isTrusted(nowMs);
     if (hash === null || cached !== undefined || !isTrusted) {
       return count(exchange, { endpoint, once, record: cached ?? null, isTrusted, nowMs });
     }
-    return lookUp(exchange, hash, sought);
+    return lookUp(exchange, hash, lookup);
   }
 
   function isAddressFull(exchange: Exchange, endpoint: LimitedEndpoint): boolean {
@@ -219,25 +227,26 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   async function lookUp(
     exchange: Exchange,
     hash: KeyHash,
-    { endpoint, once }: Sought,
+    { endpoint, once }: KeyLookup,
   ): Promise<KeyRecord | null | Refusal> {
     const record = await directory.lookUp(hash, addressOf(exchange), {
       isGathered: isAddressFull(exchange, endpoint),
     });
-    // Trusted: `find` has asked, and the answer of the database is less than a second old.
+    // Trusted: `find` has checked that, and the answer of the database is less than a second old.
     return count(exchange, { endpoint, once, record, isTrusted: true, nowMs: clock.monotonicMs() });
   }
 
-  function findFlaw(record: KeyRecord): Refusal | undefined {
+  /** Returns the refusal for a key that is not active or has expired. */
+  function refusalFor(record: KeyRecord): Refusal | undefined {
     if (record.state !== "active") return INACTIVE_KEY[record.state];
     return record.expiresAtMs <= clock.nowMs() ? KEY_EXPIRED : undefined;
   }
 
-  function judge(record: KeyRecord | null | Refusal): KeyRecord | Refusal {
+  function requireUsable(record: KeyRecord | null | Refusal): KeyRecord | Refusal {
     if (record === null) return UNKNOWN_KEY;
     if (isRefusal(record)) return record;
-    const flaw = findFlaw(record);
-    if (flaw !== undefined) return flaw;
+    const refusal = refusalFor(record);
+    if (refusal !== undefined) return refusal;
     directory.markUsed(record);
     return record;
   }
@@ -258,14 +267,14 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     },
     authenticate(exchange, endpoint, body, once) {
       const hash = readHash(exchange, body);
-      return isRefusal(hash) ? hash : andThen(find(exchange, { hash, endpoint, once }), judge);
+      return isRefusal(hash) ? hash : andThen(find(exchange, { hash, endpoint, once }), requireUsable);
     },
     async authenticateLink(exchange, endpoint, keyUuid, once) {
       if (!directory.isTrusted()) return UNAVAILABLE;
       const hash = keyUuid === null ? null : await directory.hashOf(keyUuid);
       const record = await find(exchange, { hash, endpoint, once });
-      // The key may be good: a client that is told otherwise throws it away.
-      return keyUuid === null && record === null ? INVALID_LINK : judge(record);
+      // Not INVALID_KEY: the key may be valid, and a client would delete its key after that answer.
+      return keyUuid === null && record === null ? INVALID_LINK : requireUsable(record);
     },
     countAfterAll,
     countAgainstAddress,
@@ -279,8 +288,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 }
 
 /**
- * The key from the header, the body or, for GET alone, the query; undefined where there is none. An empty
- * one is none. What a body holds in its place is returned as it is, for its format to be judged.
+ * Returns the key from the header, the body or, for GET only, the query; undefined if there is no key. An empty
+ * key counts as no key. The value of a body's field is returned unchanged; the caller checks its format.
  */
 function readKey(request: Request, body: JsonObject): unknown {
   const header = request.headers.get("x-api-key") || undefined;
@@ -293,7 +302,7 @@ function readKey(request: Request, body: JsonObject): unknown {
   return key;
 }
 
-/** The one of two places that carries a key; both may, where it is the same. */
+/** Returns the key of two places. Both may carry a key if it is the same; otherwise the request is refused. */
 function chooseKey(key: unknown, candidate: unknown): unknown {
   if (candidate === undefined || candidate === null || candidate === "") return key;
   if (key === undefined || key === candidate) return candidate;

@@ -1,10 +1,11 @@
-/** Health: what a balancer and an operator's script ask. It needs no key and has no limit. */
+/** The handler of health, for load balancers and scripts of operators. It needs no key and has no limit. */
 import { toTimestamp } from "../calendar.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 
 export const API_VERSION = "v1";
 
+/** Creates the handler that reports whether the service can answer. */
 export function health({ directory, clock, isStopping }: HandlerDeps): Handler {
   return () => {
     const isConnected = directory.isTrusted();

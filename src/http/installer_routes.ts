@@ -1,9 +1,10 @@
-/** The repository token for the installer: the key is checked before the token is looked at. */
+/** The handler of the repository token for the installer. */
 import { toTimestamp } from "../calendar.ts";
 import { isRefusal } from "../refusal.ts";
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 
+/** Creates the handler that returns the repository token to a valid key. */
 export function repoToken({ authenticator, tokens, brand }: HandlerDeps): Handler {
   return async (exchange, body) => {
     const record = await authenticator.authenticate(exchange, "repo_token", body);

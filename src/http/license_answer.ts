@@ -1,15 +1,15 @@
 /**
- * The license and quota object, as JSON text.
+ * Renders the license and quota object as JSON text.
  *
- * For validate it is the same until the license's count or the month changes, so it is kept on the key's
- * record with what it was made from. Then only the counts are put anew between what stands before and after.
+ * The text for validate is kept on the key's record, with the count and the month that it shows. When one of them
+ * changes, only the end of the text, from the quota on, is rendered again.
  */
 import { type Month, toTimestamp } from "../calendar.ts";
 import { toId } from "../ids.ts";
 import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { featuresOf } from "../licensing/mod.ts";
 
-/** Renders the answer of validate, and notes on the record whether nothing is left of the month's allowance. */
+/** Returns the answer of validate, and stores on the record whether the month's allowance is used up. */
 export function renderValidation(record: KeyRecord, month: Month): string {
   if (record.answeredUsage === record.usage && record.answeredMonth === month) return record.answer;
   const { answer, account } = record;
@@ -26,12 +26,12 @@ export function renderValidation(record: KeyRecord, month: Month): string {
   return record.answer;
 }
 
-/** Renders the answer of refresh: the same without the account. A client asks for it now and then. */
+/** Returns the answer of refresh: the same without the account. It is not kept, because clients rarely ask for it. */
 export function renderRefresh(record: KeyRecord, month: Month): string {
   return renderBegin(record, {}) + renderEnd(record, month);
 }
 
-/** Everything before the quota. */
+/** Renders the text before the quota. */
 function renderBegin({ tier }: KeyRecord, account: Readonly<Record<string, string>>): string {
   const begin = JSON.stringify({ valid: true, ...account, license_type: tier, features: featuresOf(tier) });
   return `${begin.slice(0, -1)},"quota":`;
@@ -44,12 +44,12 @@ function renderEnd(record: KeyRecord, month: Month): string {
   return `{${counts},"resets_at":"${month.resetsAt}"},"expires_at":"${expiresAt}"}`;
 }
 
-/** What is left of the allowance: null where it is unlimited, 0 where the limit was lowered below the use. */
+/** Returns the rest of the allowance: null if it is unlimited, 0 if the limit was lowered below the use. */
 export function remainingOf(record: KeyRecord, used: number): number | null {
   return record.monthlyLimit === null ? null : Math.max(0, record.monthlyLimit - used);
 }
 
-/** True when nothing is left of the month's allowance. */
+/** Tells whether the month's allowance is used up. */
 export function isUsedUp(record: KeyRecord, month: Month): boolean {
   return remainingOf(record, usedIn(record, month.index)) === 0;
 }

@@ -1,4 +1,4 @@
-/** The list of models that a key may load. */
+/** The handler of the list of models that a key may load. */
 
 import { isStorableText } from "../database/mod.ts";
 import type { KeyRecord } from "../keys/mod.ts";
@@ -9,12 +9,13 @@ import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { readQuery } from "./target.ts";
 
+/** Creates the handler that lists the models that a key may load. */
 export function modelsList({ authenticator, database, links, publicUrl, log }: HandlerDeps): Handler {
   let isWarned = publicUrl !== undefined;
 
   function linkFor(file: ListedFile, record: KeyRecord): string {
     if (!isWarned) {
-      log.warn("Hosted models are listed without an address: set CLAVIGER_PUBLIC_URL and restart", {
+      log.warn("Hosted models are listed without a download address: set CLAVIGER_PUBLIC_URL and restart", {
         model: file.name,
       });
       isWarned = true;
@@ -30,7 +31,7 @@ export function modelsList({ authenticator, database, links, publicUrl, log }: H
       if (isStorableText(name) && isStorableText(value)) continue;
       return refuse("INVALID_REQUEST", "The query must not hold NUL or bytes that are not UTF-8");
     }
-    // An empty filter is none. In a repeated parameter the last one counts, as in a repeated JSON name.
+    // An empty filter counts as no filter. Of a repeated parameter the last value counts, as in JSON.
     const filterBy = (name: string) => query.getAll(name).at(-1) || undefined;
     const models = await listModelsFor(
       database,
