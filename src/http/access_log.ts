@@ -1,8 +1,10 @@
 /**
- * One line a request that somebody will want to read: refusals, changes, slow and failed requests always,
- * successes by the setting, one in a hundred by default. One line counts the refusals of one kind from one group of
- * addresses, and the failures of one kind, beyond ten in a second (see `log.ts`). Never a key: the key's identifier stands for it, and query
- * strings are blanked.
+ * Writes one line for each request that an operator may want to read. Refusals, changes, slow requests and failures
+ * are always logged; of the successes, the setting decides how many are: one in a hundred by default.
+ *
+ * From the eleventh in one second on, refusals of one kind from one group of addresses share one line that counts
+ * them, and so do failures of one kind (see `log.ts`). The log never holds a key: it holds the key's identifier, and
+ * query strings are blanked.
  */
 import { routePath } from "hono/route";
 import { toId } from "../ids.ts";
@@ -16,15 +18,15 @@ import { targetOf } from "./target.ts";
 export interface AccessLogOptions {
   readonly log: Log;
   readonly requests: LogRequests;
-  /** From when on a request counts as slow. */
+  /** A request that takes this long or longer counts as slow. */
   readonly slowMs: number;
   readonly addressOf: (exchange: Exchange) => string;
 }
 
-/** What the log says of where a request went. */
+/** What the log says about the route of a request. */
 export interface LoggedRoute {
   readonly endpoint: string;
-  /** True where a success changes something, and so is always logged. */
+  /** True if a success changes something; then each success is logged. */
   readonly isChange?: boolean;
 }
 
@@ -32,13 +34,14 @@ export type AccessLog = (exchange: Exchange, outcome: Outcome, route: LoggedRout
 
 const SAMPLE = 100;
 
-/** One in how many successes is logged; none for 0. */
+/** Returns the N of "one in N successes is logged"; 0 means that no success is logged. */
 function toEvery(requests: LogRequests): number {
   if (requests === "off") return 0;
   if (requests === "all") return 1;
   return requests === "sampled" ? SAMPLE : Number(requests.slice(2));
 }
 
+/** Creates the function that logs a request after its outcome is known. */
 export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogOptions): AccessLog {
   const every = toEvery(requests);
   let successes = 0;
@@ -47,7 +50,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
     const { durationMs, record } = exchange;
     const isSuccess = !isRefusal(outcome);
     if (isSuccess && !isChange && durationMs < slowMs) {
-      // The first of them is, so that a log shows that there are any.
+      // The first success is logged, so that the log shows that requests succeed.
       if (every === 0 || successes++ % every !== 0) return;
     }
     const { request } = exchange;
@@ -63,7 +66,7 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
         request: exchange.id,
         endpoint,
         method: request.method,
-        // The path of a route without a query needs no redaction: most are that.
+        // A target that is exactly the path of a route holds no secret, and most targets are.
         path: target === routePath(exchange.context) ? target : renderTarget(target),
         status,
         code,
@@ -77,13 +80,13 @@ export function createAccessLog({ log, requests, slowMs, addressOf }: AccessLogO
   };
 }
 
-/** A failure of the service meets all clients alike, so their addresses make no groups. */
+/** Returns the group of a line. Failures are not grouped by address: a failure of the service hits all clients. */
 function toGroup(kind: LogFields & { readonly status: number }, address: string): LineGroup | undefined {
   if (kind.status < 400) return undefined;
   return kind.status < 500 ? { kind, address } : { kind };
 }
 
-/** A stranger chooses the path, so a longer one is cut, and its length is written behind it. */
+/** A longer path is cut, and its length is written after it: any sender can choose the path. */
 const MAX_TARGET_CHARACTERS = 200;
 
 function renderTarget(target: string): string {

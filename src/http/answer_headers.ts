@@ -1,15 +1,15 @@
 /**
- * The headers that every answer has.
+ * Makes the headers that every answer has.
  *
- * To make a `Headers` takes longer than all checks of a request together. So this file keeps two: one for answers
- * with a window and one for the others. Before each answer it sets only the values that differ from the answer
- * before, which is as a rule the identifier alone. Only copies leave this file.
+ * Creating a `Headers` takes longer than all checks of a request together. So this file keeps two: one for answers
+ * with a rate limit and one for the others. Before each answer it sets only the values that differ from the previous
+ * answer, usually only the identifier. Only copies leave this file.
  */
 import { toResetAt, type Verdict } from "../limits/mod.ts";
 
-/** After how long a connection without a request ends; Bun's timer is up to 2 s early or late. */
+/** After this time a connection without a request is closed; Bun's timer is up to 2 s early or late. */
 export const IDLE_TIMEOUT_SECONDS = 30;
-/** What clients are told, so that no request is sent while its connection is being closed. */
+/** Clients are told a shorter time, so that they send no request while the connection is being closed. */
 const ANNOUNCED_IDLE_SECONDS = IDLE_TIMEOUT_SECONDS - 5;
 
 const COMMON = {
@@ -20,11 +20,11 @@ const COMMON = {
 };
 
 export interface HeadersOptions {
-  /** `req_…`. */
+  /** The identifier of the request, `req_…`. */
   readonly id: string;
-  /** The window that the request was counted in; one that is switched off is not shown. */
+  /** The state of the window that counted the request; without a limit it is not shown. */
   readonly verdict: Verdict | undefined;
-  /** The wall clock's time. */
+  /** The time by the wall clock. */
   readonly atMs: number;
 }
 
@@ -32,12 +32,12 @@ export interface JsonOptions extends HeadersOptions {
   readonly status: number;
 }
 
-/** Makes a response of JSON text with no other headers. */
+/** Returns a response with JSON text and no other headers. */
 export function newJsonResponse(json: string, options: JsonOptions): Response {
   return new Response(json, { status: options.status, headers: copyIfShared(update(options)) });
 }
 
-/** Makes the headers of an answer, for the caller to add its own. */
+/** Returns the headers of an answer. The caller may add its own. */
 export function newHeaders(options: HeadersOptions): Headers {
   return new Headers(update(options));
 }

@@ -1,19 +1,19 @@
 /**
- * Which bytes of a file a request asks for: `Range`, `If-Range` and `If-None-Match`. Source: RFC 9110,
+ * Reads the bytes of a file that a request asks for: `Range`, `If-Range` and `If-None-Match`. Source: RFC 9110,
  * sections 13 and 14.
  *
- * One range is served, from its first byte, open-ended or by a suffix. Several, and what is no range of
- * bytes, are answered with the whole file, as the RFC allows. Spaces around a number are forgiven: Bun does
- * its own reading of a `Range` that was answered with the whole file, and forgives them.
+ * One range is served: first and last byte, first byte only, or a suffix. Several ranges, and text that is not
+ * a range of bytes, get the whole file, as the RFC allows. Spaces around a number are accepted: Bun itself reads
+ * the `Range` of a request that gets the whole file, and accepts them.
  */
 
 export interface ByteRange {
   readonly first: number;
-  /** Included. */
+  /** The last byte of the range, included. */
   readonly last: number;
 }
 
-/** The range; `all` for the whole file; `none` where no byte of it was asked for. */
+/** Returns the range; `all` for the whole file; `none` if the file has no byte of the range. */
 export function parseRange(header: string | null, sizeBytes: number): ByteRange | "all" | "none" {
   const match = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? "");
   if (match === null) return "all";
@@ -31,14 +31,14 @@ export function parseRange(header: string | null, sizeBytes: number): ByteRange 
 }
 
 /**
- * True where the range counts: there is no `If-Range`, or it names the file's strong tag. A date never does,
- * since the file has none, nor does a weak tag.
+ * Tells whether the range counts: there is no `If-Range`, or it is the file's strong tag. A date never counts,
+ * because the file has no date; a weak tag never counts either.
  */
 export function isRangeWanted(ifRange: string | null, etag: string): boolean {
   return ifRange === null || ifRange.trim() === etag;
 }
 
-/** Whether `If-None-Match` names the tag, by the weak comparison of RFC 9110, 13.1.2. */
+/** Tells whether `If-None-Match` names the tag, by the weak comparison of RFC 9110, 13.1.2. */
 export function isKnown(ifNoneMatch: string | null, etag: string): boolean {
   if (ifNoneMatch === null) return false;
   return ifNoneMatch.split(",").some((entry) => {

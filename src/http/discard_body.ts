@@ -1,7 +1,7 @@
 /**
- * Reads the rest of a body that nobody wants, before its request is answered. A client that writes all of its request
- * before it reads would otherwise find its connection closed, and no answer. What that takes is bounded: in bytes, in
- * time, and in the number of requests.
+ * Reads and drops the rest of a body before its request is refused. Some clients write the whole request before they
+ * read; without this, such a client would see a closed connection and no answer. Bounded in bytes, in time, and in
+ * the number of requests.
  */
 import { BODY_LIMIT_BYTES, hasTrailers } from "./read_body.ts";
 
@@ -11,7 +11,7 @@ const DISCARDS_AT_ONCE = 64;
 
 let discards = 0;
 
-/** Resolves once the request can be answered; undefined where that is now. */
+/** Drops the rest of the body. The promise resolves when the request can be answered; undefined means at once. */
 export function discardBody(request: Request): Promise<void> | undefined {
   if (discards === DISCARDS_AT_ONCE || !isLarge(request) || hasTrailers(request)) return undefined;
   const { body } = request;
@@ -20,7 +20,10 @@ export function discardBody(request: Request): Promise<void> | undefined {
   return discard(body).finally(() => discards--);
 }
 
-/** Whether it is over the limit, or may be. A client has sent a smaller one before it sees the connection close. */
+/**
+ * Tells whether the body is, or may be, over the limit. A client has sent a smaller body before it can see the
+ * connection close.
+ */
 function isLarge({ headers, method }: Request): boolean {
   if (method === "GET" || method === "HEAD") return false;
   const declared = headers.get("content-length");
@@ -29,7 +32,7 @@ function isLarge({ headers, method }: Request): boolean {
 
 async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
   const reader = body.getReader();
-  // Ends the read that waits. To cancel the body would close the connection on Node.
+  // Ends the pending read. Cancelling the body instead would close the connection on Node.
   const timer = setTimeout(() => reader.releaseLock(), DISCARD_MS);
   try {
     for (let bytes = 0; bytes < DISCARDED_BYTES; ) {
@@ -38,7 +41,7 @@ async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
       bytes += value.byteLength;
     }
   } catch {
-    // Its time is over, or the client hung up.
+    // The time is over, or the client hung up.
   } finally {
     clearTimeout(timer);
     reader.releaseLock();

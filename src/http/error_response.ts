@@ -1,4 +1,4 @@
-/** Codes and their statuses, and the body of every error: the one place that knows both. */
+/** The status of each error code, and the body of every error. */
 import { DatabaseUnavailable } from "../database/mod.ts";
 import { type Code, type Refusal, refuse } from "../refusal.ts";
 
@@ -25,25 +25,26 @@ const STATUSES: Readonly<Record<Code, number>> = {
   SERVICE_UNAVAILABLE: 503,
 };
 
-/** The code as clients see it. */
+/** Returns the code that clients see. */
 export function toWireCode(code: Code): Code {
   return code === "CLAIM_MISMATCH" ? "INVALID_REQUEST" : code;
 }
 
-/** Every code of ours, in the order of the statuses; see {@linkcode toWireCode}. */
+/** Every internal code, in the order of the statuses; {@linkcode toWireCode} gives the code for clients. */
 export const CODES = Object.keys(STATUSES) as readonly Code[];
 
+/** Returns the HTTP status of a code. */
 export function statusOf(code: Code): number {
   return STATUSES[code];
 }
 
-/** Renders `{error, code}`, with `message` where the contract has it: for `NOT_CONFIGURED` alone. */
+/** Renders `{error, code}`. The contract adds `message` for `NOT_CONFIGURED` only. */
 export function renderError({ code, sentence }: Refusal): string {
   const message = code === "NOT_CONFIGURED" ? { message: sentence } : {};
   return JSON.stringify({ error: sentence, code: toWireCode(code), ...message });
 }
 
-/** What a client is told of an exception: whether the database is away, and nothing else. */
+/** Returns the refusal for an exception. It tells the client only whether the database does not respond. */
 export function toFailure(error: unknown): Refusal {
   return error instanceof DatabaseUnavailable
     ? refuse("SERVICE_UNAVAILABLE", "The service cannot answer now: its database does not respond; try again")

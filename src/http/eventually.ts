@@ -1,12 +1,12 @@
 /**
- * Values that are there at once as a rule, and come later where the database has to be asked.
+ * Values that are usually known at once, and come later when the database must be asked.
  *
- * A promise for a value that is at hand costs more than finding the value did, so none is made for it.
+ * A promise costs more than the look-up in memory, so a value that is known at once gets no promise.
  */
 
 export type Eventually<Value> = Value | Promise<Value>;
 
-/** Goes on with the value: now if it is there, otherwise when it comes. */
+/** Calls `next` with the value: at once if the value is known, otherwise when it comes. */
 export function andThen<Value, Next>(
   value: Eventually<Value>,
   next: (value: Value) => Eventually<Next>,
