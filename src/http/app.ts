@@ -1,11 +1,11 @@
 /**
- * Every route, and the order of what happens to a request:
+ * Defines every route. The checks of a request run in this order:
  *
  *     path → method → content encoding → size → syntax → key present → key format → look-up, which chooses
  *     the window → rate limit → key known and active → not expired → other fields → quota
  *
- * Hono does the first two by the routes below. The next three are in `read_body.ts`, those up to "not expired" in
- * `authenticate.ts`, the rest in the handler. `serve.ts` calls them in this order.
+ * Hono checks path and method by the routes below. The next three checks are in `read_body.ts`, the checks from "key
+ * present" to "not expired" in `authenticate.ts`, the others in the handler. `serve.ts` calls them in this order.
  */
 import { Hono } from "hono";
 import { analyticsLog } from "./analytics_routes.ts";
@@ -30,7 +30,7 @@ export function createApp(options: AppOptions): Hono<HttpEnv> {
     links: createDownloadLinks({ ...options, signer: options.linkSigner }),
   };
   const { serve, allowOnly, notFound, onError } = createRouteHandlers(deps);
-  // Hono would decode the path first, but each path of the contract has one spelling only.
+  // Without `getPath` Hono would decode the path, but each path of the contract has only one spelling.
   const app = new Hono<HttpEnv>({ getPath: pathOf });
 
   app.post("/v1/auth/validate", serve("validate", validate(deps)));

@@ -1,8 +1,8 @@
 /**
- * One request and what has been found out about it, on its way to one answer.
+ * One request, the facts that were found out about it, and its response.
  *
- * Handlers return a {@linkcode Reply} or a refusal; this file turns either into the response, with the
- * headers that every answer carries, and is the only one that makes what is sent.
+ * Handlers return a {@linkcode Reply} or a refusal. Only this file turns them into responses, with the headers that
+ * every answer has.
  */
 import type { Context } from "hono";
 import type { Clock } from "../clock.ts";
@@ -16,32 +16,32 @@ import { renderError, statusOf } from "./error_response.ts";
 
 import { hasTrailers } from "./read_body.ts";
 
-/** A part of a file on its way out. */
+/** The body of an answer that is a part of a file. */
 export interface FileBytes {
   readonly sizeBytes: number;
   /**
-   * Opened by the handler: what fails there is answered, counted and logged as a failure. Null where the head
-   * alone is sent.
+   * The bytes. The handler opens them, so an error there is answered, counted and logged as a failure. Null if
+   * only the headers are sent.
    */
   readonly content: Blob | ReadableStream<Uint8Array> | null;
 }
 
-/** A success: its status and its body, JSON text or a file's bytes; a 304 is sent without the body. */
+/** A success: its status, and its body as JSON text or as bytes of a file. A 304 is sent without the body. */
 export interface Reply {
   readonly status: 200 | 202 | 206 | 304 | 503;
   readonly body: string | FileBytes;
-  /** Over those that every answer has. */
+  /** Headers in addition to those of every answer, or in place of them. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 export type Outcome = Reply | Refusal;
 
-/** Shows a value as a success; 200 by default. */
+/** Returns a success with the value as JSON; its status is 200 by default. */
 export function reply(value: unknown, status: Reply["status"] = 200): Reply {
   return { status, body: JSON.stringify(value) };
 }
 
-/** What the platform hands to Hono with each request: `c.env` is the other end of the connection. */
+/** The values that the platform passes to Hono with each request: `c.env` is the other end of the connection. */
 export interface HttpEnv {
   Bindings: Peer;
 }
@@ -51,17 +51,17 @@ export class Exchange {
   readonly request: Request;
   readonly id = newRequestId();
   readonly beganMs: number;
-  /** How long it took to come to an outcome. */
+  /** The time from the request's arrival to its outcome. */
   durationMs = 0;
-  /** The window that the request was counted in, as it was then. */
+  /** The state of the window that counted the request, at the time of counting. */
   verdict: Verdict | undefined;
-  /** The group of addresses that it came from, once somebody asked: a client that hung up has none left. */
+  /** The group of the client address, kept after the first look-up: a closed connection has no address any more. */
   address: string | undefined;
-  /** The key that it carried, where that is one that was issued. */
+  /** The key of the request, if it was issued. */
   record: KeyRecord | undefined;
-  /** What only a 405 says: the methods that the path takes. */
+  /** Only for a 405: the methods that the path accepts. */
   allow: string | undefined;
-  /** What only a 416 says: how long the file is. */
+  /** Only for a 416: the length of the file. */
   contentRange: string | undefined;
 
   constructor(context: Context<HttpEnv>, clock: Clock) {
@@ -70,23 +70,23 @@ export class Exchange {
     this.beganMs = clock.monotonicMs();
   }
 
-  /** The address of the other end of the connection; empty once it is gone. */
+  /** Returns the address of the other end of the connection; empty after the connection is closed. */
   peerAddress(): string {
     return this.context.env.address(this.request);
   }
 }
 
-/** How long a client should wait when the database is away: it is asked four times a second. */
+/** How long a client should wait when the database does not answer: the service asks it four times a second. */
 const UNAVAILABLE_RETRY_SECONDS = "1";
 
 export interface ResponseOptions {
-  /** The wall clock's time. */
+  /** The time by the wall clock. */
   readonly atMs: number;
-  /** True where the connection shall not be used again. */
+  /** True if the connection is closed after this answer. */
   readonly isLast: boolean;
 }
 
-/** Makes the response of an exchange. */
+/** Returns the response for the outcome of an exchange. */
 export function toResponse(
   exchange: Exchange,
   outcome: Outcome,
@@ -112,10 +112,10 @@ export function toResponse(
     return respond(exchange, body, { status, headers });
   }
   const headers = newHeaders({ id, verdict, atMs });
-  // Bun 1.4.5 adds it to all other answers.
+  // Bun 1.4.5 adds `Date` to all other answers.
   if (method === "HEAD") headers.set("Date", new Date(atMs).toUTCString());
-  // Bun 1.4.5 reads nothing more of a connection after CONNECT with an address: its client would wait for ever. And Bun
-  // reads trailers as the next request.
+  // After CONNECT with an address, Bun 1.4.5 reads no more from the connection, so its client would wait for ever.
+  // And Bun reads trailers as the next request.
   if (isLast || method === "CONNECT" || hasTrailers(exchange.request)) closeAfter(headers);
   switch (outcome.code) {
     case "RATE_LIMIT_EXCEEDED":
@@ -129,7 +129,7 @@ export function toResponse(
         headers.set("Retry-After", String(outcome.retryAfterSeconds));
       break;
     case "UNSUPPORTED_MEDIA_TYPE":
-      // Source: RFC 9110, 15.5.16: so a client knows that the coding was refused and not the type.
+      // The header tells the client that the encoding was refused, not the type. Source: RFC 9110, 15.5.16.
       headers.set("Accept-Encoding", "identity");
       break;
     case "METHOD_NOT_ALLOWED":
@@ -156,7 +156,7 @@ function respond({ request }: Exchange, body: string | FileBytes, { status, head
   if (status === 304) return new Response(null, { status, headers });
   const isFile = typeof body !== "string";
   if (request.method !== "HEAD" && !isFile) return new Response(body, { status, headers });
-  // The length that GET would have: left to itself, the runtime says 0, and Node none for a file.
+  // The length of the answer to GET: without this line the runtime sends 0, and Node sends none for a file.
   headers.set("Content-Length", String(isFile ? body.sizeBytes : Buffer.byteLength(body)));
   if (request.method === "HEAD" || !isFile) return new Response(null, { status, headers });
   return new Response(body.content, { status, headers });

@@ -1,4 +1,4 @@
-/** What a handler is, and what it is made from. */
+/** The type of a handler, and the options and dependencies that handlers use. */
 import type { Brand } from "../brand.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
@@ -32,29 +32,30 @@ export interface AppOptions {
   readonly directory: KeyDirectory;
   readonly events: EventWriter;
   readonly tokens: TokenSource;
-  /** Where clients reach the service, without a slash at its end; undefined where nobody said. */
+  /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
   readonly publicUrl: string | undefined;
   readonly files: FileDirectory;
   readonly modelsFolder: string;
-  /** Answers with a file that may be on their way at once, for one key and in all; 0 is no bound. */
+  /** How many downloads one key may have in progress at once; 0 means no bound. */
   readonly downloadsPerKey: number;
+  /** How many downloads the service may have in progress at once; 0 means no bound. */
   readonly downloadsAtOnce: number;
-  /** The body of a part of a file. */
+  /** Opens a part of a file as the body of an answer. */
   readonly fileBody: Platform["fileBody"];
   readonly sha256: Platform["sha256"];
   readonly linkSigner: Signer;
-  /** True from the moment the service was told to stop. */
+  /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;
 }
 
-/** What the functions that make handlers take. */
+/** The argument of the functions that create handlers. */
 export interface HandlerDeps extends AppOptions {
   readonly authenticator: Authenticator;
   readonly links: DownloadLinks;
 }
 
 /**
- * Answers one request whose path and method are right; `body` is empty for GET. What can be answered from
- * memory is answered at once, without a promise: that is nearly every request.
+ * Answers one request whose path and method are right; `body` is empty for GET. An answer from memory comes at once,
+ * without a promise: nearly every request has one.
  */
 export type Handler = (exchange: Exchange, body: JsonObject) => Eventually<Outcome>;

@@ -1,4 +1,4 @@
-/** The HTTP door: the contract's endpoints over the rooms. `app.ts` is the page to read first. */
+/** The HTTP interface: the endpoints of the contract. Read `app.ts` first. */
 export { IDLE_TIMEOUT_SECONDS } from "./answer_headers.ts";
 export { createApp } from "./app.ts";
 export type { AppOptions } from "./handler.ts";

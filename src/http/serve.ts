@@ -1,8 +1,7 @@
 /**
- * What happens around every handler: the body is read before it, and its outcome is counted, logged and answered
- * after it.
+ * Wraps every handler: reads the body before the handler runs, and counts, logs and answers its outcome after it.
  *
- * A wrapper around the handler does this, not a middleware: on the hot path each middleware costs more than the
+ * This is a wrapper around the handler and not a middleware: on the hot path each middleware costs more than the
  * checks of a request. Promises cost too, so the only `await` is for the body, or for the database.
  */
 import type { Context, ErrorHandler, MiddlewareHandler, NotFoundHandler } from "hono";
@@ -17,36 +16,41 @@ import type { Handler, HandlerDeps } from "./handler.ts";
 import type { EndpointMetrics } from "./metrics/request_metrics.ts";
 import { type JsonObject, NO_BODY, readJson, toBodyRefusal, toJsonObject } from "./read_body.ts";
 
-/** The name of an endpoint in log and metrics; all but the last two have a window. */
+/** The name of an endpoint in log and metrics. All endpoints except `openapi` and `health` have a rate limit. */
 export type Endpoint = LimitedEndpoint | "openapi" | "health";
 
 export interface ServeOptions {
-  /** True where the handler answers HEAD too. */
+  /** True if the handler answers HEAD too. */
   readonly answersHead?: boolean;
-  /** True where a success changes something, and so is always logged. */
+  /** True if a success changes something; then each success is logged. */
   readonly isChange?: boolean;
 }
 
 export interface RouteHandlers {
-  /** Makes a handler into one for Hono. */
+  /** Turns a handler into a handler for Hono. */
   serve(endpoint: Endpoint, handler: Handler, options?: ServeOptions): MiddlewareHandler<HttpEnv>;
-  /** Answers each method that has no route at the path: 405 with the methods that have one. */
+  /** Answers a method that has no route at the path: 405 with the methods that have a route. */
   allowOnly(methods: string, endpoint: Endpoint): MiddlewareHandler<HttpEnv>;
   /** Answers a path without a route. */
   readonly notFound: NotFoundHandler<HttpEnv>;
-  /** Answers where counting, logging or answering failed itself. */
+  /** Answers a request if counting, logging or answering threw an error. */
   readonly onError: ErrorHandler<HttpEnv>;
 }
 
-/** Where a request went, as log and metrics see it. */
+/** The route of a request, for the log and the metrics. */
 interface MeteredRoute extends LoggedRoute {
   readonly metrics: EndpointMetrics;
 }
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
-/** The endpoint of all paths without a route: strangers make up paths, which must not become labels. */
+/** The endpoint of all paths without a route. Any sender can make up paths, so they must not become labels. */
 const OTHER = "other";
 
+/**
+ * Creates the functions that Hono calls for each route.
+ *
+ * One long function, because all of them share the log, the metrics and the clock.
+ */
 export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
   const { authenticator, clock, log, isStopping, requestMetrics } = deps;
   const accessLog = createAccessLog({
@@ -58,7 +62,7 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
   const nowhere = { endpoint: OTHER, metrics: requestMetrics.endpoint(OTHER) };
 
   function respond(exchange: Exchange, outcome: Outcome): Response {
-    // `isStopping` is asked now, not when the request came: a request that waited must close its connection too.
+    // `isStopping` is called now, not when the request came: a request that waited must close its connection too.
     return toResponse(exchange, outcome, { atMs: clock.nowMs(), isLast: isStopping() });
   }
 
@@ -69,9 +73,9 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
     return respond(exchange, outcome);
   }
 
-  /** Counts a request that the handler did not count, and takes back the count of one that met an outage. */
+  /** Counts a request that the handler did not count, and takes back the count if the database did not answer. */
   function settleCount(exchange: Exchange, outcome: Outcome, endpoint: LimitedEndpoint): void {
-    // A client that tries again through an outage, as Retry-After says, must not use up its window by it.
+    // A client that retries during an outage, as Retry-After says, must not use up its window.
     if (isRefusal(outcome) && outcome.code === "SERVICE_UNAVAILABLE") {
       authenticator.takeBack(exchange, endpoint);
     } else if (exchange.verdict === undefined) {
@@ -79,7 +83,7 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
     }
   }
 
-  /** The refusal for an error that nobody expected. */
+  /** Returns the refusal for an exception, and logs the exception unless the database did not respond. */
   function toOutcome(error: unknown, exchange: Exchange): Refusal {
     const outcome = toFailure(error);
     if (outcome.code === "SERVER_ERROR") {
@@ -95,7 +99,7 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
       const limited = endpoint === "openapi" || endpoint === "health" ? undefined : endpoint;
 
       return async (c, next) => {
-        // Hono runs the handlers of GET for HEAD too, so HEAD would hand out a token, and use up a window.
+        // Hono runs the handlers of GET for HEAD too. Then HEAD would issue a token, and use up a window.
         if (c.req.method === "HEAD" && !answersHead) return next();
         const exchange = new Exchange(c, clock);
         const { request } = exchange;
@@ -137,7 +141,7 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
   };
 }
 
-/** Gives the response once the client can see it: the rest of its body is read before. */
+/** Returns the response after the rest of the body was read: until then a client may not read the response. */
 async function afterBody(c: Context<HttpEnv>, response: Response): Promise<Response> {
   await discardBody(c.req.raw);
   return response;
