@@ -1,11 +1,11 @@
 /**
- * Links to hosted files: good for 15 minutes, for one key and one file, and usable as they stand.
+ * Signs and checks links to hosted files. A link works for 15 minutes, for one key and one file, without a header.
  *
  *     <public>/v1/models/download/NAME/VERSION/FILE?key=key_…&expires=…&signer=…&signature=…
  *
- * A link carries the identifier of a key, never the key, and its signature covers the file's SHA-256 too: it
- * holds for these bytes alone. It does not cover the file's name, which is compared with the registry instead: links from
- * before names were in them stay good. Whether the key still may is asked when the link is used.
+ * A link carries the identifier of a key, never the key. Its signature also covers the file's SHA-256, so the link is
+ * valid for these bytes only. The signature does not cover the file's name, so older links without a name stay valid;
+ * the name is compared with the registry. The key is checked when the link is used.
  */
 import type { Clock } from "../clock.ts";
 import { parseId, toId } from "../ids.ts";
@@ -16,7 +16,7 @@ import type { Signer } from "../secrets/mod.ts";
 export const DOWNLOAD_PATH = "/v1/models/download/";
 export const LINK_SECONDS = 15 * 60;
 
-/** A link's parameters, as they were given: nothing is believed yet. */
+/** The parameters of a link as the client sent them; the signature is not checked yet. */
 export interface LinkQuery {
   readonly key: string;
   readonly keyUuid: string;
@@ -26,9 +26,9 @@ export interface LinkQuery {
 }
 
 export interface DownloadLinks {
-  /** Makes the address of a file for a key; "" where the service was not told its own address. */
+  /** Returns the address of a file for a key; "" if the public address of the service is not set. */
   linkTo(file: ListedFile, record: KeyRecord): string;
-  /** True for a link to this file that this service signed and that has not expired. */
+  /** Tells whether this service signed the link for this file and the link has not expired. */
   isGood(link: LinkQuery, file: ListedFile): boolean;
 }
 
@@ -40,6 +40,7 @@ export interface DownloadLinksOptions {
 
 const NAMES = ["key", "expires", "signer", "signature"] as const;
 
+/** Creates the functions that sign and check links. */
 export function createDownloadLinks({ publicUrl, signer, clock }: DownloadLinksOptions): DownloadLinks {
   const nowSeconds = () => Math.floor(clock.nowMs() / 1_000);
   const fieldsOf = ({ sha256, name, version }: ListedFile, key: string, expires: string) => [
@@ -68,8 +69,8 @@ export function createDownloadLinks({ publicUrl, signer, clock }: DownloadLinksO
 }
 
 /**
- * Reads a link's parameters: undefined where there are none, null where they cannot be a link's, because one
- * is missing, is there twice, or has another form.
+ * Reads the parameters of a link. Returns undefined if the query has none of them, and null if they cannot be those
+ * of a link: a parameter is missing, comes twice, or has another form.
  */
 export function readLink(query: URLSearchParams): LinkQuery | null | undefined {
   if (!NAMES.some((name) => query.has(name))) return undefined;

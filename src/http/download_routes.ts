@@ -1,14 +1,16 @@
 /**
- * The files of hosted models: by a signed link of the list, or with a key in `X-API-Key`.
+ * Sends the files of hosted models. A client needs a signed link from the list, or a key in `X-API-Key`.
  *
- * A name and a version lead to a file through the registry alone. The bytes under an address never change,
- * so the file's SHA-256 is its strong tag, and whoever was cut off goes on by `Range`.
+ * The registry maps a name and a version to a file; a client's text never becomes a path on the disk. The bytes at
+ * an address never change, so the file's SHA-256 is its strong tag, and a client that lost its connection continues
+ * with `Range`.
  *
- * An answer with all bytes of a file counts against the limit each time, also when the client asked for the
- * range from 0. All other answers on a file, except refusals, count once in 15 minutes: a client that was cut
- * off, or that loads a file in pieces, pays for one download. Refusals count each time.
- * How many answers are on their way at once is bounded for each key and in all, since each holds a connection
- * and an open file for as long as its reader likes.
+ * An answer with all bytes of a file counts against the rate limit each time, also when the client asked for the
+ * range from 0. All other answers for a file, except refusals, count once in 15 minutes: a client that lost its
+ * connection, or that loads a file in pieces, pays for one download. Refusals count each time.
+ *
+ * The number of downloads in progress is bounded for each key and for all keys together, because each download holds
+ * a connection and an open file for as long as the client keeps reading.
  */
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";
@@ -38,25 +40,30 @@ const OUT_OF_RANGE = refuse("RANGE_NOT_SATISFIABLE", "The file ends before the r
 
 const ALL_FULL = refuse(
   "SERVICE_UNAVAILABLE",
-  "As many downloads are under way as the service may have at once: try again in a moment",
+  "The service has reached its limit of downloads at once: try again in a moment",
 );
 const KEY_CROWDS_OTHERS = refuse(
   "RATE_LIMIT_EXCEEDED",
-  "The service is nearly full, and this key has 16 downloads or more under way: go on when one of them has ended",
+  "The service is nearly full, and this key has 16 or more downloads in progress: continue when one has ended",
 );
-/** Nobody knows when a download will end. */
+/** A short time, because the end of a download cannot be predicted. */
 const FULL_RETRY_SECONDS = 1;
 
-/** Links whose ranges are remembered: beyond so many the oldest ones' count again. */
+/** The most bundles that are remembered. When there are more, requests of the oldest bundle count again. */
 const MAX_LINKS = 50_000;
 
+/**
+ * Creates the handler that sends a model's file, or a range of it.
+ *
+ * One long function, because each step depends on whether the request was counted and must put the count right.
+ */
 export function download(deps: HandlerDeps): Handler {
   const { authenticator, clock, files, links } = deps;
   const counted = new CountedOnce({ ageMs: LINK_SECONDS * 1_000, capacity: MAX_LINKS });
   const { downloadsPerKey, downloadsAtOnce } = deps;
   const keyFull = refuse(
     "RATE_LIMIT_EXCEEDED",
-    `This key has ${downloadsPerKey} downloads under way: go on when one of them has ended`,
+    `This key has ${downloadsPerKey} downloads in progress: continue when one of them has ended`,
   );
   const inFlight = new InFlight({ perSender: downloadsPerKey, inAll: downloadsAtOnce });
 
@@ -67,18 +74,18 @@ export function download(deps: HandlerDeps): Handler {
       return found === null || fileName === undefined || fileName === toFileName(found) ? found : null;
     };
     const query = readQuery(exchange.request);
-    // A key in the header is what counts where both are: then the rest of the address says nothing.
+    // If the request has a key in the header, the link's parameters are ignored.
     const link = exchange.request.headers.get("x-api-key") ? undefined : readLink(query);
-    // What the ranges of one file have in common, for one key.
+    // Requests with the same text are one bundle: they load the same file with the same key and link.
     const bundleOf = ({ uuid }: KeyRecord) => `${uuid} ${name}/${version} ${link?.expires ?? ""}`;
-    // Whether this request was not counted, because an earlier one of its bundle was.
+    // True if this request was not counted, because an earlier request of its bundle was.
     let isCovered = false;
     const once: CountOnce = {
       wasCounted(record) {
         isCovered = counted.has(bundleOf(record), clock.monotonicMs());
         return isCovered;
       },
-      // Noted before the file is found: ranges that arrive at the same time count once.
+      // Added before the file is found, so that ranges that arrive at the same time count once.
       note: (record) => counted.add(bundleOf(record), clock.monotonicMs()),
     };
 
@@ -87,16 +94,16 @@ export function download(deps: HandlerDeps): Handler {
     if (link === undefined) {
       record = await authenticator.authenticate(exchange, "downloads", body, once);
     } else {
-      // A stranger with a made-up link gets here before anything is counted.
+      // A request with a made-up link gets here before it is counted, so its look-up must be cheap.
       const isGathered = authenticator.isAddressFull(exchange, "downloads");
       found = link && (await findFile({ isGathered }));
-      // A link to what is not there cannot have been signed: it is refused as any other that was not.
+      // A link to a missing file cannot have been signed by us: it is refused like every unsigned link.
       const isGood = link !== null && found !== null && isHosted(found) && links.isGood(link, found);
       const keyUuid = isGood ? link.keyUuid : null;
       record = await authenticator.authenticateLink(exchange, "downloads", keyUuid, once);
     }
     if (isRefusal(record)) return record;
-    // What failed on our side is not counted, and so stands for nothing.
+    // A request that failed on our side is not counted, so the others of its bundle are not free.
     const forget = () => isCovered || counted.forget(bundleOf(record));
     try {
       found ??= await findFile();
@@ -115,7 +122,7 @@ export function download(deps: HandlerDeps): Handler {
     let isRefused = false;
     const begun = inFlight.begin(record.uuid, {
       nowMs: clock.monotonicMs(),
-      // The other end is known for as long as the answer is on its way.
+      // The address of the other end is known until the answer is sent.
       isOver: () => isRefused || exchange.peerAddress() === "",
     });
     if (begun === "begun") {
@@ -137,10 +144,10 @@ export function download(deps: HandlerDeps): Handler {
   };
 }
 
-/** An answer, and of a file the part that it has, which is not open yet. */
+/** An answer. If it has a file, `part` is the part to send; it is not open yet. */
 interface Chosen extends Reply {
   readonly part?: FilePart;
-  /** Whether the part is the whole file. */
+  /** True if the part is the whole file. */
   readonly isWhole?: boolean;
 }
 
@@ -149,16 +156,17 @@ interface Wanted {
   readonly found: FoundVersion | null;
 }
 
+/** Chooses the answer for a request with a valid key: a refusal, a 304, the whole file or a range. */
 async function choose(
   exchange: Exchange,
   { record, found }: Wanted,
   deps: HandlerDeps,
 ): Promise<Chosen | Refusal> {
   if (found === null) return NOT_FOUND;
-  // Another customer's model is answered as an unknown one: otherwise strangers could find out its name.
+  // Another customer's model gets the same answer as an unknown model: otherwise its name could be guessed.
   if (found.ownerUuid !== null && found.ownerUuid !== record.accountUuid) return NOT_FOUND;
   if (!includesTier(record.tier, found.requiresLicense)) {
-    return refuse("LICENSE_REQUIRED", `The model asks for the tier ${found.requiresLicense} or a higher one`);
+    return refuse("LICENSE_REQUIRED", `The model requires the tier ${found.requiresLicense} or a higher one`);
   }
   if (!isHosted(found)) return ELSEWHERE;
   const file = found;
@@ -185,7 +193,7 @@ async function choose(
       "Content-Disposition": toDisposition(toFileName(file)),
     },
   };
-  // A range is defined for GET alone.
+  // A range is defined for GET only.
   if (request.method !== "GET" || !isRangeWanted(request.headers.get("if-range"), etag)) return whole;
   const range = parseRange(request.headers.get("range"), file.sizeBytes);
   if (range === "all") return whole;
@@ -201,7 +209,10 @@ async function choose(
   };
 }
 
-/** Source: RFC 6266. What some clients read otherwise (`"`, `%`, all beyond ASCII) is given in the second form. */
+/**
+ * Returns the `Content-Disposition` of a file. Clients read `"`, `%` and characters beyond ASCII in different ways, so
+ * a name with one of these is also given in the encoded form. Source: RFC 6266.
+ */
 function toDisposition(fileName: string): string {
   const plain = fileName.replaceAll(/[^\x20-\x7e]|["%]/gu, "_");
   const encoded = encodeURIComponent(fileName).replaceAll(
@@ -218,7 +229,7 @@ function reportDamage(
   { log }: HandlerDeps,
 ): void {
   log.error(
-    "The file of a model cannot be sent: `claviger models verify` tells which others",
+    "Cannot send the file of a model: `claviger models verify` finds other damaged files",
     {
       model: name,
       version,

@@ -1,9 +1,9 @@
 /**
- * What an event has beside its key, twice: as a schema, which is the contract and gives the sentence of every
- * refusal, and as a look at what most events are, which passes none that the schema would not.
+ * Checks the fields of an event in two ways. The schema is the contract, and gives the sentence of every refusal. The
+ * quick check accepts most events, and never accepts an event that the schema refuses.
  *
- * The schema makes some sixty objects for each event that it looks through, and the look makes none for an event that
- * it passes. A test holds the two against each other.
+ * The schema creates about sixty objects for each event, the quick check none for an event that it accepts. A test
+ * compares the two.
  */
 import * as v from "valibot";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../usage/mod.ts";
@@ -34,8 +34,8 @@ export const eventFields = v.object({
 export type EventFields = v.InferOutput<typeof eventFields>;
 
 /**
- * True only where {@linkcode eventFields} takes the fields as they are; there may be others beside them. Events
- * with metadata are left to the schema: most have none.
+ * Tells whether the fields pass the quick check; then {@linkcode eventFields} accepts them unchanged. Unknown fields
+ * do not matter. An event with metadata never passes: the schema checks it, and most events have no metadata.
  */
 export function isPlainEvent(fields: JsonObject): fields is JsonObject & EventFields {
   const { duration_ms: durationMs, success } = fields;

@@ -1,9 +1,9 @@
-/** The domains of request fields, as the contract's decisions state them, for valibot. */
+/** Schemas for the fields of requests, with the limits that the contract sets. */
 import * as v from "valibot";
 import { isStorableJson, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
-/** An optional text of at most so many characters; null counts as absent. */
+/** Returns the schema of an optional text with at most `maxCharacters`; null counts as absent. */
 export function optionalText(name: string, maxCharacters: number) {
   return v.nullish(
     v.pipe(
@@ -18,28 +18,28 @@ export function optionalText(name: string, maxCharacters: number) {
   );
 }
 
-/** Whether {@linkcode optionalText} would take the value, without the objects that a schema makes. */
+/** Tells whether {@linkcode optionalText} accepts the value, without the objects that a schema creates. */
 export function isOptionalText(value: unknown, maxCharacters: number): boolean {
   if (value === undefined || value === null) return true;
   return typeof value === "string" && hasAtMost(value, maxCharacters) && isStorableText(value);
 }
 
-/** A text has no more characters than code units: only where those are too many are they counted. */
+/** Counts characters only if there are more code units than allowed: a text never has more characters than units. */
 function hasAtMost(text: string, maxCharacters: number): boolean {
   return text.length <= maxCharacters || [...text].length <= maxCharacters;
 }
 
-/** Says in JSON Schema what a check of our own says in code, for the OpenAPI document. */
+/** Describes a check of our own in JSON Schema, for the OpenAPI document. */
 function inJsonSchema<Input>(keywords: Readonly<Record<string, unknown>>) {
   return v.metadata<Input, { readonly jsonSchema: typeof keywords }>({ jsonSchema: keywords });
 }
 
-/** Metadata is at most so large as JSON … */
+/** The largest size of metadata as JSON. */
 const METADATA_LIMIT_BYTES = 16 * 1024;
-/** … and so deep, itself the first level. */
+/** The deepest nesting of metadata; the object itself is the first level. */
 const METADATA_LEVELS = 32;
 
-/** An optional object whose keys and texts are clean and whose numbers are finite; null counts as absent. */
+/** Returns the schema of an optional object with storable keys and texts and finite numbers; null counts as absent. */
 export function optionalMetadata(name: string) {
   return v.nullish(
     v.pipe(
@@ -65,7 +65,7 @@ export function optionalMetadata(name: string) {
   );
 }
 
-/** Checks fields against a schema; refuses with the first issue's sentence. Unknown fields are ignored. */
+/** Checks fields against a schema. A refusal has the sentence of the first issue. Unknown fields are ignored. */
 export function parseFields<Schema extends v.GenericSchema>(
   schema: Schema,
   fields: unknown,

@@ -357,7 +357,7 @@ describe("GET /v1/models/download with a key", () => {
       expect(response.status).toBe(status);
       if (status === 403) {
         expect(await response.json()).toEqual({
-          error: "The model asks for the tier commercial or a higher one",
+          error: "The model requires the tier commercial or a higher one",
           code: "LICENSE_REQUIRED",
         });
       }
