@@ -1,8 +1,8 @@
 /**
- * The metrics of the parts, each with its name and a sentence.
+ * Collects the metrics of all parts of the service, each with its name and a sentence.
  *
- * Read when somebody asks, so that counting costs the parts an addition and no more. No key, no address, no
- * e-mail: every label is one of a few words that the program knows itself.
+ * The values are read only when `/metrics` is requested, so counting costs each part only an addition. No metric
+ * holds a key, an address or an e-mail: every label is one of a few words that the program defines.
  */
 import { statfsSync } from "node:fs";
 import type { Database } from "../../database/mod.ts";
@@ -22,13 +22,14 @@ export interface MetricsSources {
   readonly events: EventWriter;
   readonly upkeep: Upkeep;
   readonly database: Database;
-  /** Absent where the repository token is stored, not minted. */
+  /** Absent if the repository token is stored and not minted. */
   readonly tokens?: { stats(): GitHubAppStats } | undefined;
   readonly writes: Pick<WriteWatch, "isWritable">;
   readonly dataDir: string;
   readonly isStopping: () => boolean;
 }
 
+/** Returns all metrics as they are now. */
 export function collectMetrics(sources: MetricsSources): Family[] {
   return [
     ...ofRequests(sources),
@@ -66,7 +67,7 @@ function ofRequests({ requestMetrics: requests }: MetricsSources): Family[] {
     {
       type: "histogram",
       name: "claviger_http_request_duration_seconds",
-      help: "Time from a request's arrival until its answer was made; for a file, until its first byte",
+      help: "Time from a request's arrival until its answer was ready; for a file, until its first byte",
       samples: entries.map(([endpoint, metrics]) => ({
         labels: { endpoint },
         histogram: metrics.durations(),
@@ -92,7 +93,7 @@ function ofLimits({ limiter }: MetricsSources): Family[] {
     {
       type: "counter",
       name: "claviger_rate_limit_refusals_total",
-      help: "Requests refused for their rate, by endpoint and by what was counted, key or client address",
+      help: "Requests refused by the rate limit, by endpoint and by what was counted, key or client address",
       samples: samples(({ refused }) => refused),
     },
     {
@@ -104,7 +105,7 @@ function ofLimits({ limiter }: MetricsSources): Family[] {
     {
       type: "counter",
       name: "claviger_rate_limit_overflow_total",
-      help: "Requests that were counted in the window shared by those for whom there was no room",
+      help: "Requests that were counted in the shared window, because the table of windows was full",
       samples: samples(({ overflowHits }) => overflowHits),
     },
   ];
@@ -116,7 +117,7 @@ function ofKeys({ directory }: MetricsSources): Family[] {
     {
       type: "counter",
       name: "claviger_key_cache_requests_total",
-      help: "Keys that were asked of the cache, by whether it held an issued key",
+      help: "Look-ups of keys in the cache, by whether it held an issued key",
       samples: [
         { labels: { result: "hit" }, value: stats.hits },
         { labels: { result: "miss" }, value: stats.misses },
@@ -125,18 +126,18 @@ function ofKeys({ directory }: MetricsSources): Family[] {
     {
       type: "gauge",
       name: "claviger_key_cache_entries",
-      help: "What the cache holds: keys, and for a second those that were not found",
+      help: "Entries of the cache: issued keys, and for one second keys that were not found",
       samples: [
         { labels: { kind: "known" }, value: stats.keys },
         { labels: { kind: "unknown" }, value: stats.unknownKeys },
       ],
     },
     single("gauge", "claviger_key_lookups_waiting", {
-      help: "Requests that wait for the database to look their key up",
+      help: "Requests that wait until the database has looked up their key",
       value: stats.waiting,
     }),
     single("counter", "claviger_key_lookups_refused_total", {
-      help: "Look-ups turned away because too many waited, or one for too long",
+      help: "Look-ups refused because too many were waiting, or one waited too long",
       value: stats.turnedAway,
     }),
   ];
@@ -151,7 +152,7 @@ function ofEvents({ events, upkeep }: MetricsSources): Family[] {
       value: stats.queued,
     }),
     single("gauge", "claviger_event_queue_bytes", {
-      help: "What the waiting events take, estimated",
+      help: "Memory of the waiting events, estimated",
       value: stats.queuedBytes,
     }),
     single("counter", "claviger_events_committed_total", {
@@ -165,21 +166,21 @@ function ofEvents({ events, upkeep }: MetricsSources): Family[] {
     {
       type: "histogram",
       name: "claviger_event_batch_size",
-      help: "How many events one commit carried",
+      help: "Number of events in one commit",
       samples: [{ histogram: stats.batches }],
     },
     single("gauge", "claviger_event_retention_months", {
-      help: "For how many months events are kept; 0 is forever",
+      help: "For how many months events are kept; 0 means forever",
       value: kept,
     }),
     single("counter", "claviger_event_partitions_dropped_total", {
-      help: "Partitions of events that were older than that, and dropped",
+      help: "Partitions dropped because their events were older than the retention",
       value: dropped,
     }),
     {
       type: "counter",
       name: "claviger_upkeep_failures_total",
-      help: "Times that an upkeep task failed, by task; it is tried again, and the log has the reason",
+      help: "Failures of upkeep tasks, by task; a failed task is tried again, and the log has the reason",
       samples: Object.entries(failures).map(([task, value]) => ({ labels: { task }, value })),
     },
   ];
@@ -190,11 +191,11 @@ function ofDatabase({ database, directory, writes, dataDir }: MetricsSources): F
   const { outages, failures } = directory.stats();
   return [
     single("gauge", "claviger_database_up", {
-      help: "1 while the database answers, so that requests are answered too",
+      help: "1 while the database answers; otherwise requests with a key get 503",
       value: Number(directory.isTrusted()),
     }),
     single("gauge", "claviger_database_writable", {
-      help: "0 while the database answers and refuses writes, as on a full disk: events are answered with 503",
+      help: "0 while the database answers but refuses writes, as on a full disk: events get 503",
       value: Number(writes.isWritable()),
     }),
     ...ofDisk(dataDir),
@@ -203,7 +204,7 @@ function ofDatabase({ database, directory, writes, dataDir }: MetricsSources): F
       value: outages,
     }),
     single("counter", "claviger_database_pulse_failures_total", {
-      help: "Pulses, of four a second, that the database did not answer",
+      help: "Pulses (queries for changes, four a second) that the database did not answer",
       value: failures,
     }),
     single("gauge", "claviger_database_connections_max", {
@@ -223,19 +224,19 @@ function ofDatabase({ database, directory, writes, dataDir }: MetricsSources): F
       value: stats.deadlinesMissed,
     }),
     single("counter", "claviger_database_pools_replaced_total", {
-      help: "Times that all connections were made anew after a missed deadline",
+      help: "Times that all connections were replaced after a missed deadline",
       value: stats.poolsReplaced,
     }),
   ];
 }
 
-/** Nothing where there is no data folder, as beside an external database. */
+/** Returns the free space of the data folder's disk; nothing if there is no folder, as with an external database. */
 function ofDisk(dataDir: string): Family[] {
   try {
     const { bavail, bsize } = statfsSync(dataDir);
     return [
       single("gauge", "claviger_disk_free_bytes", {
-        help: "What is free where the data folder lies",
+        help: "Free space on the disk of the data folder",
         value: bavail * bsize,
       }),
     ];
@@ -251,7 +252,7 @@ function ofTokens({ tokens }: MetricsSources): Family[] {
     {
       type: "counter",
       name: "claviger_installer_token_mints_total",
-      help: "Repository tokens asked of their host, by what came of it",
+      help: "Requests to the host for a repository token, by result",
       samples: [
         { labels: { result: "ok" }, value: minted },
         { labels: { result: "failed" }, value: failed },

@@ -1,14 +1,14 @@
 /**
- * Renders metrics as Prometheus reads them: the text format 0.0.4.
+ * Renders metrics in the text format 0.0.4 of Prometheus.
  *
- * https://prometheus.io/docs/instrumenting/exposition_formats/
+ * Source: https://prometheus.io/docs/instrumenting/exposition_formats/
  */
 import type { HistogramCounts } from "../../histogram.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
 interface About {
-  /** In base units, seconds and bytes, as the last word of it says; a counter ends in `_total`. */
+  /** The name ends with the unit, which is a base unit (seconds, bytes); the name of a counter ends in `_total`. */
   readonly name: string;
   /** One sentence without a period. */
   readonly help: string;
@@ -28,7 +28,7 @@ export type Family = PlainFamily | HistogramFamily;
 
 export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** A family of one number without labels. */
+/** Returns a family of one number without labels. */
 export function single(
   type: PlainFamily["type"],
   name: string,
@@ -37,7 +37,7 @@ export function single(
   return { type, name, help: about.help, samples: [{ value: about.value }] };
 }
 
-/** Renders families in the order given; one without samples is left out. */
+/** Renders families in the given order; a family without samples is left out. */
 export function renderExposition(families: readonly Family[]): string {
   let text = "";
   for (const family of families) {
@@ -53,7 +53,7 @@ export function renderExposition(families: readonly Family[]): string {
   return text;
 }
 
-/** Buckets are cumulative in the format, and the last one counts all. */
+/** Renders a histogram. In the format, buckets are cumulative, and the last bucket counts all values. */
 function histogramLines(name: string, labels: Labels | undefined, histogram: HistogramCounts): string {
   let text = "";
   let total = 0;

@@ -1,7 +1,10 @@
 import type { Listener, ListenOptions, Platform } from "../../platform/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 
-/** Metrics have an address of their own, so that the service's can be open to the world and theirs not. */
+/**
+ * Listens for requests for metrics, if an address is set. Metrics have an address of their own, so that the address
+ * of the service can be public while theirs is not.
+ */
 export async function listenForMetrics(
   address: { readonly host: string; readonly port: number } | undefined,
   {

@@ -1,4 +1,4 @@
-/** `GET /metrics`: what the parts have counted, for Prometheus, on an address of its own. */
+/** `GET /metrics`: the metrics of the service, for Prometheus, on an address of its own. */
 import type { Answer } from "../../platform/mod.ts";
 import { pathOf } from "../target.ts";
 import { collectMetrics, type MetricsSources } from "./collect_metrics.ts";
@@ -6,10 +6,10 @@ import { EXPOSITION_TYPE, renderExposition } from "./exposition.ts";
 
 export const METRICS_PATH = "/metrics";
 
-/** Answers `GET` and `HEAD` of `/metrics`, and nothing else. */
+/** Creates the function that answers `GET` and `HEAD` of `/metrics`; other paths get 404, other methods 405. */
 export function createMetricsPage(sources: MetricsSources): Answer {
   return (request) => {
-    if (pathOf(request) !== METRICS_PATH) return plain(404, `There is nothing here but ${METRICS_PATH}\n`);
+    if (pathOf(request) !== METRICS_PATH) return plain(404, `The only path here is ${METRICS_PATH}\n`);
     if (request.method !== "GET" && request.method !== "HEAD") {
       return plain(405, "Only GET and HEAD are allowed here\n", { Allow: "GET, HEAD" });
     }

@@ -1,8 +1,9 @@
-/** The metrics of the process: what runs, since when, and what it takes. */
+/** The metrics of the process: version, start time, memory, CPU time and open files. */
 import { readdirSync } from "node:fs";
 import { VERSION } from "../../version.ts";
 import { type Family, single } from "./exposition.ts";
 
+/** Returns the metrics of this process as they are now. */
 export function processMetrics({ isStopping }: { readonly isStopping: () => boolean }): Family[] {
   const { rss, heapUsed } = process.memoryUsage();
   const { user, system } = process.cpuUsage();
@@ -11,7 +12,7 @@ export function processMetrics({ isStopping }: { readonly isStopping: () => bool
     {
       type: "gauge",
       name: "claviger_build_info",
-      help: "Always 1; what runs is in the labels",
+      help: "Always 1; the labels name the version, the runtime and the platform",
       samples: [
         {
           labels: {
@@ -25,7 +26,7 @@ export function processMetrics({ isStopping }: { readonly isStopping: () => bool
       ],
     },
     single("gauge", "claviger_stopping", {
-      help: "1 from the moment that the service was told to stop",
+      help: "1 after the service was told to stop",
       value: Number(isStopping()),
     }),
     single("gauge", "claviger_heap_used_bytes", {
@@ -38,7 +39,7 @@ export function processMetrics({ isStopping }: { readonly isStopping: () => bool
       value: (user + system) / 1e6,
     }),
     single("gauge", "process_start_time_seconds", {
-      help: "When the process began, as Unix time",
+      help: "Start time of the process, as Unix time",
       value: Math.round(STARTED_AT_MS) / 1_000,
     }),
     ...ofOpenFiles(),
@@ -47,7 +48,7 @@ export function processMetrics({ isStopping }: { readonly isStopping: () => bool
 
 const STARTED_AT_MS = Date.now() - process.uptime() * 1_000;
 
-/** Known on Linux alone. */
+/** Returns the number of open files; nothing on systems other than Linux. */
 function ofOpenFiles(): Family[] {
   try {
     const value = readdirSync("/proc/self/fd").length;
