@@ -1,9 +1,9 @@
 /**
- * The interface as an OpenAPI 3.1 document, for those who generate clients from it.
+ * Renders the interface as an OpenAPI 3.1 document, so that developers can generate clients from it.
  *
- * Bodies come from the schemas that check them (`openapi_schemas.ts`), statuses from the table of codes,
- * names from the brand and numbers from the limits that are set. What nothing else in the program says, such
- * as which code an endpoint may answer, is in `openapi_operations.ts`.
+ * Bodies come from the schemas that check them (`schemas.ts`), statuses from the table of codes, names from the brand,
+ * and numbers from the limits in the settings. Facts that the program states nowhere else, such as the codes that an
+ * endpoint may answer, are in `operations.ts`.
  */
 import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import type { Brand } from "../../brand.ts";
@@ -19,53 +19,52 @@ import { createSchemas, type SchemaName } from "./schemas.ts";
 
 export interface OpenApiOptions {
   readonly brand: Brand;
-  /** Where clients reach the service, without a slash at its end; undefined where nobody said. */
+  /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
   readonly publicUrl: string | undefined;
-  /** Requests a minute; 0 is none. */
+  /** The limits in requests a minute; 0 means no limit. */
   readonly limits: Readonly<Record<LimitedEndpoint, number>>;
 }
 
-/** When each code is answered. */
+/** The condition under which each code is answered. */
 const CONDITIONS: Readonly<Record<Code, string>> = {
   MISSING_KEY: "The request carries no key",
   INVALID_FORMAT: "The key is malformed",
   MISSING_EVENT_TYPE: "The event has no type",
   INVALID_REQUEST:
-    "The body is not a JSON object, a field is out of its domain, or two places carry two keys",
+    "The body is not a JSON object, a field has a value that is not allowed, or the request carries two different keys",
   INVALID_KEY: "The key is unknown, suspended or revoked",
   INVALID_LINK: "The download link has expired or was altered: list the models again for a new one",
   KEY_EXPIRED: "The key's license has expired",
-  LICENSE_REQUIRED: "The model asks for a higher tier, which the error names",
+  LICENSE_REQUIRED: "The model requires a higher tier, which the error names",
   KEY_NOT_FOUND: "The key is unknown or already revoked",
   NOT_FOUND: "There is nothing at this path, or no such model",
-  METHOD_NOT_ALLOWED: "Another method than those that `Allow` lists",
+  METHOD_NOT_ALLOWED: "The method is not in the list of `Allow`",
   PAYLOAD_TOO_LARGE: `The body has more than ${BODY_LIMIT_BYTES} bytes`,
   UNSUPPORTED_MEDIA_TYPE: "The body is encoded: leave out `Content-Encoding`",
-  CLAIM_MISMATCH:
-    "The `Idempotency-Key` was sent with another event; the sentence names the field that differs",
+  CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another event; the error names the field that differs",
   RANGE_NOT_SATISFIABLE: "The range lies beyond the file's end",
   QUOTA_EXCEEDED: "The monthly quota is used up",
   RATE_LIMIT_EXCEEDED: "Too many requests within a minute: wait as `Retry-After` says",
-  SERVER_ERROR: "Nobody expected this",
+  SERVER_ERROR: "Internal error",
   NOT_CONFIGURED:
-    "There is no repository token at present; without `Retry-After`, the operator must act first",
+    "The service has no repository token at present; without `Retry-After`, the operator must act first",
   SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
 };
 
-/** What belongs together, by the second part of a path; what has no such part is of the service itself. */
+/** The groups of operations, by the second segment of the path; operations without a limit are in `service`. */
 const TAGS: Readonly<Record<string, string>> = {
   auth: "A key and its license",
   installer: "The token of the package repository",
   models: "The list of models and their files",
   analytics: "Usage events",
-  service: "The service itself: these need no key",
+  service: "The service itself: these operations need no key",
 };
 
-/** What every endpoint may refuse with. */
+/** The codes that every endpoint may answer. */
 const EVERYWHERE: readonly Code[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"];
 const OF_WINDOW: readonly HeaderName[] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
-/** Renders the document. It depends on nothing but the options, and holds no key. */
+/** Renders the document. It depends only on the options, and holds no key. */
 export function renderOpenApi(options: OpenApiOptions): string {
   const { brand } = options;
   const paths: Record<string, Record<string, Json>> = {};
@@ -80,7 +79,7 @@ export function renderOpenApi(options: OpenApiOptions): string {
       version: API_VERSION,
       description:
         "Validates API keys, lists models, issues the installer's repository token and takes usage events. " +
-        "Where you do not know an error's `code`, go by the status. A path that is not listed here is 404 " +
+        "If you do not know the `code` of an error, use the status. A path that is not listed here gets 404 " +
         "`NOT_FOUND`.",
     },
     servers: [{ url: options.publicUrl ?? "/" }],
@@ -96,14 +95,14 @@ export function renderOpenApi(options: OpenApiOptions): string {
           in: "header",
           name: "X-API-Key",
           description:
-            "Taken by every endpoint. A POST may carry the key in the field `api_key` of its body instead; that " +
-            "is why its security may also be empty.",
+            "Accepted by every endpoint. A POST may carry the key in the field `api_key` of its body instead; " +
+            "therefore its security may also be empty.",
         },
         ApiKeyQuery: {
           type: "apiKey",
           in: "query",
           name: "api_key",
-          description: "Taken by GET; discouraged, since addresses are logged",
+          description: "Accepted by GET; discouraged, because addresses are logged",
         },
       },
     },
@@ -115,7 +114,7 @@ function renderSchemas(brand: Brand): Json {
     target: "draft-2020-12",
     typeMode: "input",
     errorMode: "throw",
-    // What these check is said by `inJsonSchema` (`fields.ts`), or goes without saying in JSON.
+    // `inJsonSchema` (`fields.ts`) describes the checks; numbers in JSON are always finite.
     ignoreActions: ["check", "finite"],
     overrideSchema: ({ valibotSchema }) => (valibotSchema.type === "custom" ? {} : undefined),
     overrideAction: ({ valibotAction, jsonSchema }) =>
@@ -124,7 +123,7 @@ function renderSchemas(brand: Brand): Json {
   });
 }
 
-/** The schema with what `inJsonSchema` left in it, in place of the property that it was left under. */
+/** Returns the schema with the keywords of `inJsonSchema` at its top level, without the property that held them. */
 function withKeywordsOf(action: object, { jsonSchema: _, ...schema }: Json): Json {
   const metadata: unknown = "metadata" in action ? action.metadata : undefined;
   const isOurs = typeof metadata === "object" && metadata !== null && "jsonSchema" in metadata;
@@ -136,7 +135,7 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   const perMinute = limit === undefined ? 0 : limits[limit];
   const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
   const text = sentences.filter((sentence) => sentence !== undefined).join(" ");
-  // Also where the limit is switched off: a client that is generated then must handle the limit once it is on.
+  // The headers are listed also if the limit is off: a client that is generated now must handle a limit set later.
   const ofWindow = limit === undefined ? [] : OF_WINDOW;
 
   const responses: Record<string, Json> = {};
@@ -156,7 +155,7 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
       requestBody: {
         required: true,
         description:
-          "Its content type is not looked at. Unknown fields are ignored. With the key in a header it may be {}.",
+          "The content type is ignored. Unknown fields are ignored. With the key in a header the body may be {}.",
         content: { "application/json": { schema: schemaRef(request.schema), example: request.example } },
       },
     }),
@@ -164,7 +163,7 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   };
 }
 
-/** The places where the key may be; an empty one stands for the body, or for a signed address. */
+/** Returns the places where the key may be; an empty place means the body, or a signed address. */
 function securityOf({ limit, method, isLink }: Operation): Json[] {
   if (limit === undefined) return [];
   const inQuery = method === "get" ? [{ ApiKeyQuery: [] }] : [];
@@ -183,7 +182,7 @@ function renderSuccess(success: Success, ofWindow: readonly HeaderName[]): Json 
   };
 }
 
-/** The refusals of one status, each with its condition and an example. */
+/** Renders the refusals of one status, each with its condition and an example. */
 function renderRefusals(codes: readonly Code[], ofWindow: readonly HeaderName[]): Json {
   const headers: HeaderName[] = ["X-Request-Id"];
   if (codes.includes("METHOD_NOT_ALLOWED")) headers.push("Allow");
@@ -196,7 +195,7 @@ function renderRefusals(codes: readonly Code[], ofWindow: readonly HeaderName[])
     ...(codes.some((code) => code !== "NOT_CONFIGURED") ? [schemaRef("Error")] : []),
     ...(codes.includes("NOT_CONFIGURED") ? [schemaRef("NotConfigured")] : []),
   ];
-  // Not an enumeration: a client that is generated today must take a code that comes later.
+  // Not an enumeration: a client that is generated today must accept codes that are added later.
   const only = { properties: { code: { type: "string", "x-extensible-enum": codes.map(toWireCode) } } };
   const examples = codes.map((ofOurs) => {
     const error = CONDITIONS[ofOurs];

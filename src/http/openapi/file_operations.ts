@@ -1,34 +1,43 @@
-/** The operations on a model's file: downloading it, whole or in ranges, and asking for its size. */
+/** The operations on a model's file: downloading it, whole or in ranges, and reading its size. */
 import { DOWNLOAD_PATH } from "../download_link.ts";
 import type { HeaderName } from "./headers.ts";
 import { type Operation, parameter, type Success, WITH_GOOD_KEY } from "./operation.ts";
 
+/**
+ * Returns the operations on a model's file.
+ *
+ * One long function, because it is one table: the operations share the fields at its beginning.
+ */
 export function fileOperations(): Operation[] {
   const file = {
     path: `${DOWNLOAD_PATH}{name}/{version}`,
     description:
-      "By the address that the list gives, as it stands, or with a key. The bytes under an address never " +
-      "change, and the tag is their SHA-256. An answer with the whole file counts against the limit each time, " +
-      "also where it was asked for as `bytes=0-`. Once a file was counted, its smaller ranges and its head are " +
-      "free for 15 minutes. A refusal counts each time. By default one key may have 128 downloads under way, " +
-      "and 16 while three quarters of all places are taken.",
+      "Use the address from the list unchanged, or send a key. The bytes at an address never change, and the " +
+      "tag is their SHA-256. An answer with the whole file counts against the limit each time, also if the " +
+      "request asked for `bytes=0-`. After a file was counted, its smaller ranges and HEAD requests are free for " +
+      "15 minutes. A refusal counts each time. By default one key may have 128 downloads in progress, and 16 " +
+      "while three quarters of all places for downloads are taken.",
     limit: "downloads",
     isLink: true,
     codes: [...WITH_GOOD_KEY, "INVALID_LINK", "NOT_FOUND", "LICENSE_REQUIRED"],
     parameters: [
       { ...parameter("path", "name", "The model's name", "motor_imagery_4class_v1"), required: true },
       { ...parameter("path", "version", "The model's version", "1.0.0"), required: true },
-      parameter("query", "key", "Of a signed address: the identifier of a key, which is not the key"),
-      parameter("query", "expires", "Of a signed address: the Unix second at which it expires"),
-      parameter("query", "signer", "Of a signed address: what it was signed with"),
-      parameter("query", "signature", "Of a signed address: its signature"),
-      parameter("header", "If-None-Match", "Tags that are known: then the file is not sent"),
+      parameter("query", "key", "Part of a signed address: the identifier of a key, which is not the key"),
+      parameter("query", "expires", "Part of a signed address: the Unix second at which it expires"),
+      parameter("query", "signer", "Part of a signed address: the identifier of the signing secret"),
+      parameter("query", "signature", "Part of a signed address: its signature"),
+      parameter(
+        "header",
+        "If-None-Match",
+        "Tags that the client has: the file is not sent if its tag is among them",
+      ),
     ],
   } as const satisfies Partial<Operation>;
   const fileHeaders: readonly HeaderName[] = ["ETag", "Accept-Ranges"];
   const known: Success = {
     status: 304,
-    description: "`If-None-Match` names its tag",
+    description: "`If-None-Match` names the file's tag",
     headers: fileHeaders,
   };
   const bytes = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
@@ -44,10 +53,14 @@ export function fileOperations(): Operation[] {
         parameter(
           "header",
           "Range",
-          "One range of bytes; several are answered with the whole file",
+          "One range of bytes; a request for several ranges gets the whole file",
           "bytes=0-99",
         ),
-        parameter("header", "If-Range", "The tag that the range is meant for; of another file all is sent"),
+        parameter(
+          "header",
+          "If-Range",
+          "The tag of the file that the range is for; if it differs, the whole file is sent",
+        ),
       ],
       successes: [
         {
@@ -70,14 +83,14 @@ export function fileOperations(): Operation[] {
       ...file,
       method: "head",
       id: "headModel",
-      summary: "Ask for the size and the tag of a model's file",
+      summary: "Get the size and the tag of a model's file",
       successes: [
-        { status: 200, description: "There is one", headers: [...fileHeaders, "Content-Disposition"] },
+        { status: 200, description: "The file exists", headers: [...fileHeaders, "Content-Disposition"] },
         known,
       ],
     },
   ];
-  // The same under the name of the file, as which `curl -O` and `wget` then keep it.
+  // The same operations with the file's name in the path: `curl -O` and `wget` save the file under it.
   const named = operations.map((operation) => ({
     ...operation,
     path: `${operation.path}/{file}`,

@@ -1,41 +1,41 @@
 /** The headers of answers, as the OpenAPI document describes them. */
 
-/** The headers that answers have, by their names. */
+/** The description of each header, by its name. */
 export const HEADERS = {
   "X-Request-Id": {
-    description: "Names the request in the service's log",
+    description: "The identifier of the request in the service's log",
     required: true,
     schema: { type: "string", pattern: "^req_[0-9a-f]{32}$" },
   },
   "X-RateLimit-Limit": {
     description:
-      "Requests a minute; all three X-RateLimit headers are absent where the limit is switched off",
+      "Allowed requests a minute; all three X-RateLimit headers are absent if the limit is switched off",
     required: false,
     schema: { type: "integer", minimum: 1 },
   },
   "X-RateLimit-Remaining": {
-    description: "How many of them are left now",
+    description: "How many requests are left now",
     required: false,
     schema: { type: "integer", minimum: 0 },
   },
   "X-RateLimit-Reset": {
-    description: "The Unix second at which all of them would be left again",
+    description: "The Unix second at which all requests would be available again",
     required: false,
     schema: { type: "integer", minimum: 0 },
   },
   "Retry-After": {
     description:
-      "Whole seconds to wait; not with `QUOTA_EXCEEDED`, and with `NOT_CONFIGURED` only where waiting can help",
+      "Whole seconds to wait; absent with `QUOTA_EXCEEDED`, and with `NOT_CONFIGURED` unless waiting can help",
     required: false,
     schema: { type: "integer", minimum: 1 },
   },
   "Accept-Encoding": {
-    description: "How a body may be encoded: not at all",
+    description: "The only encoding that a body may have: none",
     required: true,
     schema: { type: "string", const: "identity" },
   },
   Allow: {
-    description: "The methods that the path takes",
+    description: "The methods that the path accepts",
     required: true,
     schema: { type: "string" },
   },
@@ -45,17 +45,17 @@ export const HEADERS = {
     schema: { type: "string" },
   },
   "Accept-Ranges": {
-    description: "That ranges of bytes can be asked for",
+    description: "Tells that ranges of bytes can be requested",
     required: true,
     schema: { type: "string", const: "bytes" },
   },
   "Content-Range": {
-    description: "Which bytes these are, and of how many; with a 416, of how many alone",
+    description: "The range of bytes in this answer and the size of the file; with a 416, only the size",
     required: true,
     schema: { type: "string", pattern: "^bytes (\\d+-\\d+|\\*)/\\d+$" },
   },
   "Content-Disposition": {
-    description: "A name to save the file under",
+    description: "The name to save the file under",
     required: true,
     schema: { type: "string" },
   },

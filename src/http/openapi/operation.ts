@@ -1,4 +1,4 @@
-/** What the OpenAPI document says of one operation: its form, and what many operations have in common. */
+/** The type of an operation in the OpenAPI document, and the values that several operations share. */
 import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { Code } from "../../refusal.ts";
 import type { HeaderName } from "./headers.ts";
@@ -6,34 +6,34 @@ import type { SchemaName } from "./schemas.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** An answer that is no refusal. */
+/** An answer that is not a refusal. */
 export interface Success {
   readonly status: number;
-  /** Of a body that is JSON. */
+  /** The schema of a JSON body. */
   readonly schema?: SchemaName;
-  /** Of another body, as OpenAPI's `content`. */
+  /** OpenAPI's `content` for a body that is not JSON. */
   readonly content?: Json;
   readonly description: string;
   readonly example?: Json;
-  /** Beyond those that every answer of the endpoint has. */
+  /** The headers besides those that every answer of the endpoint has. */
   readonly headers?: readonly HeaderName[];
 }
 
 export interface Operation {
-  /** With its parameters in braces. */
+  /** The path, with its parameters in braces. */
   readonly path: string;
   readonly method: "get" | "head" | "post";
   readonly id: string;
   readonly summary: string;
   readonly description?: string;
   readonly limit?: LimitedEndpoint;
-  /** True where a signed address does instead of a key. */
+  /** True if a signed address works in place of a key. */
   readonly isLink?: boolean;
   readonly request?: { readonly schema: SchemaName; readonly example: Json };
-  /** Those of the path and of the query, but for the key. */
+  /** All parameters except the key. */
   readonly parameters?: readonly Json[];
   readonly successes: readonly Success[];
-  /** What it may refuse with, beyond what every endpoint may. */
+  /** The codes of its refusals, besides those of every endpoint. */
   readonly codes: readonly Code[];
 }
 
@@ -47,6 +47,7 @@ export const WITH_KEY: readonly Code[] = [
 export const WITH_GOOD_KEY: readonly Code[] = [...WITH_KEY, "INVALID_KEY", "KEY_EXPIRED"];
 export const WITH_BODY: readonly Code[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
 
+/** Returns an optional parameter that is a text. */
 export function parameter(
   place: "path" | "query" | "header",
   name: string,

@@ -1,7 +1,6 @@
 /**
- * The operations of the interface: what each is for, and which codes it may answer. The one part of the
- * OpenAPI document that is written by hand; `test/http/openapi_test.ts` holds it against the routes and
- * against real answers.
+ * The operations of the interface: the purpose of each, and the codes that it may answer. This part of the OpenAPI
+ * document is written by hand; `test/http/openapi_test.ts` compares it with the routes and with real answers.
  */
 import type { Brand } from "../../brand.ts";
 import { fileOperations } from "./file_operations.ts";
@@ -15,7 +14,11 @@ const EXAMPLE_LICENSE = {
   expires_at: "2027-11-20T00:00:00Z",
 };
 
-/** Every operation, in the order of the document. */
+/**
+ * Returns every operation, in the order of the document.
+ *
+ * One long function, because it is one table, without logic.
+ */
 export function operations(brand: Brand): Operation[] {
   const { installerHost } = brand;
   const token = {
@@ -44,14 +47,14 @@ export function operations(brand: Brand): Operation[] {
       method: "post",
       id: "validateKey",
       summary: "Check a key",
-      description: "Gives its account, tier, features and quota.",
+      description: "Returns its account, tier, features and quota.",
       limit: "validate",
       request: { schema: "KeyRequest", example: {} },
       successes: [
         {
           status: 200,
           schema: "Validation",
-          description: "The key is good",
+          description: "The key is valid",
           example: {
             valid: true,
             user_id: "usr_019a0000000070008000000000000000",
@@ -69,14 +72,14 @@ export function operations(brand: Brand): Operation[] {
       method: "post",
       id: "refreshKey",
       summary: "Get a key's license and quota again",
-      description: "Answers also when the quota is used up.",
+      description: "Also works when the quota is used up.",
       limit: "refresh",
       request: { schema: "KeyRequest", example: {} },
       successes: [
         {
           status: 200,
           schema: "Refresh",
-          description: "The key is good",
+          description: "The key is valid",
           example: { valid: true, ...EXAMPLE_LICENSE },
         },
       ],
@@ -86,8 +89,8 @@ export function operations(brand: Brand): Operation[] {
       path: "/v1/auth/revoke",
       method: "post",
       id: "revokeKey",
-      summary: "Revoke a key for good",
-      description: "A suspended or expired key can be revoked too. It cannot be undone.",
+      summary: "Revoke a key permanently",
+      description: "A suspended or expired key can be revoked too. A revocation cannot be undone.",
       limit: "revoke",
       request: { schema: "RevocationRequest", example: { reason: "A laptop was lost" } },
       successes: [
@@ -119,10 +122,10 @@ export function operations(brand: Brand): Operation[] {
         parameter(
           "query",
           "paradigm",
-          "Lists models of this paradigm alone; empty is no filter",
+          "Lists only models of this paradigm; empty means no filter",
           "motor_imagery",
         ),
-        parameter("query", "type", "Lists models of this type alone; empty is no filter", modelType),
+        parameter("query", "type", "Lists only models of this type; empty means no filter", modelType),
       ],
       successes: [
         {
@@ -158,17 +161,17 @@ export function operations(brand: Brand): Operation[] {
       id: "logEvent",
       summary: "Log a usage event",
       description:
-        "Answered when it is committed. An `inference` uses one unit of the quota; the others use none, and " +
-        "are accepted when it is used up. After a 503 nobody knows whether the event was counted: with an " +
-        "`Idempotency-Key` it can be sent again, and within 24 hours is stored and counted once. Two events are " +
-        "the same where they mean the same: the order of names makes no difference, nor does a field that is " +
-        "null or has its default.",
+        "The answer comes after the event is committed. An `inference` uses one unit of the quota; the other types " +
+        "use none, and are accepted also when the quota is used up. After a 503 the client cannot know whether the " +
+        "event was counted: with an `Idempotency-Key` it can send the event again, and within 24 hours the event is " +
+        "stored and counted once. Events are compared by their meaning: the order of names makes no difference, and " +
+        "a field that is null or has its default counts as absent.",
       limit: "analytics",
       parameters: [
         {
           in: "header",
           name: "Idempotency-Key",
-          description: "A value of the client's own for each event of the license",
+          description: "A value that the client chooses, different for each event of the license",
           schema: { type: "string", pattern: "^[\\x20-\\x7e]{1,255}$" },
         },
       ],

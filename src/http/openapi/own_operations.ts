@@ -1,19 +1,20 @@
-/** The operations that tell of the service itself, to anybody: its health, and the document. */
+/** The operations of the service itself, which need no key: its health, and this document. */
 import { API_VERSION } from "../health_routes.ts";
 import type { HeaderName } from "./headers.ts";
 import type { Operation } from "./operation.ts";
 
+/** Returns the operations that need no key. */
 export function ownOperations(): Operation[] {
   const health = {
     path: "/api/health",
-    summary: "Ask whether the service is well",
-    description: "Healthy as long as keys can be validated.",
+    summary: "Check the health of the service",
+    description: "The service is healthy as long as it can validate keys.",
     codes: [],
   } as const satisfies Partial<Operation>;
   const document = {
     path: "/openapi.json",
     summary: "Get this document",
-    description: "It changes with the version of the service and with its settings.",
+    description: "The document changes with the version of the service and with its settings.",
     codes: [],
   } as const satisfies Partial<Operation>;
   const documentHeaders: readonly HeaderName[] = ["ETag"];
@@ -28,13 +29,13 @@ export function ownOperations(): Operation[] {
         {
           status: 200,
           schema: "Healthy",
-          description: "It is",
+          description: "The service is healthy",
           example: { status: "healthy", ...healthExample, database: "connected" },
         },
         {
           status: 503,
           schema: "Unhealthy",
-          description: "It is stopping, or its database does not answer",
+          description: "The service is stopping, or its database does not answer",
           example: {
             status: "unhealthy",
             ...healthExample,
@@ -49,8 +50,8 @@ export function ownOperations(): Operation[] {
       method: "head",
       id: "headHealth",
       successes: [
-        { status: 200, description: "It is" },
-        { status: 503, description: "It is stopping, or its database does not answer" },
+        { status: 200, description: "The service is healthy" },
+        { status: 503, description: "The service is stopping, or its database does not answer" },
       ],
     },
     {
@@ -59,7 +60,7 @@ export function ownOperations(): Operation[] {
       id: "getOpenApi",
       successes: [
         { status: 200, schema: "OpenApi", description: "The document", headers: documentHeaders },
-        { status: 304, description: "`If-None-Match` names its tag", headers: documentHeaders },
+        { status: 304, description: "`If-None-Match` names the document's tag", headers: documentHeaders },
       ],
     },
     {
@@ -67,8 +68,8 @@ export function ownOperations(): Operation[] {
       method: "head",
       id: "headOpenApi",
       successes: [
-        { status: 200, description: "There is one", headers: documentHeaders },
-        { status: 304, description: "`If-None-Match` names its tag", headers: documentHeaders },
+        { status: 200, description: "The document exists", headers: documentHeaders },
+        { status: 304, description: "`If-None-Match` names the document's tag", headers: documentHeaders },
       ],
     },
   ];

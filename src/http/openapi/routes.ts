@@ -1,9 +1,10 @@
-/** The OpenAPI document: rendered once, told apart by its content. It needs no key and has no limit. */
+/** The handler of the OpenAPI document. It needs no key and has no limit. */
 import { hash } from "node:crypto";
 import { isKnown } from "../byte_ranges.ts";
 import type { Handler, HandlerDeps } from "../handler.ts";
 import { renderOpenApi } from "./document.ts";
 
+/** Creates the handler that returns the document, which is rendered once; its tag is the hash of its content. */
 export function openApiDocument({
   brand,
   limits,
@@ -11,7 +12,7 @@ export function openApiDocument({
 }: Pick<HandlerDeps, "brand" | "limits" | "publicUrl">): Handler {
   const body = renderOpenApi({ brand, limits, publicUrl });
   const etag = `"${hash("sha256", body, "base64url")}"`;
-  // It may be kept, and is asked for again at every use: it changes with the executable and its settings.
+  // Clients may cache it but must ask at every use: it changes with the executable and its settings.
   const headers = { ETag: etag, "Cache-Control": "no-cache" };
   return ({ request }) => {
     const status = isKnown(request.headers.get("if-none-match"), etag) ? 304 : 200;

@@ -1,7 +1,6 @@
 /**
- * Every body of the interface as a schema, by the name that the OpenAPI document has for it. Those of
- * requests are made from the schemas that check them; those of answers are held against real answers by
- * `test/http/openapi_test.ts`.
+ * Every body of the interface as a schema, by its name in the OpenAPI document. The schemas of requests are built from
+ * those that check requests; `test/http/openapi_test.ts` compares the schemas of answers with real answers.
  */
 import * as v from "valibot";
 import type { Brand } from "../../brand.ts";
@@ -16,9 +15,13 @@ import { API_VERSION } from "../health_routes.ts";
 /** The names of the schemas. */
 export type SchemaName = keyof ReturnType<typeof createSchemas>;
 
-/** Makes the schemas for a brand, whose words are in keys, and in a path and a field of the installer. */
+/**
+ * Creates the schemas for a brand; its words are in keys, model types and a field of the installer.
+ *
+ * One long function, because the type `SchemaName` is derived from the single object that it returns.
+ */
 export function createSchemas(brand: Brand) {
-  // One list: the highest tier has every feature.
+  // The highest tier has every feature.
   const features = featuresOf("enterprise");
   const apiKey = v.optional(
     v.pipe(
@@ -29,13 +32,13 @@ export function createSchemas(brand: Brand) {
   );
   const license = {
     license_type: v.pipe(v.picklist(TIERS), v.description("The tier")),
-    features: v.pipe(v.array(oneOfThese(features)), v.description("What the tier includes")),
+    features: v.pipe(v.array(oneOfThese(features)), v.description("The features of the tier")),
   };
 
   const Quota = v.object({
-    monthly_limit: v.pipe(v.nullable(count()), v.description("The month's allowance; null is unlimited")),
+    monthly_limit: v.pipe(v.nullable(count()), v.description("The month's allowance; null means unlimited")),
     used: v.pipe(count(), v.description("Inferences of this month")),
-    remaining: v.pipe(v.nullable(count()), v.description("What is left of it; null is unlimited")),
+    remaining: v.pipe(v.nullable(count()), v.description("The rest of the allowance; null means unlimited")),
     resets_at: v.pipe(timestamp(), v.description("The first second of the next month, UTC")),
   });
   const Model = v.object({
@@ -46,10 +49,10 @@ export function createSchemas(brand: Brand) {
     n_features: count(1),
     n_classes: count(2),
     size_mb: v.pipe(v.number(), v.minValue(0), v.description("Megabytes")),
-    download_url: v.pipe(v.string(), v.description("Where the file is; a link of this service expires")),
+    download_url: v.pipe(v.string(), v.description("The file's address; a link of this service expires")),
     checksum: v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/)),
     requires_license: v.pipe(v.picklist(TIERS), v.description("The lowest tier that may load it")),
-    metadata: v.pipe(v.record(v.string(), v.unknown()), v.description("Free-form; {} where there is none")),
+    metadata: v.pipe(v.record(v.string(), v.unknown()), v.description("Free-form; {} if there is none")),
   });
   const health = {
     timestamp: timestamp(),
@@ -57,7 +60,7 @@ export function createSchemas(brand: Brand) {
     database: v.picklist(["connected", "disconnected"]),
   };
   const error = {
-    error: v.pipe(v.string(), v.description("For people")),
+    error: v.pipe(v.string(), v.description("A sentence for people")),
     code: oneOfThese([...new Set(CODES.map(toWireCode))]),
   };
 
@@ -69,8 +72,8 @@ export function createSchemas(brand: Brand) {
       valid: v.literal(true),
       user_id: identifier("usr"),
       email: v.string(),
-      name: v.pipe(v.string(), v.description("The account's e-mail where no name was given")),
-      organization: v.pipe(v.string(), v.description("Empty where there is none")),
+      name: v.pipe(v.string(), v.description("The account's e-mail if no name was given")),
+      organization: v.pipe(v.string(), v.description("Empty if there is none")),
       ...license,
       quota: Quota,
       expires_at: timestamp(),
@@ -95,11 +98,14 @@ export function createSchemas(brand: Brand) {
     Unhealthy: v.object({ status: v.literal("unhealthy"), ...health, error: v.string() }),
     OpenApi: v.looseObject({ openapi: v.string() }),
     Error: v.object(error),
-    NotConfigured: v.object({ ...error, message: v.pipe(v.string(), v.description("The error once more")) }),
+    NotConfigured: v.object({
+      ...error,
+      message: v.pipe(v.string(), v.description("The same text as `error`")),
+    }),
   };
 }
 
-/** One of these, or a value that comes later: clients must take it. */
+/** Returns a schema of the known values that also accepts others: clients must accept values that are added later. */
 function oneOfThese(known: readonly string[]) {
   return v.union([v.picklist(known), v.string()]);
 }
@@ -108,7 +114,7 @@ function count(least = 0) {
   return v.pipe(v.number(), v.safeInteger(), v.minValue(least));
 }
 
-/** To the second, in UTC. */
+/** Returns the schema of a time in UTC, to the second. */
 function timestamp() {
   return v.pipe(v.string(), v.isoTimestamp(), v.regex(/T\d\d:\d\d:\d\dZ$/));
 }
