@@ -1,4 +1,4 @@
-/** What the log tells of requests, and that no key is ever in it. */
+/** The log has a line for each request, and never a key. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
@@ -20,7 +20,7 @@ beforeEach(() => void service.logLines.splice(0));
 const linesOf = ({ logLines }: TestService) =>
   logLines.map((line) => JSON.parse(line)).filter(({ message }) => message === "request");
 
-test("A request is one line, with its identifier, its key's, its status and where it came from", async () => {
+test("A request is logged in one line with its identifier, its key's identifier, its status and its address", async () => {
   const key = await service.issue();
   const { headers } = await call(service, ENDPOINTS.validate, key.apiKey);
   const [line, ...more] = linesOf(service);
@@ -39,7 +39,7 @@ test("A request is one line, with its identifier, its key's, its status and wher
   expect(line.code).toBeUndefined();
 });
 
-test("A refusal's line has its code", async () => {
+test("The line of a refused request has the refusal's code", async () => {
   await call(service, ENDPOINTS.validate, UNKNOWN_KEY);
   await service.get("/nothing");
   await service.send("/v1/models/list", { method: "OPTIONS" });
@@ -55,7 +55,7 @@ test("A refusal's line has its code", async () => {
   ]);
 });
 
-test("A refused key's line has the reason, which its client does not learn", async () => {
+test("The line of a refused key has the reason, which the client is not told", async () => {
   const answers = new Set<string>();
   for (const state of ["suspended", "revoked", "expired"] as const) {
     const { id, apiKey } = await issueIn(service, state);
@@ -79,7 +79,7 @@ test("A refused key's line has the reason, which its client does not learn", asy
 });
 
 test.skipIf(ON_NODE)(
-  "Failures of the service have ten lines a second, however many clients meet them",
+  "Failures of the service write at most ten lines a second, however many clients get them",
   async () => {
     const lines: string[] = [];
     const proxies = parseTrustedProxies("127.0.0.1");
@@ -98,18 +98,18 @@ test.skipIf(ON_NODE)(
       .join("")
       .split("\n")
       .filter((line) => line.includes('"message":"request"'));
-    // Twice as many where the requests lie on both sides of a second's end.
+    // Twenty lines are possible if the requests fall into two seconds.
     expect(written.length).toBeLessThanOrEqual(20);
   },
 );
 
-test("A query is redacted but for what is known to be harmless", async () => {
+test("The log redacts each parameter of a query that is not known to be harmless", async () => {
   const { apiKey } = await service.issue();
   await service.get(`/v1/models/list?api_key=${apiKey}&paradigm=p300&other=secret`);
   expect(linesOf(service)[0].path).toBe("/v1/models/list?api_key=[hidden]&paradigm=p300&other=[hidden]");
 });
 
-test("A line holds no more than 200 characters of an address, and says how long it was", async () => {
+test("A line holds at most 200 characters of a path and says how long the path was", async () => {
   const paths = [
     `/${"x".repeat(900)}`,
     `/${"y".repeat(5_000)}`,
@@ -128,7 +128,7 @@ test("A line holds no more than 200 characters of an address, and says how long 
   expect(Math.max(...service.logLines.map((line) => line.length))).toBeLessThan(600);
 });
 
-test("No key and no token is in any line, wherever the key stood", async () => {
+test("No line contains a key or a token, wherever the client sent the key", async () => {
   const keys = [UNKNOWN_KEY];
   for (const state of ["active", "expired", "suspended", "revoked"] as const) {
     keys.push((await issueIn(service, state)).apiKey);
@@ -146,7 +146,7 @@ test("No key and no token is in any line, wherever the key stood", async () => {
       await service.send(`${endpoint.path}?key=${key}`, { method: "DELETE" });
     }
     await call(service, ENDPOINTS.revoke, key, { fields: { reason: `because of ${key}` } });
-    // More than ten refusals of one kind in a second would be counted in one line.
+    // In one second, the log would count the refusals after the tenth of a kind in one line.
     await service.advance(1_000);
   }
   expect(linesOf(service).length).toBeGreaterThan(200);
@@ -156,7 +156,7 @@ test("No key and no token is in any line, wherever the key stood", async () => {
   expect(text).not.toContain(INSTALLER_TOKEN);
 });
 
-describe("Of successes the log shows", () => {
+describe("CLAVIGER_LOG_REQUESTS", () => {
   for (const [logRequests, lines] of [
     ["all", 150],
     ["sampled", 2],
@@ -164,7 +164,7 @@ describe("Of successes the log shows", () => {
     ["1/40", 4],
     ["1/1", 150],
   ] as const) {
-    test(`${lines} of 150 where it is set to ${logRequests}, and every refusal and revocation`, async () => {
+    test(`set to ${logRequests} logs ${lines} of 150 successes, and every refusal and revocation`, async () => {
       const quiet = await startTestService({ config: { logRequests } });
       try {
         const { apiKey } = await quiet.issue();
@@ -185,9 +185,9 @@ describe("Of successes the log shows", () => {
   }
 });
 
-// Another process's log is gathered as it is for operators.
+// On Node the service is a process of its own, which gathers its lines as in production.
 test.skipIf(ON_NODE)(
-  "Refusals of one kind and address beyond ten a second are one line with their number",
+  "After ten refusals of one kind and address in a second, one line counts the others",
   async () => {
     const limits = { ...NO_LIMITS, validate: 20 };
     const busy = await startTestService({ config: { limits }, gathersLog: true });
@@ -197,7 +197,7 @@ test.skipIf(ON_NODE)(
       for (let i = 0; i < 20; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
       for (let i = 0; i < 200; i++) await call(busy, ENDPOINTS.validate, UNKNOWN_KEY);
       for (let i = 0; i < 12; i++) await call(busy, ENDPOINTS.modelsList, apiKey);
-      // Longer than a second: the log goes by real time.
+      // Wait for the end of the second: the log uses real time.
       await Bun.sleep(1_200);
       const lines = busy.logLines
         .flatMap((text) => text.trimEnd().split("\n"))
@@ -221,9 +221,9 @@ test.skipIf(ON_NODE)(
   },
 );
 
-// A fraction of a millisecond is no setting, which a process of its own would be given.
+// On Node the service reads its settings as text, and no setting allows a fraction of a millisecond.
 test.skipIf(ON_NODE)(
-  "A success that took as long as is set counts as slow, and is logged whatever the sample",
+  "A success that took at least logSlowMs is logged even where successes are not",
   async () => {
     for (const [logSlowMs, lines] of [
       [0.001, 20],

@@ -15,7 +15,7 @@ afterAll(() => service.close());
 
 const log = (event: object, by = key) => service.post("/v1/analytics/log", { api_key: by.apiKey, ...event });
 
-/** What was stored of a key's events, oldest first. */
+/** Returns the stored events of a key, oldest first. */
 async function storedOf({ id }: { id: string }) {
   return await service.database.query<Record<string, unknown>>(
     (sql) => sql`
@@ -25,7 +25,7 @@ async function storedOf({ id }: { id: string }) {
   );
 }
 
-/** Logs an event that must be taken, and gives what was stored of it. */
+/** Logs an event, expects it to be accepted, and returns its stored row. */
 async function logAndRead(event: object) {
   const fresh = await service.issue();
   const { status, body } = await log(event, fresh);
@@ -68,11 +68,11 @@ for (const [type, success] of [
 ] as const) {
   for (const given of [{}, { success: null }]) {
     const what = JSON.stringify(given);
-    test(`POST /v1/analytics/log takes success of ${type} for ${success} by default: ${what}`, async () => {
+    test(`POST /v1/analytics/log stores success ${success} for ${type} sent with ${what}`, async () => {
       expect(await logAndRead({ event_type: type, ...given })).toMatchObject({ event_type: type, success });
     });
   }
-  test(`POST /v1/analytics/log keeps what ${type} says of its success`, async () => {
+  test(`POST /v1/analytics/log stores success ${!success} where ${type} says so`, async () => {
     expect(await logAndRead({ event_type: type, success: !success })).toMatchObject({ success: !success });
   });
 }
@@ -89,7 +89,7 @@ for (const [what, fields] of [
   ["absent", {}],
   ["null", ABSENT],
 ] as const) {
-  test(`POST /v1/analytics/log stores nothing for optional fields that are ${what}`, async () => {
+  test(`POST /v1/analytics/log stores null for optional fields that are ${what}`, async () => {
     expect(await logAndRead({ event_type: "model_load", ...fields })).toMatchObject(ABSENT);
   });
 }
@@ -115,7 +115,7 @@ test("POST /v1/analytics/log keeps a metadata key of __proto__ as data", async (
   expect(JSON.stringify(stored?.metadata)).toBe('{"__proto__":{"success":true}}');
 });
 
-test("POST /v1/analytics/log keeps no key that a text of the event holds, and the rest of it", async () => {
+test("POST /v1/analytics/log blanks keys in an event's texts and stores the rest", async () => {
   const { apiKey } = await service.issue();
   const checksum = "0123456789abcdef".repeat(4);
   const stored = await logAndRead({
@@ -131,14 +131,14 @@ test("POST /v1/analytics/log keeps no key that a text of the event holds, and th
   });
 });
 
-describe("POST /v1/analytics/log asks for an event type", () => {
+describe("POST /v1/analytics/log", () => {
   for (const type of [undefined, null, ""]) {
-    test(`and misses ${JSON.stringify(type)}`, async () => {
+    test(`answers MISSING_EVENT_TYPE to the event type ${JSON.stringify(type)}`, async () => {
       expectRefusal(await log({ event_type: type }), 400, "MISSING_EVENT_TYPE");
     });
   }
   for (const type of ["training", "Inference", " inference", "inference\u0000", 5, false, [], {}]) {
-    test(`and names the three known ones for ${JSON.stringify(type)}`, async () => {
+    test(`names the three known event types to ${JSON.stringify(type)}`, async () => {
       const answer = await log({ event_type: type });
       expectRefusal(answer, 400, "INVALID_REQUEST");
       for (const known of ["inference", "model_load", "error"]) expect(answer.body.error).toContain(known);
@@ -146,18 +146,18 @@ describe("POST /v1/analytics/log asks for an event type", () => {
   }
 });
 
-/** Metadata of exactly so many bytes as JSON. */
+/** Returns metadata whose JSON has exactly `bytes` bytes. */
 function metadataOf(bytes: number) {
   const frame = JSON.stringify({ text: "" }).length;
   return { text: "x".repeat(bytes - frame) };
 }
 
-/** An object of so many levels, itself the first. */
+/** Returns an object with `levels` levels; the object itself is the first. */
 function nested(levels: number): object {
   return levels === 1 ? {} : { a: nested(levels - 1) };
 }
 
-/** Levels made of arrays under the one object. */
+/** Returns an object with `levels` levels, of which all but the first are arrays. */
 function nestedArrays(levels: number): object {
   let value: unknown[] = [];
   for (let level = 2; level < levels; level++) value = [value];
@@ -196,17 +196,20 @@ const refused: readonly (readonly [what: string, fields: string])[] = [
   ["an unknown inference type", '"inference_type": "bulk"'],
   ["an empty inference type", '"inference_type": ""'],
   ["a negative duration", '"duration_ms": -0.001'],
-  ["a duration past all numbers", '"duration_ms": 1e400'],
+  ["a duration that exceeds the largest number", '"duration_ms": 1e400'],
   ["a duration that is text", '"duration_ms": "12"'],
   ["a success that is text", '"success": "true"'],
   ["a success that is a number", '"success": 1'],
   ["metadata that is an array", '"metadata": []'],
   ["metadata that is text", '"metadata": "{}"'],
-  ["metadata of a byte more than 16 KiB", `"metadata": ${JSON.stringify(metadataOf(16 * 1024 + 1))}`],
-  ["metadata whose bytes, not characters, are too many", `"metadata": {"a": "${"ü".repeat(8_200)}"}`],
+  ["metadata of 16 KiB and one byte", `"metadata": ${JSON.stringify(metadataOf(16 * 1024 + 1))}`],
+  [
+    "metadata with too many bytes, though not too many characters",
+    `"metadata": {"a": "${"ü".repeat(8_200)}"}`,
+  ],
   ["metadata of 33 levels", `"metadata": ${JSON.stringify(nested(33))}`],
   ["metadata of 33 levels of arrays", `"metadata": ${JSON.stringify(nestedArrays(33))}`],
-  ["metadata with a number past all numbers", '"metadata": {"a": [1, {"b": -1e400}]}'],
+  ["metadata with a number that exceeds the largest number", '"metadata": {"a": [1, {"b": -1e400}]}'],
   ["metadata with NUL in a text", '"metadata": {"a": ["\\u0000"]}'],
   ["metadata with NUL in a key", '"metadata": {"a": {"\\u0000": 1}}'],
   ["metadata with an unpaired surrogate in a text", '"metadata": {"a": "\\uDC00"}'],

@@ -1,4 +1,4 @@
-/** Where a key may stand, what it must look like, and what its state means, on every endpoint. */
+/** The places, the format and the states of a key, on every endpoint. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -18,46 +18,46 @@ afterAll(() => service.close());
 const withHeader = (key: string) => ({ headers: { "X-API-Key": key } });
 const BY_GET = ALL.filter(({ method }) => method === "GET");
 
-describe("A key is taken", () => {
+describe("An endpoint accepts a key:", () => {
   for (const endpoint of ALL) {
     const success = endpoint === ENDPOINTS.analyticsLog ? 202 : 200;
     const place = endpoint.method === "POST" ? "body" : "query";
 
-    test(`by ${endpoint.title} from its ${place}`, async () => {
+    test(`${endpoint.title} reads it from the ${place}`, async () => {
       const { apiKey } = await service.issue();
       expect(await call(service, endpoint, apiKey)).toMatchObject({ status: success });
     });
 
     for (const absent of endpoint.method === "POST" ? [undefined, null, ""] : [undefined, ""]) {
       const what = JSON.stringify(absent);
-      test(`by ${endpoint.title} from X-API-Key beside ${what} in its ${place}`, async () => {
+      test(`${endpoint.title} reads it from X-API-Key where the ${place} has ${what}`, async () => {
         const { apiKey } = await service.issue();
         expect(await call(service, endpoint, absent, withHeader(apiKey))).toMatchObject({ status: success });
       });
     }
 
-    test(`by ${endpoint.title} from both places where they agree`, async () => {
+    test(`${endpoint.title} reads it from both places if they agree`, async () => {
       const { apiKey } = await service.issue();
       expect(await call(service, endpoint, apiKey, withHeader(apiKey))).toMatchObject({ status: success });
     });
 
-    test(`by ${endpoint.title} from its ${place} beside an empty X-API-Key`, async () => {
+    test(`${endpoint.title} reads it from the ${place} where X-API-Key is empty`, async () => {
       const { apiKey } = await service.issue();
       expect(await call(service, endpoint, apiKey, withHeader(""))).toMatchObject({ status: success });
     });
   }
 });
 
-test("A key is asked for by the header's name, also where a client sends Authorization", async () => {
+test("A key in Authorization is refused as MISSING_KEY, with a hint at X-API-Key", async () => {
   const { apiKey } = await service.issue();
   const answer = await service.get("/v1/models/list", { Authorization: `Bearer ${apiKey}` });
   expectRefusal(answer, 400, "MISSING_KEY");
   expect(answer.body.error).toContain("X-API-Key");
 });
 
-describe("Different keys in two places are refused", () => {
+describe("Two different keys in one request are refused:", () => {
   for (const endpoint of ALL) {
-    test(`by ${endpoint.title}, though both are good`, async () => {
+    test(`${endpoint.title} refuses them though both are active`, async () => {
       const [one, other] = [await service.issue(), await service.issue()];
       const answer = await call(service, endpoint, one.apiKey, withHeader(other.apiKey));
       expectRefusal(answer, 400, "INVALID_REQUEST");
@@ -67,7 +67,7 @@ describe("Different keys in two places are refused", () => {
     });
   }
   for (const { title, path } of BY_GET) {
-    test(`by ${title} in a repeated parameter`, async () => {
+    test(`${title} refuses them in a repeated parameter`, async () => {
       const { apiKey } = await service.issue();
       const answer = await service.get(`${path}?api_key=${apiKey}&api_key=${UNKNOWN_KEY}`);
       expectRefusal(answer, 400, "INVALID_REQUEST");
@@ -75,15 +75,15 @@ describe("Different keys in two places are refused", () => {
   }
 });
 
-describe("A query's key does not count", () => {
+describe("A key in the query of a request with a body is ignored:", () => {
   for (const endpoint of WITH_BODY) {
-    test(`for ${endpoint.title}`, async () => {
+    test(`${endpoint.title} answers MISSING_KEY`, async () => {
       const { apiKey } = await service.issue();
       const answer = await service.post(`${endpoint.path}?api_key=${apiKey}`, endpoint.fields);
       expectRefusal(answer, 400, "MISSING_KEY");
     });
 
-    test(`for ${endpoint.title} beside another one in the body`, async () => {
+    test(`${endpoint.title} uses the key in the body`, async () => {
       const { apiKey } = await service.issue();
       const answer = await service.post(`${endpoint.path}?api_key=${UNKNOWN_KEY}`, {
         api_key: apiKey,
@@ -94,18 +94,18 @@ describe("A query's key does not count", () => {
   }
 });
 
-describe("A key is missing", () => {
+describe("MISSING_KEY:", () => {
   for (const endpoint of WITH_BODY) {
     for (const key of [undefined, null, ""]) {
-      test(`to ${endpoint.title} where it is ${JSON.stringify(key)}`, async () => {
+      test(`${endpoint.title} answers it where api_key is ${JSON.stringify(key)}`, async () => {
         expectRefusal(await call(service, endpoint, key), 400, "MISSING_KEY");
       });
     }
-    test(`to ${endpoint.title} where the body is empty`, async () => {
+    test(`${endpoint.title} answers it where the body is empty`, async () => {
       expectRefusal(await service.post(endpoint.path, ""), 400, "MISSING_KEY");
       expectRefusal(await service.send(endpoint.path, { method: "POST" }), 400, "MISSING_KEY");
     });
-    test(`to ${endpoint.title} where it is inherited`, async () => {
+    test(`${endpoint.title} answers it where __proto__ holds the key`, async () => {
       const { apiKey } = await service.issue();
       const body = `{"__proto__": {"api_key": "${apiKey}"}}`;
       expectRefusal(await service.post(endpoint.path, body), 400, "MISSING_KEY");
@@ -113,7 +113,7 @@ describe("A key is missing", () => {
   }
   for (const { title, path } of BY_GET) {
     for (const query of ["", "?", "?api_key", "?api_key=", "?API_KEY=x", "?api_key=&api_key="]) {
-      test(`to ${title}${query}`, async () => {
+      test(`${title}${query} answers it`, async () => {
         expectRefusal(await service.get(path + query), 400, "MISSING_KEY");
       });
     }
@@ -143,19 +143,19 @@ const MALFORMED = [
   "' or 1=1 --",
 ];
 
-describe("A key is malformed", () => {
+describe("INVALID_FORMAT:", () => {
   for (const endpoint of ALL) {
-    test(`to ${endpoint.title} unless it is the prefix and 48 lowercase hexadecimal digits`, async () => {
+    test(`${endpoint.title} answers it unless a key is the prefix and 48 lowercase hex digits`, async () => {
       for (const key of MALFORMED) expectRefusal(await call(service, endpoint, key), 400, "INVALID_FORMAT");
     });
-    test(`to ${endpoint.title} in the header too`, async () => {
+    test(`${endpoint.title} answers it for a malformed key in the header`, async () => {
       for (const key of [HEX, `svc_live_${HEX.toUpperCase()}`, `svc_live_${HEX}, svc_live_${HEX}`]) {
         expectRefusal(await call(service, endpoint, undefined, withHeader(key)), 400, "INVALID_FORMAT");
       }
     });
   }
   for (const endpoint of WITH_BODY) {
-    test(`to ${endpoint.title} where it is no text`, async () => {
+    test(`${endpoint.title} answers it where api_key is not a string`, async () => {
       for (const key of [0, 5, true, false, [], [UNKNOWN_KEY], {}, { api_key: UNKNOWN_KEY }, 1e308]) {
         expectRefusal(await call(service, endpoint, key), 400, "INVALID_FORMAT");
         expectRefusal(await call(service, endpoint, key, withHeader(UNKNOWN_KEY)), 400, "INVALID_FORMAT");
@@ -164,25 +164,25 @@ describe("A key is malformed", () => {
   }
 });
 
-describe("A key's state decides", () => {
+describe("The state of a key decides:", () => {
   for (const endpoint of ALL.filter((each) => each !== ENDPOINTS.revoke)) {
     for (const [state, code] of [
       ["suspended", "INVALID_KEY"],
       ["revoked", "INVALID_KEY"],
       ["expired", "KEY_EXPIRED"],
     ] as const) {
-      test(`that ${endpoint.title} refuses one that is ${state}`, async () => {
+      test(`${endpoint.title} refuses a ${state} key`, async () => {
         const { apiKey } = await issueIn(service, state);
         expectRefusal(await call(service, endpoint, apiKey), 401, code);
       });
     }
-    test(`that ${endpoint.title} refuses one that was never issued`, async () => {
+    test(`${endpoint.title} refuses a key that was never issued`, async () => {
       expectRefusal(await call(service, endpoint, UNKNOWN_KEY), 401, "INVALID_KEY");
     });
   }
 
-  // A clock that stands still is for the process that reads it.
-  test.skipIf(ON_NODE)("from the instant on at which its license expires", async () => {
+  // On Node the service is a process of its own, which cannot read this test's clock.
+  test.skipIf(ON_NODE)("a key expires at the very instant at which its license expires", async () => {
     let now = new Date("2026-11-20T10:00:00.000Z");
     const clock = { ...createTestClock(), now: () => now, nowMs: () => now.getTime() };
     const still = await startTestService({ clock });
@@ -197,7 +197,7 @@ describe("A key's state decides", () => {
     }
   });
 
-  test("until its license is renewed", async () => {
+  test("an expired key works again after its license is renewed", async () => {
     const key = await issueIn(service, "expired");
     const validate = () => call(service, ENDPOINTS.validate, key.apiKey);
     expectRefusal(await validate(), 401, "KEY_EXPIRED");

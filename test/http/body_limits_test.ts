@@ -1,4 +1,4 @@
-/** The body limit of 64 KiB, for a declared length and for chunks, and what becomes of the connection. */
+/** The body limit of 64 KiB, for a declared length and for chunks, and the connection after a 413. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { WITH_BODY } from "../support/endpoints.ts";
 import { type RawAnswer, sendRaw, toChunks } from "../support/raw_http.ts";
@@ -20,7 +20,7 @@ const declaredTwice = (path: string, body: string) =>
 const chunked = (path: string, body: string) =>
   `POST ${path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n${toChunks(body)}`;
 
-/** A right body of exactly so many bytes. */
+/** Returns a valid body of exactly `bytes` bytes. */
 const bodyOf = (fields: object, bytes: number) => JSON.stringify(fields).padEnd(bytes, " ");
 
 function expectTooLarge(answer: RawAnswer | undefined) {
@@ -37,29 +37,32 @@ for (const [form, write] of [
   ["a length declared twice", declaredTwice],
   ["chunks", chunked],
 ] as const) {
-  // Node's parser refuses a second length by itself, with a bare 400.
+  // Node's own parser refuses a second length, with an empty 400.
   const isRefusedBefore = ON_NODE && write === declaredTwice;
   for (const { title, path, fields } of WITH_BODY) {
-    test.skipIf(isRefusedBefore)(`${title} takes 64 KiB and refuses a byte more, by ${form}`, async () => {
-      const { apiKey } = await service.issue();
-      const body = { api_key: apiKey, ...fields };
-      const [large] = await sendRaw(service.url, write(path, bodyOf(body, LIMIT_BYTES + 1)));
-      expectTooLarge(large);
-      const [right] = await sendRaw(service.url, write(path, bodyOf(body, LIMIT_BYTES)));
-      expect(right?.status).not.toBe(413);
-      expect(right?.headers.get("content-type")).toBe("application/json");
-    });
+    test.skipIf(isRefusedBefore)(
+      `${title} accepts 64 KiB and refuses one byte more, with ${form}`,
+      async () => {
+        const { apiKey } = await service.issue();
+        const body = { api_key: apiKey, ...fields };
+        const [large] = await sendRaw(service.url, write(path, bodyOf(body, LIMIT_BYTES + 1)));
+        expectTooLarge(large);
+        const [right] = await sendRaw(service.url, write(path, bodyOf(body, LIMIT_BYTES)));
+        expect(right?.status).not.toBe(413);
+        expect(right?.headers.get("content-type")).toBe("application/json");
+      },
+    );
   }
 }
 
 const VALIDATE = "/v1/auth/validate";
 
-describe("After a 413 the connection goes on", () => {
+describe("After a 413", () => {
   for (const [form, write] of [
     ["a declared length", declared],
     ["chunks", chunked],
   ] as const) {
-    test(`with the next request, by ${form}`, async () => {
+    test(`to a body with ${form}, the connection serves the next request`, async () => {
       const { apiKey } = await service.issue();
       const next = declared(VALIDATE, JSON.stringify({ api_key: apiKey }));
       const bytes = write(VALIDATE, "x".repeat(200_000)) + next;
@@ -80,7 +83,7 @@ test(`POST ${VALIDATE} refuses a declared body of 2 MiB`, async () => {
   expect(answer?.status).toBe(413);
 });
 
-/** Sends all of its body before it reads, as urllib does, and prints the status. */
+/** A Python program that sends its whole body before it reads, as urllib does, and prints the status. */
 const BLOCKING_CLIENT = `
 import sys, urllib.error, urllib.request
 url, size, is_chunked = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "chunks"
@@ -100,14 +103,14 @@ async function sendBlocking(path: string, bytes: number, form: string): Promise<
   return (await new Response(python.stdout).text()).trim();
 }
 
-describe("A client that reads nothing before it has sent its body sees the answer", () => {
+describe("A client that sends its whole body before it reads", () => {
   for (const [path, status] of [
     [VALIDATE, "413"],
     ["/v1/nothing", "404"],
     ["/v1/models/list", "405"],
   ] as const) {
     for (const form of ["a declared length", "chunks"]) {
-      test(`of ${path}, up to 8 MB, by ${form}`, async () => {
+      test(`gets the answer of ${path} for up to 8 MB with ${form}`, async () => {
         for (const bytes of [1_500_000, 5_000_000, 8_000_000]) {
           expect(await sendBlocking(path, bytes, form)).toBe(status);
         }
@@ -116,14 +119,14 @@ describe("A client that reads nothing before it has sent its body sees the answe
   }
 });
 
-test("A body that goes on beyond 8 MiB is answered, and read no further", async () => {
+test("A body of more than 8 MiB is answered before its end and is not read further", async () => {
   const beganMs = performance.now();
   const head = `POST ${VALIDATE} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n`;
   expectTooLarge((await sendRaw(service.url, head + "x".repeat(8 * 1024 * 1024)))[0]);
   expect(performance.now() - beganMs).toBeLessThan(1_500);
 });
 
-test("Bodies that do not come are waited for up to 2 s, of 64 requests at once", async () => {
+test("The service waits up to 2 s for the bodies of at most 64 refused requests at once", async () => {
   const head = `POST ${VALIDATE} HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n`;
   const beganMs = performance.now();
   const times = await Promise.all(

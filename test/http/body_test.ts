@@ -1,4 +1,4 @@
-/** What a body may be: a JSON object in UTF-8, not encoded. The same for every endpoint that takes one. */
+/** A body is a JSON object in UTF-8 without a Content-Encoding, on every endpoint that accepts a body. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
 import { ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
@@ -42,7 +42,7 @@ for (const { title, path, fields } of WITH_BODY) {
     expectRefusal(await service.post(path, '{"a":'.repeat(12_000)), 400, "INVALID_REQUEST");
   });
 
-  test(`${title} ignores an unknown field however deep it is`, async () => {
+  test(`${title} ignores an unknown field of any depth`, async () => {
     const { apiKey } = await service.issue();
     const deep = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
     const known = JSON.stringify({ api_key: apiKey, ...fields }).slice(1);
@@ -62,7 +62,7 @@ for (const { title, path, fields } of WITH_BODY) {
     });
   }
 
-  test(`${title} takes a Content-Encoding of identity`, async () => {
+  test(`${title} accepts a Content-Encoding of identity`, async () => {
     for (const encoding of ["identity", "Identity", ""]) {
       const { apiKey } = await service.issue();
       const answer = await service.post(
@@ -74,7 +74,7 @@ for (const { title, path, fields } of WITH_BODY) {
     }
   });
 
-  test(`${title} does not look at the content type`, async () => {
+  test(`${title} ignores the content type`, async () => {
     for (const type of ["application/x-www-form-urlencoded", "text/plain; charset=utf-16", "nonsense"]) {
       const { apiKey } = await service.issue();
       const answer = await service.post(path, { api_key: apiKey, ...fields }, { "Content-Type": type });
@@ -82,7 +82,7 @@ for (const { title, path, fields } of WITH_BODY) {
     }
   });
 
-  test(`${title} counts the last of a repeated name`, async () => {
+  test(`${title} uses the last value of a repeated name`, async () => {
     const { apiKey } = await service.issue();
     const known = JSON.stringify({ api_key: apiKey, ...fields }).slice(1);
     expectRefusal(await service.post(path, `{${known.slice(0, -1)},"api_key":"x"}`), 400, "INVALID_FORMAT");
@@ -90,22 +90,22 @@ for (const { title, path, fields } of WITH_BODY) {
   });
 }
 
-test("POST /v1/auth/validate takes a key with JSON escapes, and white space around the object", async () => {
+test("POST /v1/auth/validate accepts a key with JSON escapes, and white space around the object", async () => {
   const { apiKey } = await service.issue();
   const escaped = apiKey.replace("s", "\\u0073");
   expect(await validate(`\r\n\t {"api_key" : "${escaped}"} \n`)).toMatchObject({ status: 200 });
 });
 
-test("POST /v1/auth/validate refuses bytes that are not UTF-8 where a key should be", async () => {
+test("POST /v1/auth/validate refuses a key with bytes that are not UTF-8", async () => {
   const body = Buffer.from(`{"api_key":"${UNKNOWN_KEY.slice(0, -1)}\xff"}`, "latin1");
   expectRefusal(await validate(body), 400, "INVALID_FORMAT");
 });
 
-test("POST /v1/auth/validate refuses UTF-16", async () => {
+test("POST /v1/auth/validate refuses a body in UTF-16", async () => {
   expectRefusal(await validate(Buffer.from('{"api_key":"x"}', "utf16le")), 400, "INVALID_REQUEST");
 });
 
-test("POST /v1/auth/validate ignores numbers out of range in unknown fields", async () => {
+test("POST /v1/auth/validate ignores unknown fields with numbers out of range", async () => {
   const { apiKey } = await service.issue();
   expect(await validate(`{"api_key":"${apiKey}","n":1e400,"__proto__":null}`)).toMatchObject({ status: 200 });
 });

@@ -23,20 +23,20 @@ for (const endpoint of ALL) {
   const { method } = endpoint;
   const path = branded(endpoint.path);
 
-  test(`${method} ${path} takes a key of the brand`, async () => {
+  test(`${method} ${path} accepts a key of the brand`, async () => {
     const { apiKey } = await service.issue();
     expect(apiKey).toMatch(/^acme_live_[0-9a-f]{48}$/);
     expect((await call(service, { ...endpoint, path }, apiKey)).status).toBeLessThan(300);
   });
 
-  test(`${method} ${path} takes a key of another brand for malformed`, async () => {
+  test(`${method} ${path} refuses a key of another brand as malformed`, async () => {
     const answer = await call(service, { ...endpoint, path }, UNKNOWN_KEY);
     expectRefusal(answer, 400, "INVALID_FORMAT");
     expect(answer.body.error).toContain("acme_live_");
   });
 }
 
-test("GET /v1/installer/forge-token hands out the token in the brand's field", async () => {
+test("GET /v1/installer/forge-token returns the token in the brand's field", async () => {
   const { apiKey } = await service.issue({ mode: "test" });
   expect(apiKey).toStartWith("acme_test_");
   const { body } = await service.get("/v1/installer/forge-token", { "X-API-Key": apiKey });
@@ -44,18 +44,18 @@ test("GET /v1/installer/forge-token hands out the token in the brand's field", a
   expect(body.forge_token).toBe(INSTALLER_TOKEN);
 });
 
-test("GET /v1/installer/repo-token is not found", async () => {
+test("GET /v1/installer/repo-token, the path of another brand, answers NOT_FOUND", async () => {
   const { apiKey } = await service.issue();
   expectRefusal(await call(service, ENDPOINTS.getRepoToken, apiKey), 404, "NOT_FOUND");
 });
 
-test("GET /v1/models/list shows and filters by the brand's types", async () => {
+test("GET /v1/models/list shows the brand's types and filters by them", async () => {
   const { apiKey } = await service.issue();
   const { body } = await service.get(`/v1/models/list?api_key=${apiKey}&type=AcmeQDA`);
   expect(body).toMatchObject({ models: [{ name: "branded", type: "AcmeQDA" }], total: 1 });
 });
 
-test("A model of another brand's type is not registered", async () => {
+test("A model with a type of another brand is refused", async () => {
   await expect(addTestModel(service, { name: "foreign", type: "SvcLDA" })).rejects.toThrow(
     "type must be one of",
   );

@@ -1,4 +1,4 @@
-/** A request is counted and logged once, whatever fails on the way out. */
+/** A request is counted and logged once, whatever fails while it is answered. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { nodePlatform } from "../../src/platform/node/mod.ts";
@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const step of undo.splice(0).reverse()) await step();
 });
 
-/** What was answered so far at an endpoint, by status, as the metrics tell it. */
+/** Returns from the metrics how often an endpoint has answered so far, by status. */
 async function countsAt(service: TestService, endpoint: string): Promise<Record<string, number>> {
   const response = await fetch(`http://127.0.0.1:${service.service.metrics?.port}/metrics`);
   const samples = parseExposition(await response.text()).get("claviger_http_requests_total")?.samples ?? [];
@@ -24,9 +24,9 @@ async function countsAt(service: TestService, endpoint: string): Promise<Record<
   return Object.fromEntries(ofEndpoint.map(([key, count]) => [/status="(\d+)"/.exec(key)?.[1], count]));
 }
 
-// On Node the service is a process of its own, into which no test reaches.
+// On Node the service is a process of its own, into which the tests cannot inject faults.
 describe.skipIf(ON_NODE)("A request is counted and logged once", () => {
-  test("as SERVER_ERROR, where the file went away between look and open", async () => {
+  test("if its file disappears between the check and the opening: it answers SERVER_ERROR", async () => {
     const service = await startHostingService({
       config: METRICS,
       platform: {
@@ -51,7 +51,7 @@ describe.skipIf(ON_NODE)("A request is counted and logged once", () => {
     expect(lines[1]).toMatchObject({ status: 500, request: answer.headers.get("x-request-id") });
   });
 
-  test("though its line cannot be written, and is answered by JSON still", async () => {
+  test("if its line cannot be written: it answers SERVER_ERROR in JSON", async () => {
     const lines: string[] = [];
     let failures = 0;
     const service = await startTestService({
@@ -64,7 +64,7 @@ describe.skipIf(ON_NODE)("A request is counted and logged once", () => {
     undo.push(() => service.close());
     const { apiKey } = await service.issue();
     const validate = () => service.post("/v1/auth/validate", { api_key: apiKey });
-    // From the second time on the key is at hand, and nothing is waited for.
+    // From its second use on the key is in the cache, and the request waits for nothing.
     await validate();
     lines.splice(0);
     failures = 1;

@@ -1,4 +1,4 @@
-/** How many files may be on their way at once: for one key, and in all. */
+/** The limits on downloads at the same time: for each key, and for all keys together. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { truncateSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -7,7 +7,7 @@ import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { addHostedModel, type HostingService, startHostingService } from "../support/hosted.ts";
 
-/** More than the sockets' buffers hold: it is on its way for as long as nobody reads it. */
+/** More than the sockets' buffers hold: the download lasts for as long as the client does not read. */
 const SIZE = 100_000_000;
 const PATH = "/v1/models/download/large/1.0.0";
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** Begins to load the file and reads no further than its first bytes. */
+/** Begins a download and reads only its first bytes. */
 async function stall(key: IssuedKey, at = service): Promise<void> {
   const { hostname, port } = new URL(at.url);
   const socket = connect(Number(port), hostname);
@@ -34,17 +34,17 @@ async function stall(key: IssuedKey, at = service): Promise<void> {
   expect(first.toString("latin1")).toStartWith("HTTP/1.1 200 ");
 }
 
-function endAll(): void {
+function endAllDownloads(): void {
   for (const socket of stalled) socket.destroy();
   stalled = [];
 }
 
-/** Loads a few bytes of it. */
+/** Downloads a few bytes of the file. */
 function load(key: IssuedKey) {
   return fetch(service.url + PATH, { headers: { "X-API-Key": key.apiKey, Range: "bytes=0-9" } });
 }
 
-/** A connection that was cut off is noticed within moments. */
+/** Expects that the key can download again within 2 s: the service soon notices a closed connection. */
 async function expectRoom(key: IssuedKey): Promise<void> {
   const untilMs = performance.now() + 2_000;
   let status = 0;
@@ -60,7 +60,7 @@ async function expectRoom(key: IssuedKey): Promise<void> {
 
 const refusalOf = (key: IssuedKey, at = service) => at.get(PATH, { "X-API-Key": key.apiKey });
 
-test("GET /v1/models/download gives one key so many at once, and room as soon as one has ended", async () => {
+test("GET /v1/models/download limits a key's downloads at once, and admits another when one has ended", async () => {
   const [key, other] = [await service.issue(), await service.issue()];
   for (let count = 0; count < 3; count++) await stall(key);
   const refused = await refusalOf(key);
@@ -70,7 +70,7 @@ test("GET /v1/models/download gives one key so many at once, and room as soon as
     "This key has 3 downloads in progress: continue when one of them has ended",
   );
   expect((await load(other)).status).toBe(206);
-  // HEAD and what is known take no place.
+  // HEAD and a 304 do not count as downloads.
   const head = await fetch(service.url + PATH, { method: "HEAD", headers: { "X-API-Key": key.apiKey } });
   expect(head.status).toBe(200);
   const etag = head.headers.get("etag") ?? "";
@@ -78,28 +78,28 @@ test("GET /v1/models/download gives one key so many at once, and room as soon as
   expect((await fetch(service.url + PATH, { headers: known })).status).toBe(304);
   stalled.pop()?.destroy();
   await expectRoom(key);
-  // One after the other, as many as one likes.
+  // Any number of downloads is allowed one after another.
   for (let count = 0; count < 20; count++) {
     await service.advance(1_000);
     const answer = await load(key);
     await answer.arrayBuffer();
     expect(answer.status).toBe(206);
   }
-  endAll();
+  endAllDownloads();
 });
 
-test("GET /v1/models/download gives all keys together so many at once", async () => {
+test("GET /v1/models/download limits the downloads of all keys at once", async () => {
   await service.advance(1_000);
   const keys = [await service.issue(), await service.issue(), await service.issue()];
   for (const index of [0, 0, 1, 1, 2]) await stall(keys[index]!);
   const refused = await refusalOf(keys[2]!);
   expectRefusal(refused, 503, "SERVICE_UNAVAILABLE");
   expect(refused.headers.get("retry-after")).toBe("1");
-  endAll();
+  endAllDownloads();
   await expectRoom(keys[2]!);
 });
 
-test("GET /v1/models/download gives a key 16 at once where three quarters of all places are taken", async () => {
+test("GET /v1/models/download limits a key to 16 at once while three quarters of all are in use", async () => {
   const crowded = await startHostingService({ config: { downloadsPerKey: 128, downloadsAtOnce: 48 } });
   try {
     await addHostedModel(crowded, { name: "large" }, { path: join(service.dataDir, "large") });
@@ -114,7 +114,7 @@ test("GET /v1/models/download gives a key 16 at once where three quarters of all
     for (let count = 0; count < 12; count++) await stall(other, crowded);
     expectRefusal(await refusalOf(other, crowded), 503, "SERVICE_UNAVAILABLE");
   } finally {
-    endAll();
+    endAllDownloads();
     await crowded.close();
   }
 });

@@ -37,7 +37,7 @@ const ranges: readonly (readonly [header: string | null, expected: ReturnType<ty
 ];
 
 for (const [header, expected] of ranges) {
-  test(`parseRange() takes ${JSON.stringify(header)} of 100 bytes for ${JSON.stringify(expected)}`, () => {
+  test(`parseRange() reads ${JSON.stringify(header)} for 100 bytes as ${JSON.stringify(expected)}`, () => {
     expect(parseRange(header, 100)).toEqual(expected);
   });
 }
@@ -55,7 +55,7 @@ test("parseRange() is exact beyond 4 GB", () => {
   });
 });
 
-test("isRangeWanted() goes by the strong tag alone", () => {
+test("isRangeWanted() accepts only the same strong tag", () => {
   expect(isRangeWanted(null, '"x"')).toBe(true);
   expect(isRangeWanted('"x"', '"x"')).toBe(true);
   for (const other of ['W/"x"', '"y"', "x", "*", "", "Fri, 20 Nov 2026 21:38:58 GMT", '"x", "y"']) {
@@ -63,7 +63,7 @@ test("isRangeWanted() goes by the strong tag alone", () => {
   }
 });
 
-test("isKnown() takes any of the tags, weak ones too, and *", () => {
+test("isKnown() accepts any tag of the list, weak tags too, and *", () => {
   for (const known of ['"x"', 'W/"x"', '"y", "x"', '"y",W/"x"', "*"])
     expect(isKnown(known, '"x"')).toBe(true);
   for (const other of [null, "", '"y"', "x", '"x']) expect(isKnown(other, '"x"')).toBe(false);

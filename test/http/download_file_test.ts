@@ -1,4 +1,4 @@
-/** What a hosted file's answer is: whole, in ranges, a hundred at once, cut off, and damaged on disk. */
+/** The answer with a hosted file: whole, in ranges, a hundred at once, cut off, and damaged on disk. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   chmodSync,
@@ -45,13 +45,13 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-interface Got {
+interface Download {
   readonly status: number;
   readonly headers: Headers;
   readonly bytes: Uint8Array;
 }
 
-async function get(headers: Record<string, string> = {}, method = "GET"): Promise<Got> {
+async function get(headers: Record<string, string> = {}, method = "GET"): Promise<Download> {
   const response = await fetch(url, { headers, method });
   return {
     status: response.status,
@@ -60,20 +60,20 @@ async function get(headers: Record<string, string> = {}, method = "GET"): Promis
   };
 }
 
-function expectBytes({ bytes, headers }: Got, first: number, end: number): void {
+function expectBytes({ bytes, headers }: Download, first: number, end: number): void {
   expect(bytes.length).toBe(end - first);
   expect(Bun.deepEquals(bytes, BYTES.slice(first, end))).toBe(true);
   expect(headers.get("content-length")).toBe(String(end - first));
 }
 
-function expectWhole(got: Got): void {
+function expectWhole(got: Download): void {
   expect(got.status).toBe(200);
   expectBytes(got, 0, SIZE);
   expect(got.headers.get("content-range")).toBeNull();
 }
 
 describe("GET /v1/models/download, whole", () => {
-  test("has the bytes, and what a client needs to keep and to check them", async () => {
+  test("has the file's bytes, and headers for their name, length and checksum", async () => {
     const got = await get();
     expectWhole(got);
     expect(Object.fromEntries(got.headers)).toMatchObject({
@@ -99,13 +99,13 @@ describe("GET /v1/models/download, whole", () => {
     }
   });
 
-  test("HEAD knows no range", async () => {
+  test("HEAD ignores Range", async () => {
     const { status, headers } = await get({ Range: "bytes=0-9" }, "HEAD");
     expect(status).toBe(200);
     expect(headers.get("content-length")).toBe(String(SIZE));
   });
 
-  test("is an empty answer for an empty file", async () => {
+  test("answers with an empty body for an empty file", async () => {
     await addHostedModel(service, { name: "empty" }, new Uint8Array());
     const response = await fetch(await linkTo(service, key.apiKey, "empty"));
     expect(response.status).toBe(200);
@@ -126,7 +126,7 @@ describe("GET /v1/models/download, a range", () => {
     ["bytes=-5000", SIZE - 5_000, SIZE],
     ["bytes=-9999999999", 0, SIZE],
   ] as const) {
-    test(`${range} is answered with those bytes`, async () => {
+    test(`${range} gets bytes ${first} to ${end - 1}`, async () => {
       const got = await get({ Range: range });
       expect(got.status).toBe(206);
       expectBytes(got, first, end);
@@ -137,7 +137,7 @@ describe("GET /v1/models/download, a range", () => {
   }
 
   for (const range of [`bytes=${SIZE}-`, "bytes=99999999999-", "bytes=-0"]) {
-    test(`${range} lies outside and says how long the file is`, async () => {
+    test(`${range} gets 416 with the length of the file`, async () => {
       const answer = await service.get(url.slice(service.url.length), { Range: range });
       expectRefusal(answer, 416, "RANGE_NOT_SATISFIABLE");
       expect(answer.headers.get("content-range")).toBe(`bytes */${SIZE}`);
@@ -154,10 +154,10 @@ describe("GET /v1/models/download, a range", () => {
     "bytes=0-1,",
     "bytes=1-2;a",
   ]) {
-    test(`${range} is answered with the whole file`, async () => expectWhole(await get({ Range: range })));
+    test(`${range} gets the whole file`, async () => expectWhole(await get({ Range: range })));
   }
 
-  test("is served on If-Range with the file's tag, and the whole file with any other", async () => {
+  test("is sent if If-Range has the file's tag; any other tag gets the whole file", async () => {
     const fits = await get({ Range: "bytes=5-9", "If-Range": etag });
     expect(fits.status).toBe(206);
     expectBytes(fits, 5, 10);
@@ -167,13 +167,13 @@ describe("GET /v1/models/download, a range", () => {
     }
   });
 
-  test("goes on where a transfer was cut off", async () => {
+  test("continues a download that was cut off", async () => {
     const head = await get({ Range: "bytes=0-1234567" });
     const rest = await get({ Range: "bytes=1234568-", "If-Range": head.headers.get("etag") ?? "" });
     expect(Bun.deepEquals(Buffer.concat([head.bytes, rest.bytes]), Buffer.from(BYTES))).toBe(true);
   });
 
-  test("is exact a hundred times at once, by one link", async () => {
+  test("has the exact bytes in a hundred downloads at once by one link", async () => {
     const step = SIZE / 100;
     const got = await Promise.all(
       Array.from({ length: 100 }, (_, index) =>
@@ -185,8 +185,8 @@ describe("GET /v1/models/download, a range", () => {
   });
 });
 
-describe("GET /v1/models/download, again", () => {
-  test("If-None-Match with the file's tag is 304, for GET, HEAD and a range", async () => {
+describe("GET /v1/models/download, repeated", () => {
+  test("answers 304 to If-None-Match with the file's tag, for GET, HEAD and a range", async () => {
     for (const tag of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
       for (const method of ["GET", "HEAD"]) {
         const got = await get({ "If-None-Match": tag, Range: "bytes=0-1" }, method);
@@ -205,7 +205,7 @@ describe("GET /v1/models/download of a large file", () => {
   let large: string;
 
   beforeAll(async () => {
-    // A file with holes in place of what the store would have copied: the bytes beside the marks are zero.
+    // A sparse file instead of 6 GB of copied bytes: all bytes except the marks are zero.
     const sha256 = await addHostedModel(service, { name: "large" }, testBytes(64, 11));
     const path = join(service.dataDir, "models", sha256.slice(0, 2), sha256);
     truncateSync(path, size);
@@ -218,7 +218,7 @@ describe("GET /v1/models/download of a large file", () => {
     large = await linkTo(service, key.apiKey, "large");
   });
 
-  test("gives ranges beyond 4 GB", async () => {
+  test("sends ranges beyond 4 GB", async () => {
     for (const at of marks) {
       const response = await fetch(large, { headers: { Range: `bytes=${at}-${at + 15}` } });
       expect(response.headers.get("content-range")).toBe(`bytes ${at}-${at + 15}/${size}`);
@@ -229,7 +229,7 @@ describe("GET /v1/models/download of a large file", () => {
     expect((await fetch(large, { method: "HEAD" })).headers.get("content-length")).toBe(String(size));
   });
 
-  test("keeps memory and descriptors when clients load a while and hang up", async () => {
+  test("keeps no memory and no descriptor of clients that hang up", async () => {
     const target = large.slice(service.url.length);
     const loadAndHangUp = () => load(target, { untilBytes: 8_000_000 });
     const held = Promise.withResolvers<void>();
@@ -240,7 +240,7 @@ describe("GET /v1/models/download of a large file", () => {
     const before = memoryOf(service);
     for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: 30 }, loadAndHangUp));
     await until(() => countFiles(service) === 0);
-    // 0.7 GB went out: had it been held, it would show, beside what the clients in this process have left.
+    // The service sent 0.7 GB. The bound is above the memory that the clients in this process use.
     await until(() => {
       Bun.gc(true);
       return memoryOf(service) - before < 300_000_000;
@@ -250,11 +250,11 @@ describe("GET /v1/models/download of a large file", () => {
 
 interface LoadOptions {
   readonly untilBytes: number;
-  /** Before that it reads no more than the first bytes. */
+  /** The client reads only the first bytes before this promise resolves. */
   readonly goesOn?: Promise<void>;
 }
 
-/** Loads by a socket until so much has come, then hangs up. */
+/** Downloads through a socket until `untilBytes` have come, then hangs up; returns the bytes received. */
 function load(target: string, { untilBytes, goesOn }: LoadOptions): Promise<number> {
   const { hostname, port } = new URL(service.url);
   return new Promise((resolve) => {
@@ -275,7 +275,7 @@ function load(target: string, { untilBytes, goesOn }: LoadOptions): Promise<numb
   });
 }
 
-/** How many descriptors of the process that serves lead below the service's data folder. */
+/** Counts the descriptors of the serving process for files in the service's data folder. */
 function countFiles({ pid, dataDir }: HostingService): number {
   return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
     try {
@@ -286,7 +286,7 @@ function countFiles({ pid, dataDir }: HostingService): number {
   }).length;
 }
 
-/** The bytes of memory that the process that serves occupies. */
+/** Returns the resident memory of the serving process in bytes. */
 function memoryOf({ pid }: HostingService): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1_024;
 }
@@ -314,21 +314,21 @@ describe("GET /v1/models/download of a file that is damaged on disk", () => {
     expect(line.message).toContain("models verify");
   }
 
-  test("is a server error that the log explains, where the file is missing", async () => {
+  test("answers SERVER_ERROR, which the log explains, if the file is missing", async () => {
     renameSync(path, `${path}.away`);
     await expectDamage("missing");
     renameSync(`${path}.away`, path);
     expect((await fetch(service.url + link)).status).toBe(200);
   });
 
-  test("is one where it has another size", async () => {
+  test("answers SERVER_ERROR if the file has another size", async () => {
     writeFileSync(path, testBytes(499, 12));
     await expectDamage("changed");
     writeFileSync(path, testBytes(500, 12));
     expect((await fetch(service.url + link)).status).toBe(200);
   });
 
-  test("is one where a folder lies in its place", async () => {
+  test("answers SERVER_ERROR if a folder lies in its place", async () => {
     renameSync(path, `${path}.away`);
     mkdirSync(path);
     await expectDamage("changed");
@@ -337,9 +337,12 @@ describe("GET /v1/models/download of a file that is damaged on disk", () => {
   });
 
   // Root may read everything.
-  test.skipIf(process.getuid?.() === 0)("is one where it may not be read", async () => {
-    chmodSync(path, 0);
-    await expectDamage("unreadable");
-    chmodSync(path, 0o640);
-  });
+  test.skipIf(process.getuid?.() === 0)(
+    "answers SERVER_ERROR if the service may not read the file",
+    async () => {
+      chmodSync(path, 0);
+      await expectDamage("unreadable");
+      chmodSync(path, 0o640);
+    },
+  );
 });

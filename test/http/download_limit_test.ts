@@ -1,4 +1,4 @@
-/** The limit on files: 60 a minute for each key; a whole file counts each time, all ranges of one once. */
+/** The limit on downloads for each key: a whole file counts each time, all ranges of a file count once. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
@@ -43,7 +43,7 @@ async function follow(link: string, headers: Record<string, string> = {}): Promi
 
 const remaining = ({ headers }: Answered) => Number(headers.get("x-ratelimit-remaining"));
 
-test("GET /v1/models/download admits so many files a minute, and says how many are left", async () => {
+test("GET /v1/models/download admits the limit of files a minute, and says how many are left", async () => {
   const key = await service.issue();
   for (const [index, name] of ["a", "b", "c"].entries()) {
     const answer = await load(name, key);
@@ -60,7 +60,7 @@ test("GET /v1/models/download admits so many files a minute, and says how many a
   expect((await load("d", key)).status).toBe(200);
 });
 
-test("GET /v1/models/download counts all ranges of a link once, a hundred at the same time too", async () => {
+test("GET /v1/models/download counts all ranges of a link once, even a hundred at the same time", async () => {
   const key = await service.issue();
   const link = await linkTo(service, key.apiKey, "a");
   const answers = await Promise.all(
@@ -68,14 +68,14 @@ test("GET /v1/models/download counts all ranges of a link once, a hundred at the
   );
   expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(206));
   expect(answers.map(remaining)).toEqual(Array(100).fill(2));
-  // HEAD and a file that the client has already send no bytes of it.
+  // HEAD and a 304 send no bytes of the file.
   const head = await fetch(link, { method: "HEAD" });
   expect(remaining(head)).toBe(2);
   const known = await follow(link, { "If-None-Match": head.headers.get("etag") ?? "" });
   expect([known.status, remaining(known)]).toEqual([304, 2]);
 });
 
-test("GET /v1/models/download counts each download of a whole file, however it was asked for", async () => {
+test("GET /v1/models/download counts each download of a whole file, whatever the Range", async () => {
   const size = 100;
   const asked: Record<string, string>[] = [
     {},
@@ -96,7 +96,7 @@ test("GET /v1/models/download counts each download of a whole file, however it w
   }
 });
 
-test("GET /v1/models/download counts whole files that are loaded at the same time one by one", async () => {
+test("GET /v1/models/download counts each of several whole files at the same time", async () => {
   const key = await service.issue();
   const answers = await Promise.all(Array.from({ length: 20 }, () => load("a", key, { Range: "bytes=0-" })));
   const served = answers.filter(({ status }) => status === 206);
@@ -104,7 +104,7 @@ test("GET /v1/models/download counts whole files that are loaded at the same tim
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(17);
 });
 
-test("GET /v1/models/download lets a client go on with a file that was cut off, without counting it again", async () => {
+test("GET /v1/models/download lets a client continue a file that was cut off without counting it again", async () => {
   const key = await service.issue();
   expect(remaining(await load("a", key))).toBe(2);
   for (let from = 1; from < 100; from++) {
@@ -123,7 +123,7 @@ test("GET /v1/models/download counts a range that lies beyond the file's end eac
   expect((await load("a", key, { Range: "bytes=0-1" })).status).toBe(206);
 });
 
-describe("GET /v1/models/download with a key that is refused", () => {
+describe("GET /v1/models/download with a refused key", () => {
   for (const state of ["suspended", "expired"] as const) {
     const refused = [401, 401, 401, 429, 429];
     const statusesOf = async (load: () => Promise<Answered>) => {
@@ -132,16 +132,16 @@ describe("GET /v1/models/download with a key that is refused", () => {
       return statuses;
     };
 
-    test(`counts each try of a key that is ${state}`, async () => {
+    test(`counts each request with a ${state} key`, async () => {
       const key = await issueIn(service, state);
       expect(await statusesOf(() => load("a", key))).toEqual(refused);
       expect((await load("a", key, { Range: "bytes=1-2" })).status).toBe(429);
     });
 
-    test(`counts each try of a link whose key is ${state} by now`, async () => {
+    test(`counts each request by a link whose key is ${state} by now`, async () => {
       const key = await service.issue();
       const link = await linkTo(service, key.apiKey, "a");
-      // The file is one that was counted: its ranges would be free.
+      // This file is counted already: with a good key, its ranges would not count again.
       expect((await follow(link, { Range: "bytes=1-2" })).status).toBe(206);
       await bringInto(service, key, state);
       await service.advance(61_000);
@@ -149,7 +149,7 @@ describe("GET /v1/models/download with a key that is refused", () => {
     });
   }
 
-  test("counts tries that come at the same time", async () => {
+  test("counts requests that come at the same time", async () => {
     const key = await issueIn(service, "expired");
     const answers = await Promise.all(Array.from({ length: 50 }, () => load("a", key)));
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(3);
@@ -157,7 +157,7 @@ describe("GET /v1/models/download with a key that is refused", () => {
   });
 });
 
-test("GET /v1/models/download counts another link to the same file, and each file by itself", async () => {
+test("GET /v1/models/download counts each link to a file, and each file separately", async () => {
   const key = await service.issue();
   const first = await linkTo(service, key.apiKey, "a");
   expect(remaining(await follow(first))).toBe(2);
@@ -180,14 +180,14 @@ test("GET /v1/models/download counts the ranges of one file by one key once, for
   expect(remaining(await load("a", key, { Range: "bytes=0-1" }))).toBe(2);
 });
 
-test("GET /v1/models/download counts by key: a neighbour at the same address is not touched", async () => {
+test("GET /v1/models/download counts by key: another key at the same address keeps its window", async () => {
   const [one, other] = [await service.issue(), await service.issue()];
   for (const name of FILES) await load(name, one);
   expect((await load("d", one)).status).toBe(429);
   expect(remaining(await load("a", other))).toBe(2);
 });
 
-test("GET /v1/models/download counts each try for what is not there or not allowed", async () => {
+test("GET /v1/models/download counts each request for a model that is missing or above the key's tier", async () => {
   await addHostedModel(service, { name: "high", requiresLicense: "enterprise" }, testBytes(10, 9));
   for (const [name, status] of [
     ["nothing", 404],
@@ -203,7 +203,7 @@ test("GET /v1/models/download counts each try for what is not there or not allow
   }
 });
 
-test("GET /v1/models/download bounds guessing by address, and lets good links through all the same", async () => {
+test("GET /v1/models/download limits forged links and keys by address, but still serves valid links", async () => {
   const own = await startHostingService({ config: { limits: { ...NO_LIMITS, downloads: 3 } } });
   try {
     await addHostedModel(own, { name: "a" }, testBytes(10));
@@ -223,7 +223,7 @@ test("GET /v1/models/download bounds guessing by address, and lets good links th
   }
 });
 
-test("GET /v1/models/download has the contract's limit of 60 by default, and 0 switches it off", async () => {
+test("GET /v1/models/download has a limit of 60 by default, and 0 switches it off", async () => {
   const { config } = service;
   const standard = await startTestService({
     on: service.testDatabase,

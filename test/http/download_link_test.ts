@@ -1,4 +1,4 @@
-/** Who may load a hosted file: by a signed link, or with a key. */
+/** A client may download a hosted file by a signed link or with a key. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { parseId } from "../../src/ids.ts";
@@ -55,7 +55,7 @@ async function expectFile(url: string, bytes = BYTES, headers: Record<string, st
   expect(hash("sha256", new Uint8Array(await response.arrayBuffer()))).toBe(hash("sha256", bytes));
 }
 
-/** The link with one of its parameters changed. */
+/** Returns the path of a link with one of its parameters changed. */
 function change(link: string, edit: (query: URLSearchParams) => void): string {
   const url = new URL(link);
   edit(url.searchParams);
@@ -63,7 +63,7 @@ function change(link: string, edit: (query: URLSearchParams) => void): string {
 }
 
 describe("GET /v1/models/list", () => {
-  test("gives a hosted model an address of this service, for this key, for 15 minutes", async () => {
+  test("gives a hosted model a link of this service, valid for this key and 15 minutes", async () => {
     const { body } = await service.get("/v1/models/list", withKey(key.apiKey));
     const model = body.models.find(({ name }: { name: string }) => name === "m");
     expect(model).toMatchObject({ version: "2.0+b", checksum: `sha256:${sha256}` });
@@ -85,13 +85,13 @@ describe("GET /v1/models/list", () => {
     expect(answer?.text).not.toContain("evil.example");
   });
 
-  test("gives the address of a file that is elsewhere as it was registered", async () => {
+  test("gives the registered address of a file that another server hosts", async () => {
     const { body } = await service.get("/v1/models/list", withKey(key.apiKey));
     const model = body.models.find(({ name }: { name: string }) => name === "elsewhere");
     expect(model.download_url).toBe("https://models.example/elsewhere");
   });
 
-  test("gives no address, and says so once in the log, where the service was not told its own", async () => {
+  test("gives no link if the public URL is not set, and says so once in the log", async () => {
     const bare = await startTestService({ on: service.testDatabase });
     try {
       for (let times = 0; times < 2; times++) {
@@ -107,11 +107,11 @@ describe("GET /v1/models/list", () => {
 });
 
 describe("GET /v1/models/download by a link", () => {
-  test("gives the file to whoever has the link, without any header", async () => {
+  test("sends the file to any client that has the link, without any header", async () => {
     await expectFile(await linkTo(service, key.apiKey, "m"));
   });
 
-  test("takes a link of the old form, without the file's name", async () => {
+  test("accepts a link of the old form, without the file's name", async () => {
     const link = await linkTo(service, key.apiKey, "m");
     await expectFile(link.replace("/m-2.0%2Bb?", "?"));
   });
@@ -136,9 +136,9 @@ describe("GET /v1/models/download by a link", () => {
     ["another key", (query) => query.set("key", `key_${"0".repeat(32)}`)],
     ["another signer", (query) => query.set("signer", "00000000")],
     ["another signature", (query) => query.set("signature", "A".repeat(43))],
-    ["a signature that is none", (query) => query.set("signature", "x")],
-    ["a key that is none", (query) => query.set("key", "key_1")],
-    ["an expiry that is none", (query) => query.set("expires", "tomorrow")],
+    ["a malformed signature", (query) => query.set("signature", "x")],
+    ["a malformed key", (query) => query.set("key", "key_1")],
+    ["a malformed expiry", (query) => query.set("expires", "tomorrow")],
     ["no signature", (query) => query.delete("signature")],
     ["no expiry", (query) => query.delete("expires")],
     ["no key", (query) => query.delete("key")],
@@ -163,7 +163,7 @@ describe("GET /v1/models/download by a link", () => {
     }
   });
 
-  test("refuses a link for another key, also for one that may", async () => {
+  test("refuses a link that was changed to another key, even an active one", async () => {
     const other = await service.issue();
     const link = await linkTo(service, key.apiKey, "m");
     const path = change(link, (query) => query.set("key", other.id));
@@ -179,7 +179,7 @@ describe("GET /v1/models/download by a link", () => {
     }
   });
 
-  test("refuses a link when a version's file is not the one that was signed", async () => {
+  test("refuses a link when the version has another file than the signed one", async () => {
     const changed = await startHostingService();
     try {
       const { apiKey } = await changed.issue();
@@ -196,7 +196,7 @@ describe("GET /v1/models/download by a link", () => {
     }
   });
 
-  test("refuses a link that a service with another root secret signed", async () => {
+  test("refuses a link that a service with another secret signed", async () => {
     const foreign = await linkTo(service, key.apiKey, "m");
     const text = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
     const other = await startHostingService({ config: { secret: { text, source: "a test" } } });
@@ -208,7 +208,7 @@ describe("GET /v1/models/download by a link", () => {
     }
   });
 
-  test("dies at once with a key that is revoked over HTTP, and with it every range", async () => {
+  test("refuses a link and all its ranges at once after its key was revoked over HTTP", async () => {
     const doomed = await service.issue();
     const link = await linkTo(service, doomed.apiKey, "m");
     await expectFile(link);
@@ -219,7 +219,7 @@ describe("GET /v1/models/download by a link", () => {
     }
   });
 
-  test("dies within a second in another process, and for a change made by command", async () => {
+  test("refuses a link within a second after a command revoked its key, in every process", async () => {
     const doomed = await service.issue();
     const link = await linkTo(service, doomed.apiKey, "m");
     const { dataDir } = service;
@@ -252,7 +252,7 @@ describe("GET /v1/models/download by a link", () => {
     }
   });
 
-  test("is refused while its key is suspended, and as expired when its license is", async () => {
+  test("refuses a link whose key is suspended or whose license has expired", async () => {
     const suspended = await service.issue();
     const first = await linkTo(service, suspended.apiKey, "m");
     const actor = { door: "command", name: "test" } as const;
@@ -265,7 +265,7 @@ describe("GET /v1/models/download by a link", () => {
     expectRefusal(await service.get(second.slice(service.url.length)), 401, "KEY_EXPIRED");
   });
 
-  test("is refused when the key's tier has become too low", async () => {
+  test("refuses a link when the key's tier has become too low", async () => {
     const lowered = await service.issue({ tier: "commercial" });
     const link = await linkTo(service, lowered.apiKey, "high");
     await expectFile(link, testBytes(20, 4));
@@ -278,7 +278,7 @@ describe("GET /v1/models/download by a link", () => {
 });
 
 describe("GET /v1/models/download with a key", () => {
-  test("gives the file, listed or an older version", async () => {
+  test("sends the file of the listed version and of an older one", async () => {
     await expectFile(service.url + PATH, BYTES, withKey(key.apiKey));
     await expectFile(`${service.url}/v1/models/download/m/2.0%2Bb`, BYTES, withKey(key.apiKey));
     await expectFile(`${service.url}/v1/models/download/m/1.0`, OLD_BYTES, withKey(key.apiKey));
@@ -292,7 +292,7 @@ describe("GET /v1/models/download with a key", () => {
     ["größe'*😀.onnx", `filename="gr__e'*_.onnx"; filename*=UTF-8''gr%C3%B6%C3%9Fe%27%2A%F0%9F%98%80.onnx`],
   ];
   for (const [index, [fileName, disposition]] of fileNames.entries()) {
-    test(`offers ${fileName} under its own name, which ends the link too`, async () => {
+    test(`sends ${fileName} with its own name, and ends the link with that name`, async () => {
       const name = `named_${index}`;
       await addHostedModel(service, { name, fileName }, testBytes(70, 20));
       const link = await linkTo(service, key.apiKey, name);
@@ -310,7 +310,7 @@ describe("GET /v1/models/download with a key", () => {
     });
   }
 
-  test("goes by the key where a link is there too", async () => {
+  test("uses the key and ignores the link if a request has both", async () => {
     const link = await linkTo(service, key.apiKey, "m");
     await expectFile(
       change(link, (query) => query.set("signature", "x")).replace(/^/, service.url),
@@ -324,7 +324,7 @@ describe("GET /v1/models/download with a key", () => {
     );
   });
 
-  test("wants a key or a link", async () => {
+  test("refuses a request without a valid key or link", async () => {
     expectRefusal(await service.get(PATH), 400, "MISSING_KEY");
     expectRefusal(await service.get(PATH, withKey("")), 400, "MISSING_KEY");
     expectRefusal(await service.get(PATH, withKey("svc_live_1")), 400, "INVALID_FORMAT");
@@ -364,7 +364,7 @@ describe("GET /v1/models/download with a key", () => {
     });
   }
 
-  test("names the tier also where the file is elsewhere, and then where to look for the file", async () => {
+  test("refuses a low tier for a file on another server, and tells an allowed key to use download_url", async () => {
     const path = "/v1/models/download/high_elsewhere/1.0.0";
     await addTestModel(service, { name: "high_elsewhere", requiresLicense: "commercial" });
     const refused = await service.get(path, withKey(key.apiKey));
@@ -376,7 +376,7 @@ describe("GET /v1/models/download with a key", () => {
     expect(allowed.body.error).toContain("download_url");
   });
 
-  test("gives a custom model to its owner's keys alone", async () => {
+  test("sends a custom model only to its owner's keys", async () => {
     const path = "/v1/models/download/custom/1.0.0";
     const owners = await service.issue({ email: "owner@example.org", tier: "commercial" });
     await expectFile(service.url + path, testBytes(30, 5), withKey(owners.apiKey));
@@ -410,20 +410,20 @@ describe("GET /v1/models/download with a key", () => {
     `m/${"1".repeat(5_000)}`,
   ];
   for (const path of unknown) {
-    test(`finds nothing at ${path.slice(0, 40)}`, async () => {
+    test(`answers NOT_FOUND at ${path.slice(0, 40)}`, async () => {
       const answer = await service.get(`/v1/models/download/${path}`, withKey(key.apiKey));
       expectRefusal(answer, 404, "NOT_FOUND");
     });
   }
 
-  test("has no path but a name and a version", async () => {
+  test("answers NOT_FOUND unless the path is a name and a version", async () => {
     for (const path of ["", "/", "/m", "/m/", "/m/2.0+b/", "/m/2.0+b/x", "//2.0+b"]) {
       const answer = await service.get(`/v1/models/download${path}`, withKey(key.apiKey));
       expectRefusal(answer, 404, "NOT_FOUND");
     }
   });
 
-  test("takes no target that climbs, whole and undecoded as a socket can send it", async () => {
+  test("answers NOT_FOUND to targets with .. that only a raw socket can send", async () => {
     for (const path of [
       "../../secret",
       "%2e%2e/%2e%2e/secret",
@@ -437,20 +437,20 @@ describe("GET /v1/models/download with a key", () => {
     }
   });
 
-  test("keeps a removed model reachable by name and version, as every version that is not listed", async () => {
+  test("sends an unlisted model, such as a removed one, by its name and version", async () => {
     await addHostedModel(service, { name: "gone" }, testBytes(40, 8));
     await service.database.query((sql) => sql`update models set listed_version = null where name = 'gone'`);
     await expectFile(`${service.url}/v1/models/download/gone/1.0.0`, testBytes(40, 8), withKey(key.apiKey));
   });
 
-  test("finds a version as soon as it is added, also one that was asked for before", async () => {
+  test("finds a version as soon as it is added, even after a request for it was refused", async () => {
     const path = "/v1/models/download/late/1.0.0";
     expectRefusal(await service.get(path, withKey(key.apiKey)), 404, "NOT_FOUND");
     await addHostedModel(service, { name: "late" }, testBytes(50, 9));
     await expectFile(service.url + path, testBytes(50, 9), withKey(key.apiKey));
   });
 
-  test("takes GET and HEAD alone", async () => {
+  test("allows only GET and HEAD", async () => {
     for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
       const answer = await service.send(PATH, { method, headers: withKey(key.apiKey) });
       expect(answer.status).toBe(405);
@@ -458,7 +458,7 @@ describe("GET /v1/models/download with a key", () => {
     }
   });
 
-  test("is in the log without signature or key", async () => {
+  test("is logged without signature or key", async () => {
     const link = await linkTo(service, key.apiKey, "m");
     await expectFile(link);
     const log = service.logLines.join("");

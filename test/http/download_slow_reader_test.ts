@@ -1,4 +1,4 @@
-/** A file takes as long as its reader needs: the idle timeout ends only what nobody reads. */
+/** A download lasts as long as its client needs: the idle timeout ends only a download that nobody reads. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -8,10 +8,10 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 
 setDefaultTimeout(30_000);
 
-/** Bun 1.4.5 looks every 4 s: below 5 it would end what is still read, too. */
+/** Bun 1.4.5 checks every 4 s: with less than 5 s it would also end downloads that are still read. */
 const IDLE_SECONDS = 5;
 const SIZE = 2_000_000_000;
-/** What lies between the file and its reader when a connection ends is less. */
+/** More than all buffers between the file and its reader hold when a connection ends. */
 const MOST_BUFFERED = 100_000_000;
 const folder = mkdtempSync(join(tmpdir(), "claviger-slow-"));
 const path = join(folder, "file");
@@ -30,7 +30,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Reads at a pace for so many seconds, then as fast as it can; tells whether it had been cut off. */
+/** Reads slowly for `seconds`, then as fast as possible; returns whether the service had cut it off. */
 function isCutOff(bytesPerSecond: number, seconds: number): Promise<boolean> {
   return new Promise((resolve) => {
     const beganMs = performance.now();
@@ -58,7 +58,7 @@ function isCutOff(bytesPerSecond: number, seconds: number): Promise<boolean> {
   });
 }
 
-test("listen() lets an answer last while it is read, however slowly, and ends one that is not", async () => {
+test("listen() never ends an answer that is read, however slowly, and ends one that is not read", async () => {
   const paces = [20_000_000, 2_000_000, 0];
   expect(await Promise.all(paces.map((pace) => isCutOff(pace, 10)))).toEqual([false, false, true]);
 }, 25_000);

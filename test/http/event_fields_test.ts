@@ -1,4 +1,4 @@
-/** The look at an event's fields that is quicker than the schema, held against it. */
+/** isPlainEvent() checks an event's fields faster than the schema. These tests compare both. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import * as v from "valibot";
@@ -14,7 +14,7 @@ const FULL = {
   error_message: "line\nbreak 💡",
 };
 
-/** Values at the edges of what some field takes, or of the wrong kind. */
+/** Values at the limits of some field, or of a wrong type. */
 const odd = fc.oneof(
   fc.constantFrom(
     null,
@@ -46,7 +46,7 @@ const odd = fc.oneof(
   fc.jsonValue(),
 );
 
-/** Bodies of which most fields are right, so that some are right as a whole; and others beside them. */
+/** Returns bodies whose fields are mostly right, so that some bodies are valid and some are not. */
 function bodyOf(metadata: fc.Arbitrary<unknown>) {
   const orOdd = <Value>(right: fc.Arbitrary<Value>) =>
     fc.oneof({ arbitrary: right, weight: 12 }, { arbitrary: odd, weight: 1 });
@@ -66,7 +66,7 @@ function bodyOf(metadata: fc.Arbitrary<unknown>) {
 }
 
 describe("isPlainEvent()", () => {
-  test("passes what the schema passes, and nothing else, where there is no metadata", () => {
+  test("accepts exactly the events without metadata that the schema accepts", () => {
     let passed = 0;
     fc.assert(
       fc.property(bodyOf(fc.constantFrom(null, undefined)), (body) => {
@@ -79,7 +79,7 @@ describe("isPlainEvent()", () => {
     expect(passed).toBeLessThan(19_000);
   });
 
-  test("passes nothing that the schema does not, whatever the metadata", () => {
+  test("accepts no event that the schema refuses, whatever the metadata", () => {
     fc.assert(
       fc.property(fc.oneof(bodyOf(fc.jsonValue()), fc.dictionary(fc.string(), fc.jsonValue())), (body) => {
         if (isPlainEvent(body)) expect(v.is(eventFields, body)).toBe(true);
@@ -88,7 +88,7 @@ describe("isPlainEvent()", () => {
     );
   });
 
-  test("agrees with the schema on each field at its edges", () => {
+  test("agrees with the schema on each field at its limits", () => {
     for (const name of Object.keys(eventFields.entries)) {
       fc.assert(
         fc.property(odd, (value) => {
@@ -102,7 +102,7 @@ describe("isPlainEvent()", () => {
     }
   });
 
-  test("leaves what the schema gives back as it was", () => {
+  test("accepts only events that the schema returns unchanged", () => {
     expect(isPlainEvent(FULL)).toBe(true);
     expect(v.parse(eventFields, FULL)).toEqual(FULL as never);
   });

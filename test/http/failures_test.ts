@@ -1,4 +1,4 @@
-/** What a client is told when the service itself is in trouble. */
+/** The answers to clients while the database fails, the code fails, or the service stops. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Config } from "../../src/config/config.ts";
 import { expectRefusal } from "../support/answers.ts";
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 for (const endpoint of ALL) {
-  test(`${endpoint.title} is unavailable while the database is away, for cached keys too`, async () => {
+  test(`${endpoint.title} answers 503 while the database is away, for cached keys too`, async () => {
     const { apiKey } = await service.issue();
     await call(service, ENDPOINTS.validate, apiKey);
     await whileDatabaseFails(service, async () => {
@@ -35,7 +35,7 @@ for (const endpoint of ALL) {
 }
 
 for (const endpoint of ALL) {
-  test(`${endpoint.title} counts none of the requests that met an outage`, async () => {
+  test(`${endpoint.title} does not count requests during an outage`, async () => {
     const narrow = await startTestService({ on: service.testDatabase, config: { limits: limitsOf(3) } });
     const remaining = ({ headers }: JsonResponse) => Number(headers.get("x-ratelimit-remaining"));
     try {
@@ -56,7 +56,7 @@ for (const endpoint of ALL) {
         expect(remaining(await call(narrow, endpoint, UNKNOWN_KEY))).toBe(left);
       }
       for (const key of [apiKey, UNKNOWN_KEY]) expect((await call(narrow, endpoint, key)).status).toBe(429);
-      // A window that was full before stays so.
+      // A window that was full before the outage stays full.
       await whileDatabaseFails(narrow, async () => {
         expectRefusal(await call(narrow, endpoint, apiKey), 429, "RATE_LIMIT_EXCEEDED");
       });
@@ -66,7 +66,7 @@ for (const endpoint of ALL) {
   });
 }
 
-test("GET /v1/models/list answers what nobody expected with a bare SERVER_ERROR", async () => {
+test("GET /v1/models/list answers SERVER_ERROR without details to an unexpected error", async () => {
   const { apiKey } = await service.issue();
   await whileRegistryIsBroken(service, async () => {
     const answer = await call(service, ENDPOINTS.modelsList, apiKey);
@@ -79,9 +79,9 @@ test("GET /v1/models/list answers what nobody expected with a bare SERVER_ERROR"
   expect(await call(service, ENDPOINTS.modelsList, apiKey)).toMatchObject({ status: 200 });
 });
 
-test("GET /api/health is unhealthy, and true of the database, while the service stops", async () => {
+test("GET /api/health says while the service stops that it is unhealthy and the database connected", async () => {
   const own = await startTestService();
-  // On Node by a signal: the grace is the setting's default, a second as well.
+  // On Node the test stops the service by a signal, and the grace is the setting's default, also 1 s.
   const stopped = own.service.stop(5_000, { graceMs: 1_000 });
   try {
     let health = await own.get("/api/health");
@@ -90,7 +90,7 @@ test("GET /api/health is unhealthy, and true of the database, while the service 
       status: 503,
       body: { status: "unhealthy", database: "connected", error: "The service is stopping" },
     });
-    // What comes meanwhile is answered as ever.
+    // The service still answers other requests meanwhile.
     const { apiKey } = await own.issue();
     expect((await call(own, ENDPOINTS.validate, apiKey)).status).toBe(200);
   } finally {

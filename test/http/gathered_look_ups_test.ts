@@ -1,4 +1,7 @@
-/** Made-up keys and links from an address whose window is full: what they cost, and whom they hold up. */
+/**
+ * Made-up keys and links from an address whose window is full: they cost few statements, and they delay
+ * other clients little.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import {
@@ -20,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** Sends requests as fast as they are answered, from 20 connections; gives statuses, and statements a second. */
+/** Sends requests on 20 connections for `ms`; returns their statuses and the statements per second. */
 async function flood(ms: number, send: (index: number) => Promise<number>) {
   const { database } = service.service;
   const beganMs = performance.now();
@@ -35,8 +38,8 @@ async function flood(ms: number, send: (index: number) => Promise<number>) {
   return { statuses, perSecond: (database.stats().statements - before) / seconds };
 }
 
-let made = 0;
-const madeUp = () => `svc_live_${(made++).toString(16).padStart(48, "0")}`;
+let keysMadeUp = 0;
+const makeUpKey = () => `svc_live_${(keysMadeUp++).toString(16).padStart(48, "0")}`;
 const validate = async (key: string) => (await call(service, ENDPOINTS.validate, key)).status;
 const forge = async (name: string) => {
   const rest = `key=key_${"0".repeat(32)}&expires=1&signer=x&signature=${"A".repeat(43)}`;
@@ -50,30 +53,30 @@ describe.skipIf(ON_NODE)("While the window of an address is full", () => {
     for (let times = 0; times < 4; times++) await forge("m");
   });
 
-  test("made-up keys are ten statements a second at most, and each is told 429", async () => {
-    const { statuses, perSecond } = await flood(1_000, () => validate(madeUp()));
+  test("made-up keys cost at most ten statements a second, and each gets 429", async () => {
+    const { statuses, perSecond } = await flood(1_000, () => validate(makeUpKey()));
     expect(new Set(statuses)).toEqual(new Set([429]));
     expect(statuses.length).toBeGreaterThan(100);
-    // With what the service asks by itself.
+    // Ten, and the statements of the service's own background tasks.
     expect(perSecond).toBeLessThan(13);
   });
 
-  test("keys that were issued are found beside them, each within a moment", async () => {
+  test("issued keys are found meanwhile, each within 600 ms", async () => {
     const keys = await Promise.all(Array.from({ length: 10 }, () => service.issue()));
     const took: number[] = [];
-    const flooding = flood(1_500, () => validate(madeUp()));
+    const flooding = flood(1_500, () => validate(makeUpKey()));
     for (const { apiKey } of keys) {
       const beganMs = performance.now();
       expect(await validate(apiKey)).toBe(200);
       took.push(performance.now() - beganMs);
-      // From now on it is at hand.
+      // From now on the key is in the cache.
       expect(await validate(apiKey)).toBe(200);
     }
     await flooding;
     expect(Math.max(...took)).toBeLessThan(600);
   });
 
-  test("links that were made up are ten statements a second at most, and good ones work", async () => {
+  test("made-up links cost at most ten statements a second, and valid links work", async () => {
     const link = await linkTo(service, (await service.issue()).apiKey, "m");
     await service.advance(0);
     const { statuses, perSecond } = await flood(1_000, (index) => forge(`made-up-${index}`));
@@ -82,7 +85,7 @@ describe.skipIf(ON_NODE)("While the window of an address is full", () => {
     expect((await fetch(link)).status).toBe(200);
   });
 
-  test("keys of other endpoints, and keys at hand, wait for nobody", async () => {
+  test("a key at an endpoint whose window is not full is found without delay", async () => {
     const { apiKey } = await service.issue();
     const beganMs = performance.now();
     const { body } = await call(service, ENDPOINTS.refresh, apiKey);

@@ -1,6 +1,6 @@
 /**
- * A client that `openapi-typescript` generates from the document, compiled as strictly as TypeScript can: it
- * can send all that is taken, and takes what comes later.
+ * A client that `openapi-typescript` generates from the document, compiled with TypeScript's strictest
+ * options: it can send every accepted body, and accepts values that later versions may add.
  */
 import { afterAll, beforeAll, expect, mock, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -26,7 +26,7 @@ let folder: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "claviger-client-"));
-  // The generator needs the compiler's functions, which the compiler that checks this tree no longer has.
+  // The generator needs TypeScript 5's functions; the newer compiler that checks this tree has none.
   mock.module("typescript", () => ({ default: typescript }));
   const { default: generate, astToString } = await import("openapi-typescript");
 
@@ -49,7 +49,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What the compiler says of a client's lines; nothing where they compile. */
+/** Compiles a client's lines and returns the compiler's output, which is empty if they compile. */
 async function compile(lines: readonly string[]): Promise<string> {
   const head = [
     'import type { components, operations } from "./api.ts";',
@@ -68,11 +68,11 @@ async function compile(lines: readonly string[]): Promise<string> {
 const sending = (name: string, body: object) =>
   `send("${name}", { requestBody: { content: { "application/json": ${JSON.stringify(body)} } } });`;
 
-test("a generated client can send every body, metadata of any form included", async () => {
+test("a generated client can send every body, including metadata of any form", async () => {
   expect(await compile(Object.entries(BODIES).map(([name, body]) => sending(name, body)))).toBe("");
 });
 
-test("a generated client cannot leave a body out, nor send what is refused", async () => {
+test("a generated client does not compile without a body, or with metadata that is not an object", async () => {
   const wrong = Object.keys(BODIES).map((name) => `send("${name}", {});`);
   wrong.push(sending("logEvent", { event_type: "inference", metadata: "text" }));
   const said = await compile(wrong);
@@ -80,7 +80,7 @@ test("a generated client cannot leave a body out, nor send what is refused", asy
   expect({ said, refused: refused.length }).toEqual({ said, refused: wrong.length });
 });
 
-test("a generated client takes a code and a feature that come later", async () => {
+test("a generated client accepts codes and features that later versions add", async () => {
   const lines = [
     "export const code: Schema<'Error'>['code'] = 'OF_LATER';",
     "export const features: Schema<'Validation'>['features'] = ['batch_inference', 'of_later'];",

@@ -12,7 +12,7 @@ afterAll(() => service.close());
 
 const health = (method = "GET") => service.send("/api/health", { method });
 
-test("GET /api/health tells that all is well, without a key", async () => {
+test("GET /api/health says healthy and connected, without a key", async () => {
   const { status, body } = await health();
   expect(status).toBe(200);
   expect(body).toEqual({
@@ -23,7 +23,7 @@ test("GET /api/health tells that all is well, without a key", async () => {
   });
 });
 
-test("HEAD /api/health answers like GET, without the body", async () => {
+test("HEAD /api/health has the headers of GET and no body", async () => {
   const [get, head] = [await health(), await health("HEAD")];
   expect(head.status).toBe(200);
   expect(head.body).toBeUndefined();
@@ -32,7 +32,7 @@ test("HEAD /api/health answers like GET, without the body", async () => {
   }
 });
 
-test("GET /api/health tells that the database is away, and that it is back", async () => {
+test("GET /api/health says disconnected while the database is away, then healthy again", async () => {
   await whileDatabaseFails(service, async () => {
     const { status, body } = await health();
     expect(status).toBe(503);

@@ -1,4 +1,4 @@
-/** `Idempotency-Key` on analytics: an event that is sent again is stored and counted once. */
+/** `Idempotency-Key` of POST /v1/analytics/log: an event that is sent again is stored and counted once. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hash } from "node:crypto";
 import { newUuid, parseId } from "../../src/ids.ts";
@@ -9,7 +9,7 @@ import { createUpkeep } from "../../src/usage/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 let service: TestService;
-/** A second service on the same database, as another process of the installation. */
+/** A second service on the same database, like another process of one installation. */
 let other: TestService;
 
 beforeAll(async () => {
@@ -42,7 +42,7 @@ async function countStored(licenseUuid: string): Promise<{ events: number; used:
 }
 
 describe("POST /v1/analytics/log with an Idempotency-Key", () => {
-  test("gives the same event_id again, and counts once", async () => {
+  test("answers a repeated event with the same event_id and counts it once", async () => {
     const { apiKey, licenseUuid } = await service.issue();
     const first = await log(apiKey, "a");
     const again = await log(apiKey, "a");
@@ -51,7 +51,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
   });
 
-  test("knows one that came through another process", async () => {
+  test("recognizes a repeated event that another process stored", async () => {
     const { apiKey, licenseUuid } = await service.issue();
     const first = await log(apiKey, "a");
     const again = await log(apiKey, "a", { at: other });
@@ -59,7 +59,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
   });
 
-  test("counts once where forty arrive together in two processes", async () => {
+  test("counts an event once if forty copies arrive at the same time in two processes", async () => {
     const { apiKey, licenseUuid } = await service.issue();
     for (const claim of ["a", "b", "c", "d", "e"]) {
       const answers = await Promise.all(
@@ -82,15 +82,19 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
   };
 
   test.each([
-    ["without what is null", {}, { model_name: null, inference_type: null, metadata: null, success: null }],
+    [
+      "without its null fields",
+      {},
+      { model_name: null, inference_type: null, metadata: null, success: null },
+    ],
     ["without the default of success", {}, { success: true }],
     ["with the default of success", { event_type: "error", success: false }, { event_type: "error" }],
     ["with its fields in another order", full, Object.fromEntries(Object.entries(full).toReversed())],
     ["with metadata in another order", full, { ...full, metadata: { d: "x", a: [1, { c: null, b: 2 }] } }],
-    ["with its numbers written otherwise", full, { ...full, duration_ms: 125e-1 }],
-    ["with fields that nobody knows", full, { ...full, unknown: 1 }],
+    ["with its numbers written differently", full, { ...full, duration_ms: 125e-1 }],
+    ["with unknown fields", full, { ...full, unknown: 1 }],
     ["with another key in a text", full, { ...full, error_message: "failed for svc_live_fedcba9876543210" }],
-  ])("takes an event for the same %s", async (_, one, same) => {
+  ])("treats an event as the same %s", async (_, one, same) => {
     const { apiKey, licenseUuid } = await service.issue();
     const first = await log(apiKey, "a", { fields: one });
     expect(await log(apiKey, "a", { fields: same, at: other })).toMatchObject({
@@ -115,7 +119,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     ["metadata", { metadata: { a: [1, { b: "2", c: null }], d: "x" } }],
     ["metadata", { metadata: {} }],
     ["metadata", { metadata: null }],
-  ])("names %s in the 422 of an event that has %j", async (field, changed) => {
+  ])("names %s in the 422 to an event that has %j", async (field, changed) => {
     const { apiKey, licenseUuid } = await service.issue();
     await log(apiKey, "a", { fields: full });
     expect(await log(apiKey, "a", { fields: { ...full, ...changed } })).toMatchObject({
@@ -125,7 +129,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect((await countStored(licenseUuid)).events).toBe(1);
   });
 
-  test("names the field that differs where both arrive together", async () => {
+  test("names the field that differs if both events arrive at the same time", async () => {
     const { apiKey } = await service.issue();
     const answers = await Promise.all(
       ["m", "n"].map((name) => log(apiKey, "a", { fields: { model_name: name } })),
@@ -134,7 +138,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(refused?.body.error).toContain("whose model_name differs");
   });
 
-  test("counts once where the key was rotated in between", async () => {
+  test("counts an event once if the API key was rotated between the requests", async () => {
     const { apiKey, id, licenseUuid } = await service.issue();
     const keyUuid = parseId("key", id) ?? "";
     const first = await log(apiKey, "a");
@@ -162,17 +166,17 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 2, used: 2, claims: 2 });
   });
 
-  test("knows a claim of an earlier version by its key, and compares the event as that version did", async () => {
+  test("finds a claim of an earlier version by its API key, and compares the event as that version did", async () => {
     const { apiKey, id, licenseUuid } = await service.issue();
     const keyUuid = parseId("key", id) ?? "";
     const eventUuid = newUuid();
     const fields = { model_name: "m", duration_ms: 1 };
-    // The fields in the order of the schema, and those that were absent left out.
-    const asItDid = hash("sha256", JSON.stringify({ event_type: "inference", ...fields }), "hex");
+    // That version hashed the fields in the schema's order, without absent fields.
+    const earlierHash = hash("sha256", JSON.stringify({ event_type: "inference", ...fields }), "hex");
     await service.database.query(
       (sql) => sql`
         insert into claims (key_id, claim, event_hash, event_id, claimed_at)
-        values (${keyUuid}::uuid, sha256('a'), decode(${asItDid}::text, 'hex'), ${eventUuid}::uuid, now())`,
+        values (${keyUuid}::uuid, sha256('a'), decode(${earlierHash}::text, 'hex'), ${eventUuid}::uuid, now())`,
     );
     const again = await log(apiKey, "a", { fields: { duration_ms: 1, model_name: "m" } });
     expect(again.status).toBe(202);
@@ -185,7 +189,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 0, used: 0, claims: 0 });
   });
 
-  test("is 422 INVALID_REQUEST for another event, which changes nothing", async () => {
+  test("refuses another event with 422 INVALID_REQUEST and stores nothing", async () => {
     const { apiKey, licenseUuid } = await service.issue();
     await log(apiKey, "a", { fields: { duration_ms: 1 } });
     const refused = await log(apiKey, "a", { fields: { duration_ms: 2 } });
@@ -193,7 +197,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
   });
 
-  test("is 422 for all but one of different events that arrive together", async () => {
+  test("accepts one of several different events that arrive at the same time, and answers 422 to the others", async () => {
     const { apiKey, licenseUuid } = await service.issue();
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => log(apiKey, "a", { fields: { duration_ms: index } })),
@@ -203,16 +207,16 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
   });
 
-  test("belongs to its license: another's is another event", async () => {
+  test("belongs to one license: another license can use it for another event", async () => {
     const [mine, theirs] = [await service.issue(), await service.issue()];
     const [first, second] = [await log(mine.apiKey, "a"), await log(theirs.apiKey, "a")];
     expect(first.body.event_id).not.toBe(second.body.event_id);
   });
 
-  test("leaves no claim behind where quota refused the event", async () => {
+  test("stores no claim if the quota refused the event", async () => {
     const { apiKey, licenseUuid } = await service.issue({ monthlyLimit: 1 });
     await log(apiKey, "a");
-    // The cached count would refuse it before it is written: only the database's own grant is asked here.
+    // The cached count refuses an event before it is written. Three at once reach the database's own check.
     const together = await Promise.all(["b", "c", "d"].map((claim) => log(apiKey, claim)));
     expect(together.map(({ body }) => body.code)).toEqual(Array.from({ length: 3 }, () => "QUOTA_EXCEEDED"));
     await service.database.query(
@@ -223,7 +227,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 2, used: 2, claims: 2 });
   });
 
-  test("knows the event that took the month's last unit", async () => {
+  test("recognizes the event that used the month's last unit", async () => {
     const { apiKey, licenseUuid } = await service.issue({ monthlyLimit: 1 });
     const first = await log(apiKey, "a");
     const again = await log(apiKey, "a");
@@ -232,14 +236,14 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     expect(await countStored(licenseUuid)).toEqual({ events: 1, used: 1, claims: 1 });
   });
 
-  test("leaves no claim of the events that a race for the last unit refused", async () => {
+  test("stores no claims of events that lost a race for the last units", async () => {
     const { apiKey, licenseUuid } = await service.issue({ monthlyLimit: 3 });
     const answers = await Promise.all(Array.from({ length: 9 }, () => log(apiKey, newUuid())));
     expect(answers.filter(({ status }) => status === 202)).toHaveLength(3);
     expect(await countStored(licenseUuid)).toEqual({ events: 3, used: 3, claims: 3 });
   });
 
-  test("counts one anew after 24 hours", async () => {
+  test("is forgotten after 24 hours: the event is stored and counted again", async () => {
     const { apiKey, licenseUuid } = await service.issue();
     await log(apiKey, "a");
     await service.database.query(
@@ -256,7 +260,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     ["", 400],
     ["x".repeat(255), 202],
     ["x".repeat(256), 400],
-  ] as const)("takes 1 to 255 printable characters: %p is %d", async (claim, status) => {
+  ] as const)("accepts 1 to 255 printable characters: %p gets %d", async (claim, status) => {
     const { apiKey } = await service.issue();
     expect((await log(apiKey, claim)).status).toBe(status);
   });

@@ -1,4 +1,4 @@
-/** What is kept of an answer must never outlive what it says. */
+/** The cached text of an answer is never used after its facts have changed. */
 import { expect, test } from "bun:test";
 import { monthOf, toMonth } from "../../src/calendar.ts";
 import { renderRefresh, renderValidation } from "../../src/http/license_answer.ts";
@@ -28,13 +28,13 @@ for (const [what, render] of [
     expect(quotaOf(record)).toMatchObject({ used: 4, remaining: 6 });
   });
 
-  test(`${what} begins anew with the month`, () => {
+  test(`${what} counts from 0 in a new month`, () => {
     const record = recordOf(3);
     expect(quotaOf(record)).toMatchObject({ used: 3, resets_at: "2026-12-01T00:00:00Z" });
     expect(quotaOf(record, next)).toMatchObject({ used: 0, resets_at: "2027-01-01T00:00:00Z" });
   });
 
-  test(`${what} says the rest as it did before`, () => {
+  test(`${what} keeps the other fields unchanged`, () => {
     const record = recordOf(3);
     render(record, month);
     render(record, next);

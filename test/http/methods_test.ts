@@ -1,4 +1,4 @@
-/** Paths, methods, and that neither HEAD nor OPTIONS does anything. */
+/** Unknown paths and methods that are not allowed; HEAD and OPTIONS have no effect. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { expectRefusal } from "../support/answers.ts";

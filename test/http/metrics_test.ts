@@ -1,4 +1,4 @@
-/** What an operator's Prometheus is told, on an address of its own. */
+/** The metrics for an operator's Prometheus, on a port of their own. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { renderExposition } from "../../src/http/metrics/exposition.ts";
@@ -32,7 +32,7 @@ describe("GET /metrics", () => {
     );
   }
 
-  /** By how much the samples grew that did, histograms' buckets and sums left out. */
+  /** Returns the growth, while `body` runs, of each sample that changed and whose name matches `names`. */
   async function growthBy(body: () => Promise<void>, names: RegExp): Promise<Record<string, number>> {
     const before = await scrape();
     await body();
@@ -68,7 +68,7 @@ describe("GET /metrics", () => {
     ]);
     expect(samples.get("process_resident_memory_bytes{}")).toBeGreaterThan(1e7);
     const startedAt = samples.get("process_start_time_seconds{}") ?? 0;
-    // On Node the process that serves began after this one.
+    // On Node the serving process began after this one.
     const now = Date.now() / 1_000;
     const earliest = ON_NODE ? now - 10 : now - process.uptime() - 2;
     expect(startedAt).toBeGreaterThan(earliest);
@@ -122,9 +122,9 @@ describe("GET /metrics", () => {
     expect((await scrape()).size).toBe(before);
   });
 
-  test("counts what the cache knew, and what the limits refused", async () => {
+  test("counts the cache's hits and misses, and the refusals of the limits", async () => {
     const { apiKey } = await service.issue();
-    // The pulse that drops a key for having been issued just now is not to come in between.
+    // A pulse drops a key that was just issued from the cache. Let that pulse come first.
     await service.service.directory.beat();
     const grown = await growthBy(async () => {
       for (let i = 0; i < 12; i++) await call(service, ENDPOINTS.refresh, apiKey);
@@ -138,7 +138,7 @@ describe("GET /metrics", () => {
     });
   });
 
-  test("counts events, their batches, and quotas that were used up", async () => {
+  test("counts events, their batches, and refusals of used-up quotas", async () => {
     const { apiKey } = await service.issue({ monthlyLimit: 3 });
     const event = { event_type: "inference" };
     const grown = await growthBy(async () => {
@@ -154,7 +154,7 @@ describe("GET /metrics", () => {
     });
   });
 
-  test("tells of an outage while it lasts, and counts it", async () => {
+  test("shows an outage while it lasts, and counts it", async () => {
     const outages = async () => (await scrape()).get("claviger_database_outages_total{}") ?? 0;
     const before = await outages();
     await whileDatabaseFails(service, async () => {
@@ -172,30 +172,27 @@ describe("GET /metrics", () => {
     expect((await scrape()).get("claviger_database_up{}")).toBe(1);
   });
 
-  test.skipIf(ON_NODE)(
-    "counts a task of upkeep that failed, and the log has the database's words",
-    async () => {
-      const on = await createTestDatabase();
-      const report = openSession(on.address, { statementTimeoutMs: 10_000 });
-      await report.transaction(async (sql) => {
-        await sql`lock table events in access share mode`;
-        const other = await startTestService({
-          on,
-          config: { metricsListen: { host: "127.0.0.1", port: 0 } },
-        });
-        const response = await fetch(`http://127.0.0.1:${other.service.metrics?.port}/metrics`);
-        expect(await response.text()).toContain('claviger_upkeep_failures_total{task="partitions"} 1\n');
-        expect(other.logLines.filter((line) => line.includes("month's partition"))).toEqual([
-          expect.stringContaining('"task":"partitions","reason":"canceling statement due to lock timeout"'),
-        ]);
-        await other.close();
+  test.skipIf(ON_NODE)("counts a failed task of upkeep, and the log has the database's message", async () => {
+    const on = await createTestDatabase();
+    const report = openSession(on.address, { statementTimeoutMs: 10_000 });
+    await report.transaction(async (sql) => {
+      await sql`lock table events in access share mode`;
+      const other = await startTestService({
+        on,
+        config: { metricsListen: { host: "127.0.0.1", port: 0 } },
       });
-      await report.close();
-      await on.close();
-    },
-  );
+      const response = await fetch(`http://127.0.0.1:${other.service.metrics?.port}/metrics`);
+      expect(await response.text()).toContain('claviger_upkeep_failures_total{task="partitions"} 1\n');
+      expect(other.logLines.filter((line) => line.includes("month's partition"))).toEqual([
+        expect.stringContaining('"task":"partitions","reason":"canceling statement due to lock timeout"'),
+      ]);
+      await other.close();
+    });
+    await report.close();
+    await on.close();
+  });
 
-  test("holds no key, no address and no name of a person", async () => {
+  test("contains no key, no address and no name of a person", async () => {
     const key = await service.issue({ email: "grace@example.org", name: "Grace" });
     await call(service, ENDPOINTS.validate, key.apiKey);
     await service.get(`/v1/models/list?api_key=${key.apiKey}`);
@@ -203,14 +200,14 @@ describe("GET /metrics", () => {
     expect(text).not.toMatch(/svc_|grace|example\.org|127\.0\.0\.1|key_[0-9a-f]{32}/i);
   });
 
-  test("has an address of its own: neither is there anything else, nor is it on the service's", async () => {
+  test("is the only path on the metrics port, and is not on the service's port", async () => {
     expect((await fetch(`${url}/`)).status).toBe(404);
     expect((await fetch(`${url}/v1/auth/validate`, { method: "POST" })).status).toBe(404);
     expect((await fetch(`${url}/metrics`, { method: "POST" })).headers.get("allow")).toBe("GET, HEAD");
     expect(await service.get("/metrics")).toMatchObject({ status: 404 });
   });
 
-  test("is off by default, and a port in use is refused with what to do", async () => {
+  test("is off by default, and the start fails with a remedy if the port is in use", async () => {
     const taken = Number(new URL(url).port);
     const quiet = await startTestService();
     try {
@@ -224,7 +221,7 @@ describe("GET /metrics", () => {
 });
 
 describe("renderExposition()", () => {
-  test("escapes what the format reserves, and leaves out what has no samples", () => {
+  test("escapes reserved characters, and leaves out metrics without samples", () => {
     const text = renderExposition([
       {
         type: "gauge",

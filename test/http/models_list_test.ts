@@ -13,7 +13,7 @@ beforeAll(async () => {
   service = await startTestService();
   owner = await service.issue({ email: "owner@example.org", tier: "commercial" });
   const ownerUuid = parseId("usr", owner.userId);
-  // Not in the order in which they are to be listed.
+  // The models are added in another order than the list's.
   await addTestModel(service, { name: "b_free", metadata: { accuracy: 0.9, note: { deep: ["ü"] } } });
   await addTestModel(service, {
     name: "a_research",
@@ -45,7 +45,7 @@ async function namesFor(key: IssuedKey, query = "") {
   return body.models.map(({ name }: { name: string }) => name);
 }
 
-test("GET /v1/models/list answers with model records in an envelope", async () => {
+test("GET /v1/models/list returns model records in an envelope", async () => {
   const key = await service.issue({ tier: "research" });
   const { body } = await list(key, "&paradigm=p300");
   expect(body).toEqual({
@@ -81,18 +81,18 @@ const visible: readonly (readonly [Tier, readonly string[]])[] = [
   ["enterprise", ["Z_free", "a_research", "b_free", "commercial_all", "enterprise_all"]],
 ];
 for (const [tier, names] of visible) {
-  test(`GET /v1/models/list shows a ${tier} key what its tier includes, in byte order`, async () => {
+  test(`GET /v1/models/list shows a ${tier} key the models of its tier, in byte order`, async () => {
     expect(await namesFor(await service.issue({ tier }))).toEqual(names);
   });
 }
 
-test("GET /v1/models/list shows a custom model to its owner's keys alone", async () => {
+test("GET /v1/models/list shows a custom model to its owner's keys", async () => {
   expect(await namesFor(owner)).toContain("custom");
   const second = await service.issue({ email: "owner@example.org", tier: "enterprise" });
   expect(await namesFor(second)).toEqual(expect.arrayContaining(["custom", "custom_high"]));
 });
 
-test("GET /v1/models/list shows its owner no custom model above the key's tier", async () => {
+test("GET /v1/models/list hides a custom model above the key's tier from its owner", async () => {
   expect(await namesFor(owner)).not.toContain("custom_high");
   const free = await service.issue({ email: "owner@example.org", tier: "free" });
   expect(await namesFor(free)).toEqual(["Z_free", "b_free"]);

@@ -1,4 +1,4 @@
-/** The OpenAPI document: valid, complete, and true of what the service really answers. */
+/** The OpenAPI document is valid and complete, and the service's real answers match it. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
@@ -38,14 +38,14 @@ interface Document {
   readonly components: Record<string, Record<string, any>>;
 }
 
-/** One more than any test needs. */
+/** Higher than any test needs. */
 const LIMITS = limitsOf(1_000);
 const ONE = limitsOf(1);
 const brand = createBrand();
 const schemas: Record<string, v.GenericSchema> = createSchemas(brand);
 
 let service: TestService;
-/** With windows that one request fills. */
+/** A service whose windows are full after one request. */
 let narrow: TestService;
 let text: string;
 let document: Document;
@@ -66,7 +66,7 @@ function limitsOf(n: number): Config["limits"] {
   return { validate: n, refresh: n, revoke: n, repo_token: n, models: n, analytics: n, downloads: n };
 }
 
-/** Every object in a document, whatever it is for. */
+/** Yields every object in a value, at any depth. */
 function* objectsIn(value: unknown): Generator<Record<string, unknown>> {
   if (typeof value !== "object" || value === null) return;
   if (!Array.isArray(value)) yield value as Record<string, unknown>;
@@ -75,13 +75,13 @@ function* objectsIn(value: unknown): Generator<Record<string, unknown>> {
 
 const nameIn = (reference: string) => reference.slice(reference.lastIndexOf("/") + 1);
 
-/** The names of the schemas that a response's body may have. */
+/** Returns the names of the schemas that are documented for a response's body. */
 function schemaNames(response: Response): string[] {
   const { $ref, anyOf } = response.content?.["application/json"].schema ?? {};
   return [...($ref === undefined ? [] : [{ $ref }]), ...(anyOf ?? [])].map((each) => nameIn(each.$ref));
 }
 
-/** Whether it has the form of one of these, and no field beyond. */
+/** Returns whether a body matches one of the named schemas and has no other field. */
 function hasForm(body: unknown, names: readonly string[]): boolean {
   return names.some((name) => {
     const schema = schemas[name];
@@ -90,7 +90,7 @@ function hasForm(body: unknown, names: readonly string[]): boolean {
   });
 }
 
-/** Expects an answer that the document has, with the headers that it has there, and no others of ours. */
+/** Expects that the document has the answer's status and body, and exactly its headers among ours. */
 function expectDocumented(answer: JsonResponse, method: string, path: string): void {
   const { status, headers, body } = answer;
   const response = document.paths[path]?.[method.toLowerCase()]?.responses[status];
@@ -105,7 +105,7 @@ function expectDocumented(answer: JsonResponse, method: string, path: string): v
     const header = document.components.headers?.[nameIn($ref)];
     const value = headers.get(name);
     if (value === null) {
-      // No limit of this service is switched off.
+      // The header of a limit may be missing only if the limit is switched off, and this service has all limits.
       const required = header.required || name.startsWith("X-RateLimit-");
       expect({ name, required }).toEqual({ name, required: false });
     } else if (header.schema.type === "integer") {
@@ -132,7 +132,7 @@ describe("GET /openapi.json", () => {
     for (const answer of answers) await answer.text();
   });
 
-  test("has a tag, by which it is not sent again", async () => {
+  test("has an ETag, and answers 304 to If-None-Match with that tag", async () => {
     const first = await get();
     const etag = first.headers.get("etag") ?? "";
     expect(etag).toMatch(/^"[\w-]{43}"$/);
@@ -176,13 +176,13 @@ describe("The document", () => {
     expect({ valid, version: validator.version }).toEqual({ valid: true, version: "3.1" });
   });
 
-  test("is found invalid by the validator when it is", async () => {
+  test("fails the validator when it is broken", async () => {
     const broken = JSON.parse(text);
     broken.paths["/v1/auth/validate"].post.responses["200"].description = 5;
     expect((await new Validator().validate(broken)).valid).toBe(false);
   });
 
-  test("refers to what is there, and leaves nothing unused", () => {
+  test("has only references to existing components, and no unused component", () => {
     const used = new Set<string>();
     for (const { $ref } of objectsIn(document)) {
       if (typeof $ref !== "string") continue;
@@ -216,17 +216,17 @@ describe("The document", () => {
     expect(inOrder(written)).toEqual(inOrder(served));
   });
 
-  test("has an identifier of its own for each operation", () => {
+  test("has a different identifier for each operation", () => {
     const identifiers = [...objectsIn(document.paths)].map(({ operationId }) => operationId).filter(Boolean);
     expect(new Set(identifiers).size).toBe(identifiers.length);
     expect(identifiers.length).toBeGreaterThan(10);
   });
 
-  test("holds no key", () => {
+  test("contains no key", () => {
     expect(text).not.toMatch(/_(live|test)_[0-9a-f]{8}/i);
   });
 
-  test("has examples that are as it says", () => {
+  test("has examples that match its schemas", () => {
     let seen = 0;
     for (const operation of Object.values(document.paths).flatMap(Object.values)) {
       for (const response of Object.values<Response>(operation.responses)) {
@@ -246,7 +246,7 @@ describe("The document", () => {
     expect(seen).toBeGreaterThan(60);
   });
 
-  test("names the public address with its prefix, and the place where it was loaded without one", () => {
+  test("names the public URL with its prefix, or / if no public URL is set", () => {
     const serversOf = (publicUrl: string | undefined) =>
       JSON.parse(renderOpenApi({ brand, limits: LIMITS, publicUrl })).servers;
     expect(serversOf("https://licenses.example.org/prefix")).toEqual([
@@ -255,7 +255,7 @@ describe("The document", () => {
     expect(serversOf(undefined)).toEqual([{ url: "/" }]);
   });
 
-  test("has what generators and linters ask for", () => {
+  test("has the properties that generators and linters require", () => {
     const names = new Set<string>();
     for (const schema of objectsIn(document.components))
       for (const name of Object.keys(schema)) names.add(name);
@@ -277,7 +277,7 @@ describe("The document", () => {
     }
   });
 
-  test("has the brand's words and the limits that are set", () => {
+  test("has the brand's words and the configured limits", () => {
     const acme = createBrand("acme", { installerHost: "forge" });
     const other: Document = JSON.parse(
       renderOpenApi({ brand: acme, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
@@ -291,7 +291,7 @@ describe("The document", () => {
     expect(JSON.stringify(document.paths["/v1/analytics/log"])).toContain("At most 1000 requests a minute");
   });
 
-  test("has the same answers and headers where a limit is switched off", () => {
+  test("has the same answers and headers if a limit is switched off", () => {
     const withoutLimits: Document = JSON.parse(
       renderOpenApi({ brand, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
     );
@@ -305,14 +305,14 @@ describe("The document", () => {
   });
 });
 
-describe("What it says of an event is what is checked:", () => {
+describe("The checks of an event match the document:", () => {
   const fieldOf = (name: string) => document.components.schemas?.EventRequest.properties[name];
   const log = async (fields: object) => {
     const { apiKey } = await service.issue();
     return (await call(service, ENDPOINTS.analyticsLog, apiKey, { fields })).status;
   };
 
-  test("texts are as long as it says, in characters", async () => {
+  test("texts may have the documented number of characters and no more", async () => {
     for (const name of ["model_name", "error_message"]) {
       const [{ maxLength }] = fieldOf(name).anyOf;
       expect(maxLength).toBeGreaterThan(0);
@@ -321,7 +321,7 @@ describe("What it says of an event is what is checked:", () => {
     }
   });
 
-  test("its values are those that are taken", async () => {
+  test("each documented value is accepted", async () => {
     for (const value of fieldOf("event_type").enum) expect(await log({ event_type: value })).toBe(202);
     for (const value of fieldOf("inference_type").anyOf[0].enum) {
       expect(await log({ inference_type: value })).toBe(202);
@@ -332,7 +332,7 @@ describe("What it says of an event is what is checked:", () => {
   });
 });
 
-describe("Answers are as it says:", () => {
+describe("The answers match the document:", () => {
   const check = (answer: JsonResponse, { method, path }: Endpoint) => expectDocumented(answer, method, path);
 
   beforeAll(async () => {
@@ -340,7 +340,7 @@ describe("Answers are as it says:", () => {
   });
 
   for (const endpoint of ALL) {
-    test(`${endpoint.title} with a key in each state`, async () => {
+    test(`${endpoint.title} answers a key in each state`, async () => {
       for (const tier of ["free", "enterprise"] as const) {
         check(await call(service, endpoint, (await service.issue({ tier })).apiKey), endpoint);
       }
@@ -355,7 +355,7 @@ describe("Answers are as it says:", () => {
       check(await call(service, endpoint, apiKey, { headers: { "X-API-Key": UNKNOWN_KEY } }), endpoint);
     });
 
-    test(`${endpoint.title} over its limit, or without the database`, async () => {
+    test(`${endpoint.title} answers over its limit, and without the database`, async () => {
       const { apiKey } = await narrow.issue();
       for (let i = 0; i < 3; i++) {
         check(await call(narrow, endpoint, apiKey), endpoint);
@@ -364,13 +364,13 @@ describe("Answers are as it says:", () => {
       await whileDatabaseFails(service, async () => check(await call(service, endpoint, apiKey), endpoint));
     });
 
-    test(`${endpoint.title} by another method`, async () => {
+    test(`${endpoint.title} answers another method`, async () => {
       check(await service.send(endpoint.path, { method: "DELETE" }), endpoint);
     });
   }
 
   for (const endpoint of WITH_BODY) {
-    test(`${endpoint.title} with a body that cannot be read`, async () => {
+    test(`${endpoint.title} answers a body that cannot be read`, async () => {
       for (const body of ["x".repeat(70_000), "{", "[]"]) {
         check(await service.post(endpoint.path, body), endpoint);
       }
@@ -378,7 +378,7 @@ describe("Answers are as it says:", () => {
     });
   }
 
-  test("a model that has no file here", async () => {
+  test("GET and HEAD of a download answer for a model without a file", async () => {
     const path = "/v1/models/download/{name}/{version}";
     const address = "/v1/models/download/first/9.9.9";
     const { apiKey } = await service.issue();
@@ -392,14 +392,14 @@ describe("Answers are as it says:", () => {
     expectDocumented(await service.get(`${address}?key=x&expires=1`), "GET", path);
   });
 
-  test("an event without a type", async () => {
+  test("POST /v1/analytics/log answers an event without a type", async () => {
     const { apiKey } = await service.issue();
     const answer = await call(service, ENDPOINTS.analyticsLog, apiKey, { fields: { event_type: null } });
     expectRefusal(answer, 400, "MISSING_EVENT_TYPE");
     check(answer, ENDPOINTS.analyticsLog);
   });
 
-  test("the token, with and without an end", async () => {
+  test("GET /v1/installer/repo-token answers with a token that expires and one that does not", async () => {
     const { apiKey } = await service.issue();
     for (const expiresAt of [null, new Date(service.clock.now().getTime() + 60_000)]) {
       await setToken(service, expiresAt);
@@ -409,7 +409,7 @@ describe("Answers are as it says:", () => {
     }
   });
 
-  test("what nobody expected", async () => {
+  test("GET /v1/models/list answers an unexpected error", async () => {
     const { apiKey } = await service.issue();
     await whileRegistryIsBroken(service, async () => {
       const answer = await call(service, ENDPOINTS.modelsList, apiKey);
@@ -418,7 +418,7 @@ describe("Answers are as it says:", () => {
     });
   });
 
-  test("health and the document itself", async () => {
+  test("GET and HEAD of the health check and of the document answer", async () => {
     const methods = ["GET", "HEAD"] as const;
     for (const path of ["/api/health", "/openapi.json"]) {
       for (const method of methods) expectDocumented(await service.send(path, { method }), method, path);
@@ -432,7 +432,7 @@ describe("Answers are as it says:", () => {
     });
   });
 
-  test("a path that is not there", async () => {
+  test("an unknown path answers NOT_FOUND", async () => {
     const { status, headers, body } = await service.get("/v1/nothing");
     const { content } = document.components.responses?.NotFound ?? {};
     expect(content["application/json"].schema.properties.code["x-extensible-enum"]).toEqual([body.code]);

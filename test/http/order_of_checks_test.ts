@@ -11,7 +11,7 @@ import { expire, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 let service: TestService;
-/** The same, with windows that are full from the first request on. */
+/** A service whose windows are full after one request. */
 let narrow: TestService;
 
 const LIMITS = { validate: 1, refresh: 1, revoke: 1, repo_token: 1, models: 1, analytics: 1, downloads: 1 };
@@ -29,29 +29,29 @@ const GZIP = { "Content-Encoding": "gzip" };
 const TOO_LARGE = `{${" ".repeat(70_000)}`;
 const event = ENDPOINTS.analyticsLog;
 
-test("A wrong path comes before a wrong method", async () => {
+test("An unknown path is refused before a method that is not allowed", async () => {
   expectRefusal(await service.send("/v1/auth/nothing", { method: "DELETE" }), 404, "NOT_FOUND");
 });
 
 for (const { title, path } of WITH_BODY) {
-  test(`PUT ${path}: the method comes before the content encoding`, async () => {
+  test(`PUT ${path} refuses the method before the content encoding`, async () => {
     const answer = await service.send(path, { method: "PUT", body: "{}", headers: GZIP });
     expectRefusal(answer, 405, "METHOD_NOT_ALLOWED");
   });
 
-  test(`${title}: the content encoding comes before the size`, async () => {
+  test(`${title} refuses a content encoding before the size`, async () => {
     expectRefusal(await service.post(path, TOO_LARGE, GZIP), 415, "UNSUPPORTED_MEDIA_TYPE");
   });
 
-  test(`${title}: the size comes before the syntax`, async () => {
+  test(`${title} refuses the size before the syntax`, async () => {
     expectRefusal(await service.post(path, TOO_LARGE), 413, "PAYLOAD_TOO_LARGE");
   });
 
-  test(`${title}: the syntax comes before the key's presence`, async () => {
+  test(`${title} refuses the syntax before a missing key`, async () => {
     expectRefusal(await service.post(path, "{"), 400, "INVALID_REQUEST");
   });
 
-  test(`${title}: the syntax comes before what a key in the header would give`, async () => {
+  test(`${title} refuses the syntax before a key in the header`, async () => {
     for (const key of ["malformed", UNKNOWN_KEY]) {
       expectRefusal(await service.post(path, "[]", { "X-API-Key": key }), 400, "INVALID_REQUEST");
     }
@@ -59,13 +59,13 @@ for (const { title, path } of WITH_BODY) {
 }
 
 for (const endpoint of ALL) {
-  test(`${endpoint.title}: a missing or malformed key comes before the rate limit`, async () => {
+  test(`${endpoint.title} refuses a missing or malformed key before the rate limit`, async () => {
     await call(narrow, endpoint, UNKNOWN_KEY);
     expectRefusal(await call(narrow, endpoint, undefined), 400, "MISSING_KEY");
     expectRefusal(await call(narrow, endpoint, "malformed"), 400, "INVALID_FORMAT");
   });
 
-  test(`${endpoint.title}: the rate limit of the address comes before a key that is not known`, async () => {
+  test(`${endpoint.title} applies the rate limit of the address before it refuses an unknown key`, async () => {
     await call(narrow, endpoint, UNKNOWN_KEY);
     expectRefusal(await call(narrow, endpoint, UNKNOWN_KEY), 429, "RATE_LIMIT_EXCEEDED");
     const revoked = await issueIn(narrow, "revoked");
@@ -74,7 +74,7 @@ for (const endpoint of ALL) {
 
   if (endpoint === ENDPOINTS.revoke) continue;
   for (const state of ["suspended", "expired"] as const) {
-    test(`${endpoint.title}: the rate limit comes before a key that is ${state}`, async () => {
+    test(`${endpoint.title} applies the rate limit before it refuses a ${state} key`, async () => {
       const { apiKey } = await issueIn(narrow, state);
       await call(narrow, endpoint, apiKey);
       expectRefusal(await call(narrow, endpoint, apiKey), 429, "RATE_LIMIT_EXCEEDED");
@@ -82,7 +82,7 @@ for (const endpoint of ALL) {
   }
 
   for (const state of ["suspended", "revoked"] as const) {
-    test(`${endpoint.title}: ${state} comes before expired`, async () => {
+    test(`${endpoint.title} refuses a key as ${state} before it refuses it as expired`, async () => {
       const key = await issueIn(service, state);
       await expire(service, key);
       expectRefusal(await call(service, endpoint, key.apiKey), 401, "INVALID_KEY");
@@ -92,7 +92,7 @@ for (const endpoint of ALL) {
 
 const BAD_EVENT = { event_type: null, duration_ms: -1 };
 
-test(`${event.title}: the rate limit comes before the other fields`, async () => {
+test(`${event.title} applies the rate limit before it checks the other fields`, async () => {
   const { apiKey } = await narrow.issue();
   await call(narrow, event, apiKey);
   expectRefusal(await call(narrow, event, apiKey, { fields: BAD_EVENT }), 429, "RATE_LIMIT_EXCEEDED");
@@ -102,31 +102,31 @@ for (const [state, code] of [
   ["suspended", "INVALID_KEY"],
   ["expired", "KEY_EXPIRED"],
 ] as const) {
-  test(`${event.title}: a key that is ${state} comes before the other fields`, async () => {
+  test(`${event.title} refuses a ${state} key before the other fields`, async () => {
     const { apiKey } = await issueIn(service, state);
     expectRefusal(await call(service, event, apiKey, { fields: BAD_EVENT }), 401, code);
   });
 
-  test(`${event.title}: a key that is ${state} comes before the quota`, async () => {
+  test(`${event.title} refuses a ${state} key before the quota`, async () => {
     const key = await issueIn(service, state, { monthlyLimit: 0 });
     expectRefusal(await call(service, event, key.apiKey), 401, code);
     expectRefusal(await call(service, ENDPOINTS.validate, key.apiKey), 401, code);
   });
 }
 
-test(`${event.title}: a missing event type comes before another field out of its domain`, async () => {
+test(`${event.title} refuses a missing event type before another invalid field`, async () => {
   const { apiKey } = await service.issue();
   expectRefusal(await call(service, event, apiKey, { fields: BAD_EVENT }), 400, "MISSING_EVENT_TYPE");
 });
 
-test(`${event.title}: the other fields come before the quota`, async () => {
+test(`${event.title} refuses the other fields before the quota`, async () => {
   const { apiKey } = await issueUsedUp(service);
   expectRefusal(await call(service, event, apiKey, { fields: BAD_EVENT }), 400, "MISSING_EVENT_TYPE");
   const fields = { metadata: [] };
   expectRefusal(await call(service, event, apiKey, { fields }), 400, "INVALID_REQUEST");
 });
 
-test("POST /v1/auth/revoke: a key that is not found comes before the reason", async () => {
+test("POST /v1/auth/revoke refuses a key that is not found before the reason", async () => {
   const revoked = await issueIn(service, "revoked");
   for (const key of [UNKNOWN_KEY, revoked.apiKey]) {
     const answer = await call(service, ENDPOINTS.revoke, key, { fields: { reason: 5 } });
@@ -134,14 +134,14 @@ test("POST /v1/auth/revoke: a key that is not found comes before the reason", as
   }
 });
 
-test("POST /v1/auth/revoke: the rate limit comes before the reason", async () => {
+test("POST /v1/auth/revoke applies the rate limit before it checks the reason", async () => {
   const { apiKey } = await narrow.issue();
   const fields = { reason: 5 };
   expectRefusal(await call(narrow, ENDPOINTS.revoke, apiKey, { fields }), 400, "INVALID_REQUEST");
   expectRefusal(await call(narrow, ENDPOINTS.revoke, apiKey, { fields }), 429, "RATE_LIMIT_EXCEEDED");
 });
 
-test("GET /v1/models/list: the key comes before the other parameters", async () => {
+test("GET /v1/models/list refuses the key before the other parameters", async () => {
   const answer = await service.get(`/v1/models/list?api_key=${UNKNOWN_KEY}&paradigm=%00`);
   expectRefusal(answer, 401, "INVALID_KEY");
 });

@@ -62,7 +62,7 @@ test("No request but an inference event uses quota", async () => {
   expect(await quotaOf(key)).toMatchObject({ used: 0 });
 });
 
-test("POST /v1/analytics/log counts the use of an unlimited license without an end", async () => {
+test("POST /v1/analytics/log counts the use of an unlimited license and never refuses it", async () => {
   const key = await service.issue({ tier: "enterprise" });
   await log(key);
   expect((await log(key)).body.quota).toEqual({ used: 2, remaining: null });
@@ -84,13 +84,13 @@ describe("When the month's allowance is used up", () => {
     key = await issueUsedUp(service);
   });
 
-  test("POST /v1/auth/validate is refused without Retry-After", async () => {
+  test("POST /v1/auth/validate answers QUOTA_EXCEEDED without Retry-After", async () => {
     const answer = await call(service, ENDPOINTS.validate, key.apiKey);
     expectRefusal(answer, 429, "QUOTA_EXCEEDED");
     expect(answer.headers.has("retry-after")).toBe(false);
   });
 
-  test("POST /v1/analytics/log refuses an inference event, neither stored nor counted", async () => {
+  test("POST /v1/analytics/log refuses an inference event, and neither stores nor counts it", async () => {
     const answer = await log(key);
     expectRefusal(answer, 429, "QUOTA_EXCEEDED");
     expect(answer.headers.has("retry-after")).toBe(false);
@@ -99,7 +99,7 @@ describe("When the month's allowance is used up", () => {
   });
 
   for (const type of ["model_load", "error"]) {
-    test(`POST /v1/analytics/log still takes ${type}`, async () => {
+    test(`POST /v1/analytics/log still accepts ${type}`, async () => {
       const { status, body } = await log(key, type);
       expect(status).toBe(202);
       expect(body.quota).toEqual({ used: 1, remaining: 0 });
@@ -122,7 +122,7 @@ describe("When an operator lowers the limit below what was used", () => {
     await setLimit(key, 1);
   });
 
-  test("POST /v1/auth/refresh shows that nothing remains", async () => {
+  test("POST /v1/auth/refresh shows 0 remaining", async () => {
     expect(await quotaOf(key)).toMatchObject({ monthly_limit: 1, used: 3, remaining: 0 });
   });
 
@@ -139,7 +139,7 @@ describe("When an operator lowers the limit below what was used", () => {
   });
 });
 
-test("POST /v1/analytics/log takes exactly the limit, of a month's first batch too", async () => {
+test("POST /v1/analytics/log accepts exactly the limit, even in the first batch of a month", async () => {
   const key = await service.issue({ monthlyLimit: 7 });
   const answers = await Promise.all(Array.from({ length: 30 }, () => log(key)));
   const taken = answers.filter(({ status }) => status === 202);
@@ -148,7 +148,7 @@ test("POST /v1/analytics/log takes exactly the limit, of a month's first batch t
   expect(await countStored(key)).toBe(7);
 });
 
-test("POST /v1/analytics/log takes exactly the limit by two processes, which then agree", async () => {
+test("POST /v1/analytics/log in two processes accepts exactly the limit, and both show the same quota", async () => {
   const neighbour = await startTestService({ on: service.testDatabase, clock: service.clock });
   try {
     const key = await service.issue({ monthlyLimit: 9 });
@@ -174,11 +174,11 @@ describe("When a month ends", () => {
   });
   afterAll(() => yearEnd.close());
 
-  test("the quota begins anew, and resets at the first second of the month after", async () => {
+  test("the quota starts again at 0 and shows the reset at the start of the next month", async () => {
     const key = await issueUsedUp(yearEnd, { tier: "free" });
     expect(await quotaOf(key, yearEnd)).toMatchObject({ used: 1, resets_at: "2027-01-01T00:00:00Z" });
     expectRefusal(await log(key, "inference", yearEnd), 429, "QUOTA_EXCEEDED");
-    // The wall clock alone, so that the key stays in the cache with the old month's count.
+    // Change only the wall clock, so that the key stays in the cache with the old month's count.
     yearEnd.clock.setWall("2027-01-01T00:00:00Z");
     const { body } = await call(yearEnd, ENDPOINTS.validate, key.apiKey);
     expect(body.quota).toEqual({

@@ -1,4 +1,4 @@
-/** Whose window counts a request, what every answer tells of it, and when it is refused. */
+/** Which window counts a request, how the headers describe that window, and when it refuses. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
@@ -9,7 +9,7 @@ import { type JsonResponse, startTestService, type TestService } from "../suppor
 const LIMIT = 3;
 const LIMITS = { validate: 3, refresh: 3, revoke: 3, repo_token: 3, models: 3, analytics: 3, downloads: 3 };
 
-/** Believes X-Forwarded-For of this machine, so that each test has addresses of its own. */
+/** This service trusts X-Forwarded-For from this machine, so that each test uses its own addresses. */
 let service: TestService;
 
 beforeAll(async () => {
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 let addresses = 0;
-/** An address that no other test has. */
+/** Returns an address that no other test uses. */
 const newAddress = () => `192.0.2.${++addresses}`;
 const from = (address: string) => ({ headers: { "X-Forwarded-For": address } });
 const tryKey = (key: string, address: string, endpoint: Endpoint = ENDPOINTS.validate) =>
@@ -50,7 +50,7 @@ describe("By default", () => {
   afterAll(() => standard.close());
 
   for (const endpoint of ALL) {
-    test(`${endpoint.title} takes ${endpoint.perMinute} requests a minute`, async () => {
+    test(`${endpoint.title} accepts ${endpoint.perMinute} requests a minute`, async () => {
       const { apiKey } = await standard.issue();
       const nowSeconds = standard.clock.now().getTime() / 1_000;
       const { limit, remaining, reset } = windowOf(await call(standard, endpoint, apiKey));
@@ -63,7 +63,7 @@ describe("By default", () => {
 
 describe("A full window", () => {
   for (const endpoint of ALL.filter((each) => each !== ENDPOINTS.revoke)) {
-    test(`of ${endpoint.title} refuses, and waiting Retry-After is enough`, async () => {
+    test(`of ${endpoint.title} refuses requests until Retry-After has passed`, async () => {
       const { apiKey } = await service.issue();
       for (const remaining of [2, 1, 0]) {
         expect(remainingOf(await call(service, endpoint, apiKey))).toBe(remaining);
@@ -79,7 +79,7 @@ describe("A full window", () => {
     });
   }
 
-  test("of POST /v1/auth/revoke refuses who guesses keys", async () => {
+  test("of POST /v1/auth/revoke refuses clients that guess keys", async () => {
     const address = newAddress();
     for (let i = 0; i < LIMIT; i++) {
       expectRefusal(await tryKey(UNKNOWN_KEY, address, ENDPOINTS.revoke), 404, "KEY_NOT_FOUND");
@@ -87,7 +87,7 @@ describe("A full window", () => {
     expectRefusal(await tryKey(UNKNOWN_KEY, address, ENDPOINTS.revoke), 429, "RATE_LIMIT_EXCEEDED");
   });
 
-  test("is held for 60 seconds, and not for more than 61", async () => {
+  test("counts a request for at least 60 and at most 61 seconds", async () => {
     const { apiKey } = await service.issue();
     const validate = () => call(service, ENDPOINTS.validate, apiKey);
     for (let i = 0; i < LIMIT; i++) await validate();
@@ -97,7 +97,7 @@ describe("A full window", () => {
     expect(remainingOf(await validate())).toBe(LIMIT - 1);
   });
 
-  test("does not count what it refuses", async () => {
+  test("does not count refused requests", async () => {
     const { apiKey } = await service.issue();
     const validate = () => call(service, ENDPOINTS.validate, apiKey);
     for (let i = 0; i < LIMIT; i++) await validate();
@@ -107,7 +107,7 @@ describe("A full window", () => {
     expect(remainingOf(await validate())).toBe(LIMIT - 1);
   });
 
-  test("takes exactly its number of many at once", async () => {
+  test("accepts exactly its limit of many requests at once", async () => {
     const { apiKey } = await service.issue();
     const answers = await Promise.all(
       Array.from({ length: 10 * LIMIT }, () => call(service, ENDPOINTS.validate, apiKey)),
@@ -119,7 +119,7 @@ describe("A full window", () => {
     ["forward", "2031-01-01T00:00:00Z"],
     ["back", "2001-01-01T00:00:00Z"],
   ] as const) {
-    test(`is neither freed nor lengthened by a step of the wall clock ${what}`, async () => {
+    test(`keeps its time when the wall clock steps ${what}`, async () => {
       const address = newAddress();
       for (let i = 0; i < LIMIT; i++) await tryKey(UNKNOWN_KEY, address);
       const present = service.clock.now();
@@ -132,7 +132,7 @@ describe("A full window", () => {
   }
 });
 
-describe("The three headers are on", () => {
+describe("The three headers:", () => {
   const { validate, getRepoToken, revoke, analyticsLog } = ENDPOINTS;
   const cases: readonly (readonly [what: string, status: number, answer: () => Promise<JsonResponse>])[] = [
     ["200", 200, async () => call(service, validate, (await service.issue()).apiKey)],
@@ -162,7 +162,7 @@ describe("The three headers are on", () => {
     ["503 of a missing token", 503, async () => call(service, getRepoToken, (await service.issue()).apiKey)],
   ];
   for (const [what, status, answer] of cases) {
-    test(`a ${what}`, async () => {
+    test(`a ${what} has them`, async () => {
       const answered = await answer();
       expect(answered.status).toBe(status);
       expect(windowOf(answered)).toMatchObject({ limit: LIMIT, remaining: LIMIT - 1 });
@@ -173,7 +173,7 @@ describe("The three headers are on", () => {
 describe("The window of a key", () => {
   for (const endpoint of ALL.filter((each) => each !== ENDPOINTS.revoke)) {
     for (const state of ["active", "suspended", "expired"] as const) {
-      test(`counts ${endpoint.title} with one that is ${state}, wherever it comes from`, async () => {
+      test(`counts ${endpoint.title} with a key that is ${state} from all addresses`, async () => {
         const { apiKey } = await issueIn(service, state);
         const [here, there] = [newAddress(), newAddress()];
         expect(remainingOf(await tryKey(apiKey, here, endpoint))).toBe(LIMIT - 1);
@@ -183,7 +183,7 @@ describe("The window of a key", () => {
     }
   }
 
-  test("is its own: neighbours behind one address do not share it", async () => {
+  test("is not shared by other keys at the same address", async () => {
     const address = newAddress();
     const [one, other] = [await service.issue(), await service.issue()];
     for (let i = 0; i < LIMIT; i++) await tryKey(one.apiKey, address);
@@ -192,14 +192,14 @@ describe("The window of a key", () => {
     expect(remainingOf(await tryKey(other.apiKey, address))).toBe(LIMIT - 1);
   });
 
-  test("is its own, and not its license's", async () => {
+  test("is not shared by other keys of the same license", async () => {
     const key = await service.issue();
     const other = await issueBeside(service, key);
     await call(service, ENDPOINTS.validate, key.apiKey);
     expect(remainingOf(await call(service, ENDPOINTS.validate, other.apiKey))).toBe(LIMIT - 1);
   });
 
-  test("is one for each endpoint", async () => {
+  test("is separate for each endpoint", async () => {
     const { apiKey } = await service.issue();
     const { validate, refresh, modelsList, getRepoToken, analyticsLog } = ENDPOINTS;
     for (const endpoint of [validate, refresh, modelsList, getRepoToken, analyticsLog]) {
@@ -246,20 +246,20 @@ describe("The window of an address", () => {
     ["an IPv4 address mapped into IPv6", "198.51.100.3", "::ffff:198.51.100.3", "::ffff:198.51.100.4"],
     ["an IPv6 network of /64", "2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"],
     [
-      "what the last trusted proxy saw",
+      "the client that the last trusted proxy saw",
       "203.0.113.1, 198.51.100.5",
       "198.51.100.5, 10.1.2.3",
       "198.51.100.6",
     ],
   ] as const) {
-    test(`is that of ${what}`, async () => {
+    test(`counts the requests of ${what} together`, async () => {
       await tryKey(UNKNOWN_KEY, one);
       expect(remainingOf(await tryKey(UNKNOWN_KEY, same))).toBe(LIMIT - 2);
       expect(remainingOf(await tryKey(UNKNOWN_KEY, other))).toBe(LIMIT - 1);
     });
   }
 
-  test("is that of the peer where it is no trusted proxy", async () => {
+  test("counts by the peer's address if the peer is not a trusted proxy", async () => {
     const direct = await startTestService({ config: { limits: LIMITS } });
     try {
       await call(direct, ENDPOINTS.validate, UNKNOWN_KEY, from("198.51.100.7"));
@@ -279,7 +279,7 @@ describe("A limit of 0", () => {
   afterAll(() => unlimited.close());
 
   for (const endpoint of ALL) {
-    test(`lets all requests to ${endpoint.title} through, without limit headers`, async () => {
+    test(`admits all requests to ${endpoint.title}, without limit headers`, async () => {
       const { apiKey } = await unlimited.issue();
       for (const key of [apiKey, UNKNOWN_KEY, "malformed"]) {
         for (let i = 0; i < 12; i++) {

@@ -1,4 +1,4 @@
-/** Which refusals are counted for their key, by requests to two processes on one database. */
+/** Refusals that two processes on one database count for each key. */
 import { expect, test } from "bun:test";
 import { listRefusals } from "../../src/keys/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
@@ -9,7 +9,7 @@ import { NO_LIMITS, startTestService, type TestService } from "../support/servic
 
 const { validate, refresh, revoke, getRepoToken, analyticsLog } = ENDPOINTS;
 
-test("the refusals of a key by all processes are in the table when they have stopped", async () => {
+test("The refusals of a key by all processes are in the table after the processes have stopped", async () => {
   const limits = { ...NO_LIMITS, refresh: 2 };
   const on = await createTestDatabase();
   const first = await startTestService({ config: { limits }, on });
@@ -30,7 +30,7 @@ test("the refusals of a key by all processes are in the table when they have sto
   await both((service) => call(service, validate, expired.apiKey));
   await both((service) => call(service, analyticsLog, usedUp.apiKey));
   await both((service) => call(service, validate, UNKNOWN_KEY));
-  // In each process two of the four requests are over the limit.
+  // Each process refuses two of the four requests, because of the limit.
   for (let round = 0; round < 4; round++) await both((service) => call(service, refresh, active.apiKey));
   await call(first, getRepoToken, active.apiKey);
   await call(first, analyticsLog, active.apiKey, { fields: { event_type: "no such type" } });

@@ -18,7 +18,7 @@ afterAll(() => service.close());
 afterEach(() => clearInstallerToken(service.database, { actor, now: service.clock.now() }));
 
 for (const endpoint of BOTH) {
-  test(`${endpoint.title} hands out the token`, async () => {
+  test(`${endpoint.title} returns the token`, async () => {
     await setToken(service);
     const key = await service.issue();
     const { status, body } = await call(service, endpoint, key.apiKey);
@@ -31,21 +31,21 @@ for (const endpoint of BOTH) {
     });
   });
 
-  test(`${endpoint.title} tells when the token expires`, async () => {
+  test(`${endpoint.title} returns the time at which the token expires`, async () => {
     await setToken(service, new Date("2099-01-02T03:04:05Z"));
     const key = await service.issue();
     const { body } = await call(service, endpoint, key.apiKey);
     expect(body.expires_at).toBe("2099-01-02T03:04:05Z");
   });
 
-  test(`${endpoint.title} is not configured without a token`, async () => {
+  test(`${endpoint.title} answers NOT_CONFIGURED without a token`, async () => {
     const key = await service.issue();
     const answer = await call(service, endpoint, key.apiKey);
     expectRefusal(answer, 503, "NOT_CONFIGURED");
     expect(answer.body.message).toMatch(/\S/);
   });
 
-  test(`${endpoint.title} is not configured from the second on at which its token expires`, async () => {
+  test(`${endpoint.title} answers NOT_CONFIGURED from the second at which the token expires`, async () => {
     await setToken(service, new Date(service.clock.now().getTime() + 60_000));
     const key = await service.issue();
     await service.advance(59_000);
@@ -56,7 +56,7 @@ for (const endpoint of BOTH) {
     expect(JSON.stringify(answer.body)).not.toContain(INSTALLER_TOKEN);
   });
 
-  test(`${endpoint.title} judges the key before it looks for a token`, async () => {
+  test(`${endpoint.title} refuses the key before it looks for a token`, async () => {
     expectRefusal(await call(service, endpoint, undefined), 400, "MISSING_KEY");
     expectRefusal(await call(service, endpoint, "svc_live_1"), 400, "INVALID_FORMAT");
     expectRefusal(await call(service, endpoint, UNKNOWN_KEY), 401, "INVALID_KEY");
@@ -65,7 +65,7 @@ for (const endpoint of BOTH) {
   });
 }
 
-test("HEAD /v1/installer/repo-token hands out nothing", async () => {
+test("HEAD /v1/installer/repo-token does not return the token", async () => {
   await setToken(service);
   const key = await service.issue();
   const { status, headers, body } = await service.send("/v1/installer/repo-token", {

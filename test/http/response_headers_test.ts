@@ -1,4 +1,4 @@
-/** The headers that every answer carries, whatever it says. */
+/** The headers of every answer, whatever its status. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
@@ -34,15 +34,18 @@ const answers: readonly (readonly [what: string, answer: () => Promise<JsonRespo
   ["415", () => service.post("/v1/auth/validate", "x", { "Content-Encoding": "gzip" })],
   ["429", async () => call(service, validate, (await issueUsedUp(service)).apiKey)],
   ["503", async () => call(service, getRepoToken, (await service.issue()).apiKey)],
-  ["a preflight", () => service.send("/v1/auth/validate", { method: "OPTIONS", headers: ORIGIN })],
-  ["a browser", () => service.get("/v1/models/list", ORIGIN)],
-  ["a browser at health", () => service.get("/api/health", ORIGIN)],
+  [
+    "the answer to a preflight",
+    () => service.send("/v1/auth/validate", { method: "OPTIONS", headers: ORIGIN }),
+  ],
+  ["the answer to a browser", () => service.get("/v1/models/list", ORIGIN)],
+  ["the health check's answer to a browser", () => service.get("/api/health", ORIGIN)],
 ];
 
-describe("The answer carries its headers:", () => {
+describe("The answer has the common headers:", () => {
   const identifiers = new Set<string | null>();
   for (const [what, answer] of answers) {
-    test(what, async () => {
+    test(`${what} has them`, async () => {
       const { headers } = await answer();
       expect(headers.get("content-type")).toBe("application/json");
       expect(headers.get("cache-control")).toBe("no-store");
@@ -61,12 +64,12 @@ describe("The answer carries its headers:", () => {
   }
 });
 
-test("A request's own X-Request-Id is not taken over", async () => {
+test("The service ignores the X-Request-Id of a request", async () => {
   const { headers } = await service.get("/api/health", { "X-Request-Id": "req_mine" });
   expect(headers.get("x-request-id")).not.toBe("req_mine");
 });
 
-test("Answers that are made at the same time carry each their own headers", async () => {
+test("Answers at the same time each have their own headers", async () => {
   const limits = {
     validate: 0,
     refresh: 0,
@@ -79,7 +82,7 @@ test("Answers that are made at the same time carry each their own headers", asyn
   const limited = await startTestService({ config: { limits } });
   try {
     const { apiKey } = await limited.issue({ tier: "enterprise" });
-    // Events that wait for one commit are answered one right after the other.
+    // Events of one commit are answered immediately one after another.
     const answers = await Promise.all(
       Array.from({ length: 200 }, () => call(limited, ENDPOINTS.analyticsLog, apiKey)),
     );

@@ -31,7 +31,7 @@ test("POST /v1/auth/revoke says that the key is revoked", async () => {
 });
 
 for (const endpoint of ALL) {
-  test(`${endpoint.title} refuses a cached key from the answer to its revocation on`, async () => {
+  test(`${endpoint.title} refuses a cached key as soon as its revocation is answered`, async () => {
     const key = await service.issue();
     expect(await validate(key.apiKey)).toMatchObject({ status: 200 });
     await revoke(key.apiKey);
@@ -41,11 +41,11 @@ for (const endpoint of ALL) {
   });
 }
 
-test("POST /v1/auth/revoke holds against the requests that race it", async () => {
+test("POST /v1/auth/revoke stops every request that begins after its answer, even under load", async () => {
   const key = await service.issue();
   let isRevoked = false;
   const late: number[] = [];
-  const hammer = async () => {
+  const validateRepeatedly = async () => {
     for (let after = 0; after < 10; ) {
       const beganAfter = isRevoked;
       const { status } = await validate(key.apiKey);
@@ -54,15 +54,15 @@ test("POST /v1/auth/revoke holds against the requests that race it", async () =>
       after++;
     }
   };
-  const hammers = Array.from({ length: 8 }, hammer);
+  const clients = Array.from({ length: 8 }, validateRepeatedly);
   const revoked = await revoke(key.apiKey);
   isRevoked = true;
   expect(revoked).toMatchObject({ status: 200 });
-  await Promise.all(hammers);
+  await Promise.all(clients);
   expect(late.every((status) => status === 401)).toBe(true);
 });
 
-test("POST /v1/auth/revoke gives one of many at once the 200, and writes one audit row", async () => {
+test("POST /v1/auth/revoke answers 200 to one of many requests at once, and writes one audit row", async () => {
   const key = await service.issue();
   const answers = await Promise.all(Array.from({ length: 10 }, () => revoke(key.apiKey)));
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
@@ -70,7 +70,7 @@ test("POST /v1/auth/revoke gives one of many at once the 200, and writes one aud
   expect(await auditOf(key)).toHaveLength(1);
 });
 
-test("POST /v1/auth/revoke does not find a key that was never issued", async () => {
+test("POST /v1/auth/revoke answers KEY_NOT_FOUND to a key that was never issued", async () => {
   expectRefusal(await revoke(UNKNOWN_KEY), 404, "KEY_NOT_FOUND");
 });
 
@@ -83,7 +83,7 @@ for (const state of ["expired", "suspended"] as const) {
   });
 }
 
-test("POST /v1/auth/revoke leaves other keys of the account alone", async () => {
+test("POST /v1/auth/revoke does not revoke other keys of the account", async () => {
   const [key, other] = [
     await service.issue({ email: "two@example.org" }),
     await service.issue({ email: "two@example.org" }),
@@ -92,7 +92,7 @@ test("POST /v1/auth/revoke leaves other keys of the account alone", async () => 
   expect(await validate(other.apiKey)).toMatchObject({ status: 200 });
 });
 
-test("POST /v1/auth/revoke keeps who, what, when and why in the audit log", async () => {
+test("POST /v1/auth/revoke writes actor, action, time and reason to the audit log", async () => {
   const key = await service.issue();
   await revoke(key.apiKey, "laptop stolen");
   expect(await auditOf(key)).toEqual([
@@ -110,14 +110,14 @@ test("POST /v1/auth/revoke keeps who, what, when and why in the audit log", asyn
   ]);
 });
 
-test("POST /v1/auth/revoke blanks in the reason what looks like a key", async () => {
+test("POST /v1/auth/revoke blanks keys in the reason", async () => {
   const key = await service.issue();
   await revoke(key.apiKey, `pasted ${key.apiKey} into a chat`);
   expect((await auditOf(key))[0]?.reason).toBe("pasted [key] into a chat");
 });
 
 for (const reason of [undefined, null]) {
-  test(`POST /v1/auth/revoke takes a reason of ${reason} for none`, async () => {
+  test(`POST /v1/auth/revoke treats the reason ${reason} as no reason`, async () => {
     const key = await service.issue();
     expect(await revoke(key.apiKey, reason)).toMatchObject({ status: 200 });
     expect((await auditOf(key))[0]?.reason).toBeNull();
@@ -132,7 +132,7 @@ for (const reason of ["ü".repeat(2_000), `${"x".repeat(1_980)} ${"🧠".repeat(
   });
 }
 
-test("POST /v1/auth/revoke counts a reason by characters, not by their bytes", async () => {
+test("POST /v1/auth/revoke counts the characters of a reason, not its bytes", async () => {
   const key = await service.issue();
   expect(await revoke(key.apiKey, "🧠".repeat(2_000))).toMatchObject({ status: 200 });
 });
@@ -153,7 +153,7 @@ for (const [what, reason] of [
   });
 }
 
-test("POST /v1/auth/validate refuses within a second what was changed elsewhere", async () => {
+test("POST /v1/auth/validate refuses a key within a second after another process changed it", async () => {
   const neighbour = await startTestService({ on: service.testDatabase });
   try {
     const revoked = await service.issue();

@@ -1,18 +1,18 @@
-/** What clients are told while the service stops: not to use their connections again. */
+/** While the service stops, its answers tell clients not to use their connections again. */
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
 import { startTestService } from "../support/service.ts";
 
-test("An answer in flight when the stop begins closes its connection, as do those that come later", async () => {
+test("Answers after the stop began close their connections, also the answer to an earlier request", async () => {
   const service = await startTestService();
   const { apiKey } = await service.issue();
   expect((await service.get("/api/health")).headers.get("connection")).not.toBe("close");
   const body = JSON.stringify({ api_key: apiKey });
   const client = await beginRequest(service.url, { body, sent: 10 });
-  // What is sent is on its way for longer than an answer to what is sent after it.
+  // This later request has its answer, so the service has received the begun request.
   await service.get("/api/health");
 
-  // On Node by a signal: the grace is the setting's default, a second as well.
+  // On Node the test stops the service by a signal, and the grace is the setting's default, also 1 s.
   const stopped = service.service.stop(5_000, { graceMs: 1_000 });
   let health = await service.get("/api/health");
   while (health.status === 200) health = await service.get("/api/health");
@@ -29,13 +29,13 @@ test("An answer in flight when the stop begins closes its connection, as do thos
 });
 
 interface BegunRequest {
-  /** Sends what is missing. */
+  /** Sends the rest of the body. */
   finish(): void;
   /** The answer's head. */
   readonly head: Promise<string>;
 }
 
-/** Sends a request to validate but for the end of its body. */
+/** Sends a validate request without the end of its body. */
 async function beginRequest(
   url: string,
   { body, sent }: { readonly body: string; readonly sent: number },

@@ -41,7 +41,7 @@ test("POST /v1/auth/validate names an account without a name by its e-mail", asy
   expect(body).toMatchObject({ name: "nameless@example.org", organization: "" });
 });
 
-test("POST /v1/auth/validate gives a license that never ends a date all the same", async () => {
+test("POST /v1/auth/validate gives a license that never expires the date 9999-12-31", async () => {
   const key = await service.issue({ expiresAt: NEVER_EXPIRES });
   expect((await validate(key.apiKey)).body.expires_at).toBe("9999-12-31T23:59:59Z");
 });
@@ -57,7 +57,7 @@ for (const { tier, monthlyLimit, features } of [
   { tier: "commercial", monthlyLimit: 500_000, features: COMMERCIAL },
   { tier: "enterprise", monthlyLimit: null, features: ENTERPRISE },
 ] as const) {
-  test(`POST /v1/auth/validate shows what the ${tier} tier includes`, async () => {
+  test(`POST /v1/auth/validate shows the features and the quota of the ${tier} tier`, async () => {
     const key = await service.issue({ tier });
     const { body } = await validate(key.apiKey);
     expect(body.license_type).toBe(tier);
@@ -66,7 +66,7 @@ for (const { tier, monthlyLimit, features } of [
   });
 }
 
-test("POST /v1/auth/validate shows a limit of the license's own in place of the tier's", async () => {
+test("POST /v1/auth/validate shows the license's own limit in place of the tier's", async () => {
   const key = await service.issue({ tier: "free", monthlyLimit: 77 });
   expect((await validate(key.apiKey)).body.quota).toMatchObject({ monthly_limit: 77, remaining: 77 });
 });
@@ -77,7 +77,7 @@ test("POST /v1/auth/validate answers a test key as it answers a live one", async
   expect(await validate(key.apiKey)).toMatchObject({ status: 200, body: { valid: true } });
 });
 
-test("POST /v1/auth/validate answers escaped what an account's name holds", async () => {
+test("POST /v1/auth/validate escapes the special characters of an account's name", async () => {
   const name = 'Ada "the\\first" \u2028 Ł';
   const key = await service.issue({ name });
   expect((await validate(key.apiKey)).body.name).toBe(name);
