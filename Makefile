@@ -88,7 +88,7 @@ crash-test: dist/claviger ## Hold every promise through hundreds of faults under
 	$(BUN) test/crash_test/main.ts $(ARGS)
 
 hostile-input: $(INSTALLED) ## Send a million generated requests and judge every answer (ARGS="--requests N --seed S").
-	$(BUN) test/hostile_input/long.ts $(ARGS)
+	$(BUN) test/hostile_input/long_run.ts $(ARGS)
 
 clean: ## Remove what was built or fetched: dist, node_modules and .cache (not claviger-data).
 	rm -rf dist node_modules .cache

@@ -5,11 +5,11 @@
 import type { Clock } from "../../src/clock.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
-import type { Cast } from "./cast.ts";
+import type { Actors } from "./actors.ts";
 import type { RenderedRequest } from "./requests.ts";
 import type { WireAnswer } from "./wire.ts";
 
-export interface Ledger {
+export interface ExpectedRows {
   /** Takes what the database holds now as given, after changes that were none of the requests'. */
   begin(): Promise<void>;
   /** Enters what an answer says was changed. */
@@ -41,11 +41,11 @@ interface Entry {
  */
 const ACCOUNTED = ["audit", "claims", "usage", "usage_changes", "refusals"];
 
-export function createLedger(
+export function createExpectedRows(
   database: Database,
-  options: { readonly cast: Cast; readonly clock: Clock },
-): Ledger {
-  const { cast, clock } = options;
+  options: { readonly actors: Actors; readonly clock: Clock },
+): ExpectedRows {
+  const { actors, clock } = options;
   let before: State | undefined;
   let begunAt = clock.now();
   let entries = new Map<string, Entry>();
@@ -54,7 +54,7 @@ export function createLedger(
   const known = new Set<string>();
 
   const toUuids = (apiKeys: readonly string[]) =>
-    apiKeys.map((apiKey) => cast.find(apiKey)?.uuid).filter((uuid) => uuid !== undefined);
+    apiKeys.map((apiKey) => actors.find(apiKey)?.uuid).filter((uuid) => uuid !== undefined);
 
   return {
     async begin() {
@@ -68,7 +68,7 @@ export function createLedger(
       if (isRevocation(status, body)) {
         const keys = toUuids(request.apiKeys);
         revocations.push(keys);
-        for (const apiKey of request.apiKeys) cast.noteRevoked(apiKey);
+        for (const apiKey of request.apiKeys) actors.noteRevoked(apiKey);
       }
       if (status !== 202) return;
       const id = parseId("evt", JSON.parse(body.toString()).event_id) ?? "";

@@ -3,8 +3,8 @@
  * which is printed.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { runMintingStorm } from "./minting_storm.ts";
-import { runStorm } from "./storm.ts";
+import { sendGenerated } from "./generated_run.ts";
+import { sendGeneratedWithMinting } from "./minting_run.ts";
 
 setDefaultTimeout(30_000);
 
@@ -35,7 +35,7 @@ const CODES = [
 
 test("No generated request fails, hangs, leaves a trace where it is refused, or is answered otherwise than documented", async () => {
   console.log(`Generated requests: HOSTILE_SEED=${seed}`);
-  const { failure, codes, statuses, requests, secrets } = await runStorm({ requests: REQUESTS, seed });
+  const { failure, codes, statuses, requests, secrets } = await sendGenerated({ requests: REQUESTS, seed });
   // Said as a text, which shows its lines.
   if (failure !== undefined) throw new Error(`With HOSTILE_SEED=${seed}: ${failure}`);
   expect(requests).toBe(REQUESTS);
@@ -47,7 +47,7 @@ test("No generated request fails, hangs, leaves a trace where it is refused, or 
 }, 120_000);
 
 test("The same holds where repository tokens come from a GitHub App, of which no secret is shown", async () => {
-  const { failure, statuses, secrets } = await runMintingStorm({ requests: MINTING_REQUESTS, seed });
+  const { failure, statuses, secrets } = await sendGeneratedWithMinting({ requests: MINTING_REQUESTS, seed });
   if (failure !== undefined) throw new Error(`With HOSTILE_SEED=${seed}: ${failure}`);
   expect(statuses[200]).toBeGreaterThan(0);
   expect(secrets.known).toBeGreaterThan(100);

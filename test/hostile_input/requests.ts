@@ -5,7 +5,7 @@
  * request that failed can be made smaller, sent again and shown without a key in it.
  */
 import fc from "fast-check";
-import type { Cast, Role } from "./cast.ts";
+import type { Actors, Role } from "./actors.ts";
 import {
   ODD_BODIES,
   ODD_HEADERS,
@@ -251,15 +251,15 @@ export const generatedRequest: fc.Arbitrary<GeneratedRequest> = fc.record({
 /** Where a text stands that nothing but a real key can be in. */
 const KEY_MARK = "<key>";
 
-/** Makes the bytes. With `cast` left out, keys and links are shown by their roles, for people. */
-export function renderRequest(request: GeneratedRequest, url: string, cast?: Cast): RenderedRequest {
+/** Makes the bytes. With `actors` left out, keys and links are shown by their roles, for people. */
+export function renderRequest(request: GeneratedRequest, url: string, actors?: Actors): RenderedRequest {
   const { template, role, pick, mutations } = request;
   const right = TEMPLATES[template];
   let method: string = right.method;
-  let path = pathOf(request, cast);
+  let path = pathOf(request, actors);
   let query = "";
   if (template === "link" || template === "linkHead") {
-    const link = cast?.linkOf(pick) ?? `/v1/models/download/<link ${pick}>`;
+    const link = actors?.linkOf(pick) ?? `/v1/models/download/<link ${pick}>`;
     const mark = link.indexOf("?");
     path = mark === -1 ? link : link.slice(0, mark);
     query = mark === -1 ? "" : link.slice(mark + 1);
@@ -270,7 +270,7 @@ export function renderRequest(request: GeneratedRequest, url: string, cast?: Cas
   }
   const isRevoked = path.includes("revoke");
   const keyOf = (of: Role) =>
-    cast?.keyOf(of, { pick, isRevoked }) ?? (of === "none" ? "" : `<${of} ${pick}>`);
+    actors?.keyOf(of, { pick, isRevoked }) ?? (of === "none" ? "" : `<${of} ${pick}>`);
   const apiKey = keyOf(role);
   const apiKeys = [apiKey];
   const addQuery = (more: string) => {
@@ -382,10 +382,10 @@ function toPrintf(raw: string): string {
   });
 }
 
-function pathOf({ template, pick }: GeneratedRequest, cast: Cast | undefined): string {
+function pathOf({ template, pick }: GeneratedRequest, actors: Actors | undefined): string {
   const { path } = TEMPLATES[template];
   if (template !== "download" && template !== "downloadHead") return path;
-  const models = cast?.models ?? [];
+  const models = actors?.models ?? [];
   const model = models[pick % (models.length + 1)];
   return `${path}${model?.name ?? "missing"}/${model?.version ?? "1.0.0"}`;
 }

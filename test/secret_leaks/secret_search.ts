@@ -2,7 +2,7 @@
  * Looks for secrets in text: as they are, in another case, percent-encoded, and as base64 or hexadecimal of
  * their bytes. Fast enough for the log of a million requests, since it looks at long runs of letters alone.
  */
-import type { Secret } from "../hostile_input/cast.ts";
+import type { Secret } from "../hostile_input/actors.ts";
 
 export interface SecretSearch {
   add(secrets: readonly Secret[]): void;

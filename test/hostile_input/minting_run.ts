@@ -7,16 +7,16 @@ import { join } from "node:path";
 import { createTestClock } from "../support/clock.ts";
 import { APP_KEYS, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { testFolder } from "../support/postgres.ts";
-import { runStorm, STORM_BEGIN, type StormOptions, type StormResult } from "./storm.ts";
+import { RUN_BEGIN, type RunOptions, type RunResult, sendGenerated } from "./generated_run.ts";
 
-export async function runMintingStorm(
-  options: Omit<StormOptions, "service" | "secrets">,
-): Promise<StormResult> {
-  const clock = createTestClock(STORM_BEGIN);
+export async function sendGeneratedWithMinting(
+  options: Omit<RunOptions, "service" | "secrets">,
+): Promise<RunResult> {
+  const clock = createTestClock(RUN_BEGIN);
   const folder = mkdtempSync(join(testFolder(), "minting-"));
   const host = await startGitHubStandIn({ clock, folder });
   try {
-    return await runStorm({
+    return await sendGenerated({
       ...options,
       service: { clock, config: { gitHubApp: host.settings } },
       secrets: () => [

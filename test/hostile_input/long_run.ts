@@ -1,14 +1,14 @@
 /**
  * The long form of the generated requests, for `make hostile-input`:
  *
- *     bun test/hostile_input/long.ts [--requests 1000000] [--seed N] [--json FILE] [--replay SEED/PATH]
+ *     bun test/hostile_input/long_run.ts [--requests 1000000] [--seed N] [--json FILE] [--replay SEED/PATH]
  *
  * Prints its seed first and its counts at the end. Ends with 1 when anything was not as it should be.
  */
 import { parseArgs } from "node:util";
 import { stopTestServer } from "../support/postgres.ts";
-import { runMintingStorm } from "./minting_storm.ts";
-import { runStorm } from "./storm.ts";
+import { sendGenerated } from "./generated_run.ts";
+import { sendGeneratedWithMinting } from "./minting_run.ts";
 
 const { values } = parseArgs({
   options: {
@@ -28,7 +28,7 @@ if (!Number.isInteger(seed) || !Number.isInteger(requests) || requests < 1) {
 console.log(`seed ${seed}, ${requests} requests`);
 
 let shownMs = performance.now();
-const result = await runStorm({
+const result = await sendGenerated({
   requests,
   seed,
   path,
@@ -41,7 +41,7 @@ const result = await runStorm({
 // A twentieth again, on a service that gets its repository tokens from a GitHub App.
 const minting =
   path === undefined && result.failure === undefined
-    ? await runMintingStorm({ requests: Math.ceil(requests / 20), seed })
+    ? await sendGeneratedWithMinting({ requests: Math.ceil(requests / 20), seed })
     : undefined;
 await stopTestServer();
 const report = JSON.stringify({ ...result, minting }, null, 2);

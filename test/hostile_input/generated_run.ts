@@ -3,7 +3,7 @@
  * database.
  *
  * It goes in batches. Within one, several senders draw requests from seeds of their own; after it, while nothing
- * is on its way, the tables are compared with the ledger and the log is searched for secrets. Where a batch has
+ * is on its way, the tables are compared with the expectedRows and the log is searched for secrets. Where a batch has
  * left a trace that no success explains, its requests are sent again one by one until one of them does it alone.
  * Whatever fails is made as small as it can be (by fast-check) and shown.
  */
@@ -14,14 +14,14 @@ import { createSecretSearch } from "../secret_leaks/secret_search.ts";
 import { createTestClock } from "../support/clock.ts";
 import { type HostingService, startHostingService } from "../support/hosted.ts";
 import type { TestServiceOptions } from "../support/service.ts";
+import { createActors, type Secret } from "./actors.ts";
 import { createAnswerCheck } from "./answer_check.ts";
-import { createCast, type Secret } from "./cast.ts";
-import { toExpected } from "./expected.ts";
-import { createLedger, isRevocation } from "./expected_rows.ts";
+import { checkExpectedAnswer } from "./expected_answer.ts";
+import { createExpectedRows, isRevocation } from "./expected_rows.ts";
 import { describeRequest, type GeneratedRequest, generatedRequest, renderRequest } from "./requests.ts";
 import { createWire, type Wire, type WireOutcome } from "./wire.ts";
 
-export interface StormOptions {
+export interface RunOptions {
   readonly requests: number;
   readonly seed: number;
   /** Of a failure, beside its seed: that request alone is sent, and made smaller. */
@@ -29,12 +29,12 @@ export interface StormOptions {
   readonly connections?: number;
   readonly batch?: number;
   readonly service?: TestServiceOptions | undefined;
-  /** Beside those of the cast. */
+  /** Beside those of the actors. */
   readonly secrets?: () => readonly Secret[];
-  readonly onBatch?: (progress: StormResult) => void;
+  readonly onBatch?: (progress: RunResult) => void;
 }
 
-export interface StormResult {
+export interface RunResult {
   readonly seed: number;
   readonly requests: number;
   readonly seconds: number;
@@ -58,7 +58,7 @@ export interface StormResult {
 }
 
 /** Early in a month, so that its quota holds for all batches. */
-export const STORM_BEGIN = "2026-11-09T00:00:00Z";
+export const RUN_BEGIN = "2026-11-09T00:00:00Z";
 const CONNECTIONS = 24;
 const BATCH = 2_400;
 /** Every answer comes sooner; on a machine that is busy with other things, it is given more. */
@@ -66,34 +66,34 @@ const DEADLINE_MS = 10_000;
 /** Windows are empty again, and no link is over. */
 const BETWEEN_BATCHES_MS = 61_000;
 
-export async function runStorm(options: StormOptions): Promise<StormResult> {
+export async function sendGenerated(options: RunOptions): Promise<RunResult> {
   const proxies = parseTrustedProxies("127.0.0.1");
   if (!proxies.ok) throw new Error(proxies.error);
   const service = await startHostingService({
     limits: "default",
-    clock: createTestClock(STORM_BEGIN),
+    clock: createTestClock(RUN_BEGIN),
     ...options.service,
     config: { trustedProxies: proxies.proxies, logRequests: "all", ...options.service?.config },
   });
   try {
-    return await stormOn(service, options);
+    return await sendTo(service, options);
   } finally {
     await service.close();
   }
 }
 
-async function stormOn(service: HostingService, options: StormOptions): Promise<StormResult> {
+async function sendTo(service: HostingService, options: RunOptions): Promise<RunResult> {
   const { seed, batch = BATCH, path } = options;
   const connections = path === undefined ? (options.connections ?? CONNECTIONS) : 1;
-  const cast = await createCast(service);
-  const ledger = createLedger(service.database, { cast, clock: service.clock });
+  const actors = await createActors(service);
+  const expectedRows = createExpectedRows(service.database, { actors, clock: service.clock });
   const document = await (await fetch(`${service.url}/openapi.json`)).text();
-  const files = new Map(cast.models.map(({ bytes }) => [etagOf(bytes), bytes]));
+  const files = new Map(actors.models.map(({ bytes }) => [etagOf(bytes), bytes]));
   const check = createAnswerCheck({
     document,
     fileOf: (etag) => files.get(etag),
     nowMs: () => service.clock.now().getTime(),
-    isTokenSet: () => cast.isTokenSet,
+    isTokenSet: () => actors.isTokenSet,
   });
   const wires = Array.from({ length: connections }, () =>
     createWire(service.url, { deadlineMs: DEADLINE_MS }),
@@ -101,8 +101,8 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
   const search = createSecretSearch();
   let isKnown = 0;
   const learnSecrets = () => {
-    search.add([...cast.secrets.slice(isKnown), ...(options.secrets?.() ?? [])]);
-    isKnown = cast.secrets.length;
+    search.add([...actors.secrets.slice(isKnown), ...(options.secrets?.() ?? [])]);
+    isKnown = actors.secrets.length;
   };
 
   const beganMs = performance.now();
@@ -117,7 +117,7 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
   let revocations = 0;
   let failure: string | undefined;
 
-  const result = (): StormResult => ({
+  const result = (): RunResult => ({
     seed,
     requests: sent,
     seconds: Math.round((performance.now() - beganMs) / 100) / 10,
@@ -134,7 +134,7 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
 
   /** Sends one request and judges its answer; throws what is wrong. */
   async function sendOne(wire: Wire, request: GeneratedRequest): Promise<WireOutcome> {
-    const rendered = renderRequest(request, service.url, cast);
+    const rendered = renderRequest(request, service.url, actors);
     const sentMs = performance.now();
     const outcome = await wire.send(rendered.bytes, {
       isBodiless: rendered.method === "HEAD",
@@ -157,12 +157,12 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
     if (code !== undefined) codes[code] = (codes[code] ?? 0) + 1;
     if (status === 202) events++;
     if (isRevocation(status, outcome.body)) revocations++;
-    const problem = check(rendered, outcome) ?? toExpected(request, { status, code });
+    const problem = check(rendered, outcome) ?? checkExpectedAnswer(request, { status, code });
     if (problem !== undefined) {
       const text = outcome.body.toString("latin1").slice(0, 500);
       throw new Error(`${problem}\n  answer:  ${status} ${JSON.stringify(text)}`);
     }
-    ledger.enter(rendered, outcome);
+    expectedRows.enter(rendered, outcome);
     return outcome;
   }
 
@@ -176,7 +176,7 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
     return [
       why,
       describeRequest(request, service.url),
-      `  replay:  bun test/hostile_input/long.ts --replay ${details.seed}/${details.counterexamplePath}`,
+      `  replay:  bun test/hostile_input/long_run.ts --replay ${details.seed}/${details.counterexamplePath}`,
     ].join("\n");
   };
 
@@ -194,11 +194,11 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
     const [wire] = wires;
     if (wire === undefined) return undefined;
     await service.advance(BETWEEN_BATCHES_MS);
-    await cast.replaceDisposable();
+    await actors.replaceDisposable();
     const alone = async (request: GeneratedRequest) => {
-      await ledger.begin();
+      await expectedRows.begin();
       await sendOne(wire, request);
-      const difference = await ledger.compare();
+      const difference = await expectedRows.compare();
       if (difference !== undefined) throw new Error(`alone: ${difference}`);
     };
     for (const [sender, numRuns] of counts.entries()) {
@@ -221,10 +221,10 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
     for (let index = 0; sent < options.requests && failure === undefined; index++) {
       if (index > 0) {
         await service.advance(BETWEEN_BATCHES_MS);
-        await cast.renew();
+        await actors.renew();
         await service.service.directory.beat();
       }
-      await ledger.begin();
+      await expectedRows.begin();
       const left = Math.min(batch, options.requests - sent);
       const counts = wires.map((_, sender) => Math.floor((left + sender) / wires.length));
       const failures = await Promise.all(
@@ -239,7 +239,7 @@ async function stormOn(service: HostingService, options: StormOptions): Promise<
       );
       failure = failures.find((each) => each !== undefined);
       if (failure !== undefined) break;
-      const difference = await ledger.compare();
+      const difference = await expectedRows.compare();
       if (difference !== undefined) {
         const culprit = path === undefined ? await findCulprit(index, counts) : undefined;
         failure = `${difference} (batch ${index})\n${culprit ?? "  no request does that alone"}`;

@@ -31,7 +31,7 @@ export interface Secret {
   readonly value: string;
 }
 
-export interface Cast {
+export interface Actors {
   /** The key that a role carries; "" for none. A path that revokes gets one that is there to be lost. */
   keyOf(role: Role, options: { readonly pick: number; readonly isRevoked: boolean }): string;
   /** The path and the query of a link: one that is good, one whose time is over, or one that was forged. */
@@ -60,7 +60,7 @@ export const FILE_BYTES = 4_096;
 const ACTIVE = 24;
 const DISPOSABLE = 60;
 
-export async function createCast(service: HostingService): Promise<Cast> {
+export async function createActors(service: HostingService): Promise<Actors> {
   const issued = new Map<string, { readonly uuid: string; readonly licenseUuid: string }>();
   const secrets: Secret[] = [
     { name: "installer token", value: INSTALLER_TOKEN },

@@ -15,7 +15,7 @@ const REFUSED_FOR: Readonly<Record<string, string>> = {
 const WITHOUT_KEY: readonly Template[] = ["health", "healthHead", "openApi", "openApiHead"];
 
 /** Tells what is wrong with a status and a code; undefined where the request was mutated. */
-export function toExpected(
+export function checkExpectedAnswer(
   { template, role, mutations }: GeneratedRequest,
   { status, code }: { readonly status: number; readonly code: string | undefined },
 ): string | undefined {
