@@ -1,6 +1,6 @@
 /**
- * Who plays in generated requests: keys in every state, models with files, links to them, the installer's
- * token. A request names them by role, so that it means the same when it is sent again.
+ * The actors of generated requests: keys in every state, models with files, links to those files, and the
+ * installer's token. A request names each by its role, so that it means the same when it is sent again.
  */
 
 import type { IssuedKey } from "../../src/keys/mod.ts";
@@ -25,27 +25,27 @@ export const ROLES = [
 ] as const;
 export type Role = (typeof ROLES)[number];
 
-/** A secret that must be nowhere, with the name that a failure calls it by. */
+/** A secret that no place may contain, and its name for messages of failure. */
 export interface Secret {
   readonly name: string;
   readonly value: string;
 }
 
 export interface Actors {
-  /** The key that a role carries; "" for none. A path that revokes gets one that is there to be lost. */
+  /** Returns a key of the role; "" for the role "none". For a path that revokes, it is a disposable key. */
   keyOf(role: Role, options: { readonly pick: number; readonly isRevoked: boolean }): string;
-  /** The path and the query of a link: one that is good, one whose time is over, or one that was forged. */
+  /** Returns the path and the query of a link that is valid, expired or forged. */
   linkOf(pick: number): string;
   readonly models: readonly HostedModel[];
-  /** What is known of a key that was issued. */
+  /** Finds the identifiers of an issued key; undefined for any other key. */
   find(apiKey: string): { readonly uuid: string; readonly licenseUuid: string } | undefined;
   readonly isTokenSet: boolean;
   readonly secrets: readonly Secret[];
-  /** Takes note that a key was revoked over HTTP. */
+  /** Marks a key as revoked over HTTP. */
   noteRevoked(apiKey: string): void;
-  /** Between two batches: replaces what was used up, makes new links, and sets or clears the token. */
+  /** Replaces revoked keys, makes new links, and sets or clears the token; to be called between two batches. */
   renew(): Promise<void>;
-  /** Replaces every key that was there to be lost: when nobody knows any more which of them are. */
+  /** Replaces all disposable keys, for when it is not known which of them are revoked. */
   replaceDisposable(): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export interface HostedModel {
   readonly bytes: Uint8Array;
 }
 
-/** The bytes of each file. */
+/** The size of each file. */
 export const FILE_BYTES = 4_096;
 const ACTIVE = 24;
 const DISPOSABLE = 60;
@@ -67,14 +67,14 @@ export async function createActors(service: HostingService): Promise<Actors> {
     { name: "root secret", value: TEST_SECRET },
     { name: "root secret as bytes", value: Buffer.from(TEST_SECRET, "hex").toString("base64") },
   ];
-  function keep(key: IssuedKey): string {
+  function register(key: IssuedKey): string {
     issued.set(key.apiKey, { uuid: uuidOf(key), licenseUuid: key.licenseUuid });
     secrets.push({ name: `key ${key.id}`, value: key.apiKey });
     return key.apiKey;
   }
   const many = async (count: number, make: (index: number) => Promise<IssuedKey>) => {
     const keys: string[] = [];
-    for (let index = 0; index < count; index++) keys.push(keep(await make(index)));
+    for (let index = 0; index < count; index++) keys.push(register(await make(index)));
     return keys;
   };
   const TIERS = ["free", "research", "commercial", "enterprise"] as const;
@@ -95,7 +95,8 @@ export async function createActors(service: HostingService): Promise<Actors> {
   };
   for (const value of keys.unknown) secrets.push({ name: "unknown key", value });
   const disposable = await many(DISPOSABLE, () => service.issue());
-  let lost = 0;
+  /** The number of revoked keys, which stand at the start of `disposable`. */
+  let revokedCount = 0;
 
   const models: HostedModel[] = [];
   for (const [index, requiresLicense] of (["free", "research", "commercial"] as const).entries()) {
@@ -107,7 +108,7 @@ export async function createActors(service: HostingService): Promise<Actors> {
   await setToken(service);
   let isTokenSet = true;
 
-  // Of keys that nothing else uses up.
+  // These keys only list links, so that no generated request can fill their windows.
   const readers = await many(2, (index) => service.issue({ tier: TIERS[index + 2]! }));
   let links: string[] = [];
   const stale: string[] = [];
@@ -134,15 +135,15 @@ export async function createActors(service: HostingService): Promise<Actors> {
       return isTokenSet;
     },
     keyOf(role, { pick, isRevoked }) {
-      // All but these could be revoked, and would be missed.
-      const isLost = ["revoked", "unknown", "malformed", "none"].includes(role);
-      const pool = isRevoked && !isLost ? disposable.slice(lost) : keys[role];
+      // A revocation cannot change these roles. In any other role it would take a key from later requests.
+      const isUnrevocable = ["revoked", "unknown", "malformed", "none"].includes(role);
+      const pool = isRevoked && !isUnrevocable ? disposable.slice(revokedCount) : keys[role];
       return pool[pick % pool.length] ?? UNKNOWN_KEY;
     },
     linkOf(pick) {
       const link = links[pick % links.length]!;
       if (pick % 7 === 5) return stale[pick % Math.max(1, stale.length)] ?? link;
-      // Another model's file, by the same signature.
+      // A forged link: another model's path with the same signature.
       if (pick % 7 === 6) return link.replace(/hosted_\d/, `hosted_${(pick >> 3) % 3}`);
       return link;
     },
@@ -150,18 +151,18 @@ export async function createActors(service: HostingService): Promise<Actors> {
     noteRevoked(apiKey) {
       const at = disposable.indexOf(apiKey);
       if (at < 0) return;
-      // Those that are lost come first.
-      disposable[at] = disposable[lost]!;
-      disposable[lost++] = apiKey;
+      // The revoked keys come first.
+      disposable[at] = disposable[revokedCount]!;
+      disposable[revokedCount++] = apiKey;
     },
     async replaceDisposable() {
       disposable.splice(0, DISPOSABLE, ...(await many(DISPOSABLE, () => service.issue())));
-      lost = 0;
+      revokedCount = 0;
     },
     async renew() {
-      if (lost > DISPOSABLE / 3) {
-        disposable.splice(0, lost, ...(await many(lost, () => service.issue())));
-        lost = 0;
+      if (revokedCount > DISPOSABLE / 3) {
+        disposable.splice(0, revokedCount, ...(await many(revokedCount, () => service.issue())));
+        revokedCount = 0;
       }
       await listLinks();
       isTokenSet = !isTokenSet;

@@ -1,6 +1,6 @@
 /**
- * Judges answers by the OpenAPI document that the service itself serves, and by what the contract says of
- * every answer: headers, codes, no key in it, the bytes of a file.
+ * Checks answers against the OpenAPI document that the service itself serves, and against the contract's rules for
+ * every answer: its headers, its code, no key in it, and the bytes of a file.
  */
 import { compileSchema, type JsonSchema, type SchemaCheck } from "./json_schema.ts";
 import type { RenderedRequest } from "./requests.ts";
@@ -9,18 +9,18 @@ import type { WireAnswer } from "./wire.ts";
 export interface AnswerCheckOptions {
   /** The text of `GET /openapi.json`. */
   readonly document: string;
-  /** Gives the bytes of a file by its strong tag, with quotes. */
+  /** Returns the bytes of a file by its strong tag, with quotes. */
   readonly fileOf: (etag: string) => Uint8Array | undefined;
   readonly nowMs: () => number;
-  /** Whether the operator has set a repository token now: without one, 503 `NOT_CONFIGURED` is right. */
+  /** Returns whether a repository token is set now: without one, 503 `NOT_CONFIGURED` is right. */
   readonly isTokenSet: () => boolean;
 }
 
-/** Tells what is wrong with an answer; undefined where nothing is. */
+/** Returns what is wrong with an answer; undefined if nothing is wrong. */
 export type AnswerCheck = (request: RenderedRequest, answer: WireAnswer) => string | undefined;
 
-interface Answered {
-  /** Undefined where no body is documented; "json" by `check`, else the bytes of a file. */
+interface AnswerRule {
+  /** "json" for a body that `check` checks, "bytes" for a file; undefined if no body is documented. */
   readonly body: "json" | "bytes" | undefined;
   readonly check: SchemaCheck | undefined;
   readonly codes: readonly string[] | undefined;
@@ -36,8 +36,8 @@ interface HeaderRule {
 
 interface Path {
   readonly pattern: RegExp;
-  readonly operations: ReadonlyMap<string, ReadonlyMap<number, Answered>>;
-  /** As `Allow` has them. */
+  readonly operations: ReadonlyMap<string, ReadonlyMap<number, AnswerRule>>;
+  /** The methods that `Allow` must name. */
   readonly methods: readonly string[];
 }
 
@@ -56,8 +56,8 @@ interface Document {
   };
 }
 
-/** Headers that only some answers have: on any other they are wrong. */
-const RULED = [
+/** Headers that an answer may only have if the document says so. */
+const ONLY_IF_DOCUMENTED = [
   "x-ratelimit-limit",
   "x-ratelimit-remaining",
   "x-ratelimit-reset",
@@ -69,13 +69,13 @@ const RULED = [
   "content-range",
   "content-disposition",
 ];
-/** Those of the transport. */
-const PLAIN = new Set(["date", "connection", "keep-alive", "content-length", "content-type"]);
+/** Headers of the transport. */
+const OF_TRANSPORT = new Set(["date", "connection", "keep-alive", "content-length", "content-type"]);
 const ALWAYS = new Set(["cache-control", "x-content-type-options", "x-request-id"]);
 const ANY_KEY = /_(?:live|test)_[0-9a-f]{8}/i;
 /**
- * The contract's codes with their statuses, by hand: the document is made from the same table as the answers,
- * and cannot tell when that is wrong.
+ * The contract's codes with their statuses, written by hand: the document is made from the same table as the
+ * answers, so a fault in that table would be in both.
  */
 const STATUSES: Readonly<Record<string, readonly number[]>> = {
   MISSING_KEY: [400],
@@ -106,17 +106,19 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
   const paths = Object.entries(document.paths).map(([path, operations]) =>
     toPath(path, operations, document),
   );
-  const notFound = toAnswered(document.components.responses.NotFound ?? {}, document);
+  const notFound = toAnswerRule(document.components.responses.NotFound ?? {}, document);
 
   return (request, answer) => {
     const { status, headers, body } = answer;
     const text = body.toString("latin1");
     if (headers.get("content-type") !== "application/octet-stream" && ANY_KEY.test(text)) {
-      return `the body holds a key: ${text}`;
+      return `the body contains a key: ${text}`;
     }
     for (const [name, value] of headers) {
-      if (ANY_KEY.test(value)) return `the header ${name} holds a key: ${value}`;
-      if (!PLAIN.has(name) && !ALWAYS.has(name) && !RULED.includes(name)) return `the header ${name} is new`;
+      if (ANY_KEY.test(value)) return `the header ${name} contains a key: ${value}`;
+      if (!OF_TRANSPORT.has(name) && !ALWAYS.has(name) && !ONLY_IF_DOCUMENTED.includes(name)) {
+        return `the header ${name} is unknown`;
+      }
     }
     const path = toServedPath(request.target);
     const problem = checkEveryHeader(answer, path);
@@ -124,19 +126,19 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
 
     const found = path === undefined ? undefined : paths.find(({ pattern }) => pattern.test(path));
     if (found === undefined) {
-      return status === 404 ? judge(notFound, request, answer) : `${status} for a path that is not there`;
+      return status === 404 ? judge(notFound, request, answer) : `${status} for an unknown path`;
     }
     const operation = found.operations.get(request.method);
     if (operation === undefined) {
-      if (status !== 405) return `${status} for a method that is not there`;
+      if (status !== 405) return `${status} for a method that is not allowed`;
       const allowed = (headers.get("allow") ?? "").split(", ").toSorted().join();
       if (allowed !== found.methods.toSorted().join()) return `Allow is ${headers.get("allow")}`;
       const any = found.operations.values().next().value?.get(405);
       return any === undefined ? "405 is not documented" : judge(any, request, answer);
     }
-    if (status === 405) return "405 for a method that is there";
-    const answered = operation.get(status);
-    return answered === undefined ? `${status} is not documented` : judge(answered, request, answer);
+    if (status === 405) return "405 for a method that is allowed";
+    const rule = operation.get(status);
+    return rule === undefined ? `${status} is not documented` : judge(rule, request, answer);
   };
 
   function checkEveryHeader({ headers }: WireAnswer, path: string | undefined): string | undefined {
@@ -147,59 +149,61 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
     return undefined;
   }
 
-  function judge(answered: Answered, { method }: RenderedRequest, answer: WireAnswer): string | undefined {
+  function judge(rule: AnswerRule, { method }: RenderedRequest, answer: WireAnswer): string | undefined {
     const { headers, status, body } = answer;
-    for (const { name, isRequired, check } of answered.headers) {
+    for (const { name, isRequired, check } of rule.headers) {
       const value = headers.get(name);
       if (value === undefined ? isRequired : !check(value)) return `the header ${name} is ${value}`;
     }
-    const documented = answered.headers.map(({ name }) => name);
-    const extra = RULED.find((name) => headers.has(name) && !documented.includes(name));
+    const documented = rule.headers.map(({ name }) => name);
+    const extra = ONLY_IF_DOCUMENTED.find((name) => headers.has(name) && !documented.includes(name));
     if (extra !== undefined) return `the header ${extra} is not documented for ${status}`;
     const reset = headers.get("x-ratelimit-reset");
     if (reset !== undefined) {
       const inSeconds = Number(reset) - options.nowMs() / 1_000;
       if (inSeconds < -2 || inSeconds > MAX_WINDOW_SECONDS) return `X-RateLimit-Reset is in ${inSeconds} s`;
       if (Number(headers.get("x-ratelimit-remaining")) > Number(headers.get("x-ratelimit-limit"))) {
-        return "more is left than there may be";
+        return "X-RateLimit-Remaining is above X-RateLimit-Limit";
       }
     }
     if (method === "HEAD") return body.length === 0 ? undefined : "HEAD has a body";
-    if (answered.body === undefined) return body.length === 0 ? undefined : "a body is not documented";
-    return answered.body === "bytes" ? checkFile(answer) : checkJson(answered, answer);
+    if (rule.body === undefined) return body.length === 0 ? undefined : "a body is not documented";
+    return rule.body === "bytes" ? checkFile(answer) : checkJson(rule, answer);
   }
 
   function checkJson(
-    { check, codes, isDocument }: Answered,
+    { check, codes, isDocument }: AnswerRule,
     { headers, body, status }: WireAnswer,
   ): string | undefined {
-    if (headers.get("content-type") !== "application/json") return `it is ${headers.get("content-type")}`;
+    if (headers.get("content-type") !== "application/json")
+      return `the content type is ${headers.get("content-type")}`;
     let value: unknown;
     try {
       value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
     } catch (error) {
-      return `it is no JSON: ${error}`;
+      return `the body is not JSON: ${error}`;
     }
-    // The document says nothing of its own form; it is always the same.
+    // The document has no schema for itself, but it never changes.
     if (isDocument) return body.equals(documentBytes) ? undefined : "another document than before";
     const problem = check?.(value);
     if (problem !== undefined) return problem;
     if (codes === undefined) return undefined;
     const { code } = value as { readonly code: string };
     if (!codes.includes(code)) return `${code} is not documented for ${status}`;
-    if (code === "SERVER_ERROR" || code === "SERVICE_UNAVAILABLE") return `it failed with ${code}`;
+    if (code === "SERVER_ERROR" || code === "SERVICE_UNAVAILABLE") return `the request failed with ${code}`;
     if (STATUSES[code]?.includes(status) !== true) return `${code} with the status ${status}`;
-    if (code === "NOT_CONFIGURED" && options.isTokenSet()) return "a token is set and it says there is none";
+    if (code === "NOT_CONFIGURED" && options.isTokenSet()) return "NOT_CONFIGURED though a token is set";
     const fields = code === "NOT_CONFIGURED" ? "error,code,message" : "error,code";
-    if (Object.keys(value as object).join() !== fields) return `an error of ${Object.keys(value as object)}`;
+    if (Object.keys(value as object).join() !== fields)
+      return `an error with the fields ${Object.keys(value as object)}`;
     if (NEEDS_RETRY_AFTER.has(code) !== headers.has("retry-after")) return `Retry-After does not fit ${code}`;
     return undefined;
   }
 
   function checkFile({ headers, body, status }: WireAnswer): string | undefined {
-    if (headers.get("content-type") !== "application/octet-stream") return "a file of another type";
+    if (headers.get("content-type") !== "application/octet-stream") return "a file with another content type";
     const file = options.fileOf(headers.get("etag") ?? "");
-    if (file === undefined) return `there is no file of the tag ${headers.get("etag")}`;
+    if (file === undefined) return `no file has the tag ${headers.get("etag")}`;
     let [first, end] = [0, file.length];
     if (status === 206) {
       const [, from, to, size] = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(headers.get("content-range") ?? "") ?? [];
@@ -207,7 +211,7 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
       [first, end] = [Number(from), Number(to) + 1];
     }
     const isSame = end > first && Buffer.compare(body, file.subarray(first, end)) === 0;
-    return isSame ? undefined : "other bytes than the file's";
+    return isSame ? undefined : "the bytes are not those of the file";
   }
 }
 
@@ -220,14 +224,14 @@ function toPath(path: string, operations: Document["paths"][string], document: D
       Object.entries(operations).map(([name, { responses }]) => [
         name.toUpperCase(),
         new Map(
-          Object.entries(responses).map(([status, each]) => [Number(status), toAnswered(each, document)]),
+          Object.entries(responses).map(([status, each]) => [Number(status), toAnswerRule(each, document)]),
         ),
       ]),
     ),
   };
 }
 
-function toAnswered({ headers = {}, content }: Documented, document: Document): Answered {
+function toAnswerRule({ headers = {}, content }: Documented, document: Document): AnswerRule {
   const json = content?.["application/json"]?.schema;
   const codes = (json?.properties as { code?: { "x-extensible-enum"?: string[] } } | undefined)?.code?.[
     "x-extensible-enum"
@@ -239,7 +243,7 @@ function toAnswered({ headers = {}, content }: Documented, document: Document): 
     isDocument: json?.$ref === "#/components/schemas/OpenApi",
     headers: Object.entries(headers).map(([name, { $ref }]) => {
       const rule = document.components.headers[$ref.slice($ref.lastIndexOf("/") + 1)];
-      if (rule === undefined) throw new Error(`Cannot read the document: there is no ${$ref}`);
+      if (rule === undefined) throw new Error(`Cannot read the document: it has no ${$ref}`);
       return { name: name.toLowerCase(), isRequired: rule.required, check: toHeaderCheck(rule.schema) };
     }),
   };
@@ -253,13 +257,13 @@ function toHeaderCheck(schema: JsonSchema): HeaderRule["check"] {
 }
 
 /**
- * The path as the service sees it: the runtime resolves `.` and `..`, encoded or not, turns `\` into `/`, and
- * leaves out what an absolute address begins with. Undefined where it is none of those that it takes.
+ * Returns the path as the service sees it: the runtime resolves `.` and `..`, encoded or not, turns `\` into `/`, and
+ * removes the scheme and host of an absolute URL. Undefined for a target that the runtime does not accept.
  */
 export function toServedPath(target: string): string | undefined {
   const bare = target.replace(/^http:\/\/[^/]*/, "");
   const [path = ""] = bare.split("?", 1);
-  // A target has no fragment: what a client sends as one is part of the path.
+  // A target has no fragment: `#` and the text after it are part of the path.
   const fragment = path.includes("#") ? path.slice(path.indexOf("#")) : "";
   try {
     return new URL(`http://h${bare}`).pathname + fragment;

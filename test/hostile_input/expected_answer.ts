@@ -1,6 +1,6 @@
 /**
- * What a request that was not mutated must be answered, so that a service which refuses everything does not
- * pass for one that is well.
+ * The expected answer to a request that was not mutated. Without this check, a service that refuses every
+ * request would pass.
  */
 import type { GeneratedRequest, Template } from "./requests.ts";
 
@@ -14,16 +14,14 @@ const REFUSED_FOR: Readonly<Record<string, string>> = {
 };
 const WITHOUT_KEY: readonly Template[] = ["health", "healthHead", "openApi", "openApiHead"];
 
-/** Tells what is wrong with a status and a code; undefined where the request was mutated. */
+/** Returns what is wrong with a status and a code; undefined if nothing is, or if the request was mutated. */
 export function checkExpectedAnswer(
   { template, role, mutations }: GeneratedRequest,
   { status, code }: { readonly status: number; readonly code: string | undefined },
 ): string | undefined {
   if (mutations.length > 0 || code === "RATE_LIMIT_EXCEEDED") return undefined;
   const expect = (isRight: boolean, what: string) =>
-    isRight
-      ? undefined
-      : `${template} with a key that is ${role} is answered ${status} ${code ?? ""}, not ${what}`;
+    isRight ? undefined : `${template} with the key "${role}" got ${status} ${code ?? ""}, not ${what}`;
   if (WITHOUT_KEY.includes(template)) return expect(status === 200, "200");
   if (template === "elsewhere") return expect(status === 404, "404");
   if (template === "link" || template === "linkHead")
@@ -31,7 +29,7 @@ export function checkExpectedAnswer(
   const refusal = REFUSED_FOR[role];
   if (template === "downloadHead") return expect(refusal === undefined || status >= 400, "a refusal");
   if (template === "revoke") {
-    // Of two that revoke the same key at once, one finds it revoked.
+    // Of two requests that revoke the same key at once, the second gets KEY_NOT_FOUND.
     if (role === "none" || role === "malformed") return expect(code === refusal, String(refusal));
     return expect(status === 200 || code === "KEY_NOT_FOUND", "200 or KEY_NOT_FOUND");
   }
@@ -41,7 +39,7 @@ export function checkExpectedAnswer(
       if (role === "usedUp") return expect(code === "QUOTA_EXCEEDED", "QUOTA_EXCEEDED");
       return expect(status === 200 || (role === "scarce" && code === "QUOTA_EXCEEDED"), "200");
     case "log":
-      // A claim may have been used for another event.
+      // 422: the Idempotency-Key may already be claimed by another event.
       if (code === "QUOTA_EXCEEDED") return expect(role === "usedUp" || role === "scarce", "202");
       return expect(status === 202 || status === 422, "202");
     case "download":

@@ -1,6 +1,7 @@
 /**
- * What the database must hold after all answers so far: what it held before, and what the successes among them
- * changed. A refused request that left a trace shows, and so does a success that left none.
+ * The rows that the database must hold after all answers so far: the rows from before, and the changes that
+ * successful answers reported. The comparison finds a refused request that changed a row, and a success that
+ * did not.
  */
 import type { Clock } from "../../src/clock.ts";
 import type { Database } from "../../src/database/mod.ts";
@@ -10,34 +11,34 @@ import type { RenderedRequest } from "./requests.ts";
 import type { WireAnswer } from "./wire.ts";
 
 export interface ExpectedRows {
-  /** Takes what the database holds now as given, after changes that were none of the requests'. */
+  /** Reads the database's present rows as the start, after changes that no request made. */
   begin(): Promise<void>;
-  /** Enters what an answer says was changed. */
+  /** Enters the changes that an answer reports. */
   enter(request: RenderedRequest, answer: WireAnswer): void;
-  /** Compares with the database while no request is on its way; tells what differs. */
+  /** Compares with the database while no request is in flight; returns the first difference. */
   compare(): Promise<string | undefined>;
 }
 
 interface State {
-  /** A digest by table, of those that no request may change. */
+  /** A digest of each table that no request may change. */
   readonly digests: Readonly<Record<string, string>>;
   readonly audit: number;
   readonly claims: number;
   readonly events: number;
-  /** By license. */
+  /** The used units by license. */
   readonly used: Readonly<Record<string, number>>;
   readonly revoked: ReadonlySet<string>;
 }
 
-/** What is entered for one event that was acknowledged for the first time. */
+/** The entry for one event, made when it is first acknowledged. */
 interface Entry {
   readonly keys: readonly string[];
   hasClaim: boolean;
 }
 
 /**
- * The rows of the first three are accounted for one by one. `usage_changes` holds what was told to other processes,
- * for a minute; `refusals` is what refused requests may leave.
+ * The tables without a digest. The rows of the first three are compared one by one. `usage_changes` holds messages
+ * to other processes for a minute, and `refusals` is the one table that a refused request may change.
  */
 const ACCOUNTED = ["audit", "claims", "usage", "usage_changes", "refusals"];
 
@@ -50,7 +51,7 @@ export function createExpectedRows(
   let begunAt = clock.now();
   let entries = new Map<string, Entry>();
   let revocations: (readonly string[])[] = [];
-  /** Events of before: a claim answers with them again. */
+  /** Earlier events: a request with a claimed Idempotency-Key gets the same event again. */
   const known = new Set<string>();
 
   const toUuids = (apiKeys: readonly string[]) =>
@@ -79,7 +80,7 @@ export function createExpectedRows(
       else entry.hasClaim &&= request.hasClaim;
     },
     async compare() {
-      if (before === undefined) throw new Error("Cannot compare: nothing has begun");
+      if (before === undefined) throw new Error("Cannot compare: begin() was not called");
       const now = await readState(database);
       for (const [table, digest] of Object.entries(now.digests)) {
         if (digest !== before.digests[table]) return `the table ${table} was changed`;
@@ -101,7 +102,7 @@ export function createExpectedRows(
   };
 }
 
-/** Whether an answer says that a key was revoked. */
+/** Returns whether an answer says that a key was revoked. */
 export function isRevocation(status: number, body: Buffer): boolean {
   return status === 200 && body.toString("latin1", 0, REVOKED.length) === REVOKED;
 }
@@ -117,12 +118,11 @@ interface EventRow {
 function compareEvents(rows: readonly EventRow[], entries: ReadonlyMap<string, Entry>): string | undefined {
   const stored = new Set(rows.map(({ id }) => id));
   for (const id of entries.keys())
-    if (!stored.has(id)) return `the event ${id} was acknowledged and is not there`;
+    if (!stored.has(id)) return `the event ${id} was acknowledged but is not stored`;
   for (const { id, keyId, type } of rows) {
     const entry = entries.get(id);
-    if (entry === undefined) return `an event of type ${type} is there that was not acknowledged`;
-    if (!entry.keys.includes(keyId))
-      return `the event ${id} is that of a key which its request did not carry`;
+    if (entry === undefined) return `an event of type ${type} is stored but was not acknowledged`;
+    if (!entry.keys.includes(keyId)) return `the event ${id} belongs to a key that its request did not carry`;
   }
   return undefined;
 }
@@ -147,7 +147,7 @@ function compareRevoked(
   added: ReadonlySet<string>,
 ): string | undefined {
   for (const keys of revocations) {
-    if (!keys.some((uuid) => added.has(uuid))) return "a revocation was acknowledged and is not there";
+    if (!keys.some((uuid) => added.has(uuid))) return "a revocation was acknowledged but is not stored";
   }
   return expectCount("revoked keys", added.size, revocations.length);
 }
@@ -163,7 +163,7 @@ function count<Value>(map: ReadonlyMap<string, Value>, isCounted: (value: Value)
 }
 
 async function readState(database: Database): Promise<State> {
-  // Partitions are counted as the events that they are parts of.
+  // Partitions are left out, because their rows are counted as rows of events.
   const tables = await database.query<{ name: string }>(
     (sql) => sql`
       select quote_ident(relname) as name from pg_class
@@ -172,7 +172,7 @@ async function readState(database: Database): Promise<State> {
   const digests: Record<string, string> = {};
   for (const { name } of tables) {
     if (ACCOUNTED.includes(name)) continue;
-    // When a key was last used is written behind, and may be.
+    // The time of a key's last use is left out: the service may write it later.
     const row = name === "keys" ? KEYS_ROW : `${name}::text`;
     const [found] = await database.query<{ digest: string }>((sql) =>
       sql.unsafe(`select coalesce(md5(string_agg(${row}, '|' order by ${row})), '') as digest from ${name}`),
@@ -200,7 +200,7 @@ async function readState(database: Database): Promise<State> {
   };
 }
 
-/** All of a key but when it was last used, and whether it is revoked, which is accounted for. */
+/** The columns of a key without its last use, and without the state "revoked", which is compared separately. */
 const KEYS_ROW = `
   concat_ws(',', id, license_id, encode(hash, 'hex'), hint, mode, state = 'suspended',
             own_expires_at, replaced_by, created_at)`.trim();

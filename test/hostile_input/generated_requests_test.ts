@@ -1,5 +1,5 @@
 /**
- * The short form of the generated requests; the long one is `make hostile-input`. `HOSTILE_SEED` sets the seed,
+ * A short run of the generated requests; the long run is `make hostile-input`. `HOSTILE_SEED` sets the seed,
  * which is printed.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
@@ -12,7 +12,7 @@ const REQUESTS = 20_000;
 const MINTING_REQUESTS = 2_400;
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
-/** What so many requests meet, whatever the seed: a code that is missing here was never tried. */
+/** The codes that so many requests get with any seed. A run without one of them did not try it. */
 const CODES = [
   "INVALID_FORMAT",
   "INVALID_KEY",
@@ -33,10 +33,10 @@ const CODES = [
   "UNSUPPORTED_MEDIA_TYPE",
 ];
 
-test("No generated request fails, hangs, leaves a trace where it is refused, or is answered otherwise than documented", async () => {
+test("Every generated request gets a documented answer in time, and no refused request changes a row", async () => {
   console.log(`Generated requests: HOSTILE_SEED=${seed}`);
   const { failure, codes, statuses, requests, secrets } = await sendGenerated({ requests: REQUESTS, seed });
-  // Said as a text, which shows its lines.
+  // Thrown as an error, whose message keeps its line breaks.
   if (failure !== undefined) throw new Error(`With HOSTILE_SEED=${seed}: ${failure}`);
   expect(requests).toBe(REQUESTS);
   expect(Object.keys(codes).toSorted()).toEqual(CODES);
@@ -46,7 +46,7 @@ test("No generated request fails, hangs, leaves a trace where it is refused, or 
   expect(secrets.processes).toBeGreaterThan(5);
 }, 120_000);
 
-test("The same holds where repository tokens come from a GitHub App, of which no secret is shown", async () => {
+test("Every generated request gets a documented answer with tokens of a GitHub App, and none shows its secrets", async () => {
   const { failure, statuses, secrets } = await sendGeneratedWithMinting({ requests: MINTING_REQUESTS, seed });
   if (failure !== undefined) throw new Error(`With HOSTILE_SEED=${seed}: ${failure}`);
   expect(statuses[200]).toBeGreaterThan(0);

@@ -1,11 +1,11 @@
 /**
- * Sends generated requests to a service over many connections, and judges every answer and what becomes of the
+ * Sends generated requests to a service over many connections, and checks every answer and the changes in the
  * database.
  *
- * It goes in batches. Within one, several senders draw requests from seeds of their own; after it, while nothing
- * is on its way, the tables are compared with the expectedRows and the log is searched for secrets. Where a batch has
- * left a trace that no success explains, its requests are sent again one by one until one of them does it alone.
- * Whatever fails is made as small as it can be (by fast-check) and shown.
+ * The requests come in batches. In each batch, several senders draw requests from their own seeds. After it, with
+ * no request in flight, the tables are compared with the expected rows and the log is searched for secrets. If a
+ * batch changed a table and no success explains the change, its requests are sent again one by one until a single
+ * request causes the same difference. fast-check makes a failing request as small as possible, and it is shown.
  */
 import fc from "fast-check";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
@@ -24,12 +24,12 @@ import { createWire, type Wire, type WireOutcome } from "./wire.ts";
 export interface RunOptions {
   readonly requests: number;
   readonly seed: number;
-  /** Of a failure, beside its seed: that request alone is sent, and made smaller. */
+  /** With the seed, the path of a failure in fast-check: only that request is sent, and made smaller. */
   readonly path?: string | undefined;
   readonly connections?: number;
   readonly batch?: number;
   readonly service?: TestServiceOptions | undefined;
-  /** Beside those of the actors. */
+  /** Secrets to search for besides those of the actors. */
   readonly secrets?: () => readonly Secret[];
   readonly onBatch?: (progress: RunResult) => void;
 }
@@ -38,11 +38,11 @@ export interface RunResult {
   readonly seed: number;
   readonly requests: number;
   readonly seconds: number;
-  /** How often each status was answered, by `METHOD /path` of the document and by status. */
+  /** The number of answers by status. */
   readonly statuses: Readonly<Record<string, number>>;
   readonly codes: Readonly<Record<string, number>>;
   readonly templates: Readonly<Record<string, number>>;
-  /** What the runtime refused before any of our code saw it, by how. */
+  /** The number of requests that the runtime refused before our code, by status or "closed". */
   readonly refusedByRuntime: Readonly<Record<string, number>>;
   readonly slowestMs: number;
   readonly events: number;
@@ -53,17 +53,17 @@ export interface RunResult {
     readonly rows: number;
     readonly processes: number;
   };
-  /** What failed, with the seed and the smallest request that does it. */
+  /** The first failure, with its seed and the smallest request that causes it. */
   readonly failure: string | undefined;
 }
 
-/** Early in a month, so that its quota holds for all batches. */
+/** Early in a month, so that no run reaches the next month's quota. */
 export const RUN_BEGIN = "2026-11-09T00:00:00Z";
 const CONNECTIONS = 24;
 const BATCH = 2_400;
-/** Every answer comes sooner; on a machine that is busy with other things, it is given more. */
+/** Longer than the promised 5 s for every answer, because other work may slow the machine down. */
 const DEADLINE_MS = 10_000;
-/** Windows are empty again, and no link is over. */
+/** After this time the windows are empty again, and no link has expired. */
 const BETWEEN_BATCHES_MS = 61_000;
 
 export async function sendGenerated(options: RunOptions): Promise<RunResult> {
@@ -99,10 +99,10 @@ async function sendTo(service: HostingService, options: RunOptions): Promise<Run
     createWire(service.url, { deadlineMs: DEADLINE_MS }),
   );
   const search = createSecretSearch();
-  let isKnown = 0;
+  let learned = 0;
   const learnSecrets = () => {
-    search.add([...actors.secrets.slice(isKnown), ...(options.secrets?.() ?? [])]);
-    isKnown = actors.secrets.length;
+    search.add([...actors.secrets.slice(learned), ...(options.secrets?.() ?? [])]);
+    learned = actors.secrets.length;
   };
 
   const beganMs = performance.now();
@@ -132,7 +132,7 @@ async function sendTo(service: HostingService, options: RunOptions): Promise<Run
     failure,
   });
 
-  /** Sends one request and judges its answer; throws what is wrong. */
+  /** Sends one request and checks its answer; throws an error that says what is wrong. */
   async function sendOne(wire: Wire, request: GeneratedRequest): Promise<WireOutcome> {
     const rendered = renderRequest(request, service.url, actors);
     const sentMs = performance.now();
@@ -147,7 +147,8 @@ async function sendTo(service: HostingService, options: RunOptions): Promise<Run
     if (outcome.kind === "malformed") throw new Error(`the answer is malformed: ${outcome.problem}`);
     if (outcome.kind === "closed" || isOfRuntime(outcome)) {
       const how = outcome.kind === "closed" ? "closed" : String(outcome.status);
-      if (!rendered.mayRuntimeRefuse) throw new Error(`the runtime refuses what it should hand on: ${how}`);
+      if (!rendered.mayRuntimeRefuse)
+        throw new Error(`the runtime refuses a request that it should pass on: ${how}`);
       refusedByRuntime[how] = (refusedByRuntime[how] ?? 0) + 1;
       return outcome;
     }
@@ -189,7 +190,7 @@ async function sendTo(service: HostingService, options: RunOptions): Promise<Run
     return toFailure(details);
   }
 
-  /** Sends the requests of a batch again, one by one, and looks at the tables around each. */
+  /** Sends the requests of a batch again, one by one, and compares the tables after each. */
   async function findCulprit(batchIndex: number, counts: readonly number[]): Promise<string | undefined> {
     const [wire] = wires;
     if (wire === undefined) return undefined;
@@ -212,8 +213,8 @@ async function sendTo(service: HostingService, options: RunOptions): Promise<Run
     learnSecrets();
     const tables = await searchTables(service.database, search);
     const processes = searchProcesses(search);
-    searched.rows = tables.looked;
-    searched.processes = processes.looked;
+    searched.rows = tables.searched;
+    searched.processes = processes.searched;
     return [...tables.found, ...processes.found];
   }
 
@@ -242,14 +243,14 @@ async function sendTo(service: HostingService, options: RunOptions): Promise<Run
       const difference = await expectedRows.compare();
       if (difference !== undefined) {
         const culprit = path === undefined ? await findCulprit(index, counts) : undefined;
-        failure = `${difference} (batch ${index})\n${culprit ?? "  no request does that alone"}`;
+        failure = `${difference} (batch ${index})\n${culprit ?? "  no single request causes that"}`;
         break;
       }
       learnSecrets();
       searched.logLines += service.logLines.length;
       const leaks = search.find(service.logLines.join(""));
       service.logLines.length = 0;
-      if (leaks.length > 0) failure = `the log holds ${leaks.slice(0, 3).join("; ")} (batch ${index})`;
+      if (leaks.length > 0) failure = `the log contains ${leaks.slice(0, 3).join("; ")} (batch ${index})`;
       options.onBatch?.(result());
       if (path !== undefined) break;
     }
@@ -262,7 +263,7 @@ async function sendTo(service: HostingService, options: RunOptions): Promise<Run
   }
 }
 
-/** A refusal of the runtime has no body and closes the connection. */
+/** Returns whether the runtime refused a request before our code: the connection closes, and no request has an identifier. */
 function isOfRuntime(outcome: WireOutcome): boolean {
   return (
     outcome.kind === "answer" &&

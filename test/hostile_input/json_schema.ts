@@ -1,19 +1,19 @@
 /**
- * JSON Schema as far as the service's OpenAPI document uses it. A keyword that is not known throws, so that a
- * schema can never hold less than it says. Stricter than the standard in one point: an object has no field
- * beyond those that its schema names, unless the schema says what others may be.
+ * The part of JSON Schema that the service's OpenAPI document uses. An unknown keyword throws, so that no rule of a
+ * schema is ignored. One rule is stricter than the standard: an object may only have the fields that its schema
+ * names, unless the schema allows additional properties.
  */
 
-/** A schema, as JSON has it. */
+/** A schema, parsed from JSON. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Tells what is wrong with a value, and where; undefined where nothing is. */
+/** Returns what is wrong with a value, and where; undefined if nothing is wrong. */
 export type SchemaCheck = (value: unknown) => string | undefined;
 
 type Check = (value: unknown, at: string) => string | undefined;
 
-/** What says nothing about a value. */
-const SILENT = new Set([
+/** Keywords without a rule for values, and keywords that `properties()` handles. */
+const WITHOUT_CHECK = new Set([
   "description",
   "x-extensible-enum",
   "examples",
@@ -23,7 +23,7 @@ const SILENT = new Set([
   "required",
 ]);
 
-/** Makes the check of a schema; `$ref`s are looked up in `components`, whose form is `{schemas: {…}}`. */
+/** Makes the check of a schema; `$ref`s refer to `components`, whose form is `{schemas: {…}}`. */
 export function compileSchema(schema: JsonSchema, components: { readonly schemas: JsonSchema }): SchemaCheck {
   const named = new Map<string, Check>();
   const check = compile(schema, { components, named });
@@ -39,12 +39,12 @@ function compile(schema: JsonSchema, scope: Scope): Check {
   const checks: Check[] = [];
   const hasAlternatives = "$ref" in schema || "anyOf" in schema;
   for (const [keyword, operand] of Object.entries(schema)) {
-    if (SILENT.has(keyword)) continue;
+    if (WITHOUT_CHECK.has(keyword)) continue;
     const make = KEYWORDS[keyword];
     if (make === undefined) throw new Error(`Cannot compile schema: ${keyword} is not known`);
     checks.push(make(operand, scope));
   }
-  // Beside alternatives, properties narrow what those say, and close nothing.
+  // Beside alternatives, the properties only add rules: the alternatives name the allowed fields.
   if ("properties" in schema) checks.push(properties(schema, { scope, isClosed: !hasAlternatives }));
   return all(checks);
 }
@@ -71,7 +71,7 @@ const KEYWORDS: Readonly<Record<string, (operand: unknown, scope: Scope) => Chec
   type: (operand) => {
     const isOf = TYPES[String(operand)];
     if (isOf === undefined) throw new Error(`Cannot compile schema: type ${operand} is not known`);
-    return (value, at) => (isOf(value) ? undefined : `${at} is no ${operand}`);
+    return (value, at) => (isOf(value) ? undefined : `${at} is not of type ${operand}`);
   },
   enum: (operand) => (value, at) =>
     (operand as unknown[]).includes(value) ? undefined : `${at} is none of ${JSON.stringify(operand)}`,
@@ -79,11 +79,11 @@ const KEYWORDS: Readonly<Record<string, (operand: unknown, scope: Scope) => Chec
   pattern: (operand) => {
     const pattern = new RegExp(String(operand), "u");
     return (value, at) =>
-      typeof value !== "string" || pattern.test(value) ? undefined : `${at} is not like ${operand}`;
+      typeof value !== "string" || pattern.test(value) ? undefined : `${at} does not match ${operand}`;
   },
   format: (operand) => {
     if (operand !== "date-time") throw new Error(`Cannot compile schema: format ${operand} is not known`);
-    return (value, at) => (Number.isNaN(Date.parse(String(value))) ? `${at} is no time` : undefined);
+    return (value, at) => (Number.isNaN(Date.parse(String(value))) ? `${at} is not a time` : undefined);
   },
   minimum: (operand) => (value, at) =>
     typeof value !== "number" || value >= Number(operand) ? undefined : `${at} is below ${operand}`,
@@ -100,14 +100,14 @@ const KEYWORDS: Readonly<Record<string, (operand: unknown, scope: Scope) => Chec
       return undefined;
     };
   },
-  // The names of a JSON object are strings whatever a schema says; any other rule must be looked at.
+  // The names of a JSON object are always strings. Any other rule needs a check of its own.
   propertyNames: (operand) => {
     if (JSON.stringify(operand) === '{"type":"string"}') return () => undefined;
-    throw new Error("Cannot compile schema: only names of any text are known");
+    throw new Error("Cannot compile schema: propertyNames may only have the type string");
   },
   additionalProperties: (operand) => {
     if (JSON.stringify(operand) === "{}") return () => undefined;
-    throw new Error("Cannot compile schema: only additional properties of any kind are known");
+    throw new Error("Cannot compile schema: additionalProperties may only be {}");
   },
 };
 

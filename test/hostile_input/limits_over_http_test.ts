@@ -1,4 +1,4 @@
-/** The windows as clients meet them: at their edge, all at once, and from addresses of every spelling. */
+/** The windows over HTTP: with many requests at once, across the end of a minute, and for all forms of addresses. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { ALL, call, ENDPOINTS, type Endpoint } from "../support/endpoints.ts";
@@ -30,16 +30,16 @@ interface Sender {
 let addresses = 0;
 const newAddress = () => `198.51.100.${++addresses}`;
 
-/** A sender whose requests all count in one window: by its key, or by its address where the key is unknown. */
+/** Returns a sender whose requests count in one window: of its key, or of its address if the key is unknown. */
 async function newSender(isKnown: boolean): Promise<Sender> {
   const address = newAddress();
   if (!isKnown) return { key: UNKNOWN_KEY, address };
   return { key: (await service.issue()).apiKey, address };
 }
 
-/** Sends so many at once, as many as connections allow, and counts those that were not too many. */
+/** Sends `times` requests on up to 100 connections at once, and counts those that the rate limit admitted. */
 async function countAccepted(endpoint: Endpoint, { key, address }: Sender, times: number): Promise<number> {
-  // A key that has been revoked has no window any more: this is counted, and refused for its reason.
+  // A revoked key has no window any more. An invalid reason is counted, but does not revoke the key.
   const fields = endpoint === ENDPOINTS.revoke ? { reason: 5 } : {};
   let accepted = 0;
   let left = times;
@@ -55,7 +55,7 @@ async function countAccepted(endpoint: Endpoint, { key, address }: Sender, times
   return accepted;
 }
 
-/** Moves the clock to so many milliseconds past a whole minute. */
+/** Moves the clock to `msOfMinute` milliseconds past a whole minute. */
 async function moveTo(msOfMinute: number): Promise<void> {
   await service.advance((msOfMinute - (service.clock.monotonicMs() % 60_000) + 60_000) % 60_000);
 }
@@ -64,18 +64,18 @@ for (const endpoint of ALL) {
   for (const isKnown of [true, false]) {
     const { title, perMinute } = endpoint;
     const whose = isKnown ? "a key" : "an address";
-    test(`${title} accepts exactly ${perMinute} of ${10 * perMinute} at once, of ${whose}`, async () => {
+    test(`${title} accepts exactly ${perMinute} of ${10 * perMinute} requests at once from ${whose}`, async () => {
       const sender = await newSender(isKnown);
       expect(await countAccepted(endpoint, sender, 10 * perMinute)).toBe(perMinute);
     }, 60_000);
   }
 
-  test(`${endpoint.title} takes no second ${endpoint.perMinute} at 60.1 s after those at 59.9 s`, async () => {
+  test(`${endpoint.title} accepts ${endpoint.perMinute} at 59.9 s of a minute and none at 60.1 s`, async () => {
     const { perMinute } = endpoint;
     const sender = await newSender(true);
     await moveTo(59_900);
     expect(await countAccepted(endpoint, sender, perMinute)).toBe(perMinute);
-    // The next minute of the clock has begun; their own has not.
+    // The clock's next minute has begun, but the 60 seconds after the requests have not passed.
     await service.advance(200);
     expect(await countAccepted(endpoint, sender, perMinute)).toBe(0);
     await service.advance(50_000);
@@ -85,7 +85,7 @@ for (const endpoint of ALL) {
   }, 60_000);
 }
 
-describe("An address", () => {
+describe("The window of an address", () => {
   const { refresh } = ENDPOINTS;
 
   async function remainingFrom(target: TestService, forwardedFor: string | undefined): Promise<number> {
@@ -94,7 +94,7 @@ describe("An address", () => {
     return Number(answer.headers.get("x-ratelimit-remaining"));
   }
 
-  test("of which a thousand are in one /64 has one window", async () => {
+  test("is shared by a thousand addresses of one /64", async () => {
     const network = "2001:db8:5:5";
     let accepted = 0;
     for (let host = 0; host < 1_000; host++) {
@@ -107,7 +107,7 @@ describe("An address", () => {
     expect(await remainingFrom(service, "2001:db8:5:6::1")).toBe(refresh.perMinute - 1);
   });
 
-  test("that a client forges, left of what the proxy wrote, gives it no other window", async () => {
+  test("stays the same if a client forges addresses to the left of the proxy's entry", async () => {
     const address = newAddress();
     let accepted = 0;
     for (let forged = 0; forged < 100; forged++) {
@@ -117,7 +117,7 @@ describe("An address", () => {
     expect(accepted).toBe(refresh.perMinute);
   });
 
-  test("that a client forges without a proxy gives it none either, however many", async () => {
+  test("stays the same if a client without a proxy forges addresses", async () => {
     const direct = await startTestService({ limits: "default" });
     try {
       let accepted = 0;
@@ -131,7 +131,7 @@ describe("An address", () => {
     }
   });
 
-  test("of IPv4 is the same on a socket of IPv6, where the system shows it mapped", async () => {
+  test("is the same for an IPv4 address on an IPv6 socket, where the system shows it mapped", async () => {
     const proxies = parseTrustedProxies("127.0.0.1");
     if (!proxies.ok) throw new Error(proxies.error);
     const dual = await startTestService({
@@ -148,11 +148,11 @@ describe("An address", () => {
         await answer.text();
         return Number(answer.headers.get("x-ratelimit-remaining"));
       };
-      // Given: the peer is ::ffff:127.0.0.1, and 127.0.0.1 is trusted. Then: what it says is believed.
+      // Given: the peer is ::ffff:127.0.0.1, and 127.0.0.1 is trusted. Then: its X-Forwarded-For is trusted.
       expect(await from("127.0.0.1", "192.0.2.1")).toBe(refresh.perMinute - 1);
       expect(await from("127.0.0.1", "::ffff:192.0.2.1")).toBe(refresh.perMinute - 2);
       expect(await from("127.0.0.1", "192.0.2.2")).toBe(refresh.perMinute - 1);
-      // Another peer is not believed: its own network counts, whatever it says.
+      // Another peer is not trusted: its own network counts, whatever its X-Forwarded-For.
       expect(await from("[::1]", "192.0.2.3")).toBe(refresh.perMinute - 1);
       expect(await from("[::1]", "192.0.2.4")).toBe(refresh.perMinute - 2);
     } finally {

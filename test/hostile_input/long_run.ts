@@ -3,7 +3,7 @@
  *
  *     bun test/hostile_input/long_run.ts [--requests 1000000] [--seed N] [--json FILE] [--replay SEED/PATH]
  *
- * Prints its seed first and its counts at the end. Ends with 1 when anything was not as it should be.
+ * Prints its seed first and its counts at the end. Exits with 1 after a failure.
  */
 import { parseArgs } from "node:util";
 import { stopTestServer } from "../support/postgres.ts";
@@ -22,7 +22,7 @@ const [replaySeed, path] = values.replay?.split("/") ?? [];
 const seed = Number(replaySeed ?? values.seed ?? Math.floor(Math.random() * 2 ** 31));
 const requests = path === undefined ? Number(values.requests) : 1;
 if (!Number.isInteger(seed) || !Number.isInteger(requests) || requests < 1) {
-  console.error("Cannot begin: --requests and --seed must be whole numbers");
+  console.error("Cannot start: --requests and --seed must be whole numbers");
   process.exit(2);
 }
 console.log(`seed ${seed}, ${requests} requests`);
@@ -38,7 +38,7 @@ const result = await sendGenerated({
     console.log(`${sent} requests in ${seconds} s`);
   },
 });
-// A twentieth again, on a service that gets its repository tokens from a GitHub App.
+// Then one twentieth of the requests on a service that gets its repository tokens from a GitHub App.
 const minting =
   path === undefined && result.failure === undefined
     ? await sendGeneratedWithMinting({ requests: Math.ceil(requests / 20), seed })
@@ -48,5 +48,5 @@ const report = JSON.stringify({ ...result, minting }, null, 2);
 console.log(report);
 if (values.json !== undefined) await Bun.write(values.json, `${report}\n`);
 const failure = result.failure ?? minting?.failure;
-if (failure !== undefined) console.error(`Not as it should be: ${failure}`);
+if (failure !== undefined) console.error(`Failed: ${failure}`);
 process.exit(failure === undefined ? 0 : 1);

@@ -1,6 +1,6 @@
 /**
- * What a process holds after very many requests: no more than after many. What it holds at 20,000 keys and full
- * speed is measured by `make bench ARGS="--only memory"`.
+ * A process holds no more memory after very many requests than after many. `make bench ARGS="--only memory"`
+ * measures its memory with 20,000 keys at full speed.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
@@ -14,7 +14,7 @@ import { createInstallation, type Installation, type Replica } from "../several_
 
 const KEYS = 1_000;
 const CONNECTIONS = 32;
-/** Of each kind, each time. */
+/** The requests of each kind in each round. */
 const REQUESTS: Readonly<Partial<Record<RequestKind, number>>> = {
   validate: 30_000,
   refresh: 10_000,
@@ -22,11 +22,11 @@ const REQUESTS: Readonly<Partial<Record<RequestKind, number>>> = {
   claimed_event: 10_000,
 };
 const MEGABYTE = 1e6;
-/** What stays resident comes and goes by some 15 MB, and so growth is that of the least of several times. */
-const TIMES = 3;
-/** 180,000 requests that left 120 bytes each behind would exceed it. */
+/** The resident memory varies by some 15 MB, so the growth is that of the smallest value of several rounds. */
+const ROUNDS = 3;
+/** 180,000 requests that each keep 120 bytes would exceed this. */
 const MOST_GROWTH = 20 * MEGABYTE;
-/** What the benchmark allows as well. Left to itself the runtime lets some 60 MB of garbage gather. */
+/** The limit of the benchmark, too. The runtime itself collects some 60 MB of garbage only later. */
 const MOST_RESIDENT = 150 * MEGABYTE;
 const LIMIT_MS = 360_000;
 
@@ -45,10 +45,10 @@ beforeAll(async () => {
 afterAll(() => installation.close());
 
 test(
-  "After very many requests a process holds what it held after many",
+  "A process holds no more memory after very many requests than after many",
   async () => {
-    const many = await mostResidentEachTime();
-    const veryMany = await mostResidentEachTime();
+    const many = await mostResidentOfEachRound();
+    const veryMany = await mostResidentOfEachRound();
 
     expect(Math.min(...veryMany) - Math.min(...many)).toBeLessThan(MOST_GROWTH);
     expect(Math.max(...veryMany)).toBeLessThan(MOST_RESIDENT);
@@ -67,9 +67,9 @@ async function sendAll(): Promise<void> {
   }
 }
 
-async function mostResidentEachTime(): Promise<number[]> {
+async function mostResidentOfEachRound(): Promise<number[]> {
   const most: number[] = [];
-  while (most.length < TIMES) most.push(await mostResidentDuring(sendAll));
+  while (most.length < ROUNDS) most.push(await mostResidentDuring(sendAll));
   return most;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The generated requests on a service whose repository tokens come from a GitHub App: its private key, what is
- * signed with it, and the tokens that it gives must be nowhere either.
+ * The generated requests on a service whose repository tokens come from a GitHub App. No place may contain the
+ * App's private key, the JWTs signed with it, or the tokens that GitHub issues.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";

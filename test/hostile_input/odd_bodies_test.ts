@@ -1,4 +1,4 @@
-/** Bodies and addresses that no client library writes, each with the answer that the contract gives. */
+/** Bodies and paths that no client library writes, each with its answer in the contract. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { generateApiKey } from "../../src/keys/mod.ts";
 import { ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
@@ -24,7 +24,7 @@ afterAll(() => service.close());
 interface Sent {
   readonly method?: string;
   readonly target: string;
-  /** As Latin-1: each character is one byte. */
+  /** In Latin-1: each character is one byte. */
   readonly body?: string;
   readonly headers?: string;
 }
@@ -45,7 +45,7 @@ for (const { title, path, fields, limit } of WITH_BODY) {
   const rest = JSON.stringify(fields).slice(1, -1);
   const more = rest === "" ? "" : `,${rest}`;
 
-  describe(`${title} answers`, () => {
+  describe(title, () => {
     for (const [what, toBody, expected] of [
       ["10,000 nested arrays", () => nested("[", "]"), "400 INVALID_REQUEST"],
       [
@@ -64,7 +64,7 @@ for (const { title, path, fields, limit } of WITH_BODY) {
         good,
       ],
       [
-        "10,000 nested arrays that do not end",
+        "10,000 nested arrays without their ends",
         (key) => `{"api_key":"${key}","x":${"[".repeat(10_000)}`,
         "400 INVALID_REQUEST",
       ],
@@ -96,7 +96,7 @@ for (const { title, path, fields, limit } of WITH_BODY) {
         good,
       ],
       [
-        "bytes that are not UTF-8 outside of texts",
+        "bytes that are not UTF-8 outside of strings",
         (key) => `\xff{"api_key":"${key}"${more}}`,
         "400 INVALID_REQUEST",
       ],
@@ -116,13 +116,13 @@ for (const { title, path, fields, limit } of WITH_BODY) {
       ["two objects", (key) => `{"api_key":"${key}"${more}}{}`, "400 INVALID_REQUEST"],
       ["a form", (key) => `api_key=${key}`, "400 INVALID_REQUEST"],
     ] as [string, (key: string) => string, string][]) {
-      test(`${expected} to ${what}`, async () => {
+      test(`answers ${expected} to ${what}`, async () => {
         const { apiKey } = await service.issue();
         expect(codeOf(await send({ target: path, body: toBody(apiKey) }))).toBe(expected);
       });
     }
 
-    test("404 to the path with something about it", async () => {
+    test("answers 404 to variants of its path, and does not change the key", async () => {
       const { apiKey } = await service.issue();
       const body = `{"api_key":"${apiKey}"${more}}`;
       const odd = [
@@ -143,11 +143,11 @@ for (const { title, path, fields, limit } of WITH_BODY) {
       ]) {
         expect([target, codeOf(await send({ target, body }))]).toEqual([target, "404 NOT_FOUND"]);
       }
-      // Nothing has been done by any of them.
+      // None of the requests had an effect.
       expect((await service.post("/v1/auth/refresh", { api_key: apiKey })).status).toBe(200);
     });
 
-    test("as ever where dots in the path lead back to it: the runtime resolves them, encoded or not", async () => {
+    test("answers as usual if the path has dots that the runtime resolves, encoded or not", async () => {
       for (const prefix of ["/x/%2e%2e", "/x/.%2E", "/%2e", "/x/..", "/%2e%2e/%2e%2e", "/x\\.."]) {
         const { apiKey } = await service.issue();
         const body = `{"api_key":"${apiKey}"${more}}`;
@@ -157,15 +157,15 @@ for (const { title, path, fields, limit } of WITH_BODY) {
   });
 }
 
-describe("POST /v1/analytics/log refuses, and stores nothing:", () => {
+describe("POST /v1/analytics/log", () => {
   const deep = (levels: number) => nested('{"a":', "}", levels).replace('{"a":}', "{}");
   for (const [what, fields] of [
     ["1e400 as duration_ms", '"duration_ms":1e400'],
     ["-1e400 as duration_ms", '"duration_ms":-1e400'],
     ["1e400 within metadata", '"metadata":{"a":[1e400]}'],
-    ["NUL in a text", '"error_message":"a\\u0000"'],
-    ["a lone surrogate in a text", '"error_message":"\\udc00\\ud800"'],
-    ["bytes that are not UTF-8 in a text", '"model_name":"\xed\xa0\x80"'],
+    ["NUL in a string", '"error_message":"a\\u0000"'],
+    ["a lone surrogate in a string", '"error_message":"\\udc00\\ud800"'],
+    ["bytes that are not UTF-8 in a string", '"model_name":"\xed\xa0\x80"'],
     ["NUL in a name of metadata", '"metadata":{"\\u0000":1}'],
     ["a lone surrogate below __proto__", '"metadata":{"__proto__":{"a":"\\ud800"}}'],
     ["10,000 nested arrays as metadata", `"metadata":${nested("[", "]")}`],
@@ -173,7 +173,7 @@ describe("POST /v1/analytics/log refuses, and stores nothing:", () => {
     ["metadata of 33 levels", `"metadata":${deep(33)}`],
     ["an array as metadata", '"metadata":[]'],
   ] as const) {
-    test(what, async () => {
+    test(`refuses ${what} and stores nothing`, async () => {
       const { apiKey, licenseUuid } = await service.issue();
       const body = `{"api_key":"${apiKey}","event_type":"inference",${fields}}`;
       expect(codeOf(await send({ target: "/v1/analytics/log", body }))).toBe("400 INVALID_REQUEST");
@@ -186,7 +186,7 @@ describe("POST /v1/analytics/log refuses, and stores nothing:", () => {
     });
   }
 
-  test("and takes metadata of 32 levels, with __proto__ and constructor as names like any other", async () => {
+  test("accepts metadata of 32 levels, with __proto__ and constructor as ordinary names", async () => {
     const { apiKey } = await service.issue();
     const metadata = `{"__proto__":{"isAdmin":true},"constructor":1,"deep":${deep(31)}}`;
     const body = `{"api_key":"${apiKey}","event_type":"error","metadata":${metadata}}`;
@@ -194,7 +194,7 @@ describe("POST /v1/analytics/log refuses, and stores nothing:", () => {
     expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined();
   });
 
-  test("and takes metadata with keys behind escapes, of which nothing but the keys is lost", async () => {
+  test("accepts metadata with keys after escapes, and blanks the keys", async () => {
     for (const metadata of ODD_METADATA) {
       const { apiKey, licenseUuid } = await service.issue();
       const body = `{"api_key":"${apiKey}","event_type":"error","metadata":${metadata}}`;
@@ -209,11 +209,11 @@ describe("POST /v1/analytics/log refuses, and stores nothing:", () => {
   });
 });
 
-describe("In an address,", () => {
+describe("A path or a query:", () => {
   const get = async (target: string) => codeOf(await send({ method: "GET", target }));
   const LIST = ENDPOINTS.modelsList.path;
 
-  test("%00 and what is not UTF-8 in the key make it malformed, and in a filter the request invalid", async () => {
+  test("%00 or bytes that are not UTF-8 make a key malformed, and in a filter make the request invalid", async () => {
     const { apiKey } = await service.issue();
     for (const odd of ["%00", "%ff", "%EF%BF%BD", "%20", "%0a", "\xff"]) {
       expect(await get(`${LIST}?api_key=${apiKey}${odd}`)).toBe("400 INVALID_FORMAT");
@@ -227,7 +227,7 @@ describe("In an address,", () => {
     expect(await get(`${LIST}?api_key=${apiKey}&type=%`)).toBe("200");
   });
 
-  test("api_key twice is right when it is the same, and invalid when it is not", async () => {
+  test("a repeated api_key is accepted with the same value, and refused with different values", async () => {
     const { apiKey } = await service.issue();
     const other = generateApiKey(BRAND, "live").apiKey;
     for (const path of [LIST, ENDPOINTS.getRepoToken.path]) {
@@ -242,7 +242,7 @@ describe("In an address,", () => {
     }
   });
 
-  test("nothing leads out of the registry's files", async () => {
+  test("no path leads out of the registry's files", async () => {
     await addHostedModel(service, { name: "m", hostedBytes: 1 }, testBytes(100));
     const { apiKey } = await service.issue();
     const headers = `X-API-Key: ${apiKey}\r\n`;
@@ -266,7 +266,7 @@ describe("In an address,", () => {
     expect(right.status).toBe(200);
   });
 
-  test("of two lines of Range the runtime reads the first, and sends no byte that is not the file's", async () => {
+  test("the runtime reads only the first of two Range headers, and the answer has only bytes of the file", async () => {
     const bytes = testBytes(1_000, 7);
     await addHostedModel(service, { name: "ranges" }, bytes);
     const { apiKey } = await service.issue();
@@ -283,7 +283,7 @@ describe("In an address,", () => {
     expect({ status: beyond.status, text: beyond.text }).toEqual({ status: 416, text: "" });
   });
 
-  test("a method in place of another changes nothing", async () => {
+  test("another method on POST /v1/auth/revoke gets 405 and revokes nothing", async () => {
     const { apiKey } = await service.issue();
     const body = JSON.stringify({ api_key: apiKey });
     const headers = "X-HTTP-Method-Override: POST\r\nX-Original-URL: /v1/auth/revoke\r\n";
@@ -294,7 +294,7 @@ describe("In an address,", () => {
     expect((await service.post("/v1/auth/refresh", { api_key: apiKey })).status).toBe(200);
   });
 
-  test("an unknown key is as unknown in every spelling", async () => {
+  test("an unknown key is refused as unknown also when it is percent-encoded", async () => {
     for (const key of [UNKNOWN_KEY, UNKNOWN_KEY.replace("svc", "%73vc")]) {
       expect(await get(`${LIST}?api_key=${key}`)).toBe("401 INVALID_KEY");
     }

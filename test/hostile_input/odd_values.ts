@@ -1,8 +1,8 @@
-/** What a field, a body, an address or a header holds that nobody sends in good faith. */
+/** Values of fields, bodies, paths and headers that no honest client sends. */
 
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 
-/** Objects as JSON texts that hold keys behind escapes, so that the letter of an escape stands beside the key. */
+/** JSON texts of objects with keys directly after escapes, so that the letter of the escape stands before the key. */
 export const ODD_METADATA: readonly string[] = [
   ...["\\n", "\\t", "\\b", "\\f", "\\r", '\\"', "\\\\", "\\u0001", "\\u2028", "\\u005c"].flatMap((before) => [
     `{"a":"${before}${KEY}"}`,
@@ -14,7 +14,7 @@ export const ODD_METADATA: readonly string[] = [
   `${'{"a":'.repeat(31)}{"a":"\\n${KEY}"}${"}".repeat(31)}`,
 ];
 
-/** JSON texts that stand in the place of a value. They are texts, since some of them no value would give. */
+/** JSON texts in place of a value. They are texts, because no JavaScript value gives some of them. */
 export const ODD_VALUES: readonly string[] = [
   "null",
   "true",
@@ -63,7 +63,7 @@ export const ODD_VALUES: readonly string[] = [
   ...ODD_METADATA,
 ];
 
-/** Bodies as a whole, as Latin-1: each character is one byte. */
+/** Whole bodies, in Latin-1: each character is one byte. */
 export const ODD_BODIES: readonly string[] = [
   "",
   " ",
@@ -112,7 +112,7 @@ export const ODD_BODIES: readonly string[] = [
   "x".repeat(70_000),
 ];
 
-/** In the place of a path; `{path}` is the right one. */
+/** Paths in place of the right one, which `{path}` stands for. */
 export const ODD_PATHS: readonly string[] = [
   "/",
   "//",
@@ -171,7 +171,7 @@ export const ODD_PATHS: readonly string[] = [
   "/{path}?{path}",
 ];
 
-/** Added to a query. */
+/** Texts that are added to a query. */
 export const ODD_QUERIES: readonly string[] = [
   "",
   "=",
@@ -212,7 +212,7 @@ export const ODD_QUERIES: readonly string[] = [
   `a=${"b".repeat(6_000)}`,
 ];
 
-/** Headers that are added. Some the runtime may refuse by itself: see `mayRuntimeRefuse`. */
+/** Headers that are added. The runtime itself may refuse some of them: see `mayRuntimeRefuse`. */
 export const ODD_HEADERS: readonly (readonly [name: string, value: string])[] = [
   ["X-API-Key", ""],
   ["X-API-Key", " "],
@@ -286,7 +286,7 @@ export const ODD_HEADERS: readonly (readonly [name: string, value: string])[] = 
   ["Host", "evil.example"],
 ];
 
-/** Methods that the runtime hands on, beside those that some path takes. */
+/** Methods that the runtime passes on to our code. */
 export const OTHER_METHODS: readonly string[] = [
   "GET",
   "HEAD",
@@ -305,5 +305,5 @@ export const OTHER_METHODS: readonly string[] = [
   "QUERY",
 ];
 
-/** Methods that it does not know: it closes the connection. */
+/** Methods that the runtime does not know: it closes the connection. */
 export const UNKNOWN_METHODS: readonly string[] = ["BREW", "get", "Post", "constructor", "GETT"];

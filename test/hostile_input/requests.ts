@@ -1,7 +1,7 @@
 /**
- * Generated requests: a right one of some endpoint, by a key of some role, and up to three mutations of it.
+ * Generated requests: a valid request to some endpoint, with a key of some role, and up to three mutations.
  *
- * What is generated is plain data that names keys and links by role; `renderRequest` makes the bytes. So a
+ * A generated request is plain data that names keys and links by role; `renderRequest` makes the bytes. So a
  * request that failed can be made smaller, sent again and shown without a key in it.
  */
 import fc from "fast-check";
@@ -18,7 +18,7 @@ import {
 
 const REPO_TOKEN = "/v1/installer/repo-token";
 
-/** What is asked for; `key` is where a right request carries its key. */
+/** The valid requests; `key` is the place of the key in the request. */
 export const TEMPLATES = {
   validate: { method: "POST", path: "/v1/auth/validate", key: "body" },
   refresh: { method: "POST", path: "/v1/auth/refresh", key: "body" },
@@ -45,21 +45,21 @@ export type Mutation =
   | { readonly kind: "path"; readonly path: string }
   | { readonly kind: "query"; readonly query: string }
   | { readonly kind: "header"; readonly name: string; readonly value: string }
-  /** Another key beside the first one, or the same once more. */
+  /** Adds another key beside the first, or the same key again. */
   | { readonly kind: "key"; readonly role: Role; readonly at: "header" | "query" | "body" }
-  /** Sets a field of the body, by JSON text; it is written after those that are there. */
+  /** Adds a field with a JSON text as its value, after the other fields of the body. */
   | { readonly kind: "field"; readonly name: string; readonly json: string }
-  /** Puts a whole key into a text of the body, where texts are kept. */
+  /** Puts the key itself into a field of the body that the service stores. */
   | { readonly kind: "leak"; readonly field: string }
   | { readonly kind: "body"; readonly body: string }
-  /** Cuts bytes out of the body and puts others in, at a part of its length. */
+  /** Replaces `cut` bytes of the body with others, at `at` percent of its length. */
   | { readonly kind: "splice"; readonly at: number; readonly cut: number; readonly insert: string }
   | { readonly kind: "chunked"; readonly chunkBytes: number };
 
 export interface GeneratedRequest {
   readonly template: Template;
   readonly role: Role;
-  /** Which key of the role, which link, which address: whatever there are several of. */
+  /** Chooses the key of the role, the link, the address and the fields of an event. */
   readonly pick: number;
   readonly mutations: readonly Mutation[];
 }
@@ -68,12 +68,12 @@ export interface RenderedRequest {
   readonly bytes: Uint8Array;
   readonly method: string;
   readonly target: string;
-  /** Every key that it may carry. */
+  /** Every key that the request may carry. */
   readonly apiKeys: readonly string[];
   readonly hasClaim: boolean;
-  /** Whether it asks for the connection to be closed. */
+  /** Whether the request asks the service to close the connection. */
   readonly isLast: boolean;
-  /** Whether the runtime may refuse it before any of our code sees it. */
+  /** Whether the runtime may refuse the request before our code runs. */
   readonly mayRuntimeRefuse: boolean;
 }
 
@@ -85,7 +85,7 @@ const anyText = fc.oneof(
   fc.string({ maxLength: 30, unit: "binary" }),
   fc.string({ maxLength: 30, unit: "grapheme" }),
 );
-/** Latin-1: each character stands for one byte. */
+/** Bytes in Latin-1: each character is one byte. */
 const anyBytes = fc.uint8Array({ maxLength: 40 }).map((bytes) => String.fromCharCode(...bytes));
 
 const FIELDS = [
@@ -156,7 +156,7 @@ const header = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant("header" as const),
       name: fc.constantFrom("X-API-Key", "Range", "Idempotency-Key", "If-None-Match", "X-Forwarded-For"),
-      // A line's end would be another header: those are sent by the raw requests.
+      // A line's end would begin another header. raw_framing_test.ts sends such requests.
       value: anyBytes.map((bytes) => bytes.replaceAll(/[\r\n]/g, "")),
     }),
     weight: 2,
@@ -240,7 +240,7 @@ const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   },
 );
 
-/** Any request. */
+/** Generates any request. */
 export const generatedRequest: fc.Arbitrary<GeneratedRequest> = fc.record({
   template: templates,
   role: roles,
@@ -248,10 +248,10 @@ export const generatedRequest: fc.Arbitrary<GeneratedRequest> = fc.record({
   mutations: fc.array(mutation, { maxLength: 3 }),
 });
 
-/** Where a text stands that nothing but a real key can be in. */
+/** Stands for the key in a body until `renderRequest` replaces it. */
 const KEY_MARK = "<key>";
 
-/** Makes the bytes. With `actors` left out, keys and links are shown by their roles, for people. */
+/** Makes the bytes of a request. Without `actors`, the bytes name keys and links by their roles, for people. */
 export function renderRequest(request: GeneratedRequest, url: string, actors?: Actors): RenderedRequest {
   const { template, role, pick, mutations } = request;
   const right = TEMPLATES[template];
@@ -278,7 +278,7 @@ export function renderRequest(request: GeneratedRequest, url: string, actors?: A
   };
 
   const headers: [string, string][] = [["Host", new URL(url).host]];
-  // Mostly each from an address of its own, so that they do not wait for each other.
+  // Most requests come from different addresses, so that they do not fill one window.
   if (pick % 8 !== 0) headers.push(["X-Forwarded-For", `203.0.${(pick >> 8) & 255}.${pick & 255}`]);
   let hasClaim = false;
   if (template === "log" && pick % 3 === 0) {
@@ -303,7 +303,7 @@ export function renderRequest(request: GeneratedRequest, url: string, actors?: A
         addQuery(each.query);
         break;
       case "header":
-        // Of two lines of Range the runtime reads the first by itself (see raw_requests_test.ts).
+        // The runtime reads only the first of two Range headers (see odd_bodies_test.ts).
         if (each.name !== "Range" || !headers.some(([name]) => name === "Range")) {
           headers.push([each.name, each.value]);
         }
@@ -344,7 +344,7 @@ export function renderRequest(request: GeneratedRequest, url: string, actors?: A
   }
   if (chunkBytes > 0) {
     headers.push(["Transfer-Encoding", "chunked"]);
-    // The smallest chunks are for small bodies.
+    // Large bodies get larger chunks: at most some 256 of them.
     body = toChunks(body, Math.max(chunkBytes, body.length >> 8));
   } else if (hasBody || body !== "") {
     headers.push(["Content-Length", String(body.length)]);
@@ -363,7 +363,7 @@ export function renderRequest(request: GeneratedRequest, url: string, actors?: A
   };
 }
 
-/** Shows a request without a key in it, for people: its head and body with what is not printable escaped. */
+/** Returns a request as text for people, without a key: its head and body, with unprintable characters escaped. */
 export function describeRequest(request: GeneratedRequest, url: string): string {
   const { bytes } = renderRequest(request, url);
   const raw = Buffer.from(bytes).toString("latin1");
@@ -390,7 +390,7 @@ function pathOf({ template, pick }: GeneratedRequest, actors: Actors | undefined
   return `${path}${model?.name ?? "missing"}/${model?.version ?? "1.0.0"}`;
 }
 
-/** A right event, with more or fewer of its fields. */
+/** Returns a valid event with more or fewer of its fields. */
 function eventFields(pick: number): [string, string][] {
   const type = ["inference", "model_load", "error"][pick % 3] ?? "";
   const all: [string, string][] = [
@@ -417,12 +417,12 @@ function toChunks(body: string, size: number): string {
   return `${chunks}0\r\n\r\n`;
 }
 
-/** As UTF-8, each byte as one character. */
+/** Encodes a text as UTF-8 and returns each byte as one character. */
 function toBytes(text: string): string {
   return Buffer.from(text).toString("latin1");
 }
 
-/** Percent-encoded; what has no encoding, as it is. */
+/** Percent-encodes a text; replaces lone surrogates, which have no encoding, with U+FFFD. */
 function percentEncoded(text: string): string {
   return encodeURIComponent(text.toWellFormed());
 }
@@ -437,16 +437,16 @@ interface Head {
 }
 
 /**
- * What the HTTP parser of the runtime refuses by itself: a method that it does not know, a target that is none
- * or holds controls or blanks, controls in a header, a head of more than 16 KB, two framings.
+ * Returns whether the runtime's HTTP parser may refuse a request by itself: for an unknown method, an invalid target,
+ * control characters or blanks in the target, control characters in a header, or a head of more than 16 KB.
  */
 function mayRuntimeRefuse({ method, target, headers, head }: Head): boolean {
   return (
     UNKNOWN_METHODS.includes(method) ||
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them.
     /[\x00-\x20]/.test(target) ||
     !/^(\/|http:\/\/)/.test(target) ||
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them.
     headers.some(([, value]) => /[\x00-\x08\x0a-\x1f]/.test(value)) ||
     head.length > HEAD_LIMIT_BYTES
   );

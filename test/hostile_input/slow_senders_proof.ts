@@ -1,6 +1,6 @@
 /**
- * Hundreds of clients that send their requests byte by byte: they get their answers, and meanwhile others get
- * theirs as fast as without them.
+ * Hundreds of clients send their requests byte by byte. They get their answers, and do not slow down the answers
+ * to other clients.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
@@ -11,15 +11,18 @@ const BYTE_EVERY_MS = 25;
 const PARTS = 25;
 const OTHERS = 8;
 const REQUESTS = 150;
-/** Spreads what others ask over the time in which slow heads arrive and then slow bodies: some 100 bytes of each. */
+/**
+ * A pause after each request of the other clients. It spreads their requests over the time in which slow heads and
+ * then slow bodies arrive: some 100 bytes of each.
+ */
 const PAUSE_MS = 16;
 /**
- * The p99 of others beside slow senders against theirs without: what these cost is a share of the processor, so
- * it is a multiple, and the floor is what a pause of a busy machine costs by itself.
+ * The allowed p99 of the other clients beside slow senders: a multiple of their p99 without them, because slow
+ * senders cost a share of the processor, plus the length of a pause that a busy machine makes by itself.
  */
 const UNHARMED_FACTOR = 5;
 const UNHARMED_FLOOR_MS = 50;
-/** What else the machine does may come upon one measurement and not the other: then both are taken again. */
+/** Other work of the machine may disturb only one of two measurements; then both are repeated. */
 const ROUNDS = 3;
 
 let service: TestService;
@@ -28,12 +31,12 @@ let apiKey: string;
 beforeAll(async () => {
   service = await startTestService({ config: { logRequests: "off" } });
   ({ apiKey } = await service.issue());
-  // What is slow once only.
+  // Warm up: the first requests are slower.
   await measureOthers();
 });
 afterAll(() => service.close());
 
-/** A few clients that validate again and again for some seconds; gives what each request took, sorted. */
+/** Validates with a few clients for some seconds; returns the duration of each request in ms, sorted. */
 async function measureOthers(): Promise<number[]> {
   const took: number[] = [];
   const client = async () => {
@@ -53,7 +56,7 @@ const p99 = (sorted: readonly number[]) => sorted[Math.floor(sorted.length * 0.9
 
 type ToRequest = (index: number) => string;
 
-/** Connections of which each sends one more byte of its request every few milliseconds. */
+/** Opens connections that each send one byte of a request every `BYTE_EVERY_MS`. */
 async function startSlowSenders(toRequest: ToRequest) {
   const { hostname, port } = new URL(service.url);
   const received: string[] = Array.from({ length: SENDERS }, () => "");
@@ -76,7 +79,7 @@ async function startSlowSenders(toRequest: ToRequest) {
   );
   let turns = 0;
   let bytesSent = 0;
-  // A part of them at a time: they share this process, and all at once would be a pause of our own making.
+  // Only some connections write at a time: all of them at once would block this process, which also measures.
   const timer = setInterval(() => {
     const at = Math.floor(turns / PARTS);
     for (let index = turns % PARTS; index < SENDERS; index += PARTS) {
@@ -100,10 +103,10 @@ async function startSlowSenders(toRequest: ToRequest) {
 }
 
 /**
- * Starts slow senders and measures that others are as fast beside them as without them, several times before it
- * believes that they are not. The senders of the last time still send.
+ * Starts slow senders and expects that other clients are as fast beside them as without them, in one of several
+ * rounds. Returns the senders of that round, which still send.
  */
-async function startUnharmful(toRequest: ToRequest) {
+async function startHarmlessSenders(toRequest: ToRequest) {
   for (let round = 1; ; round++) {
     const without = p99(await measureOthers());
     const allowed = UNHARMED_FACTOR * without + UNHARMED_FLOOR_MS;
@@ -124,13 +127,13 @@ async function startUnharmful(toRequest: ToRequest) {
   }
 }
 
-test(`The p99 of others is unharmed by ${SENDERS} clients that send byte by byte, and these get their answers`, async () => {
+test(`${SENDERS} clients that send byte by byte get their answers and do not slow down other clients`, async () => {
   const body = JSON.stringify({ api_key: apiKey });
   const whole = `POST /v1/auth/refresh HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   const chunked = `POST /v1/auth/refresh HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
-  const senders = await startUnharmful((index) => (index % 2 === 0 ? whole : chunked));
+  const senders = await startHarmlessSenders((index) => (index % 2 === 0 ? whole : chunked));
   try {
-    // Then: they too are answered, when they have said what they want.
+    // Then: the slow senders are answered, too, after their last byte.
     const deadlineMs = performance.now() + 30_000;
     while (senders.received.some((text) => text === "") && performance.now() < deadlineMs)
       await Bun.sleep(20);
@@ -140,10 +143,10 @@ test(`The p99 of others is unharmed by ${SENDERS} clients that send byte by byte
   }
 }, 60_000);
 
-test(`${SENDERS} connections that stop within a request keep nobody from being answered, and hanging up is no failure`, async () => {
+test(`${SENDERS} connections that stop within a request do not slow down other clients, and hanging up logs no error`, async () => {
   const head = "POST /v1/auth/refresh HTTP/1.1\r\nHost: h\r\nContent-Length: 500\r\n\r\n{";
   const before = service.logLines.length;
-  const senders = await startUnharmful((index) => head.slice(0, 20 + (index % 60)));
+  const senders = await startHarmlessSenders((index) => head.slice(0, 20 + (index % 60)));
   senders.stop();
   expect((await service.get("/api/health")).status).toBe(200);
   const lines = service.logLines.slice(before).map((line) => JSON.parse(line));

@@ -1,35 +1,35 @@
 /**
- * A connection that sends bytes as they are and reads one whole answer to them: what a client library would
- * mend or refuse goes out as it is written, and what comes back is taken apart without being forgiven anything.
+ * A connection that sends bytes unchanged and reads one whole answer to them. It sends bytes that a client library
+ * would correct or refuse, and parses the answer strictly.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** One answer with everything that it had. */
+/** One whole answer. */
 export interface WireAnswer {
   readonly kind: "answer";
   readonly status: number;
-  /** By lowercase names; an answer that has a name twice is malformed. */
+  /** The headers by their lowercase names; an answer with a repeated name is malformed. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: Buffer;
 }
 
 export type WireOutcome =
   | WireAnswer
-  /** The service closed the connection and said nothing. */
+  /** The service closed the connection without an answer. */
   | { readonly kind: "closed" }
   | { readonly kind: "hung"; readonly afterMs: number }
   | { readonly kind: "malformed"; readonly problem: string };
 
 export interface Wire {
-  /** Sends one request and reads its answer. Opens a connection where none is open. */
+  /** Sends one request and reads its answer. Opens a connection if none is open. */
   send(bytes: Uint8Array, options: SendOptions): Promise<WireOutcome>;
   close(): void;
 }
 
 export interface SendOptions {
-  /** True where the answer has no body whatever its length says: for HEAD. */
+  /** True if the answer has no body in spite of its Content-Length: for HEAD. */
   readonly isBodiless: boolean;
-  /** True where the request asks for the connection to be closed after it. */
+  /** True if the request asks the service to close the connection after it. */
   readonly isLast?: boolean;
 }
 
@@ -41,8 +41,8 @@ export function createWire(url: string, options: { readonly deadlineMs: number }
   const { hostname, port } = new URL(url);
   let socket: Socket | undefined;
   let received = Buffer.alloc(0);
-  /** Looks at what has been received; `isEnd` when no more will come. */
-  let look: ((isEnd: boolean) => void) | undefined;
+  /** Parses the received bytes; `isEnd` is true if no more will come. */
+  let onReceived: ((isEnd: boolean) => void) | undefined;
 
   async function open(): Promise<Socket> {
     received = Buffer.alloc(0);
@@ -52,13 +52,13 @@ export function createWire(url: string, options: { readonly deadlineMs: number }
       socket: {
         data(_, chunk) {
           received = received.length === 0 ? Buffer.from(chunk) : Buffer.concat([received, chunk]);
-          look?.(false);
+          onReceived?.(false);
         },
         drain: (from) => void flush(from),
         close(from) {
           if (from !== socket) return;
           socket = undefined;
-          look?.(true);
+          onReceived?.(true);
         },
         error(from) {
           from.terminate();
@@ -74,11 +74,11 @@ export function createWire(url: string, options: { readonly deadlineMs: number }
 
   return {
     async send(bytes, { isBodiless, isLast = false }) {
-      // An answer that nobody asked for, to a request that was hidden in the one before.
+      // These bytes are an extra answer: the service saw a second request inside the previous one.
       if (received.length > 0) {
         const extra = received.toString("latin1");
         received = Buffer.alloc(0);
-        return { kind: "malformed", problem: `something came after the answer before: ${extra}` };
+        return { kind: "malformed", problem: `bytes follow the previous answer: ${extra}` };
       }
       for (let tries = 0; socket === undefined; tries++) {
         try {
@@ -91,7 +91,7 @@ export function createWire(url: string, options: { readonly deadlineMs: number }
       const { promise, resolve } = Promise.withResolvers<WireOutcome>();
       const settle = (outcome: WireOutcome) => {
         clearTimeout(timer);
-        look = undefined;
+        onReceived = undefined;
         resolve(outcome);
       };
       const timer = setTimeout(() => {
@@ -99,7 +99,7 @@ export function createWire(url: string, options: { readonly deadlineMs: number }
         settle({ kind: "hung", afterMs: options.deadlineMs });
         ending?.terminate();
       }, options.deadlineMs);
-      look = (isEnd) => {
+      onReceived = (isEnd) => {
         const parsed = parseAnswer(received, isBodiless);
         if (parsed === undefined) {
           if (!isEnd) return;
@@ -135,7 +135,7 @@ interface Parsed {
   readonly end: number;
 }
 
-/** The first whole answer; undefined where there is none yet. Interim answers (1xx) are left out. */
+/** Parses the first whole answer; returns undefined before it is complete. Skips interim answers (1xx). */
 function parseAnswer(received: Buffer, isBodiless: boolean): Parsed | undefined {
   let begin = 0;
   for (;;) {
@@ -161,10 +161,10 @@ function parseAnswer(received: Buffer, isBodiless: boolean): Parsed | undefined 
       if (headers.has(name)) return malformed(`${name} twice`);
       headers.set(name, line.slice(colon + 2));
     }
-    if (headers.has("transfer-encoding")) return malformed("chunks, where every length is known");
+    if (headers.has("transfer-encoding")) return malformed("chunked, though every answer has a known length");
     const declared = headers.get("content-length");
     const hasBody = !isBodiless && status !== 304;
-    // What the runtime refuses by itself ends with the connection and says no length.
+    // A refusal of the runtime has no length: it ends with the connection.
     if (declared === undefined && hasBody && headers.get("connection") !== "close") {
       return malformed(`${status} without a length`);
     }

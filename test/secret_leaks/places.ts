@@ -1,26 +1,26 @@
-/** The places in which no secret may be: the tables, and what the system shows of processes. */
+/** Searches the places that may not contain a secret: the tables, and the system's list of processes. */
 import { readdirSync, readFileSync } from "node:fs";
 import type { Database } from "../../src/database/mod.ts";
 import type { SecretSearch } from "./secret_search.ts";
 
 const ROWS_AT_ONCE = 10_000;
 
-export interface Searched {
-  /** What was found, by place. */
+export interface SearchResult {
+  /** The secrets that were found, each with its place. */
   readonly found: string[];
-  /** How much was looked at: rows of tables, or texts of processes. */
-  readonly looked: number;
+  /** The number of rows of tables, or of texts of processes, that were searched. */
+  readonly searched: number;
 }
 
-/** Looks through every row of every table, a few at a time. */
-export async function searchTables(database: Database, search: SecretSearch): Promise<Searched> {
+/** Searches every row of every table, `ROWS_AT_ONCE` rows at a time. */
+export async function searchTables(database: Database, search: SecretSearch): Promise<SearchResult> {
   const tables = await database.query<{ name: string }>(
     (sql) => sql`
       select quote_ident(relname) as name from pg_class
        where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1`,
   );
   const found = new Set<string>();
-  let looked = 0;
+  let searched = 0;
   for (const { name } of tables) {
     let last = "(0,0)";
     for (;;) {
@@ -31,31 +31,31 @@ export async function searchTables(database: Database, search: SecretSearch): Pr
         ),
       );
       for (const { line } of rows) for (const each of search.find(line)) found.add(`table ${name}: ${each}`);
-      looked += rows.length;
+      searched += rows.length;
       last = rows.at(-1)?.at ?? last;
       if (rows.length < ROWS_AT_ONCE) break;
     }
   }
-  return { found: [...found], looked };
+  return { found: [...found], searched };
 }
 
-/** Looks through the command lines of all processes, and the environments of those that this one started. */
-export function searchProcesses(search: SecretSearch, root = process.pid): Searched {
+/** Searches the command lines of all processes, and the environments of the descendants of `root`. */
+export function searchProcesses(search: SecretSearch, root = process.pid): SearchResult {
   const found = new Set<string>();
-  let looked = 0;
-  const look = (path: string) => {
+  let searched = 0;
+  const searchFile = (path: string) => {
     const text = readText(path);
     if (text === undefined) return;
-    looked++;
+    searched++;
     for (const each of search.find(text)) found.add(`${path}: ${each}`);
   };
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  for (const pid of pids) look(`/proc/${pid}/cmdline`);
-  for (const pid of descendantsOf(root, pids.map(Number))) look(`/proc/${pid}/environ`);
-  return { found: [...found], looked };
+  for (const pid of pids) searchFile(`/proc/${pid}/cmdline`);
+  for (const pid of descendantsOf(root, pids.map(Number))) searchFile(`/proc/${pid}/environ`);
+  return { found: [...found], searched };
 }
 
-/** The processes that a process started, and those that they did. */
+/** Returns the processes among `pids` that descend from `root`. */
 export function descendantsOf(root: number, pids: readonly number[]): number[] {
   const parents = new Map(
     pids.map((pid) => [pid, Number(/\nPPid:\t(\d+)/.exec(readText(`/proc/${pid}/status`) ?? "")?.[1])]),
@@ -67,7 +67,7 @@ export function descendantsOf(root: number, pids: readonly number[]): number[] {
   return pids.filter(isBelow);
 }
 
-/** Undefined where the process has ended meanwhile. */
+/** Returns the text of a file below /proc; undefined if its process has ended. */
 function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "latin1");

@@ -1,6 +1,6 @@
 /**
- * The service as it is run, with a PostgreSQL of its own, its secrets given as operators give them: none is in
- * what it logs, in what the system shows of its processes, or anywhere in its data folder.
+ * The service runs with its own PostgreSQL and gets its secrets as operators give them. No secret may be in its log,
+ * in the system's list of its processes, or anywhere in its data folder.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -24,7 +24,7 @@ import { createSecretSearch } from "./secret_search.ts";
 setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(testFolder(), "secrets-"));
-// Open to the user as whom root runs PostgreSQL.
+// Root runs PostgreSQL as another user, who needs access to this folder.
 chmodSync(folder, 0o711);
 const dataDir = join(folder, "data");
 const main = join(import.meta.dir, "../../src/main.ts");
@@ -54,8 +54,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Starts a command; what it says is added to `said`. */
-function spawn(args: readonly string[], said: { text: string }, input = "") {
+/** Starts a command and adds its output to `output`. */
+function spawn(args: readonly string[], output: { text: string }, input = "") {
   const child = Bun.spawn([process.execPath, main, ...args, ...place], {
     cwd: folder,
     env,
@@ -66,26 +66,26 @@ function spawn(args: readonly string[], said: { text: string }, input = "") {
   started.push(child);
   const follow = async (stream: ReadableStream<Uint8Array>) => {
     const decoder = new TextDecoder();
-    for await (const chunk of stream) said.text += decoder.decode(chunk, { stream: true });
+    for await (const chunk of stream) output.text += decoder.decode(chunk, { stream: true });
   };
   const ended = Promise.all([follow(child.stdout), follow(child.stderr), child.exited]);
   return { child, ended };
 }
 
 async function run(args: readonly string[], input?: string): Promise<string> {
-  const said = { text: "" };
-  const { ended } = spawn(args, said, input);
+  const output = { text: "" };
+  const { ended } = spawn(args, output, input);
   const [, , status] = await ended;
-  if (status !== 0) throw new Error(`${args.join(" ")}: ${said.text}`);
-  return said.text;
+  if (status !== 0) throw new Error(`${args.join(" ")}: ${output.text}`);
+  return output.text;
 }
 
-test("A service that runs with its own database shows no secret to the log, the system or the disk", async () => {
-  const said = { text: "" };
-  const { child, ended } = spawn(["serve", "--port", "0"], said);
+test("A service with its own database writes no secret to its log, its process list or its data folder", async () => {
+  const output = { text: "" };
+  const { child, ended } = spawn(["serve", "--port", "0"], output);
   const url = await until(() => {
-    if (child.exitCode !== null) throw new Error(said.text);
-    return /serves at (\S+)/.exec(said.text)?.[1];
+    if (child.exitCode !== null) throw new Error(output.text);
+    return /serves at (\S+)/.exec(output.text)?.[1];
   });
   const issue = async (email: string): Promise<string> =>
     JSON.parse(await run(["keys", "issue", "--email", email, "--tier", "research", "--json"])).api_key;
@@ -110,7 +110,7 @@ test("A service that runs with its own database shows no secret to the log, the 
     const answer = await fetch(`${url}/v1/installer/repo-token`, { headers });
     const token = /"repo_token":"([^"]+)"/.exec(await answer.text())?.[1];
     if (token !== undefined) minted.push(token);
-    // The last key stays.
+    // The second key is not revoked.
     if (apiKey !== keys[1]) await post("/v1/auth/revoke", { reason: `lost ${apiKey} at /${apiKey}` });
   }
   expect(minted).toHaveLength(2);
@@ -129,20 +129,20 @@ test("A service that runs with its own database shows no secret to the log, the 
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const below = descendantsOf(child.pid, pids.map(Number));
   expect(below.length).toBeGreaterThan(3);
-  // Given: the service itself was given its secret by its environment. Then: what it starts was not.
+  // Given: the service has its secret in its environment. Then: the processes that it starts do not.
   const shown = searchProcesses(search).found;
   expect(shown.filter((each) => !each.startsWith(`/proc/${child.pid}/environ`))).toEqual([]);
   expect(shown).not.toEqual([]);
 
   child.kill("SIGTERM");
   await ended;
-  expect(said.text).toContain("/v1/auth/validate");
-  expect(search.find(said.text)).toEqual([]);
+  expect(output.text).toContain("/v1/auth/validate");
+  expect(search.find(output.text)).toEqual([]);
 
   const leaks: string[] = [];
   let files = 0;
   for (const entry of readdirSync(dataDir, { recursive: true, withFileTypes: true })) {
-    // The programs of PostgreSQL are not of this installation's making.
+    // The programs of PostgreSQL are the same in every installation, so they are left out.
     if (!entry.isFile() || entry.parentPath.includes("/postgres-")) continue;
     files++;
     for (const each of search.find(readFileSync(join(entry.parentPath, entry.name), "latin1"))) {
@@ -163,8 +163,8 @@ test("A service that runs with its own database shows no secret to the log, the 
   if (isRefusal(server)) throw new Error(server.sentence);
   const database = openDatabase(server.address, { clock: systemClock, log: silentLog });
   try {
-    const { found, looked } = await searchTables(database, search);
-    expect(looked).toBeGreaterThan(10);
+    const { found, searched } = await searchTables(database, search);
+    expect(searched).toBeGreaterThan(10);
     expect(found).toEqual([]);
   } finally {
     await database.close();

@@ -1,17 +1,17 @@
 /**
- * Looks for secrets in text: as they are, in another case, percent-encoded, and as base64 or hexadecimal of
- * their bytes. Fast enough for the log of a million requests, since it looks at long runs of letters alone.
+ * Searches text for secrets: unchanged, in another case, percent-encoded, and as base64 or hexadecimal of their
+ * bytes. Fast enough for the log of a million requests, because it looks only at long runs of letters and digits.
  */
 import type { Secret } from "../hostile_input/actors.ts";
 
 export interface SecretSearch {
   add(secrets: readonly Secret[]): void;
-  /** The names of the secrets that the text holds, each with where it stands. */
+  /** Returns the names of the secrets in a text, each with the text before it. */
   find(text: string): string[];
   readonly count: number;
 }
 
-/** Shorter runs are no secret; by so many characters a needle is looked up. */
+/** The length of the shortest secret, and of the part of a needle by which it is found. */
 const GRAM = 20;
 const RUNS = /[0-9a-z+/=_-]{20,}/g;
 const PERCENT = /%([0-9a-f]{2})/gi;
@@ -23,7 +23,8 @@ export function createSecretSearch(): SecretSearch {
 
   function addNeedle(name: string, text: string): void {
     const needle = text.toLowerCase();
-    if (needle.length < GRAM) throw new Error(`Cannot search for ${name}: it is too short to be told apart`);
+    if (needle.length < GRAM)
+      throw new Error(`Cannot search for ${name}: it has fewer than ${GRAM} characters`);
     const gram = needle.slice(0, GRAM);
     const same = needles.get(gram) ?? [];
     if (!same.some((each) => each.needle === needle)) same.push({ name, needle });
@@ -66,12 +67,12 @@ export function createSecretSearch(): SecretSearch {
 }
 
 function toForms(value: string): string[] {
-  // Of a key, the digits alone tell enough.
+  // The digits of a key identify it without the prefix.
   const digits = /_(?:live|test)_([0-9a-f]{48})$/.exec(value)?.[1];
-  // A PEM block is found by any of its lines.
+  // Any line of a PEM block counts as the secret.
   if (value.includes("-----")) return value.split("\n").filter((line) => /^[\w+/=]{40,}$/.test(line));
   const bytes = Buffer.from(value);
-  // The end of base64 depends on what follows.
+  // The end of the base64 text depends on the bytes that follow the secret.
   const base64 = bytes.toString("base64").slice(0, Math.floor(bytes.length / 3) * 4);
   const plain = digits ?? value.replace(/=+$/, "");
   return [plain, toUrlAlphabet(plain), base64, toUrlAlphabet(base64), bytes.toString("hex")];
@@ -85,7 +86,7 @@ function decode(text: string): string {
   return text.replaceAll(PERCENT, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
 }
 
-/** Where it stands, without the secret itself. */
+/** Returns the text before a secret, without the secret itself. */
 function shorten(text: string, at: number): string {
   return `${text.slice(Math.max(0, at - 60), at)}[here]`;
 }

@@ -1,4 +1,4 @@
-/** The search for secrets finds what is there: without this, that it finds nothing would say nothing. */
+/** The search finds secrets that are present. Otherwise a search without a result would show nothing. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { generateApiKey } from "../../src/keys/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -22,7 +22,7 @@ search.add([
 ]);
 const found = (text: string) => search.find(text).map((each) => each.split(" in …")[0]);
 
-describe("The search finds", () => {
+describe("The search", () => {
   for (const [what, text, name] of [
     ["a key", `{"path":"/${key}"}`, "key"],
     ["a key without its prefix", key.slice(9), "key"],
@@ -44,41 +44,45 @@ describe("The search finds", () => {
     ["the token", `token=${INSTALLER_TOKEN};`, "token"],
     ["the token as base64", Buffer.from(INSTALLER_TOKEN).toString("base64"), "token"],
     ["the root secret", `secret ${TEST_SECRET.toUpperCase()}`, "root"],
-    ["its bytes as base64", Buffer.from(TEST_SECRET, "hex").toString("base64"), "root bytes"],
-    ["its bytes as base64 of addresses", Buffer.from(TEST_SECRET, "hex").toString("base64url"), "root bytes"],
+    ["the root secret's bytes as base64", Buffer.from(TEST_SECRET, "hex").toString("base64"), "root bytes"],
+    [
+      "the root secret's bytes as base64url",
+      Buffer.from(TEST_SECRET, "hex").toString("base64url"),
+      "root bytes",
+    ],
     ["a signature", `&signature=${signature}&`, "signature"],
     ["a line of the private key", APP_KEYS.privateKey.split("\n")[7] ?? "", "private key"],
   ] as const) {
-    test(what, () => expect(found(`before ${text} after`)).toContain(name));
+    test(`finds ${what}`, () => expect(found(`before ${text} after`)).toContain(name));
   }
 
-  test("nothing where there is nothing", () => {
+  test("finds nothing in a text without a secret", () => {
     const line = `{"request":"req_${"0123456789abcdef".repeat(2)}","path":"/v1/models/list?api_key=[hidden]"}`;
     expect(found(line + key.slice(0, 40) + generateApiKey(BRAND, "live").apiKey)).toEqual([]);
   });
 });
 
-describe("It looks into", () => {
+describe("The search", () => {
   let database: TestDatabase;
   beforeAll(async () => {
     database = await createTestDatabase();
   });
   afterAll(() => database.close());
 
-  test("every row of every table", async () => {
+  test("reads every row of every table", async () => {
     await database.database.query(
       (sql) => sql`
         insert into audit (at, actor, action, reason)
         select now(), 'command test', 'key.issue', case when n = 15000 then ${key} end
           from generate_series(1, 20000) n`,
     );
-    const { found: places, looked } = await searchTables(database.database, search);
-    expect(looked).toBeGreaterThanOrEqual(20_000);
+    const { found: places, searched } = await searchTables(database.database, search);
+    expect(searched).toBeGreaterThanOrEqual(20_000);
     expect(places).toHaveLength(1);
     expect(places[0]).toStartWith("table audit: key in …");
   });
 
-  test("the command line of any process, and the environment of those that were started here", async () => {
+  test("reads the command line of every process, and the environment of its own process's descendants", async () => {
     const child = Bun.spawn(["sleep", "10"], { env: { ANY: INSTALLER_TOKEN }, argv0: key });
     const shell = Bun.spawn(["sh", "-c", "sleep 10; exit"], {
       env: { PATH: "/usr/bin:/bin", ANY: TEST_SECRET },

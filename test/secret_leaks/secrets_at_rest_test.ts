@@ -1,4 +1,4 @@
-/** Promise 8, the database's part: whatever was done, no key, token or secret is in any table or log line. */
+/** Promise 8 for the database and the log: no key, token or secret is in a table or a log line. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { generateApiKey, hashApiKey } from "../../src/keys/mod.ts";
 import { dumpText } from "../support/dump.ts";
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-test("No table and no log line holds a key, a token or a secret after all that clients do", async () => {
+test("No table and no log line contains a key, a token or a secret after requests of every kind", async () => {
   await setToken(service);
   const keys = await Promise.all([service.issue(), service.issue({ mode: "test" }), service.issue()]);
   const [used, unused, lost] = keys.map(({ apiKey }) => apiKey);
