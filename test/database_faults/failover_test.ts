@@ -1,7 +1,7 @@
 /**
- * Promise 2 through a failover: what was revoked on the new primary is refused, although its transaction has a lower
- * number than the last one that was seen on the old. Between the service and each server stands a proxy, so that
- * a test decides when the service reaches the new one.
+ * Promise 2 through a failover: a key that was revoked on the new primary is refused, although the revocation has a
+ * lower transaction number than the last one that the service saw on the old primary. A proxy stands between the
+ * service and each server, so that a test decides when the service reaches the new primary.
  */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
@@ -15,7 +15,7 @@ import { until } from "../support/until.ts";
 
 setDefaultTimeout(60_000);
 
-/** From the promotion on. */
+/** The longest time from the promotion until an event is accepted again. */
 const ACCEPTED_MS = 4_000;
 const REFUSED_MS = 1_000;
 
@@ -46,21 +46,21 @@ afterEach(async () => {
 const validate = ({ apiKey }: IssuedKey) => service.post("/v1/auth/validate", { api_key: apiKey });
 const log = () => service.post("/v1/analytics/log", { api_key: kept.apiKey, event_type: "inference" });
 
-/** The number of the next transaction. */
+/** Returns the number of the next transaction. */
 async function nextXid(server: ReplicatedServer): Promise<number> {
   const [row] = await server.run("select pg_snapshot_xmax(pg_current_snapshot())::text as xid");
   return Number(row?.xid);
 }
 
-/** Uses up transaction numbers without writing anything that would last. */
+/** Uses up transaction numbers without a lasting change. */
 async function burnXids(server: ReplicatedServer, count: number): Promise<void> {
   await server.run(`do $$ begin
     for i in 1..${count} loop perform pg_current_xact_id(); rollback; end loop;
   end $$`);
 }
 
-/** Has both keys cached, and every transaction so far seen by the pulse. */
-async function warm(): Promise<void> {
+/** Fills the cache with both keys, and waits until the pulse has seen every transaction so far. */
+async function warmUp(): Promise<void> {
   await untilPulsed();
   for (const key of [kept, revoked]) expect((await validate(key)).status).toBe(200);
   await untilPulsed();
@@ -73,7 +73,7 @@ async function untilPulsed(): Promise<void> {
   await until(() => service.service.directory.stats().beats > beats + 1);
 }
 
-/** Revokes by hand there, with a lower number than the last that was seen, and goes on beyond that one. */
+/** Revokes the key in SQL with a lower transaction number than `lastSeen`, then uses up numbers beyond `lastSeen`. */
 async function revokeBehind(server: ReplicatedServer, lastSeen: number): Promise<void> {
   expect(await nextXid(server)).toBeLessThan(lastSeen);
   const [row] = await server.run(
@@ -84,7 +84,7 @@ async function revokeBehind(server: ReplicatedServer, lastSeen: number): Promise
   await burnXids(server, lastSeen - Number(row?.xid) + 10);
 }
 
-/** Asks for the revoked key and sends events; gives when the first event was accepted. */
+/** Expects that the revoked key is never accepted; returns the time at which the first event was accepted. */
 async function proveRefused(): Promise<number> {
   const beganMs = performance.now();
   let reachedMs = Number.POSITIVE_INFINITY;
@@ -107,7 +107,7 @@ test("A key that was revoked on a promoted standby is refused, and events are ac
   await replication.catchUp();
   await replication.part();
   await burnXids(primary, 500);
-  await warm();
+  await warmUp();
   const lastSeen = await nextXid(primary);
 
   proxies[1]?.set("closing");
@@ -115,20 +115,20 @@ test("A key that was revoked on a promoted standby is refused, and events are ac
   await standby.run("select pg_promote()");
   const promotedMs = performance.now();
   await revokeBehind(standby, lastSeen);
-  // What was known before the failover is trusted for a second; from then on nothing is.
+  // The cache from before the failover is trusted for one second, and not after it.
   await until(async () => (await validate(revoked)).status === 503);
   proxies[1]?.set("none");
 
   expect((await proveRefused()) - promotedMs).toBeLessThan(ACCEPTED_MS);
 });
 
-test("After a failover nothing goes to the old primary, though it answers again", async () => {
+test("After a failover no event goes to the old primary, even after it answers again", async () => {
   const { primary, standby } = replication;
-  await warm();
+  await warmUp();
   expect((await log()).status).toBe(202);
   await replication.catchUp();
   await replication.part();
-  // No request from here to the end of the failover, so that idle connections to the old primary stay as they are.
+  // Send no request until the end of the failover, so that idle connections to the old primary stay idle.
   proxies[0]?.set("stalled");
   await standby.run("select pg_promote()");
   const promotedMs = performance.now();
@@ -146,7 +146,7 @@ test("After a failover nothing goes to the old primary, though it answers again"
 test("A key that was revoked after a crash of PostgreSQL is refused", async () => {
   const { primary } = replication;
   await burnXids(primary, 500);
-  await warm();
+  await warmUp();
   const lastSeen = await nextXid(primary);
 
   proxies[0]?.set("closing");
@@ -166,7 +166,7 @@ test("A key that was revoked after a crash of PostgreSQL is refused", async () =
   await proveRefused();
 });
 
-test("Of several servers the primary is used, in whatever order they are named", async () => {
+test("A connection to several servers uses the primary, whatever their order", async () => {
   const hosts = [replication.standby, replication.primary].map(({ url }) => new URL(url).host);
   const session = (address: string) =>
     openSession({ url: `postgres://claviger@${address}/postgres` }, { statementTimeoutMs: 1_000 });

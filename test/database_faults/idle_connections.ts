@@ -1,13 +1,13 @@
 /**
- * A service between whose database and itself something forgets connections that were idle: firewalls, balancers
- * and poolers do. After each pause an uncached key is validated and an event is sent.
+ * A network that forgets idle connections between a service and its database, as firewalls, balancers and poolers
+ * do. After each pause an uncached key is validated and an event is sent.
  */
 import { expect } from "bun:test";
 import { createTestDatabase } from "../support/database.ts";
 import { type Fault, FORGOTTEN_MS, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { startTestService } from "../support/service.ts";
 
-/** None is refused, and none is counted twice. */
+/** Expects that no request after a pause is refused, and that no event is counted twice. */
 export async function proveIdleConnections(fault: Fault, pauses: number): Promise<void> {
   const testDatabase = await createTestDatabase();
   const proxy = await startFaultyProxy(testDatabase.address);

@@ -1,4 +1,4 @@
-/** Two pauses; `idle_connections_proof.ts` makes twenty. */
+/** A short form with two pauses; `idle_connections_proof.ts` makes twenty. */
 import { setDefaultTimeout, test } from "bun:test";
 import { proveIdleConnections } from "./idle_connections.ts";
 

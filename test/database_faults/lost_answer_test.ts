@@ -1,4 +1,4 @@
-/** What a connection leaves behind that was lost or refused must not show in what takes its place. */
+/** A lost or refused connection has no effect on the connection that replaces it. */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "../../src/database/mod.ts";
@@ -36,7 +36,7 @@ function urlOf(address: DatabaseAddress): URL {
   return new URL("url" in address ? address.url : `postgres://${address.user}@127.0.0.1/${address.database}`);
 }
 
-/** Not by `rejects`: while that waits, the runner holds up what a refused connection has left to do. */
+/** Returns the error's message. Not `rejects`: while it waits, the runner delays the clean-up of a refused connection. */
 const failureOf = (query: Promise<unknown>) =>
   query.then(
     () => undefined,
@@ -46,9 +46,9 @@ const failureOf = (query: Promise<unknown>) =>
 const count = (to: number) =>
   database.query<{ n: number }>((sql) => sql`select n from generate_series(1, ${to}::integer) as n`);
 
-test("Database.query() gives its own rows alone after an answer was cut off behind its rows", async () => {
+test("Database.query() returns only its own rows after an earlier answer was cut off after its rows", async () => {
   expect(await count(2)).toEqual([{ n: 1 }, { n: 2 }]);
-  // The rows of the answer arrive; that it is complete does not.
+  // The rows of the answer arrive, but not its end (CommandComplete).
   proxy.arm({ message: "server C", action: "cut" });
   expect(await failureOf(count(3))).toStartWith("The database does not answer");
   proxy.release();
@@ -57,7 +57,7 @@ test("Database.query() gives its own rows alone after an answer was cut off behi
   expect(rows[0]).toEqual({ n: 1 });
 });
 
-test("Database.query() is answered at once by a server that refused connections before", async () => {
+test("Database.query() gets its answer at once from a server that refused connections before", async () => {
   await proxy.close();
   for (let refused = 0; refused < 3; refused++) {
     expect(await failureOf(count(1))).toBe("The database does not answer: ECONNREFUSED");
@@ -67,7 +67,7 @@ test("Database.query() is answered at once by a server that refused connections 
   expect(database.stats()).toMatchObject({ deadlinesMissed: 0, poolsReplaced: 0 });
 });
 
-/** Ends the one connection of `database` as soon as it waits for something of the kind. */
+/** Ends the only connection of `database` as soon as it waits for an event of the kind. */
 async function endWhileWaiting(kind: "Timeout" | "Lock"): Promise<void> {
   await until(async () => {
     const ended = await testDatabase.database.query(
@@ -80,7 +80,7 @@ async function endWhileWaiting(kind: "Timeout" | "Lock"): Promise<void> {
   });
 }
 
-test("Database.query() is answered on the connection after one that the server ended", async () => {
+test("Database.query() gets its answer on a new connection after the server ended the old one", async () => {
   const [slept] = await Promise.allSettled([
     database.query((sql) => sql`select from pg_sleep(1)`),
     endWhileWaiting("Timeout"),
@@ -89,7 +89,7 @@ test("Database.query() is answered on the connection after one that the server e
   expect(await count(1)).toEqual([{ n: 1 }]);
 });
 
-test("Database.query() is answered on the connection after one that ended while a statement was parsed", async () => {
+test("Database.query() gets its answer on a new connection after the old one ended while it parsed a statement", async () => {
   const locked = testDatabase.database.query(
     (sql) => sql`do ${sql.unsafe("$$ begin lock table events; perform pg_sleep(1); end $$")}`,
   );
@@ -113,7 +113,7 @@ test("Database.query() is answered on the connection after one that ended while 
   expect(database.stats()).toMatchObject({ deadlinesMissed: 0, poolsReplaced: 0 });
 });
 
-test("Database.query() lets nothing wait that was asked while a connection was being reset", async () => {
+test("Database.query() does not wait for its deadline if it was called while a connection was reset", async () => {
   await count(1);
   proxy.arm({ message: "client B", action: "reset" });
   const again = await count(1).catch(() => {

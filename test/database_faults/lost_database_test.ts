@@ -1,4 +1,4 @@
-/** A service whose database is lost, seen by its clients: behind a proxy that fails as networks do. */
+/** The answers to clients while the service cannot reach its database, behind a proxy that fails as networks do. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -9,7 +9,7 @@ import { until } from "../support/until.ts";
 setDefaultTimeout(30_000);
 
 const FAULTS = ["stalled", "closing", "half_open"] as const;
-/** Promise 6: every answer comes within this, and the service is back within that. */
+/** Promise 6: every answer comes within `ANSWER_MS`, and the service recovers within `RECOVERY_MS`. */
 const ANSWER_MS = 5_000;
 const RECOVERY_MS = 2_000;
 
@@ -47,7 +47,7 @@ async function untilAnswered(ask: () => Promise<JsonResponse>): Promise<number> 
 }
 
 describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
-  test("cached keys are not trusted after a second, and every answer is 503 with Retry-After", async () => {
+  test("the service answers 503 with Retry-After to every key, also to a cached key after a second", async () => {
     proxy.set(fault);
     // A cached key is trusted for a second.
     await Bun.sleep(1_050);
@@ -65,7 +65,7 @@ describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
     proxy.set("none");
   });
 
-  test("every request is answered in time, and the service is back within 2 s of the end", async () => {
+  test("every request is answered in time, and the service recovers within 2 s of the fault's end", async () => {
     proxy.set(fault);
     const began = performance.now();
     while (performance.now() - began < 1_500) {
@@ -84,7 +84,7 @@ describe.each(FAULTS)("While the database is lost (%s)", (fault) => {
   });
 });
 
-test("A change made while the database was lost to a service holds when it is back", async () => {
+test("A key that was suspended while the service had lost its database is refused after the recovery", async () => {
   proxy.set("stalled");
   await testDatabase.database.query(
     (sql) => sql`update keys set state = 'suspended' where license_id = ${key.licenseUuid}::uuid`,
