@@ -1,9 +1,9 @@
-/** What the contract says of every refusal, in one place. */
+/** Checks in one place the form that the contract sets for every refusal. */
 import { expect } from "bun:test";
 import type { Code } from "../../src/refusal.ts";
 import type { JsonResponse } from "./service.ts";
 
-/** Expects a refusal of that status and code: `{error, code}`, and never a key in it. */
+/** Expects a refusal with that status and code: the body is `{error, code}` and contains no key. */
 export function expectRefusal({ status, body }: JsonResponse, expectedStatus: number, code: Code): void {
   expect({ status, code: body.code }).toEqual({ status: expectedStatus, code });
   expect(body.error).toMatch(/\S/);

@@ -1,4 +1,4 @@
-/** Certificates, for 127.0.0.1 and localhost where nothing else is said, made by `openssl`. */
+/** Makes certificates with `openssl`, by default for 127.0.0.1 and localhost. */
 import { X509Certificate } from "node:crypto";
 import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ export interface TestCertificate {
   readonly fingerprint: string;
 }
 
-/** Makes a self-signed one in the folder; `days` may be negative for one that is over. */
+/** Makes a self-signed certificate in the folder. Negative `days` make an expired one. */
 export function makeCertificate(
   folder: string,
   name: string,
@@ -82,7 +82,10 @@ function openssl(args: readonly string[]): void {
   if (run.exitCode !== 0) throw new Error(`openssl ${args[0]}: ${run.stderr.toString()}`);
 }
 
-/** The fingerprint that a server shows to a new connection, after one request that must be answered. */
+/**
+ * Returns the fingerprint that a server shows to a new connection, after one request, which must be
+ * answered.
+ */
 export function shownFingerprint(port: number, path = "/"): Promise<{ fingerprint: string; status: number }> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false }, () => {

@@ -1,6 +1,6 @@
 /**
- * A database of its own for each test file: a copy of a template that was migrated once on this server. The
- * template's name holds the checksum of the migrations, so that a changed migration gets a new template.
+ * Gives each test file its own database: a copy of a template that is migrated once per server. The
+ * template's name contains the checksum of the migrations, so a changed migration gets a new template.
  */
 import { createHash, randomBytes } from "node:crypto";
 import postgres from "postgres";
@@ -24,7 +24,7 @@ export interface TestDatabase {
 
 let template: Promise<string> | undefined;
 
-/** Any fixed number: test processes that share a server take turns to make the template. */
+/** Any fixed number works: test processes that share a server take turns to make the template. */
 const TEMPLATE_LOCK = 1_853_002_771;
 
 /** Makes a copy of the migrated template, or an empty database. */
@@ -33,7 +33,7 @@ export async function createTestDatabase(options: { readonly empty?: boolean } =
   template ??= makeTemplate(server);
   const source = options.empty ? "template1" : await template;
   const name = `claviger_test_${randomBytes(8).toString("hex")}`;
-  // `file_copy` writes no log of the pages, and takes half the time of the default.
+  // `file_copy` writes no write-ahead log for the pages, and takes half the time of the default.
   await asAdmin(server, `create database ${name} template ${source} strategy file_copy`);
   const address = addressOf(server, name);
   const database = openDatabase(address, {
@@ -52,7 +52,7 @@ export async function createTestDatabase(options: { readonly empty?: boolean } =
   };
 }
 
-/** Gives the name of the migrated template, making it where the server has none yet. */
+/** Returns the name of the migrated template, and makes it if the server has none yet. */
 async function makeTemplate(server: TestServer): Promise<string> {
   const texts = migrations.map(({ text }) => text).join("\0");
   const name = `claviger_template_${createHash("sha256").update(texts).digest("hex").slice(0, 16)}`;
@@ -60,7 +60,7 @@ async function makeTemplate(server: TestServer): Promise<string> {
     await sql`select pg_advisory_lock(${TEMPLATE_LOCK})`;
     const found = await sql`select from pg_database where datname = ${name}`;
     if (found.length > 0) return;
-    // Under another name until it is migrated: a run that ends half-way leaves no broken template.
+    // It has another name until it is migrated, so that an interrupted run leaves no broken template.
     const draft = `${name}_draft`;
     await sql.unsafe(`drop database if exists ${draft} with (force)`);
     await sql.unsafe(`create database ${draft} template template1`);

@@ -1,4 +1,4 @@
-/** A stand-in for the service manager: a unix datagram socket that keeps what it is sent. */
+/** Stands in for the service manager: a unix datagram socket that keeps every message it receives. */
 import { dlopen, ptr } from "bun:ffi";
 import { rmSync } from "node:fs";
 import { until } from "./until.ts";
@@ -11,19 +11,19 @@ const { socket, bind, recv, close } = dlopen("libc.so.6", {
 }).symbols;
 
 export interface DatagramReceiver {
-  /** What arrived so far, oldest first. */
+  /** The messages received so far, oldest first. */
   received(): readonly string[];
-  /** Waits until something arrived that matches; throws after 5 s. */
+  /** Waits until a received message matches; throws after 5 s. */
   until(pattern: RegExp): Promise<string>;
   close(): void;
 }
 
-/** Receives at a path, or at an abstract name that begins with `@`. */
+/** Receives at a path, or at an abstract name, which begins with `@`. */
 export function receiveDatagrams(path: string): DatagramReceiver {
   const isAbstract = path.startsWith("@");
   const name = Buffer.from(isAbstract ? `\0${path.slice(1)}` : `${path}\0`);
   const address = Buffer.concat([Buffer.from(new Uint16Array([1]).buffer), name]);
-  // Datagrams, not waiting, closed on exec.
+  // The flags mean: datagrams, never block, close on exec.
   const fd = socket(1, 2 | 0o4000 | 0o2000000, 0);
   if (fd < 0 || bind(fd, ptr(address), address.length) !== 0) throw new Error(`Cannot receive at ${path}`);
   const messages: string[] = [];

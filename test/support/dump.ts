@@ -1,7 +1,7 @@
-/** All that a database holds, as text: for tests of what must not be in it. */
+/** Reads a whole database as text, for tests that some text is not in it. */
 import type { Database } from "../../src/database/mod.ts";
 
-/** Reads every row of every table, each as one line of its columns' text. */
+/** Returns every row of every table, each as one line with the text of its columns. */
 export async function dumpText(database: Database): Promise<string> {
   const tables = await database.query<{ name: string }>(
     (sql) => sql`

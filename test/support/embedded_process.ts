@@ -1,7 +1,7 @@
 /**
- * A process of its own that opens a data folder and holds it until it is told to stop: what the tests
- * of the embedded PostgreSQL kill. `bun embedded_process.ts DATA_DIR serve|command BINARIES_PARENT`
- * writes one JSON line when it is ready or refused.
+ * A separate process that opens a data folder and holds it until it is told to stop. The tests
+ * of the embedded PostgreSQL kill it. `bun embedded_process.ts DATA_DIR serve|command BINARIES_PARENT`
+ * writes one JSON line when it is ready, or when opening was refused.
  */
 import { systemClock } from "../../src/clock.ts";
 import { openEmbedded } from "../../src/database/embedded/mod.ts";

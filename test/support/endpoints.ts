@@ -1,18 +1,21 @@
-/** The limited endpoints, each with a request that is right, for tests that say the same of all of them. */
+/**
+ * The endpoints with a limit, each with a right request, for tests that check the same rule for every
+ * endpoint.
+ */
 import type { LimitedEndpoint } from "../../src/endpoints.ts";
 import type { JsonResponse, TestService } from "./service.ts";
 
 export interface Endpoint {
-  /** `METHOD /path`, as tests are named. */
+  /** `METHOD /path`, as in the names of tests. */
   readonly title: string;
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly limit: LimitedEndpoint;
-  /** The contract's requests a minute. */
+  /** The contract's limit in requests per minute. */
   readonly perMinute: number;
-  /** What `Allow` says on this path. */
+  /** The value of `Allow` for this path. */
   readonly allow: string;
-  /** What a right request has beside its key. */
+  /** The fields of a right request without its key. */
   readonly fields: object;
 }
 
@@ -56,12 +59,15 @@ function make(endpoint: Omit<Endpoint, "title">): Endpoint {
 }
 
 export interface CallOptions {
-  /** Over the fields of a right request. */
+  /** Fields that replace those of a right request. */
   readonly fields?: object;
   readonly headers?: Record<string, string>;
 }
 
-/** Sends the endpoint's right request with `key` where the contract has it; none where it is undefined. */
+/**
+ * Sends the endpoint's right request with `key` at the contract's place for keys; without a key if it is
+ * undefined.
+ */
 export function call(
   service: TestService,
   endpoint: Endpoint,

@@ -1,9 +1,9 @@
-/** Usage events for tests that write them without HTTP. */
+/** Makes usage events for tests that store them without HTTP. */
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import type { UsageEvent } from "../../src/usage/mod.ts";
 
-/** Makes an inference event of a license; every field can be given. */
+/** Makes an inference event of a license; `fields` replaces any field. */
 export function usageEvent(fields: Partial<UsageEvent> = {}): UsageEvent {
   return {
     uuid: newUuid(),
@@ -22,15 +22,15 @@ export function usageEvent(fields: Partial<UsageEvent> = {}): UsageEvent {
   };
 }
 
-/** What a license's months say, beside what is stored of it. */
+/** The counts of a license's months, and the stored events that they must agree with. */
 export interface Sums {
-  /** Units by the counter of each month, by the days of each, and by the events that are stored. */
+  /** Units by the counter of each month, by the days of each month, and by the stored events. */
   readonly used: number;
   readonly byDay: number;
   readonly stored: number;
 }
 
-/** Reads the sums of one license, or of all. */
+/** Reads the sums of one license, or of all licenses. */
 export async function readSums(database: Database, licenseUuid: string | null = null): Promise<Sums> {
   const [sums] = await database.query<Sums>(
     (sql) => sql`

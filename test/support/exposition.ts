@@ -1,12 +1,12 @@
 /**
- * Reads the text format 0.0.4 of Prometheus, strictly: throws at the first thing that its rules forbid.
+ * Reads the text format 0.0.4 of Prometheus strictly: throws at the first violation of its rules.
  *
  * https://prometheus.io/docs/instrumenting/exposition_formats/
  */
 export interface ParsedFamily {
   readonly type: string;
   readonly help: string;
-  /** By the sample's name and labels, as `name{a="b"}` with labels in order of their names. */
+  /** Keyed by the sample's name and labels: `name{a="b"}`, with labels sorted by name. */
   readonly samples: Map<string, number>;
 }
 
@@ -65,7 +65,7 @@ function readLabels(text: string, line: string): string {
   return pairs.toSorted().join(",");
 }
 
-/** Buckets must ascend, end with `+Inf`, and that one must be the count. */
+/** Checks that the buckets ascend and end with `+Inf`, and that this last one equals the count. */
 function checkHistogram(name: string, samples: Map<string, number>): void {
   const series = new Map<string, { le: number; value: number }[]>();
   for (const [key, value] of samples) {

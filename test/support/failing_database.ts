@@ -1,9 +1,9 @@
-/** Faults of the database that a test can switch on and off. */
+/** Makes the database fail while a test runs a piece of code. */
 import type { TestService } from "./service.ts";
 
 /**
- * Runs `body` while the service cannot feel its pulse and has noticed: the table that the pulse reads has
- * another name meanwhile.
+ * Runs `body` while the service's pulse fails and the service has noticed: meanwhile the table that the pulse reads
+ * has another name.
  */
 export async function whileDatabaseFails(service: TestService, body: () => Promise<void>): Promise<void> {
   const { database, clock } = service;
@@ -17,7 +17,10 @@ export async function whileDatabaseFails(service: TestService, body: () => Promi
   }
 }
 
-/** Runs `body` while a statement fails as nobody expects: the registry's table has another name. */
+/**
+ * Runs `body` while a statement fails with an unexpected error: meanwhile the registry's table has another
+ * name.
+ */
 export async function whileRegistryIsBroken(
   { database }: TestService,
   body: () => Promise<void>,

@@ -1,30 +1,36 @@
 /**
- * A TCP proxy in front of PostgreSQL that can be made to fail as networks do. It stands on 127.0.0.1, so
- * that a service reaches the test server by a `postgres://` address, as it would an operator's own.
+ * A TCP proxy in front of PostgreSQL that can be made to fail as networks do. It listens on 127.0.0.1, so a service
+ * reaches the test server by a `postgres://` address, as it would reach an operator's own server.
  */
 import { connect, createServer, type Socket } from "node:net";
 import type { DatabaseAddress } from "../../src/database/mod.ts";
 
 export type Fault =
   | "none"
-  /** Connections stay open, and nothing passes either way; what was held passes when the fault ends. */
+  /**
+   * Connections stay open, but no byte passes either way; the proxy passes the held bytes on when the fault
+   * ends.
+   */
   | "stalled"
-  /** New connections are accepted and closed at once; those that are open are cut. */
+  /** New connections are accepted and closed at once; open connections are cut. */
   | "closing"
-  /** What the server says is lost, and the client's half stays open: it is never answered. */
+  /** The server's bytes are lost, and the client's half stays open without an answer. */
   | "half_open"
-  /** As a firewall forgets: a connection is reset at its first byte after two seconds of silence. */
+  /**
+   * Like a firewall that forgets connections: after two seconds of silence, the next byte resets the
+   * connection.
+   */
   | "resets_idle"
-  /** The same, but such a connection is never answered. */
+  /** The same, but the connection gets no answer instead of a reset. */
   | "mutes_idle";
 
 export const FORGOTTEN_MS = 2_000;
 
 export interface FaultyProxy {
-  /** Where the database is, seen through the proxy. */
+  /** The database's address through the proxy. */
   readonly address: DatabaseAddress;
   set(fault: Fault): void;
-  /** `lost` counts the pieces that went nowhere, `forgotten` the connections that were idle for too long. */
+  /** `lost` counts the chunks that were dropped, `forgotten` the connections that were idle for too long. */
   stats(): {
     readonly accepted: number;
     readonly open: number;
@@ -37,15 +43,18 @@ export interface FaultyProxy {
 interface Link {
   readonly client: Socket;
   readonly server: Socket;
-  /** When a byte was seen last, of either. */
+  /** When the last byte passed, in either direction. */
   heardMs: number;
   isMute: boolean;
 }
 
-/** More than any test opens: a client gone wild is turned away instead of exhausting the machine. */
+/**
+ * More than any test opens. The proxy closes further connections, so a client with a fault does not exhaust
+ * the machine.
+ */
 const MAX_CONNECTIONS = 500;
 
-/** Stands in front of the server of that address. */
+/** Starts a proxy in front of the server with that address. */
 export async function startFaultyProxy(
   target: DatabaseAddress,
   { forgottenMs = FORGOTTEN_MS }: { readonly forgottenMs?: number } = {},
@@ -56,7 +65,7 @@ export async function startFaultyProxy(
   let lost = 0;
   let forgotten = 0;
 
-  /** Whether the connection was silent for so long that it is forgotten. */
+  /** Tells whether the connection was silent for so long that it counts as forgotten. */
   function isForgotten(link: Link): boolean {
     if (!fault.endsWith("_idle")) return false;
     const nowMs = performance.now();

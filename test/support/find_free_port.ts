@@ -1,6 +1,6 @@
 import { createServer } from "node:net";
 
-/** A port of 127.0.0.1 that is free now; another process may take it at any moment. */
+/** Returns a port of 127.0.0.1 that is free now. Another process may take it at any moment. */
 export async function findFreePort(): Promise<number> {
   const listener = createServer();
   await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));

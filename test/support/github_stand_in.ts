@@ -1,9 +1,9 @@
 /**
  * Stands in for GitHub: one App with one installation that covers one repository.
  *
- * It judges every request as the real one does (signature, times and issuer of the JWT; headers; the
- * narrowed body) and refuses what is wrong, so that a test that gets a token has shown all of that. What
- * it does with a request that is right can be changed at any time.
+ * It checks every request as the real GitHub does (signature, times and issuer of the JWT; headers; the
+ * narrowed body) and refuses a wrong one. So a test that gets a token has shown that all of that is right. A test can
+ * change at any time what the stand-in does with a right request.
  */
 import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -15,31 +15,31 @@ import type { GitHubAppSettings } from "../../src/repository_token/mod.ts";
 export type Behaviour =
   | { readonly kind: "grant"; readonly lifeMs?: number; readonly change?: object }
   | { readonly kind: "answer"; readonly status: number; readonly body?: string; readonly headers?: object }
-  /** Nothing comes, or the front of an answer and then nothing. */
+  /** No answer comes, or only the first part of one. */
   | { readonly kind: "stall"; readonly after: "request" | "headers" }
-  /** The connection is closed. */
+  /** The stand-in closes the connection. */
   | { readonly kind: "cut"; readonly after: "request" | "headers" }
-  /** An answer that does not end. */
+  /** The stand-in sends an answer without an end. */
   | { readonly kind: "flood" };
 
 export interface GitHubStandIn {
   readonly settings: GitHubAppSettings;
-  /** What was sent to any path, in order; `wrong` is what it was refused for. */
+  /** The requests to any path, in order. `wrong` says why a request was refused. */
   readonly seen: { readonly path: string; readonly jwt: string; readonly wrong: string | undefined }[];
-  /** The tokens that were given, in order. */
+  /** The tokens that the stand-in gave out, in order. */
   readonly tokens: string[];
-  /** How many bytes of a flood were taken. */
+  /** How many bytes of an endless answer the client read. */
   readonly flooded: () => number;
   behave(behaviour: Behaviour): void;
-  /** Sets how far its clock is ahead of the test's, and whether answers tell its time. */
+  /** Sets how far its clock is ahead of the test's clock, and whether its answers contain its time. */
   setClock(clock: { readonly aheadMs: number; readonly tellsDate: boolean }): void;
-  /** Lets stalled requests go and stops. */
+  /** Ends the stalled requests and stops the server. */
   close(): Promise<void>;
 }
 
 export const HOUR_MS = 3_600_000;
 
-/** One key for all tests: making one takes a while. */
+/** One key for all tests, because making a key takes long. */
 export const APP_KEYS = generateKeyPairSync("rsa", {
   modulusLength: 2_048,
   publicKeyEncoding: { type: "spki", format: "pem" },
@@ -48,7 +48,7 @@ export const APP_KEYS = generateKeyPairSync("rsa", {
 
 export async function startGitHubStandIn(options: {
   readonly clock: Clock;
-  /** Where the App's private key is written to. */
+  /** The file to write the App's private key to. */
   readonly folder: string;
 }): Promise<GitHubStandIn> {
   const { clock, folder } = options;
@@ -60,7 +60,7 @@ export async function startGitHubStandIn(options: {
   const tokens: string[] = [];
   const now = () => clock.now().getTime() + hostClock.aheadMs;
 
-  /** The status to refuse with and why; undefined for a request that is right. */
+  /** Returns the status and the reason of a refusal; undefined for a right request. */
   function judge(request: IncomingMessage, body: string): [status: number, why: string] | undefined {
     if (request.method !== "POST") return [404, "method"];
     if (request.url !== `/api/v3/app/installations/${INSTALLATION}/access_tokens`) return [404, "path"];
@@ -101,7 +101,7 @@ export async function startGitHubStandIn(options: {
     response: ServerResponse,
     { lifeMs = HOUR_MS, change = {} }: { lifeMs?: number; change?: object },
   ) {
-    // Longer than 40 characters, with dots and dashes: the form is nobody's business.
+    // Longer than 40 characters, with dots and dashes: no code may depend on the form of a token.
     const token = `ghs_${APP_ID}_token-${tokens.length + 1}.${crypto.randomUUID().repeat(10)}`;
     tokens.push(token);
     response.writeHead(201, { "Content-Type": "application/json; charset=utf-8" });
@@ -164,7 +164,7 @@ export async function startGitHubStandIn(options: {
       response.sendDate = false;
       if (hostClock.tellsDate) response.setHeader("Date", new Date(now()).toUTCString());
       if (refused === undefined) return act(response);
-      // A host may say anything: here what it was sent.
+      // A host may send any text; this one repeats the request's headers.
       response.writeHead(refused[0]).end(JSON.stringify({ message: `${refused[1]}: ${jwt}` }));
     });
   });

@@ -1,4 +1,4 @@
-/** Hosted models of a test's service, and the links to them. */
+/** Hosts models in a test's service, and follows the links to them. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { storeFile } from "../../src/models/mod.ts";
@@ -7,14 +7,14 @@ import { addTestModel } from "./models.ts";
 import { testFolder } from "./postgres.ts";
 import { startTestService, type TestService, type TestServiceOptions } from "./service.ts";
 
-/** Not where the test's service listens: addresses come from the setting alone. */
+/** Differs from the address at which the test's service listens: links come only from the setting. */
 export const PUBLIC_URL = "https://licenses.example.org/prefix";
 
 export interface HostingService extends TestService {
   readonly dataDir: string;
 }
 
-/** Starts a service with a data folder of its own, whose public address is {@linkcode PUBLIC_URL}. */
+/** Starts a service with its own data folder. Its public address is {@linkcode PUBLIC_URL}. */
 export async function startHostingService(options: TestServiceOptions = {}): Promise<HostingService> {
   const dataDir = mkdtempSync(join(testFolder(), "hosting-"));
   chmodSync(dataDir, 0o711);
@@ -33,7 +33,7 @@ export async function startHostingService(options: TestServiceOptions = {}): Pro
   };
 }
 
-/** Stores bytes and registers them, as `models add --file` does; gives their SHA-256. */
+/** Stores bytes and registers them as `models add --file` does; returns their SHA-256. */
 export async function addHostedModel(
   service: HostingService,
   model: { readonly name: string; readonly [field: string]: unknown },
@@ -53,7 +53,7 @@ export async function addHostedModel(
   return stored.sha256;
 }
 
-/** The link to a model as the list gives it to a key, led to the test's service. */
+/** Returns the link to a model from the key's list, changed to point at the test's service. */
 export async function linkTo(service: HostingService, apiKey: string, name: string): Promise<string> {
   const { body } = await service.get("/v1/models/list", { "X-API-Key": apiKey });
   const model = body.models.find((each: { name: string }) => each.name === name);
@@ -61,7 +61,7 @@ export async function linkTo(service: HostingService, apiKey: string, name: stri
   return model.download_url.replace(PUBLIC_URL, service.url);
 }
 
-/** Different bytes at every place, so that a shifted range shows. */
+/** Returns bytes that differ from place to place, so that a test notices a shifted range. */
 export function testBytes(length: number, seed = 1): Uint8Array {
   const bytes = new Uint8Array(length);
   let state = seed;

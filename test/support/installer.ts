@@ -1,11 +1,11 @@
-/** The installer token of a test's service. */
+/** Sets the installer token of a test's service. */
 import { setInstallerToken } from "../../src/repository_token/mod.ts";
 import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import { TEST_SECRET, type TestService } from "./service.ts";
 
 export const INSTALLER_TOKEN = "read_only_token_for_tests";
 
-/** Stores the token as an operator does; one that does not expire by default. */
+/** Stores the token as an operator does; by default it does not expire. */
 export async function setToken(service: TestService, expiresAt: Date | null = null): Promise<void> {
   const root = parseRootSecret(TEST_SECRET);
   if (!root.ok) throw new Error(root.error);

@@ -1,4 +1,4 @@
-/** Keys for tests that need a database and no service. */
+/** Issues keys for tests that need a database but no service. */
 import { createBrand } from "../../src/brand.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../src/keys/mod.ts";
@@ -11,7 +11,7 @@ export const ACTOR = { door: "command", name: "tester" } as const;
 
 let issued = 0;
 
-/** Asks for a key, by default a research one for a new account that never expires. */
+/** Tries to issue a key: by default a research key for a new account, without an expiry. */
 export function tryToIssue(
   database: Database,
   request: Partial<IssueRequest> = {},
@@ -27,20 +27,20 @@ export function tryToIssue(
   return issueKey(database, whole, { brand: BRAND, actor: ACTOR });
 }
 
-/** {@linkcode tryToIssue}, which must succeed. */
+/** Issues a key like {@linkcode tryToIssue}; throws if the service refuses. */
 export async function issue(database: Database, request: Partial<IssueRequest> = {}): Promise<IssuedKey> {
   const key = await tryToIssue(database, request);
   if (isRefusal(key)) throw new Error(key.sentence);
   return key;
 }
 
-/** The sentence of what must be a refusal. */
+/** Returns the sentence of a refusal; throws if `outcome` is not a refusal. */
 export function sentenceOf(outcome: unknown): string {
-  if (!isRefusal(outcome)) throw new Error("It was not refused");
+  if (!isRefusal(outcome)) throw new Error("The outcome is not a refusal");
   return outcome.sentence;
 }
 
-/** How many rows the tables have that an issued key writes to. */
+/** Counts the rows of the tables to which the issuing of a key writes. */
 export async function countRows(database: Database): Promise<Readonly<Record<string, number>>> {
   const [row] = await database.query<Record<string, number>>(
     (sql) => sql`

@@ -1,15 +1,15 @@
-/** Keys in every state that the contract knows. */
+/** Makes keys in every state that the contract knows. */
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import type { IssueOptions, TestService } from "./service.ts";
 
-/** Well formed, and never issued. */
+/** A key in the right form that no test issues. */
 export const UNKNOWN_KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 
 export type State = "active" | "expired" | "suspended" | "revoked";
 
-/** Issues a key and brings it into a state, by what an operator does. */
+/** Issues a key and brings it into a state by an operator's actions. */
 export async function issueIn(
   service: TestService,
   state: State,
@@ -20,7 +20,7 @@ export async function issueIn(
   return key;
 }
 
-/** Brings a key into a state, by what an operator does. */
+/** Brings a key into a state by an operator's actions. */
 export async function bringInto(service: TestService, key: IssuedKey, state: State): Promise<void> {
   if (state === "expired") await expire(service, key);
   if (state === "suspended" || state === "revoked") {
@@ -35,7 +35,7 @@ export async function bringInto(service: TestService, key: IssuedKey, state: Sta
   }
 }
 
-/** Sets the expiry of a key's license a second back, which issuing refuses. */
+/** Sets the expiry of a key's license one second into the past. Issuing refuses such an expiry. */
 export async function expire(service: TestService, { licenseUuid }: IssuedKey): Promise<void> {
   const at = new Date(service.clock.now().getTime() - 1_000);
   await service.database.query(
@@ -43,7 +43,7 @@ export async function expire(service: TestService, { licenseUuid }: IssuedKey): 
   );
 }
 
-/** Issues a key whose month is used up, by one event. */
+/** Issues a key with a monthly limit and uses the limit up with one event. */
 export async function issueUsedUp(service: TestService, options: IssueOptions = {}): Promise<IssuedKey> {
   const key = await service.issue({ ...options, monthlyLimit: 1 });
   const event = { api_key: key.apiKey, event_type: "inference" };
@@ -52,7 +52,7 @@ export async function issueUsedUp(service: TestService, options: IssueOptions = 
   return key;
 }
 
-/** Issues a second key of a key's license, as rotating does. */
+/** Issues a second key for a key's license, as rotating does. */
 export async function issueBeside(service: TestService, { licenseUuid }: IssuedKey): Promise<IssuedKey> {
   const key = await service.issue();
   await service.database.query(

@@ -6,8 +6,8 @@ import { createPulse } from "../../src/keys/pulse.ts";
 import { silentLog } from "../../src/log.ts";
 
 /**
- * A pulse of a process that there is not, and its cache: it beats when it is told to, until it is started. On a
- * database of one connection: with every other one it would forget everything.
+ * Makes a pulse and its cache without a service process. Until a test starts the pulse, it beats only when the test
+ * calls it. `database` must have one connection: on another connection the pulse would clear the whole cache.
  */
 export function createLonePulse(database: Database) {
   const cache = createKeyCache({ clock: systemClock });

@@ -1,25 +1,25 @@
 /**
- * A proxy before PostgreSQL that reads the protocol and can fail at any message of it: the one that was chosen
- * does not arrive, or arrives late, on every connection that comes to it while the fault is armed.
+ * A proxy in front of PostgreSQL that reads the protocol and can fail at any chosen message: while the fault is armed,
+ * that message is lost or late on every connection on which it appears.
  */
 import { connect, createServer, type Socket } from "node:net";
 
 export type Action =
-  /** The connection is cut instead of the message. */
+  /** The connection is cut in place of the message. */
   | "cut"
-  /** The same for its client with a reset, which is an error to it. */
+  /** The same, but the client gets a reset, which it reports as an error. */
   | "reset"
-  /** The message, and what follows it in its direction, waits longer than every deadline. */
+  /** The message, and everything after it in its direction, waits longer than every deadline of the service. */
   | "delay"
-  /** Its receiver gets the end of the stream instead; what the other side sends still arrives. */
+  /** The receiver gets the end of the stream in place of the message; the other direction still works. */
   | "half_close"
-  /** Every connection is cut, and from then on new ones are accepted and closed at once. */
+  /** Every connection is cut; after that, new connections are accepted and closed at once. */
   | "accept_close";
 
-/** Those that connections meet under the crash test. */
+/** The actions that the crash test uses. */
 export const ACTIONS: readonly Action[] = ["cut", "delay", "half_close", "accept_close"];
 
-/** Who sends a message, and its type: PostgreSQL's letter, or `startup`. */
+/** The sender of a message, and the message's type: PostgreSQL's letter, or `startup`. */
 export type MessageName = `${"client" | "server"} ${string}`;
 
 export interface Trap {
@@ -30,15 +30,15 @@ export interface Trap {
 export interface MessageProxy {
   readonly port: number;
   arm(trap: Trap): void;
-  /** Holds back everything on the connections on which the pulse is felt, also on those that begin it. */
+  /** Holds back everything on the connections that carry the pulse, and on connections that begin with it. */
   holdPulse(): void;
-  /** Ends every fault; what was held back passes. */
+  /** Ends every fault and passes on all bytes that were held back. */
   release(): void;
   /** How often the armed fault has happened. */
   fired(): number;
-  /** Cuts every connection, so that new ones are made. */
+  /** Cuts every connection, so that the client opens new ones. */
   cutAll(): void;
-  /** Every message that was seen so far. */
+  /** Every message type seen so far. */
   seen(): ReadonlyMap<MessageName, number>;
   open(): number;
   close(): Promise<void>;
@@ -46,9 +46,9 @@ export interface MessageProxy {
 
 /** The longest deadline of the service is 2 s, for a commit. */
 const DELAY_MS = 2_500;
-/** More than the service has any business opening. */
+/** More than the service ever needs. */
 const MAX_CONNECTIONS = 200;
-/** A word of the one statement that the pulse is. */
+/** A word that only the pulse's statement contains. */
 const PULSE_MARK = Buffer.from('as "connection"');
 
 interface Flow {
@@ -56,10 +56,10 @@ interface Flow {
   readonly source: Socket;
   readonly sink: Socket;
   buffer: Buffer<ArrayBufferLike>;
-  /** While set, nothing is passed on. */
+  /** While this is set, the flow passes on no bytes. */
   timer: ReturnType<typeof setTimeout> | undefined;
   isDead: boolean;
-  /** The message that was delayed already: it passes when its time is over. */
+  /** The message was delayed already; it passes when its delay is over. */
   isDue: boolean;
   hasStarted: boolean;
 }
@@ -71,10 +71,10 @@ interface Link {
   isPulse: boolean;
 }
 
-/** Where the server is: its unix socket, or its port on a host. */
+/** Where the server listens: a unix socket, or a port of a host. */
 export type Target = { readonly path: string } | { readonly host: string; readonly port: number };
 
-/** Stands on 127.0.0.1 before that server, on a port that the system chooses unless one is given. */
+/** Starts a proxy on 127.0.0.1 in front of the server, on `atPort` or, without one, on a free port. */
 export async function startMessageProxy(target: Target, atPort = 0): Promise<MessageProxy> {
   const links = new Set<Link>();
   const seen = new Map<MessageName, number>();
@@ -118,7 +118,7 @@ export async function startMessageProxy(target: Target, atPort = 0): Promise<Mes
     link.server.destroy();
   }
 
-  /** Passes on what is whole, up to a message at which something is to happen. */
+  /** Passes on complete messages, up to a message at which the fault is to happen. */
   function pass(link: Link, flow: Flow): void {
     while (flow.timer === undefined && !(link.isPulse && isPulseHeld)) {
       const message = takeMessage(flow);
@@ -207,7 +207,7 @@ export async function startMessageProxy(target: Target, atPort = 0): Promise<Mes
   };
 }
 
-/** Takes the first message out of what has arrived; undefined while it is not whole. */
+/** Takes the first message out of the received bytes; returns undefined while the message is incomplete. */
 function takeMessage(flow: Flow): { readonly name: MessageName; readonly bytes: Buffer } | undefined {
   const { buffer, from, hasStarted } = flow;
   const lengthAt = hasStarted ? 1 : 0;

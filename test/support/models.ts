@@ -1,11 +1,14 @@
-/** Models in the registry of a test's service. */
+/** Registers models in a test's service. */
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import type { TestService } from "./service.ts";
 
 export const CHECKSUM = "ab".repeat(32);
 
-/** Registers a model as an operator does: a free one of motor imagery, but for what is given. */
+/**
+ * Registers a model as an operator does: by default a free model of motor imagery. `fields` replaces any
+ * field.
+ */
 export async function addTestModel(
   service: TestService,
   model: { readonly name: string; readonly [field: string]: unknown },

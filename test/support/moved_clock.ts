@@ -1,6 +1,6 @@
 /**
- * Loaded into Node before `dist/claviger.mjs` (`node --import`): moves the two clocks that the program
- * reads, `new Date()` and `performance.now()`, as the process that started it says. Timers run as ever.
+ * Moves the two clocks that the program reads, `new Date()` and `performance.now()`, as the starting process
+ * says. Node loads this file before `dist/claviger.mjs` (`node --import`). Timers stay unchanged.
  */
 export interface Offsets {
   readonly wallMs: number;
@@ -9,7 +9,7 @@ export interface Offsets {
 
 const read = (text: string): Offsets => JSON.parse(text);
 
-/** Under Bun this file is imported for its type alone. */
+/** Bun imports this file only for its type. */
 if (process.env.TEST_CLOCK_OFFSETS !== undefined) {
   let offsets = read(process.env.TEST_CLOCK_OFFSETS);
   const RealDate = Date;
@@ -27,6 +27,6 @@ if (process.env.TEST_CLOCK_OFFSETS !== undefined) {
     offsets = next;
     process.send?.("moved");
   });
-  // The program ends when it has done its work, not when nobody moves its time any more.
+  // The program must end when its work is done, even if the starting process never moves the clock again.
   process.channel?.unref();
 }

@@ -1,6 +1,6 @@
-/** The fields of a model for tests of the registry without a service. */
+/** Makes the fields of a model, for tests of the registry without a service. */
 
-/** Gives the fields of a free model of motor imagery; every one can be given. */
+/** Returns the fields of a free model of motor imagery; `fields` replaces any of them. */
 export function newModel(fields: object = {}): object {
   return {
     name: "motor_imagery_4class_v1",

@@ -1,10 +1,10 @@
 /**
- * The service as operators run it on Node: `dist/claviger.mjs` in a process of its own under the pinned
- * Node, reaching the test server by a `postgres://` address. `make test-node` runs the suite of the HTTP
- * interface on it, by `TEST_PLATFORM=node`.
+ * Runs the service as operators run it on Node: `dist/claviger.mjs` in a process of its own under the pinned
+ * Node. It reaches the test server by a `postgres://` address. `make test-node` runs the suite of the HTTP
+ * interface against it, with `TEST_PLATFORM=node`.
  *
- * The file is run as it was built. `moved_clock.ts`, loaded before it, lets a test move its time, and its
- * log goes to a file, where a line stands a twentieth of a second later.
+ * The bundle runs unchanged. `moved_clock.ts`, which Node loads first, lets a test move the process's time. The log
+ * goes to a file, in which a line appears up to 50 ms later.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
@@ -21,11 +21,11 @@ import { testFolder } from "./postgres.ts";
 export interface NodeProcess {
   readonly pid: number;
   readonly service: Pick<Service, "host" | "port" | "metrics" | "stop"> & {
-    /** Of what the other process knows, a test can ask for a pulse alone. */
+    /** Of the other process's parts, a test can reach only its pulse. */
     readonly directory: { beat(): Promise<void> };
   };
   readonly logLines: string[];
-  /** Resolves when the process has the time that the test's clock has. */
+  /** Resolves when the process has the same time as the test's clock. */
   ready(): Promise<void>;
 }
 
@@ -37,14 +37,14 @@ export interface NodeProcessOptions {
 
 const root = join(import.meta.dir, "../..");
 const pinned = join(root, "node_modules/.bin/node");
-/** The pinned Node; on a system for which none is pinned, that of the PATH. */
+/** The pinned Node; on systems without a pinned Node, the one in the PATH. */
 export const NODE = existsSync(pinned) ? pinned : "node";
 export const BUNDLE = join(root, "dist/claviger.mjs");
 
 const START_DEADLINE_MS = 10_000;
-/** Two pulses are 500 ms: after so long one has begun and ended, however busy the machine is. */
+/** Two pulses are 500 ms apart: after this time a new pulse has begun and ended, even on a busy machine. */
 const PULSE_MS = 650;
-/** A line is written after 50 ms at most, and a busy machine may take its time. */
+/** A line is written after 50 ms at most; a busy machine may take longer. */
 const GATHERED_MS = 200;
 
 export async function startNodeProcess(options: NodeProcessOptions): Promise<NodeProcess> {
@@ -117,7 +117,10 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
         await remove();
       },
     },
-    /** An array that a test may also empty: what was written since is added at every look, which waits for it. */
+    /**
+     * An array that a test may also empty. Each access waits and adds the lines written since the last
+     * access.
+     */
     get logLines() {
       Bun.sleepSync(GATHERED_MS);
       const text = readFileSync(logPath, "utf8");
@@ -130,14 +133,14 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
   };
 }
 
-/** Reads the port, and that of the metrics, from what `serve` prints when it is ready. */
+/** Reads the service's port and the metrics' port from the lines that `serve` prints when it is ready. */
 function readPorts(
   child: ChildProcess,
   { hasMetrics }: { readonly hasMetrics: boolean },
 ): Promise<[port: number, metrics: Service["metrics"]]> {
   return new Promise((resolve, reject) => {
     let out = "";
-    const timer = setTimeout(() => reject(new Error("It is not ready in time")), START_DEADLINE_MS);
+    const timer = setTimeout(() => reject(new Error("The service was not ready in time")), START_DEADLINE_MS);
     child.stdout?.on("data", (chunk) => {
       out += chunk;
       const port = /serves at http:\/\/127\.0\.0\.1:(\d+)\b/.exec(out)?.[1];
@@ -148,7 +151,7 @@ function readPorts(
     });
     child.once("exit", (code) => {
       clearTimeout(timer);
-      reject(new Error(`It ended with status ${code}`));
+      reject(new Error(`The service ended with status ${code}`));
     });
   });
 }
@@ -160,12 +163,12 @@ function offsetsOf(clock: Clock): Offsets {
   };
 }
 
-/** Reading two clocks one after the other is no move. */
+/** Ignores the small difference that comes from reading two clocks one after the other. */
 function isSame(a: Offsets, b: Offsets): boolean {
   return Math.abs(a.wallMs - b.wallMs) < 5 && Math.abs(a.monotonicMs - b.monotonicMs) < 5;
 }
 
-/** The settings that make this configuration. */
+/** Returns the environment variables that produce this configuration. */
 function toSettings({ brand, limits, ...config }: Config): Record<string, string> {
   const ofLimits = Object.entries(limits)
     .map(([endpoint, perMinute]) => [`CLAVIGER_LIMIT_${endpoint.toUpperCase()}`, String(perMinute)] as const)

@@ -1,13 +1,13 @@
 /**
- * The PostgreSQL of the tests: the one that `TEST_DATABASE_URL` names, else an embedded one, started on first
- * use without fsync in a temporary folder. `make test` starts one for all test files (`run_suite.ts`). A bare
+ * The tests' PostgreSQL: the server in `TEST_DATABASE_URL`, or else an embedded one, started on first use
+ * without fsync in a temporary folder. `make test` starts one for all test files (`run_suite.ts`). A bare
  * `bun test` starts its own, which `preload.ts` stops after the last test; a signal stops it too.
  *
  * `TEST_DATABASE_URL` may name a folder of sockets as libpq does: `postgres://USER@%2Fthe%2Ffolder/DATABASE`.
  *
- * Folders of runs that were killed are known by their lock being free, and are cleared away, server and
- * all, by the next run. Everything is below the system's temporary folder, since the checkout may be in
- * a folder (`/root`) that is closed to the user as whom PostgreSQL runs.
+ * The next run finds the folders of killed runs by their free lock, and removes each with its server. All folders
+ * are below the system's temporary folder, since the checkout may be in a folder (`/root`) that the user who
+ * runs PostgreSQL cannot enter.
  *
  * `make test` makes the run's folder in memory where there is room, and the tests make all their data folders in
  * the run's folder: a disk takes seconds to store a new database and to remove it. `TEST_FOLDER=/some/folder make
@@ -37,18 +37,18 @@ export type TestServer =
   | { readonly url: string }
   | { readonly socketPath: string; readonly user: string; readonly database: string };
 
-/** In so long a run has locked its folder. */
+/** The time in which a run has locked its folder after making it. */
 const BEGINNING_MS = 60_000;
-/** A folder in memory that most Linux systems have. */
+/** A folder in memory, which most Linux systems have. */
 const MEMORY = "/dev/shm";
-/** Four times what the suite keeps there at once. */
+/** Four times the space that the suite uses there at once. */
 const ROOM_BYTES = 4 * 2 ** 30;
 const SETTINGS = { full_page_writes: "off", synchronous_commit: "off", max_connections: "200" };
 
 let started: Promise<TestServer> | undefined;
 let stop: (() => Promise<void>) | undefined;
 
-/** Gives the server of this run, starting it when it is the first to ask. */
+/** Returns the server of this run, and starts it on the first call. */
 export function testServer(): Promise<TestServer> {
   started ??= startServer();
   return started;
@@ -61,7 +61,7 @@ export async function stopTestServer(): Promise<void> {
 }
 
 /**
- * Starts the server of a run of several processes. Gives the environment in which those processes find the server,
+ * Starts the server for a run of several processes. Returns the environment in which those processes find the server,
  * the run's folder, and a data folder to copy ({@linkcode copySample}).
  */
 export async function startRun(options: { readonly inMemory: boolean }): Promise<Record<string, string>> {
@@ -87,7 +87,7 @@ async function startServer(folders?: Folders): Promise<TestServer> {
   const dataDir = folders?.dataDir ?? (await makeRunFolder(binariesParent));
   const server = await openServer({ dataDir, binariesParent });
   stop = async () => {
-    // Nobody needs the data: no orderly shutdown, and no waiting for connections that a test forgot.
+    // The data is not needed any more: skip the orderly shutdown, and do not wait for forgotten connections.
     await server.stop(0);
     rmSync(dataDir, { recursive: true, force: true });
   };
@@ -122,7 +122,10 @@ async function makeRunFolder(parent: string): Promise<string> {
   return mkdtempSync(join(parent, "run-"));
 }
 
-/** The address of a server for the `TEST_DATABASE_URL` of another process, for as long as this process lives. */
+/**
+ * Returns the address of a server for another process's `TEST_DATABASE_URL`; valid as long as this process
+ * lives.
+ */
 function renderServer(server: TestServer): string {
   if ("url" in server) return server.url;
   const folder = dirname(server.socketPath).replace("/proc/self/", `/proc/${process.pid}/`);
@@ -137,12 +140,15 @@ function givenServer(): TestServer | undefined {
   return { socketPath: `${decodeURIComponent(folder)}/.s.PGSQL.5432`, user, database };
 }
 
-/** Where tests keep PostgreSQL and their data: the run's folder, or without one a folder of this user. */
+/** Returns the folder for PostgreSQL and the tests' data: the run's folder, or else a folder of this user. */
 export function testFolder(): string {
   return process.env.TEST_FOLDER ?? userFolder(tmpdir());
 }
 
-/** A folder in memory of this user; undefined where there is no room, or no program can run from there. */
+/**
+ * Returns a folder of this user in memory; undefined if there is too little room, or programs cannot run
+ * from there.
+ */
 function findMemory(): string | undefined {
   try {
     const mounts = readFileSync("/proc/self/mounts", "utf8").split("\n");
@@ -153,12 +159,12 @@ function findMemory(): string | undefined {
     const { bavail, bsize } = statfsSync(MEMORY);
     return Math.min(bavail * bsize, process.availableMemory()) < ROOM_BYTES ? undefined : userFolder(MEMORY);
   } catch {
-    // Another system than Linux, or a Linux without that folder.
+    // This is not Linux, or a Linux without that folder.
     return undefined;
   }
 }
 
-/** A folder of this user, made once. */
+/** Returns a folder of this user, and makes it the first time. */
 function userFolder(parent: string): string {
   const folder = join(parent, `claviger-test-${process.getuid?.() ?? 0}`);
   mkdirSync(folder, { recursive: true, mode: 0o755 });
@@ -182,7 +188,7 @@ function copyDataFolder(source: string, target: string): void {
   chmodSync(target, lstatSync(source).mode & 0o777);
   for (const name of readdirSync(source)) {
     if (!name.startsWith("postgres")) continue;
-    // Links to the programs, which nobody changes; copies of the database's files.
+    // Links the programs, which never change; copies the database's files.
     const how = name === "postgres" ? "-a" : "-al";
     const { status, stderr } = spawnSync("cp", [how, join(source, name), target], { encoding: "utf8" });
     if (status !== 0) throw new Error(`Cannot copy ${name}: ${stderr}`);
@@ -192,7 +198,7 @@ function copyDataFolder(source: string, target: string): void {
 async function removeAbandoned(parent: string): Promise<void> {
   for (const name of readdirSync(parent).filter((entry) => entry.startsWith("run-"))) {
     const dataDir = join(parent, name);
-    // A run that begins just now may not have its lock yet.
+    // A run that has just begun may not have its lock yet.
     const made = lstatSync(dataDir, { throwIfNoEntry: false });
     if (made === undefined || Date.now() - made.ctimeMs < BEGINNING_MS) continue;
     const lock = bunPlatform.tryLock(join(dataDir, "lock"));

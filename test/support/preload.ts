@@ -1,4 +1,4 @@
-/** Loaded before all test files (`preload` in bunfig.toml): what holds for all of them. */
+/** Sets up the things that all test files share. Bun loads this file before them (`preload` in bunfig.toml). */
 import { afterAll } from "bun:test";
 import { stopTestServer } from "./postgres.ts";
 

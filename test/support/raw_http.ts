@@ -1,4 +1,4 @@
-/** HTTP by hand over a socket, for what `fetch` refuses to send. */
+/** Writes HTTP directly to a socket, for requests that `fetch` refuses to send. */
 import { connect } from "node:net";
 
 export interface RawAnswer {
@@ -8,17 +8,17 @@ export interface RawAnswer {
 }
 
 export interface RawOptions {
-  /** How many answers to wait for; one by default. */
+  /** How many answers to wait for; by default one. */
   readonly answers?: number;
-  /** True where the answer has no body whatever its length says: for HEAD. */
+  /** True if the answers have no body in spite of their length: for HEAD. */
   readonly bodiless?: boolean;
 }
 
 const DEADLINE_MS = 3_000;
 
 /**
- * Sends bytes on a connection of their own. Resolves with the answers as soon as there are so many, or with
- * fewer when the peer closes; rejects when it neither answers nor closes.
+ * Sends bytes on a new connection. Resolves with the answers as soon as `answers` have arrived, or with fewer if
+ * the peer closes the connection; rejects if the peer neither answers nor closes.
  */
 export function sendRaw(
   url: string,
@@ -44,12 +44,12 @@ export function sendRaw(
       if (parsed.length >= answers) settle(() => resolve(parsed));
     });
     socket.on("close", () => settle(() => resolve(parseAnswers(received, bodiless))));
-    // What was received before the peer closed is what counts.
+    // The answers that arrived before the peer closed the connection still count.
     socket.on("error", () => {});
   });
 }
 
-/** Sends the beginning of a request and hangs up. */
+/** Sends the beginning of a request and closes the connection. */
 export function hangUpAfter(url: string, bytes: string): Promise<void> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
@@ -62,7 +62,7 @@ export function hangUpAfter(url: string, bytes: string): Promise<void> {
   });
 }
 
-/** A body in chunks of 8 KiB. */
+/** Splits a body into chunks of 8 KiB. */
 export function toChunks(body: string): string {
   let chunks = "";
   for (let at = 0; at < body.length; at += 8_192) {
@@ -72,7 +72,7 @@ export function toChunks(body: string): string {
   return `${chunks}0\r\n\r\n`;
 }
 
-/** The complete answers in what was received; interim ones (1xx) are left out. */
+/** Returns the complete answers in the received bytes, without the interim ones (1xx). */
 function parseAnswers(received: string, bodiless: boolean): RawAnswer[] {
   const answers: RawAnswer[] = [];
   let at = 0;

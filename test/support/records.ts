@@ -1,9 +1,9 @@
-/** Key records for tests of what keeps or hands them on, without a database. */
+/** Makes key records without a database, for tests of the code that caches or passes on records. */
 import { newUuid } from "../../src/ids.ts";
 import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import type { KeyRecord } from "../../src/keys/mod.ts";
 
-/** Makes a record of an active research key; every field can be given, its hash where a cache is to keep it. */
+/** Makes the record of an active research key; `fields` replaces any field. For a cache, set the hash. */
 export function keyRecord(fields: Partial<KeyRecord> = {}): KeyRecord {
   return {
     ...parseKeyHash("0".repeat(64)),

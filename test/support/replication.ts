@@ -1,8 +1,8 @@
 /**
- * Two PostgreSQL servers on 127.0.0.1 in streaming replication, for tests of a failover.
+ * Runs two PostgreSQL servers on 127.0.0.1 in streaming replication, for tests of a failover.
  *
- * They run from the development package's folder: what is packed into the executable leaves out the library by
- * which a standby receives. The standby is a copy of the primary's folder, taken between `pg_backup_start` and
+ * They run from the folder of the development package, because the executable's PostgreSQL leaves out the library
+ * with which a standby receives. The standby is a copy of the primary's folder, taken between `pg_backup_start` and
  * `pg_backup_stop` in one session.
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -29,18 +29,18 @@ import { until } from "./until.ts";
 
 export interface ReplicatedServer {
   readonly url: string;
-  /** Runs one statement in a session of its own. */
+  /** Runs one statement in a new session. */
   run(statement: string): Promise<readonly Record<string, unknown>[]>;
-  /** Ends it without a word, as when its host fails. */
+  /** Kills the server without a shutdown, as when its host fails. */
   kill(): void;
 }
 
 export interface Replication {
   readonly primary: ReplicatedServer;
   readonly standby: ReplicatedServer;
-  /** Waits until the standby has all that the primary has. */
+  /** Waits until the standby has all data of the primary. */
   catchUp(): Promise<void>;
-  /** From now on the standby receives nothing more, as one that lags behind. */
+  /** Stops the standby from receiving more, so that it lags behind. */
   part(): Promise<void>;
   close(): void;
 }
@@ -56,18 +56,21 @@ const ENVIRONMENT = { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" };
 const SETTINGS = [
   ...["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "full_page_writes=off"],
   ...["wal_keep_size=256MB", "max_wal_senders=4", "timezone=UTC", "max_connections=60"],
-  // What nobody commits is not written for a while, so that a crash loses it.
+  // Uncommitted data is not written to the disk for a while, so that a crash loses it.
   "wal_writer_delay=10s",
 ];
 
-/** PostgreSQL does not run as root. */
+/** The user who runs PostgreSQL if the tests run as root, because PostgreSQL refuses root. */
 function findAccount(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(spawnSync("id", [flag, "nobody"], { encoding: "utf8" }).stdout);
   return { uid: id("-u"), gid: id("-g") };
 }
 
-/** The package with the links that its install script would make, below a folder that every user can enter. */
+/**
+ * Copies the package, with the links that its install script would make, into a folder that every user can
+ * enter.
+ */
 function unpackBinaries(): string {
   const { version } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as { version: string };
   const folder = join(testFolder(), `postgres-whole-${version}`);
@@ -86,7 +89,7 @@ function unpackBinaries(): string {
   try {
     renameSync(unfinished, folder);
   } catch {
-    // Another run was faster.
+    // Another run of the tests made the folder first.
     rmSync(unfinished, { recursive: true, force: true });
   }
   return folder;
@@ -124,7 +127,7 @@ export async function startReplication(): Promise<Replication> {
       url,
       run: (statement) => runOnce(url, statement),
       kill() {
-        // The others end when they find it gone.
+        // The other processes end when they find the postmaster gone.
         child.kill("SIGKILL");
       },
     };
@@ -198,7 +201,7 @@ async function runOnce(url: string, statement: string): Promise<readonly Record<
   }
 }
 
-/** Whether a statement succeeds. */
+/** Tells whether a statement succeeds. */
 function holds(server: ReplicatedServer, statement: string): Promise<boolean> {
   return server.run(statement).then(
     () => true,

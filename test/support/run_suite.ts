@@ -2,10 +2,10 @@
  * Runs `bun test` on one PostgreSQL for all test files: `bun test/support/run_suite.ts [--proofs] [PATTERN…]`.
  *
  * With `--parallel`, Bun gives each test file a fresh set of modules, so every file would start, migrate and
- * stop a PostgreSQL of its own. Here one is started before, and the files learn of it by their environment.
- * `make test ARGS=--update-timings` measures how long each file takes, by which the longest files start first.
- * With `--proofs` the slow proofs run instead (`*_proof.ts`), one file after another and on the disk: a proof
- * measures time.
+ * stop its own PostgreSQL. This script starts one first, and the files find its address in their environment.
+ * `make test ARGS=--update-timings` measures how long each file takes; the longest files then start first.
+ * With `--proofs` it runs the slow proofs instead (`*_proof.ts`), one file after another and on the disk, because
+ * a proof measures time.
  */
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
@@ -16,7 +16,7 @@ const FILES_AT_ONCE = Math.min(6, availableParallelism() + 1);
 const TIMINGS = join(import.meta.dir, "timings.json");
 const SUITE_FLAGS = ["--timeout=30000", `--parallel=${FILES_AT_ONCE}`, `--timings=${TIMINGS}`];
 const PROOF_FLAGS = ["--timeout=1200000"];
-/** Each proof file is named: Bun finds no other names than `*_test.ts` by itself. */
+/** Names each proof file, because Bun by itself finds only `*_test.ts`. */
 const PROOFS = new Bun.Glob("test/**/*_proof.ts");
 
 const [first, ...rest] = process.argv.slice(2);
@@ -35,7 +35,7 @@ if (patterns.length === 0) {
 }
 process.exit(status);
 
-/** The paths of the proofs whose path contains one of the patterns; of all proofs without a pattern. */
+/** Returns the paths of the proofs whose path contains one of the patterns; without patterns, of all proofs. */
 function proofsNamedBy(patterns: readonly string[]): string[] {
   const root = join(import.meta.dir, "../..");
   const paths = [...PROOFS.scanSync(root)].sort().map((path) => `./${relative(".", join(root, path))}`);

@@ -1,6 +1,6 @@
 /**
- * A service in this process, on port 0, with a database of its own: real HTTP, real PostgreSQL. With
- * `TEST_PLATFORM=node` it is a process on Node instead (see `node_process.ts`).
+ * Starts a service in this process on port 0, with its own database: real HTTP, real PostgreSQL. With
+ * `TEST_PLATFORM=node` the service runs as a process on Node instead (see `node_process.ts`).
  */
 import { type Config, readConfig } from "../../src/config/config.ts";
 import type { Database, DatabaseAddress } from "../../src/database/mod.ts";
@@ -16,30 +16,30 @@ import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { type NodeProcessOptions, startNodeProcess } from "./node_process.ts";
 
 export interface TestServiceOptions {
-  /** Over the defaults; every limit is off unless it is given. */
+  /** Settings that replace the defaults; every limit is off unless it is set here. */
   readonly config?: Partial<Config>;
-  /** The contract's own limits instead of none. */
+  /** Turns on the contract's limits; without this there are none. */
   readonly limits?: "default";
   readonly clock?: TestClock;
-  /** To run a second process's worth of service on the same database. */
+  /** An existing database, to run a second service on it as a second process would. */
   readonly on?: TestDatabase;
-  /** In place of parts of Bun's platform, for a service in this process alone. */
+  /** Replaces parts of Bun's platform; only for a service in this process. */
   readonly platform?: Partial<Platform>;
-  /** Whether the log gathers lines, as `serve` has it; for a service in this process alone. */
+  /** Whether the log gathers lines, as in `serve`; only for a service in this process. */
   readonly gathersLog?: boolean;
-  /** Takes the lines of the log in place of `logLines`, for a service in this process alone. */
+  /** Receives the log lines in place of `logLines`; only for a service in this process. */
   readonly writeLog?: (line: string) => void;
 }
 
 export interface TestService {
   readonly url: string;
-  /** Of the process that serves: this one, or that on Node. */
+  /** The process that serves: this process, or the one on Node. */
   readonly pid: number;
   readonly service: Service;
   readonly clock: TestClock;
   readonly config: Config;
   readonly address: DatabaseAddress;
-  /** For looking into the tables, and for setting them up. */
+  /** Direct access to the tables, to read them and to set them up. */
   readonly database: Database;
   readonly testDatabase: TestDatabase;
   /** The lines of the log so far. */
@@ -47,9 +47,9 @@ export interface TestService {
   issue(options?: IssueOptions): Promise<IssuedKey>;
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<JsonResponse>;
   get(path: string, headers?: Record<string, string>): Promise<JsonResponse>;
-  /** Sends whatever `fetch` can send. */
+  /** Sends any request that `fetch` can send. */
   send(path: string, init: RequestInit): Promise<JsonResponse>;
-  /** Moves the clock and lets the service feel its pulse again. */
+  /** Moves the clock and makes the service poll for changes again. */
   advance(ms: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -67,11 +67,11 @@ export interface IssueOptions {
 export interface JsonResponse {
   readonly status: number;
   readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
+  // biome-ignore lint/suspicious/noExplicitAny: tests read bodies of every shape.
   readonly body: any;
 }
 
-/** 32 bytes that are no secret to anybody. */
+/** 32 bytes for tests; they protect no data. */
 export const TEST_SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
 export const NO_LIMITS = {
@@ -84,7 +84,7 @@ export const NO_LIMITS = {
   downloads: 0,
 };
 
-/** True where the service under test is `dist/claviger.mjs`, in a process of its own on Node. */
+/** True if the service under test is `dist/claviger.mjs`, in a process of its own on Node. */
 export const ON_NODE = process.env.TEST_PLATFORM === "node";
 
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
@@ -103,7 +103,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
   const at = { config, clock, address };
   const started = await (ON_NODE ? startNodeProcess(at) : startHere(at, options));
   const { ready } = started;
-  // On Node of another process: tests that ask it for more than a pulse are skipped there.
+  // A process on Node offers only its pulse; tests that need more of it are skipped there.
   const service = started.service as Service;
   const url = `http://${service.host}:${service.port}`;
   const { database } = testDatabase;
@@ -164,7 +164,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
   };
 }
 
-/** A service in this process, which hears of its clock at once. */
+/** Starts a service in this process. It sees every move of the clock at once. */
 async function startHere({ config, clock, address }: NodeProcessOptions, options: TestServiceOptions) {
   const logLines: string[] = [];
   const write = options.writeLog ?? ((line: string) => void logLines.push(line));

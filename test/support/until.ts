@@ -1,11 +1,11 @@
 export interface UntilOptions {
-  /** What is waited for, in the words of the error; the code of `look` by default. */
+  /** The awaited event, for the error's text; by default the source text of `look`. */
   readonly what?: string;
-  /** 10 s by default, which a busy machine may need. */
+  /** By default 10 s, which a busy machine may need. */
   readonly limitMs?: number;
 }
 
-/** Calls `look` until it gives something true, and gives that; throws after the limit. */
+/** Calls `look` until it returns a truthy value, and returns that value; throws after the limit. */
 export async function until<Found>(
   look: () => Found | Promise<Found>,
   { what = String(look), limitMs = 10_000 }: UntilOptions = {},
