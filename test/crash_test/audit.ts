@@ -1,4 +1,4 @@
-/** Compares what the clients were told with what the database holds, while nothing is on its way. */
+/** Compares the answers that clients got with the rows in the database, while no request is open. */
 import { systemClock } from "../../src/clock.ts";
 import { type Database, openDatabase, toTextArray } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
@@ -8,7 +8,7 @@ import type { Ledger, Tally } from "./ledger.ts";
 import type { LoadKeys } from "./load.ts";
 import { addressOf, type Cluster } from "./postgres_process.ts";
 
-/** A scan of all events on a machine that is busy. */
+/** Enough for a scan of all events on a busy machine. */
 const DEADLINE_MS = 60_000;
 
 interface Row {
@@ -21,12 +21,12 @@ interface Row {
   readonly claims: number;
 }
 
-/** What a license has used by its counter: to be compared with what clients are told. */
+/** The use of each license by its counter, keyed by API key, to compare with the answers to clients. */
 export type Used = ReadonlyMap<string, number>;
 
 /**
- * Checks every acknowledged event of the round (`all`: of the whole run) to be stored exactly once, and the
- * counts of every license to be those of its events. Gives the counts.
+ * Checks that every acknowledged event of the round (with `all`: of the whole run) is stored exactly once, and that
+ * the counts of every license match its events. Returns the counts.
  */
 export async function auditDatabase(
   cluster: Cluster,
@@ -68,7 +68,7 @@ async function auditIdentifiers(database: Database, ledger: Ledger, all: boolean
 }
 
 async function auditCounts(database: Database, ledger: Ledger, keys: LoadKeys): Promise<Used> {
-  // One statement, so one moment: what nobody knows of may still be committed beside it.
+  // One statement reads one moment: an event with an unknown result may still be committed at the same time.
   const rows = await database.query<Row>(
     (sql) => sql`
       select encode(k.hash, 'hex') as hash, l.monthly_limit as "monthlyLimit",
@@ -91,7 +91,7 @@ async function auditCounts(database: Database, ledger: Ledger, keys: LoadKeys): 
     const row = byHash.get(hashApiKey(apiKey));
     const tally = ledger.tallyOf(apiKey);
     if (row === undefined) {
-      ledger.violate("Keys stay", { tally });
+      ledger.violate("Issued keys stay in the database", { tally });
       continue;
     }
     used.set(apiKey, row.used);

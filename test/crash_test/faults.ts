@@ -1,6 +1,6 @@
 /**
- * Every fault, as what is done to a stage under load. Each ends with the moment from which the service is owed
- * to be healthy again: when the database accepted sessions, or when the fault was taken away.
+ * All faults. Each fault acts on a stage under load, and returns the moment from which the service must recover:
+ * when the database accepted sessions again, or when the fault ended.
  */
 import { ACTIONS, type Action, type MessageName } from "../support/message_proxy.ts";
 import { until } from "../support/until.ts";
@@ -17,24 +17,24 @@ import type { Setup, Stage, StageName } from "./stage.ts";
 
 export interface Fault {
   readonly kind: string;
-  /** Where one kind has several: which. */
+  /** Tells the faults of one kind apart. */
   readonly detail?: string;
   readonly stage: StageName;
   readonly setup: Setup;
-  /** What it adds to the number of database restarts, and of kills by SIGKILL. */
+  /** How many database restarts, and how many kills by SIGKILL, the fault counts as. */
   readonly restarts: number;
   readonly kills: number;
   run(stage: Stage): Promise<number>;
 }
 
-/** A fault did not happen: the harness is wrong, or the machine cannot do it. */
+/** A fault did not happen: the test program is wrong, or the machine cannot do it. */
 export class FaultMissed extends Error {
   override readonly name = "FaultMissed";
 }
 
-/** Longer than every deadline of the service, and than the 5 s in which it answers. */
+/** Longer than every deadline of the service, and longer than the 5 s in which it must answer. */
 const FREEZE_MS = 5_500;
-/** From the moment when the pulse is held back: a cached key is trusted for so long. */
+/** How long the service trusts a cached key after the pulse stops. */
 export const TRUST_MS = 1_000;
 const STALL_MS = 2_200;
 /** Longer than a stop under systemd may take. */
@@ -44,7 +44,7 @@ const HOUR_MS = 3_600_000;
 type StopMode = "smart" | "fast" | "immediate";
 const STOP_SIGNALS = { smart: "SIGTERM", fast: "SIGINT", immediate: "SIGQUIT" } as const;
 
-/** Waits for what must happen for the fault to be one. */
+/** Waits for the event that makes the fault real; throws {@linkcode FaultMissed} if it does not come. */
 async function untilFault(what: string, isSo: () => boolean, limitMs = 30_000): Promise<void> {
   try {
     await until(isSo, { what, limitMs });
@@ -61,13 +61,16 @@ function postmasterOfStage(stage: Stage): number {
   return pid;
 }
 
-/** After its end the harness starts its own again; that of a service is the service's to start. */
+/**
+ * Starts the database again after its end, if the test program runs it. A service starts its own database
+ * by itself.
+ */
 async function startAgain(stage: Stage): Promise<number> {
   await stage.own?.start();
   return await untilAccepting(stage.cluster, stage.own && { restart: stage.own.start });
 }
 
-/** Stops the database and starts it again, after a while or at once. */
+/** Stops the database and starts it again: after a while, or at once if `downMs` is 0. */
 function stopFault(mode: StopMode, stageName: "external" | "embedded", downMs: number): Fault {
   return {
     kind: downMs === 0 ? `restart ${mode}` : `stop ${mode}`,
@@ -77,7 +80,7 @@ function stopFault(mode: StopMode, stageName: "external" | "embedded", downMs: n
       const control = mode === "smart" ? await openControl(stage.cluster) : undefined;
       signal(postmaster, STOP_SIGNALS[mode]);
       if (control !== undefined) {
-        // It waits for its sessions, and the service's do not end by themselves: somebody ends them.
+        // A smart stop waits for all sessions. The service keeps its sessions open, so terminate them.
         await Bun.sleep(300);
         await control.run(TERMINATE);
         await control.end();
@@ -123,7 +126,7 @@ function killPostmaster(stageName: "external" | "embedded"): Fault {
       signal(postmaster, "SIGKILL");
       await untilFault("a killed postmaster ends", () => !isAlive(stage, postmaster));
       if (stage.own !== undefined) {
-        // Its children notice, and while one lives no other may start.
+        // The postmaster's children notice its end; a new postmaster cannot start while one of them lives.
         await untilFault("its children end", () => listClusterProcesses(stage.cluster.folder).length === 0);
       } else {
         await untilFault(
@@ -151,14 +154,14 @@ function killBackend(stageName: "external" | "embedded"): Fault {
   };
 }
 
-/** Ends the service and starts it again; gives the moment when its database was there. */
+/** Ends the service and starts it again; returns the moment when its database accepted sessions. */
 async function replaceService(stage: Stage, end: () => Promise<void>): Promise<number> {
   const before = postmasterOf(stage.cluster);
   stage.expectDown();
   await end();
   await Bun.sleep(stage.random.between(0, 150));
   const starting = stage.startService();
-  // Should it fail to start, that is what is told.
+  // If the service fails to start, report that failure.
   const failed = starting.then(() => new Promise<never>(() => {}));
   if (stage.own !== undefined) {
     await starting;
@@ -174,7 +177,7 @@ async function replaceService(stage: Stage, end: () => Promise<void>): Promise<n
 function killService(stageName: "external" | "embedded"): Fault {
   return {
     kind: "kill -9 service",
-    // Where it runs its own database, that is started again too.
+    // A service with its own database restarts the database too.
     ...{ stage: stageName, setup: "direct", restarts: stageName === "embedded" ? 1 : 0, kills: 1 },
     run: (stage) =>
       replaceService(stage, async () => {
@@ -210,7 +213,7 @@ function terminateService(stageName: "external" | "embedded"): Fault {
   };
 }
 
-/** The proxy fails at one message of the protocol. */
+/** Makes the proxy fail at one message of the protocol. */
 export function messageFault(message: MessageName, action: Action): Fault {
   return {
     kind: `proxy ${action}`,
@@ -221,10 +224,10 @@ export function messageFault(message: MessageName, action: Action): Fault {
       proxy.arm({ message, action });
       try {
         await Bun.sleep(250);
-        // Some messages are sent at the beginning of a connection alone.
+        // Some messages appear only at the beginning of a connection.
         if (proxy.fired() === 0) proxy.cutAll();
         await untilFault(`${action} at ${message}`, () => proxy.fired() > 0, 5_000);
-        // A delay is waited for: what comes late, and not never, is the fault.
+        // Wait longer than the delay, so that the messages arrive late instead of never.
         await Bun.sleep(action === "delay" ? 2_600 : random.between(600, 1_400));
       } finally {
         proxy.release();
@@ -235,12 +238,12 @@ export function messageFault(message: MessageName, action: Action): Fault {
 }
 
 /**
- * Messages that load does not bring about at once: they end a connection, tell of an error, or belong to what is
- * done at a start, or now and then without an answer of rows.
+ * Messages that the load does not cause soon: they end a connection, report an error, or appear only at a start
+ * or in rare statements that return no rows.
  */
 const NOT_AIMED_AT: readonly MessageName[] = ["client X", "client Q", "server E", "server N", "server n"];
 
-/** A fault for every action at every message that the proxy has seen. */
+/** Returns a fault for every action at every message that the proxy has seen. */
 export function allMessageFaults(stage: Stage): Fault[] {
   const messages = [...(stage.proxy?.seen().keys() ?? [])].filter((name) => !NOT_AIMED_AT.includes(name));
   return messages.sort().flatMap((message) => ACTIONS.map((action) => messageFault(message, action)));
@@ -253,7 +256,7 @@ const stalledPulse: Fault = {
     if (proxy === undefined) throw new FaultMissed("There is no proxy");
     proxy.holdPulse();
     try {
-      // A pulse that was answered before began before: whatever it is trusted for ends a second from now.
+      // The last answered pulse began before this moment, so its trust ends at most a second from now.
       load.setUntrustedFrom(performance.now() + TRUST_MS);
       const before = ledger.round.answers[503] ?? 0;
       await Bun.sleep(STALL_MS);
@@ -304,7 +307,7 @@ function steppedClock(wallMs: number): Fault {
   };
 }
 
-/** Every fault but those at messages, which depend on what was seen. */
+/** Every fault except those at messages, which depend on the messages seen. */
 export const FAULTS = {
   stopSmart: stopFault("smart", "external", 600),
   stopFast: stopFault("fast", "external", 1_200),

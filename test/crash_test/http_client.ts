@@ -1,6 +1,6 @@
 /**
- * One HTTP/1.1 connection at a time, by hand. `fetch` sends a request again by itself when a kept connection
- * turns out to be closed; whoever counts events must know how often each was sent.
+ * A client with one HTTP/1.1 connection at a time, written on sockets. `fetch` by itself sends a request again when a
+ * kept connection turns out to be closed, but a test that counts events must know how often each was sent.
  */
 import { connect, type Socket } from "node:net";
 
@@ -20,8 +20,8 @@ export type Outcome =
       readonly tookMs: number;
     }
   /**
-   * No answer: nobody listened (`refused`: nothing was sent), the connection was lost (`cut`), nothing came
-   * in time (`late`), or what came is no HTTP with a JSON object (`garbled`).
+   * No answer: the connection was refused (`refused`, the request was not sent), it was lost (`cut`), no answer came
+   * in time (`late`), or the answer is not HTTP with a JSON object (`garbled`).
    */
   | {
       readonly kind: "none";
@@ -31,17 +31,17 @@ export type Outcome =
     };
 
 export interface Client {
-  /** Asks once, on the connection that is open or on a new one. One request at a time. */
+  /** Sends a request once, on the open connection or on a new one. Only one request at a time. */
   ask(request: Request): Promise<Outcome>;
-  /** Whether it keeps a connection open. */
+  /** Whether a connection is open. */
   isConnected(): boolean;
   close(): void;
 }
 
 export interface ClientOptions {
-  /** The port to ask now, on 127.0.0.1; undefined while there is none. */
+  /** Returns the present port on 127.0.0.1; undefined while there is none. */
   readonly port: () => number | undefined;
-  /** From when on an answer is late. */
+  /** The time after which an answer is late. */
   readonly limitMs: number;
 }
 
@@ -66,7 +66,7 @@ export function createClient({ port: portNow, limitMs }: ClientOptions): Client 
       const end = (outcome: Outcome, keep: boolean) => {
         clearTimeout(timer);
         socket.removeAllListeners();
-        // Whatever comes of it now concerns nobody.
+        // The request is settled: ignore everything that still arrives.
         socket.on("error", () => {});
         if (!keep) close();
         resolve(outcome);

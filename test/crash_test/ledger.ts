@@ -1,21 +1,21 @@
 /**
- * What the clients were told, kept to be compared with what the database holds, and the promises that an
- * answer can break by itself: its status, its form, its time.
+ * Keeps what each client was told, to compare it with the database, and the promises that a single answer can break:
+ * its status, its form, its time.
  */
 import type { Outcome } from "./http_client.ts";
 
-/** A broken promise, with what shows it. */
+/** A broken promise with its evidence. */
 export interface Violation {
   readonly promise: string;
   readonly evidence: Readonly<Record<string, unknown>>;
 }
 
-/** What was sent in the name of one key. */
+/** The events that were sent with one key. */
 export interface Tally {
-  /** Units of quota that were acknowledged, and that nobody knows of. */
+  /** Units of quota of the acknowledged events, and of the events with an unknown result. */
   acknowledged: number;
   unknown: number;
-  /** The same of events that use no quota. */
+  /** The numbers of acknowledged and unknown events that use no quota. */
   otherAcknowledged: number;
   otherUnknown: number;
 }
@@ -23,19 +23,19 @@ export interface Tally {
 export interface Figures {
   requests: number;
   answers: Record<number, number>;
-  /** Connections refused or lost while the service was down. */
+  /** Connections that were refused or lost while the service was down. */
   withoutAnswer: number;
   acknowledged: number;
   slowestAnswerMs: number;
 }
 
-/** Promise 6: every answer comes within this. */
+/** Promise 6: every answer arrives within this time. */
 export const ANSWER_LIMIT_MS = 5_000;
 
 export interface Ledger {
   readonly tallies: Map<string, Tally>;
   readonly violations: Violation[];
-  /** Since the last {@linkcode startRound}. */
+  /** The figures since the last {@linkcode startRound}. */
   readonly round: Figures;
   readonly total: Figures;
   /** Identifiers of the events that were acknowledged in this round. */
@@ -45,7 +45,7 @@ export interface Ledger {
   tallyOf(apiKey: string): Tally;
   noteAcknowledged(apiKey: string, eventId: string, options: { readonly usesQuota: boolean }): void;
   noteUnknown(apiKey: string, options: { readonly usesQuota: boolean }): void;
-  /** Judges an outcome by itself; `mayBeLost` where the service was down meanwhile. */
+  /** Judges one outcome; with `mayBeLost`, if the service was down meanwhile, a lost request is allowed. */
   judge(asked: string, outcome: Outcome, options: JudgeOptions): void;
   violate(promise: string, evidence: Violation["evidence"]): void;
 }

@@ -1,6 +1,6 @@
 /**
- * The load: clients that validate, list models and send events, each on a connection of its own and each
- * waiting for its answer. It can be paused, which leaves nothing unsettled: every event with an
+ * The load: clients that validate, list models and send events. Each has its own connection and waits for
+ * each answer. A pause leaves no event unsettled: every event with an
  * `Idempotency-Key` is sent again until it is acknowledged.
  */
 import { type Client, createClient, type Outcome, type Request } from "./http_client.ts";
@@ -8,11 +8,14 @@ import { ANSWER_LIMIT_MS, type Ledger } from "./ledger.ts";
 import type { Random } from "./random.ts";
 
 export interface LoadKeys {
-  /** Their events carry no `Idempotency-Key`: what is answered 503 may have counted. */
+  /** Keys whose events carry no `Idempotency-Key`: an event that was answered 503 may have been counted. */
   readonly plain: readonly string[];
-  /** Their events carry one each, and are sent until they are acknowledged: their counts are exact. */
+  /**
+   * Keys whose events carry an `Idempotency-Key` and are sent until they are acknowledged: their counts are
+   * exact.
+   */
   readonly claimed: readonly string[];
-  /** Has a small monthly limit. */
+  /** A key with a small monthly limit. */
   readonly limited: string;
 }
 
@@ -20,37 +23,40 @@ export interface LoadOptions {
   readonly keys: LoadKeys;
   readonly ledger: Ledger;
   readonly random: Random;
-  /** Where the service listens now; undefined while it is known to be down. */
+  /** Returns the service's present port; undefined while the service is known to be down. */
   readonly port: () => number | undefined;
-  /** Counts the times that the service is brought down and stands again: odd while it may be down. */
+  /** Goes up by one when the service may go down and when it is up again: odd while it may be down. */
   readonly downs: () => number;
 }
 
 export interface Load {
-  /** Every client goes on. */
+  /** Lets every client go on. */
   resume(): void;
-  /** Resolves when every client has what it asked for, and nothing is on its way. */
+  /** Resolves when every client has its answer and no request is open. */
   pause(): Promise<void>;
-  /** The form of events from now on: large ones fill a disk. */
+  /** Sets the size of the events from now on: large ones fill a disk. */
   setMetadataBytes(bytes: number): void;
-  /** From then on no validate that begins may succeed: nobody feels the pulse. */
+  /** From this moment on, a validate that begins must fail, because the pulse is stopped. */
   setUntrustedFrom(ms: number | undefined): void;
-  /** Asks once, outside the load; judged like the rest. */
+  /** Sends one request outside the load; judges it like the others. */
   ask(request: Request, expected: readonly number[]): Promise<Outcome>;
   /** How many connections the clients keep open. */
   connections(): number;
-  /** Sends one event without an `Idempotency-Key`, outside the load, counted like the rest. */
+  /** Sends one event without an `Idempotency-Key`, outside the load, and counts it like the others. */
   probeEvent(): Promise<Outcome>;
   end(): Promise<void>;
 }
 
-/** Between two requests of a client: some 800 requests a second altogether, so that the machine has air. */
+/**
+ * Between two requests of a client. This gives about 800 requests a second and leaves the machine some idle
+ * time.
+ */
 const PAUSE_MS = 15;
-/** After a refusal: sooner than `Retry-After` asks for, and no storm. */
+/** After a 503: sooner than `Retry-After` says, but without a flood of requests. */
 const RETRY_MS = 40;
 const MODEL_LOAD_SHARE = 0.1;
 const UNKNOWN_KEY_SHARE = 0.1;
-/** However long the database was away: an event with an `Idempotency-Key` is settled within this. */
+/** An event with an `Idempotency-Key` must be settled within this time, however long the database was away. */
 const SETTLE_LIMIT_MS = 90_000;
 
 export function startLoad({ keys, ledger, random, port, downs }: LoadOptions): Load {
@@ -84,7 +90,7 @@ export function startLoad({ keys, ledger, random, port, downs }: LoadOptions): L
     const mustFail = untrustedFromMs !== undefined && performance.now() >= untrustedFromMs;
     const request = { method: "POST", path: "/v1/auth/validate", body: { api_key: key } } as const;
     const outcome = await ask(client, request, [isKnown ? 200 : 401, 503]);
-    // Still so: had the pulse been felt again meanwhile, the answer might have been good.
+    // Checked again: if the pulse has worked again meanwhile, a success is allowed.
     if (mustFail && untrustedFromMs !== undefined && outcome.kind === "answer" && outcome.status !== 503) {
       ledger.violate("Cached keys are not trusted without a pulse", { status: outcome.status });
     }
@@ -221,7 +227,10 @@ function isAcknowledged(outcome: Outcome): outcome is Answer {
   return outcome.kind === "answer" && outcome.status === 202;
 }
 
-/** Whether nobody can say if the event was stored: whoever was not reached has not stored it. */
+/**
+ * Tells whether it is unknown if the event was stored. A request that did not reach the service is known
+ * not to be stored.
+ */
 function isUnknown(outcome: Outcome): boolean {
   return outcome.kind === "none" ? outcome.why !== "refused" : outcome.status === 503;
 }

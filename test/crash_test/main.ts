@@ -1,6 +1,6 @@
 /**
- * `make crash-test`: hundreds of faults under load, and after each of them every promise looked at. Ends with 1 at
- * the first that is broken, and keeps what shows it.
+ * `make crash-test`: runs hundreds of faults under load, and checks every promise after each fault. At the first broken
+ * promise it ends with status 1 and keeps the evidence.
  */
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -54,14 +54,14 @@ let interruption: Promise<never> | undefined;
 let isOver = false;
 
 const whyNoDisk = whyNoSmallDisk(folder);
-if (whyNoDisk !== undefined) console.log(`No disk is filled: ${whyNoDisk}`);
+if (whyNoDisk !== undefined) console.log(`Skipped filling a disk: ${whyNoDisk}`);
 const parts = (values.short ? SHORT_PLAN : planLong(wanted, random)).filter(
   (part) =>
     (values.stage === undefined || part.stage === values.stage) &&
     (part.stage !== "small_disk" || whyNoDisk === undefined),
 );
 
-console.log(`Torturing ${program.name} with seed ${seed}; logs are in ${folder}`);
+console.log(`Testing ${program.name} with seed ${seed}; logs are in ${folder}`);
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
   process.once(signal, () => (interruption ??= interrupt(signal)));
 
@@ -77,7 +77,7 @@ try {
   failure = error;
 }
 isOver = true;
-// What ends everything under a round makes it fail: that is no finding.
+// An interruption makes the running round fail; that failure is not a finding.
 await interruption;
 if (failure !== undefined) {
   keepEvidence(failure);
@@ -101,7 +101,7 @@ function keepEvidence(error: unknown): void {
   console.error(`Seed ${seed}; the evidence is in ${evidence}, the logs beside it`);
 }
 
-/** Prints the running count, one line for every round. */
+/** Prints the counts so far, one line for every round. */
 function note(fault: Fault, result: RoundResult | undefined): void {
   present = fault;
   if (result === undefined) {
@@ -135,10 +135,10 @@ function finish(outcome: Report["outcome"]): void {
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
 }
 
-/** Ends the stage under the round that runs, prints what was found so far, and goes. */
+/** Ends the stage under the running round, prints the results so far, and exits. */
 async function interrupt(signal: string): Promise<never> {
   console.error(`\n${signal}: ending what was started`);
-  // One that is being made can only be ended once it stands.
+  // A stage that is being created can be ended only after it is complete.
   while (stage === undefined && !isOver) await Bun.sleep(20);
   await stage?.end().catch((error: unknown) => console.error(error));
   finish("interrupted");

@@ -1,21 +1,21 @@
-/** Which faults come, how often, and in which order. */
+/** Plans which faults happen, how often, and in which order. */
 import { allMessageFaults, FAULTS, type Fault, messageFault } from "./faults.ts";
 import type { Random } from "./random.ts";
 import type { Stage, StageName } from "./stage.ts";
 
-/** The faults of a stage, in order; those at messages are known once messages were seen. */
+/** The faults of a stage, in order. Faults at messages are known only after the proxy has seen messages. */
 export interface Part {
   readonly stage: StageName;
   readonly faults: (stage: Stage) => readonly Fault[];
 }
 
 export interface Wanted {
-  /** The least of database restarts and of kills altogether. */
+  /** The least number of database restarts, and of kills, in the whole run. */
   readonly restarts: number;
   readonly kills: number;
 }
 
-/** Of all kills, those of the service with its database inside, which start both anew. */
+/** Shares of all kills: kills of the service with its own database, which restart both. */
 const EMBEDDED_SHARES = [
   [FAULTS.killService, 0.36],
   [FAULTS.killPostmaster, 0.08],
@@ -39,8 +39,8 @@ const INSIDE_SHARES = [
 ] as const;
 
 /**
- * The long form. Restarts are counted where somebody stopped a database, not where one restarted because it or
- * its service was killed; those come on top.
+ * Plans the long run. `restarts` counts only databases that the test stops. Restarts after a kill of the database or
+ * of its service come on top.
  */
 export function planLong({ restarts, kills }: Wanted, random: Random): Part[] {
   const times = (shares: readonly (readonly [Fault, number])[], all: number) =>
@@ -58,7 +58,7 @@ export function planLong({ restarts, kills }: Wanted, random: Random): Part[] {
           ...repeat(FAULTS.terminateServiceBeside, 5),
         ]),
     },
-    // First those that make every message pass, so that each can be aimed at.
+    // First the rounds that make every message pass, so that each message can be chosen.
     { stage: "external", faults: () => repeat(FAULTS.stalledPulse, 3) },
     { stage: "external", faults: (stage) => random.shuffle(allMessageFaults(stage)) },
     { stage: "external", faults: () => [...repeat(FAULTS.clockAhead, 2), ...repeat(FAULTS.clockBack, 2)] },
@@ -75,7 +75,7 @@ export function planLong({ restarts, kills }: Wanted, random: Random): Part[] {
   ];
 }
 
-/** The short form: one of each kind. */
+/** The short form: one fault of each kind. */
 export const SHORT_PLAN: readonly Part[] = [
   {
     stage: "external",
@@ -89,7 +89,7 @@ export const SHORT_PLAN: readonly Part[] = [
       FAULTS.killOwnPostmaster,
       FAULTS.killOwnBackend,
       FAULTS.stalledPulse,
-      // The answer to a commit is lost, the commit is not.
+      // The commit succeeds, but its answer is lost.
       messageFault("server C", "cut"),
       messageFault("client B", "delay"),
       messageFault("server D", "half_close"),

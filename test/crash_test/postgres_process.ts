@@ -1,6 +1,6 @@
 /**
- * PostgreSQL under the crash test, as whoever looks after it sees it: one that the service runs itself, or one that
- * the harness runs from the same binaries, which the service reaches by a `postgres://` address.
+ * Controls the PostgreSQL under the crash test as its operator would. Either the service runs it, or the test program
+ * runs it from the same binaries and the service reaches it by a `postgres://` address.
  */
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync, statSync } from "node:fs";
@@ -17,7 +17,7 @@ import { findFreePort } from "../support/find_free_port.ts";
 import { testFolder } from "../support/postgres.ts";
 import { listPostmasters } from "./processes.ts";
 
-/** A cluster and the way into it that no fault is in: its unix socket. */
+/** A cluster and its unix socket, which no fault touches. */
 export interface Cluster {
   readonly folder: string;
   readonly socketPath: string;
@@ -25,27 +25,27 @@ export interface Cluster {
 
 export interface OwnPostgres extends Cluster {
   readonly url: string;
-  /** Starts it, and returns before it accepts connections. */
+  /** Starts it; returns before it accepts connections. */
   start(): Promise<void>;
-  /** Ends whatever is left of it. */
+  /** Ends all of its processes that are left. */
   remove(): Promise<void>;
 }
 
 const USER = "claviger";
 const DATABASE = "postgres";
 
-/** The cluster of a service that runs its own database. */
+/** Returns the cluster of a service that runs its own database. */
 export function embeddedCluster(dataDir: string): Cluster {
   const folder = join(dataDir, "postgres");
   return { folder, socketPath: join(folder, ".s.PGSQL.5432") };
 }
 
-/** How `src/database` gets into a cluster. */
+/** Returns the address by which `src/database` opens a cluster. */
 export function addressOf({ socketPath }: Cluster): DatabaseAddress {
   return { socketPath, user: USER, database: DATABASE };
 }
 
-/** Makes a cluster as the product makes its own, and starts a server on it that listens on 127.0.0.1. */
+/** Makes a cluster as the product does, and starts a server on it that listens on 127.0.0.1. */
 export async function createOwnPostgres(dataDir: string, logPath: string): Promise<OwnPostgres> {
   const made = await openEmbedded({
     dataDir,
@@ -102,7 +102,7 @@ export async function createOwnPostgres(dataDir: string, logPath: string): Promi
 
 const ACCEPT_DEADLINE_MS = 60_000;
 
-/** Waits until a session can be opened, and gives the moment when it could. */
+/** Waits until a session can be opened, and returns that moment. */
 export async function untilAccepting(
   cluster: Cluster,
   { restart }: { readonly restart?: () => Promise<void> } = {},
@@ -115,7 +115,7 @@ export async function untilAccepting(
     if (nowMs - beganMs > ACCEPT_DEADLINE_MS) {
       throw new Error(`The database in ${cluster.folder} accepts no sessions`);
     }
-    // Its port was taken, or it found the one before still ending.
+    // The start failed: its port was taken, or the server before was still ending.
     if (restart !== undefined && nowMs - startedMs > 1_000 && listPostmasters(cluster.folder).length === 0) {
       startedMs = nowMs;
       await restart();
@@ -124,7 +124,7 @@ export async function untilAccepting(
   }
 }
 
-/** Opens a session as far as the first `ReadyForQuery`, by hand: no driver is waited for. */
+/** Opens a session up to the first `ReadyForQuery`, without a driver, whose retries would take time. */
 function accepts({ socketPath }: Cluster): Promise<boolean> {
   if (!existsSync(socketPath)) return Promise.resolve(false);
   const parameters = `user\0${USER}\0database\0${DATABASE}\0\0`;
@@ -146,7 +146,7 @@ function accepts({ socketPath }: Cluster): Promise<boolean> {
     socket.on("data", (bytes: Buffer) => {
       received = Buffer.concat([received, bytes]);
       if (received[0] === 0x45) end(false);
-      // Ready, idle: the last message of a start.
+      // ReadyForQuery, idle: the last message of a connection's start.
       else if (received.subarray(-6).equals(Buffer.from([0x5a, 0, 0, 0, 5, 0x49]))) end(true);
     });
   });
@@ -157,7 +157,7 @@ export interface Session {
   end(): Promise<void>;
 }
 
-/** Opens a session of the harness's own, past every fault. */
+/** Opens a session for the test program, around every fault. */
 export async function openControl(cluster: Cluster): Promise<Session> {
   const sql = postgres({
     path: cluster.socketPath,
@@ -190,7 +190,7 @@ export const TERMINATE =
 export const LIST_BACKENDS =
   "select pid from pg_stat_activity where application_name = 'claviger' order by pid";
 
-/** The postmaster, by the cluster's own file; undefined while there is none. */
+/** Reads the postmaster's pid from the cluster's file; undefined if there is none. */
 export function postmasterOf({ folder }: Cluster): number | undefined {
   try {
     const pid = Number(readFileSync(join(folder, "postmaster.pid"), "utf8").split("\n")[0]);

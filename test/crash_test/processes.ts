@@ -1,4 +1,4 @@
-/** What Linux knows of the processes that are under the crash test. */
+/** Reads from Linux the state of the processes under the crash test. */
 import { readdirSync, readFileSync, readlinkSync, type Stats, statSync } from "node:fs";
 import { basename } from "node:path";
 
@@ -7,7 +7,10 @@ export interface Resources {
   readonly residentMb: number;
 }
 
-/** Open descriptors, but for so many of its clients' connections, and resident memory; undefined after its end. */
+/**
+ * Returns the number of open descriptors, less those for `clients` connections, and the resident memory;
+ * undefined if the process has ended.
+ */
 export function resourcesOf(pid: number, clients: number): Resources | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -18,7 +21,10 @@ export function resourcesOf(pid: number, clients: number): Resources | undefined
   }
 }
 
-/** Every PostgreSQL process that works in that data folder, whoever started it. */
+/**
+ * Lists every PostgreSQL process that works in that data folder, including those that other processes
+ * started.
+ */
 export function listClusterProcesses(cluster: string): number[] {
   const folder = statSync(cluster, { throwIfNoEntry: false });
   if (folder === undefined) return [];
@@ -30,7 +36,7 @@ function isOfCluster(pid: number, folder: Stats): boolean {
   try {
     const { ino, dev } = statSync(`/proc/${pid}/cwd`);
     if (ino !== folder.ino || dev !== folder.dev) return false;
-    // Dead ones that nobody has collected do not count.
+    // Dead processes whose parent has not collected them do not count.
     if (/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"))) return false;
     return basename(readlinkSync(`/proc/${pid}/exe`)).startsWith("postgres");
   } catch {
@@ -38,7 +44,10 @@ function isOfCluster(pid: number, folder: Stats): boolean {
   }
 }
 
-/** Those of them whose parent is none of them: the postmaster, and what a killed one left behind. */
+/**
+ * Lists those of them whose parent is not one of them: the postmaster, and processes that a killed
+ * postmaster left.
+ */
 export function listPostmasters(cluster: string): number[] {
   const pids = new Set(listClusterProcesses(cluster));
   return [...pids].filter((pid) => {
@@ -61,7 +70,10 @@ export function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** Stops a whole PostgreSQL as a frozen machine would be; the postmaster first, so that nothing is added. */
+/**
+ * Stops all of a PostgreSQL, as on a frozen machine; the postmaster first, so that it starts no more
+ * processes.
+ */
 export function freeze(cluster: string): void {
   for (const pid of listPostmasters(cluster)) signal(pid, "SIGSTOP");
   for (const pid of listClusterProcesses(cluster)) signal(pid, "SIGSTOP");

@@ -1,16 +1,16 @@
-/** Chances that a seed repeats: the same seed gives the same faults in the same order. */
+/** Random numbers from a seed: the same seed gives the same faults in the same order. */
 export interface Random {
-  /** From 0 up to, but not, 1. */
+  /** A number from 0 up to 1, without 1. */
   next(): number;
   /** A whole number from `from` to `to`, both included. */
   between(from: number, to: number): number;
-  /** One of them; throws where there is none. */
+  /** One of the items; throws if there are none. */
   pick<Item>(items: readonly Item[]): Item;
-  /** All of them in another order. */
+  /** All items in another order. */
   shuffle<Item>(items: readonly Item[]): Item[];
 }
 
-/** Mulberry32: small, and even enough to choose faults by. */
+/** Makes mulberry32: small, and even enough to choose faults with. */
 export function createRandom(seed: number): Random {
   let state = seed >>> 0;
   const next = () => {

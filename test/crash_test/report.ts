@@ -1,4 +1,7 @@
-/** What a run found, as JSON that a later run can be compared with and as a table for people. */
+/**
+ * Makes the results of a run into JSON, which a later run can be compared with, and into a table for
+ * people.
+ */
 import type { Figures } from "./ledger.ts";
 import type { RoundResult } from "./round.ts";
 
@@ -15,7 +18,7 @@ export interface KindFigures {
   readonly slowestAnswerMs: number;
   readonly healthyMs: { readonly median: number; readonly worst: number };
   readonly servingMs: { readonly median: number; readonly worst: number };
-  /** Share of the requests of these rounds that were answered 503, or not at all. */
+  /** The share of these rounds' requests that got a 503 or no answer. */
   readonly refused: number;
 }
 
@@ -108,7 +111,7 @@ function spread(values: readonly number[]): { first: number; last: number; most:
   return { first: values[0] ?? 0, last: values.at(-1) ?? 0, most: worst(values) };
 }
 
-/** The report as Markdown, as it stands in the README. */
+/** Renders the report as the Markdown table of the README. */
 export function renderTable(report: Report): string {
   const { counts, answers, descriptors, residentMb } = report;
   const statuses = Object.entries(answers).map(([status, count]) => `${status}: ${count}`);

@@ -1,5 +1,5 @@
 /**
- * One round: load, a fault, and then everything that was promised about it, looked at one after the other.
+ * Runs one round: load, a fault, and then a check of every promise, one after the other.
  */
 import { auditDatabase, type Used } from "./audit.ts";
 import { type Fault, TRUST_MS } from "./faults.ts";
@@ -11,59 +11,65 @@ import type { Stage } from "./stage.ts";
 export interface RoundResult {
   readonly kind: string;
   readonly stage: string;
-  /** From the database's return (or the fault's end) to the first 200 of health. */
+  /** From the database's return (or the fault's end) to the first 200 of health, in milliseconds. */
   readonly healthyMs: number;
-  /** The same to a validate and an event that succeeded, too. */
+  /** The same, to the first validate and event that succeeded after it. */
   readonly servingMs: number;
   readonly figures: Figures;
   readonly resources: AuditedResources | undefined;
 }
 
 interface AuditedResources extends Resources {
-  /** Resident memory beyond that of the first quiet moment of the same process. */
+  /** Resident memory above that of the same process at its first audit without load. */
   readonly grownMb: number;
 }
 
-/** A promise was broken: what it was, and what shows it. */
+/** A promise was broken; `violations` says which, with the evidence. */
 export class PromiseBroken extends Error {
   override readonly name = "PromiseBroken";
   readonly violations: readonly Violation[];
 
   constructor(violations: readonly Violation[]) {
     super(violations.map(({ promise }) => promise).join("; "));
-    // As they are now: what ends the stage breaks more.
+    // Copied now, because ending the stage breaks more promises.
     this.violations = [...violations];
   }
 }
 
-/** Promise 6: healthy within this of the database's return. */
+/** Promise 6: the service is healthy within this time after its database is back. */
 const RECOVERY_MS = 2_000;
 /**
- * A statement that was given to a connection that turns out to be lost is missed at its deadline, of 2 s at
- * most: then the service is healthy, and one request of each client is still answered 503.
+ * A statement on a connection that turns out to be lost fails at its deadline, after 2 s at most. In that time the
+ * service is already healthy, but one request of each client may still be answered 503.
  */
 const SERVING_MS = RECOVERY_MS + 2_000;
-/** Load before a fault, and after the recovery from it. */
+/** How long the load runs before a fault, and after the recovery from it. */
 const BEFORE_MS = 150;
 const AFTER_MS = 150;
-/** Other processes' counts are at most a second behind; and a fate nobody knew is read back. */
+/**
+ * Other processes' counts are late by a second at most; the service reads back the result of an unknown
+ * commit.
+ */
 const COUNT_LAG_MS = 2_500;
-/** Retired pools live for 1.5 s. */
+/** A retired pool of connections lives for 1.5 s. */
 const RESOURCES_WAIT_MS = 5_000;
-/** Beyond the first quiet moment of its process: the 8 + 1 connections to the database, should it have had none. */
+/**
+ * More than at the process's first audit: its 8 + 1 connections to the database, if it had none at that
+ * audit.
+ */
 const MORE_DESCRIPTORS = 12;
 /**
- * Beyond the first quiet moment of its process: what the runtime keeps for its next garbage collections, 14 MB at
- * most in 196 rounds of which a process saw up to 36. The design allows 150 MB altogether.
+ * More than at the process's first audit: memory that the runtime keeps for its next garbage collections, 14 MB at
+ * most in 196 rounds, up to 36 of them with one process. The design allows 150 MB altogether.
  */
 const MORE_MEMORY_MB = 40;
 const MEMORY_LIMIT_MB = 150;
 const FIRST_ACKNOWLEDGEMENT_MS = 10_000;
 
-/** What was found at the first quiet moment of each process of a service. */
+/** The resources at the first audit of each process of a service, by its pid. */
 const firstSeen = new Map<number, Resources>();
 
-/** Runs a fault under load; throws {@linkcode PromiseBroken} for the first promise that did not hold. */
+/** Runs a fault under load; throws {@linkcode PromiseBroken} for the first broken promise. */
 export async function runRound(stage: Stage, fault: Fault): Promise<RoundResult> {
   const { ledger, load } = stage;
   const check = () => {
@@ -81,7 +87,7 @@ export async function runRound(stage: Stage, fault: Fault): Promise<RoundResult>
   try {
     const backMs = await fault.run(stage);
     check();
-    // What the machine kept this process waiting is none of the service's time.
+    // The service is not charged for the time in which the machine held up this process.
     recovered = await recover(stage, { backMs, isOwed: true, lagMs: lag.worstMs });
   } finally {
     lag.end();
@@ -117,15 +123,15 @@ interface Recovery {
 
 interface RecoverOptions {
   readonly backMs: number;
-  /** Whether the promise is owed: after a restart that is no fault it is not. */
+  /** Whether the recovery has a time limit: it has none after a restart that is not a fault. */
   readonly isOwed: boolean;
-  /** The longest that this process was kept waiting since the fault began. */
+  /** The longest time that the machine held up this process since the fault began. */
   readonly lagMs?: () => number;
 }
 
 /**
- * Asks until the service is healthy, and validates, and takes an event. What is healthy at once may owe that to a
- * pulse from before the fault: it is asked on until it has been unhealthy, or no such pulse can be trusted any more.
+ * Asks until the service is healthy, validates, and takes an event. A service that is healthy at once may still trust
+ * a pulse from before the fault. So the function asks again until the service was unhealthy or that trust has ended.
  */
 async function recover(stage: Stage, { backMs, isOwed, lagMs = () => 0 }: RecoverOptions): Promise<Recovery> {
   const { load, ledger, keys } = stage;
@@ -170,7 +176,7 @@ async function recover(stage: Stage, { backMs, isOwed, lagMs = () => 0 }: Recove
   return recovery;
 }
 
-/** What clients are told of their use, when nothing is on its way, is what the database says. */
+/** Checks that the use that clients are told, when no request is open, equals the use in the database. */
 async function auditAnswers(stage: Stage, used: Used): Promise<void> {
   const { load, ledger } = stage;
   const untilMs = performance.now() + COUNT_LAG_MS;
@@ -187,7 +193,7 @@ async function auditAnswers(stage: Stage, used: Used): Promise<void> {
         return;
       }
       await Bun.sleep(50);
-      // What nobody knew of may have been committed meanwhile.
+      // An event with an unknown result may have been committed meanwhile.
       expected = await auditDatabase(stage.cluster, stage);
     }
   }
@@ -199,7 +205,7 @@ async function auditResources(stage: Stage): Promise<AuditedResources | undefine
   const postmasters = listPostmasters(stage.cluster.folder);
   if (postmasters.length !== 1)
     ledger.violate("One database runs, and nothing is left of others", { postmasters });
-  if (service.hasEnded()) ledger.violate("The service stays", { ended: await service.ended });
+  if (service.hasEnded()) ledger.violate("The service keeps running", { ended: await service.ended });
   const untilMs = performance.now() + RESOURCES_WAIT_MS;
   for (;;) {
     const seen = resourcesOf(service.pid, stage.load.connections());
@@ -219,7 +225,7 @@ async function auditResources(stage: Stage): Promise<AuditedResources | undefine
   }
 }
 
-/** The longest that a timer of this process came late. */
+/** Measures by how much a timer of this process was late at most. */
 function watchLag(): { readonly worstMs: () => number; readonly end: () => void } {
   const intervalMs = 20;
   let expectedMs = performance.now() + intervalMs;

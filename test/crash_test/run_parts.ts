@@ -1,4 +1,4 @@
-/** Runs the parts of a plan, one stage after the other, and ends whatever was started. */
+/** Runs the parts of a plan, one stage after the other, and ends everything that it started. */
 import { join } from "node:path";
 import { auditDatabase } from "./audit.ts";
 import type { Fault } from "./faults.ts";
@@ -12,15 +12,18 @@ export interface RunOptions {
   readonly folder: string;
   readonly program: Program;
   readonly random: Random;
-  /** Told before and after every round. */
+  /** Called before and after every round; `result` is undefined before. */
   readonly onRound?: (fault: Fault, result: RoundResult | undefined) => void;
-  /** The present stage, for who wants to end it at once; undefined between two. */
+  /**
+   * Called with the present stage, so that the caller can end it at once; with undefined between two
+   * stages.
+   */
   readonly onStage?: (stage: Stage | undefined) => void;
-  /** No more rounds are begun once it says so. */
+  /** When this returns true, no more rounds begin. */
   readonly isInterrupted?: () => boolean;
 }
 
-/** Throws what a round throws, when everything has ended. */
+/** Runs the parts. Throws the error of a round, after all processes have ended. */
 export async function runParts(parts: readonly Part[], options: RunOptions): Promise<void> {
   let stage: Stage | undefined;
   try {
@@ -33,7 +36,7 @@ export async function runParts(parts: readonly Part[], options: RunOptions): Pro
         options.onRound?.(fault, await runRound(stage, fault));
       }
       if (parts[index + 1]?.stage === part.stage) continue;
-      // Once more, and of all that was ever acknowledged.
+      // Check once more, now all events that were ever acknowledged.
       await auditDatabase(stage.cluster, { ...stage, all: true });
       if (stage.ledger.violations.length > 0) throw new PromiseBroken(stage.ledger.violations);
       const ended = stage;

@@ -1,6 +1,6 @@
 /**
- * The service under the crash test: a process of its own, and a group of its own, so that Ctrl-C reaches the harness
- * alone. What it prints and logs goes to files, which stay as evidence.
+ * Runs the service under the crash test as a separate process in its own process group, so that Ctrl-C reaches only
+ * the test program. The service's output and log go to files, which stay as evidence.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
@@ -9,7 +9,7 @@ import { TEST_SECRET } from "../support/service.ts";
 
 export interface Program {
   readonly command: readonly string[];
-  /** For people: the executable, or from source. */
+  /** For output to people: the executable, or the source. */
   readonly name: string;
   readonly isExecutable: boolean;
 }
@@ -22,7 +22,7 @@ const fromSource: Program = {
   isExecutable: false,
 };
 
-/** The executable where there is one that is no older than what it is built from; else the source on Bun. */
+/** Returns the executable if it is not older than its sources; otherwise the source on Bun. */
 export function findProgram(options: { readonly fromSource?: boolean } = {}): Program {
   if (options.fromSource || !existsSync(executable)) return fromSource;
   const builtMs = statSync(executable).mtimeMs;
@@ -39,31 +39,31 @@ export interface RunningService {
   readonly pid: number;
   readonly port: number;
   readonly startedMs: number;
-  /** Resolves when it has ended, to its exit status or the name of the signal. */
+  /** Resolves with the exit status or the name of the signal, when the process has ended. */
   readonly ended: Promise<number | string>;
   readonly hasEnded: () => boolean;
   kill(signal: NodeJS.Signals): void;
-  /** Moves its wall clock; only where it was started with a clock that can be. */
+  /** Moves the service's wall clock; only with `isClockMovable`. */
   moveClock(wallMs: number): Promise<void>;
 }
 
 export interface StartOptions {
   readonly program: Program;
-  /** Where its output goes: `NAME.out` and `NAME.err`, appended to. */
+  /** The folder for the output, which is appended to `NAME.out` and `NAME.err`. */
   readonly folder: string;
   readonly name: string;
   readonly dataDir: string;
-  /** Without one it runs its own database. */
+  /** Without a URL the service runs its own database. */
   readonly databaseUrl?: string;
   readonly isClockMovable?: boolean;
-  /** Told how to kill it, before it is ready. */
+  /** Called with a function that kills the process, before the service is ready. */
   readonly onSpawned: (kill: () => void) => void;
 }
 
-/** However busy the machine is. */
+/** Long enough for a busy machine. */
 const START_DEADLINE_MS = 60_000;
 const CLOCK = join(import.meta.dir, "../support/moved_clock.ts");
-/** No limits: what is looked at here are faults. */
+/** No limits: this test is about faults. */
 const LIMITS = Object.fromEntries(
   ["VALIDATE", "REFRESH", "REVOKE", "REPO_TOKEN", "MODELS", "ANALYTICS"].map((name) => [
     `CLAVIGER_LIMIT_${name}`,
@@ -71,7 +71,7 @@ const LIMITS = Object.fromEntries(
   ]),
 );
 
-/** Starts `serve` and waits until it says where it listens. */
+/** Starts `serve` and waits until it prints its address. */
 export async function startServiceProcess(options: StartOptions): Promise<RunningService> {
   const { program, folder, name, databaseUrl, isClockMovable = false } = options;
   const [file = "", ...args] = program.command;
@@ -91,7 +91,7 @@ export async function startServiceProcess(options: StartOptions): Promise<Runnin
         ...LIMITS,
         ...(databaseUrl !== undefined && { DATABASE_URL: databaseUrl, CLAVIGER_SECRET: TEST_SECRET }),
         ...(isClockMovable && {
-          // Read by an executable that Bun made, too.
+          // An executable made by Bun reads this variable too.
           BUN_OPTIONS: `--preload ${CLOCK}`,
           TEST_CLOCK_OFFSETS: JSON.stringify({ wallMs: 0, monotonicMs: 0 }),
         }),

@@ -1,9 +1,9 @@
 /**
- * The short form of `make crash-test`: one fault of each kind, under load, against the executable where a current
- * one is built, else the program on Bun. The bounds are those of the promises themselves, 5 s for an answer and
- * 2 s for a recovery; only how long this process was kept waiting itself is added, and how long a database or
- * a service takes to start is not bounded, since the machine's load decides it. `CRASH_TEST_SEED` sets the seed, to
- * repeat what a run printed.
+ * The short form of `make crash-test`: one fault of each kind, under load, against the executable if a current
+ * one is built, else the source on Bun. The bounds are the promises' own, 5 s for an answer and 2 s for a
+ * recovery, plus the time for which the machine held up this process. The start of a database or a service has no
+ * bound, since the machine's load decides how long it takes. `CRASH_TEST_SEED` sets the seed, to repeat a run with
+ * the seed that it printed.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
@@ -19,7 +19,7 @@ import { whyNoSmallDisk } from "./small_disk.ts";
 const LIMIT_MS = 240_000;
 const seed = Number(process.env.CRASH_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const whyNoDisk = whyNoSmallDisk(testFolder());
-if (whyNoDisk !== undefined) console.error(`No disk is filled: ${whyNoDisk}`);
+if (whyNoDisk !== undefined) console.error(`Skipped filling a disk: ${whyNoDisk}`);
 
 let folder: string;
 
@@ -33,7 +33,7 @@ for (const stage of ["external", "embedded", "small_disk"] as const) {
   test.skipIf(stage === "small_disk" && whyNoDisk !== undefined)(
     `Under load every promise holds through each fault (${stage})`,
     async () => {
-      console.log(`Torture (${stage}): CRASH_TEST_SEED=${seed}`);
+      console.log(`Crash test (${stage}): CRASH_TEST_SEED=${seed}`);
       const results: RoundResult[] = [];
       await runParts(
         SHORT_PLAN.filter((part) => part.stage === stage),

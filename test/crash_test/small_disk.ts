@@ -1,20 +1,20 @@
-/** A disk of its own for a data folder, small enough to be filled: a tmpfs, which only root may mount. */
+/** Mounts a small disk that a test can fill, for one data folder: a tmpfs, which only root may mount. */
 import { spawnSync } from "node:child_process";
 import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 export interface SmallDisk {
-  /** Writes until not a block is left. */
+  /** Writes until no block is free. */
   fill(): void;
-  /** Gives back what was filled. */
+  /** Removes the filler. */
   free(): void;
   unmount(): void;
 }
 
-/** PostgreSQL's programs, a cluster, and its log. */
+/** Enough for PostgreSQL's programs, a cluster and its log. */
 const SIZE_MB = 320;
 
-/** Why none can be mounted here; undefined where one can. */
+/** Returns the reason why no disk can be mounted here; undefined if one can. */
 export function whyNoSmallDisk(folder: string): string | undefined {
   if (process.getuid?.() !== 0) return "only root may mount a small disk";
   const trial = mkdtempSync(join(folder, "trial-mount-"));

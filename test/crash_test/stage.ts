@@ -1,6 +1,6 @@
 /**
- * A service, its PostgreSQL and its load, set up for the crash test. There are three: `external`, where the harness
- * runs the PostgreSQL; `embedded`, where the service does; and `small_disk`, the same on a disk that fills.
+ * Sets up a service, its PostgreSQL and its load for the crash test. There are three stages: in `external`, the test
+ * program runs PostgreSQL; in `embedded`, the service runs it; `small_disk` is `embedded` on a disk that fills up.
  */
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -27,14 +27,14 @@ import { mountSmallDisk, type SmallDisk } from "./small_disk.ts";
 
 export type StageName = "external" | "embedded" | "small_disk";
 
-/** How an external database is reached, and by what clock: what a fault needs. */
+/** The way to the external database, and the kind of clock, that a fault needs. */
 export type Setup = "direct" | "proxied" | "clocked";
 
 export interface Stage {
   readonly name: StageName;
   readonly folder: string;
   readonly cluster: Cluster;
-  /** The PostgreSQL that the harness runs; undefined where the service runs its own. */
+  /** The PostgreSQL that the test program runs; undefined if the service runs its own. */
   readonly own: OwnPostgres | undefined;
   readonly proxy: MessageProxy | undefined;
   readonly disk: SmallDisk | undefined;
@@ -45,19 +45,22 @@ export interface Stage {
   readonly program: Program;
   service(): RunningService;
   setup(): Setup;
-  /** From now on, until it is started again, a request may be lost. */
+  /** Declares that requests may be lost from now on, until the service starts again. */
   expectDown(): void;
   /** Starts the service, which must have ended. */
   startService(): Promise<void>;
-  /** Stops the service in order and starts it with another setup, if it has not that one. */
+  /**
+   * Stops the service with SIGTERM and starts it with another setup; does nothing if it has that setup
+   * already.
+   */
   change(setup: Setup): Promise<void>;
-  /** Ends everything that it started. */
+  /** Ends everything that the stage started. */
   end(): Promise<void>;
 }
 
 export interface StageOptions {
   readonly name: StageName;
-  /** An empty folder that every user may pass. */
+  /** An empty folder that every user may enter. */
   readonly folder: string;
   readonly program: Program;
   readonly random: Random;
@@ -65,7 +68,7 @@ export interface StageOptions {
 
 const PLAIN_KEYS = 8;
 const CLAIMED_KEYS = 8;
-/** Reached in a minute of load. */
+/** The load reaches this limit within a minute. */
 const SMALL_LIMIT = 300;
 const STOP_DEADLINE_MS = 15_000;
 

@@ -1,4 +1,7 @@
-/** The page `replicas` of the guide: three services behind HAProxy, with the configuration that the page shows. */
+/**
+ * Tests the page `replicas` of the guide: three services behind HAProxy, with the configuration that the
+ * page shows.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -58,7 +61,7 @@ describe.skipIf(haproxy === null)("three replicas behind HAProxy", () => {
     rmSync(folder, { recursive: true });
   });
 
-  /** How often each status was answered. */
+  /** Counts the answers by status. */
   async function count(ask: () => Promise<Response>): Promise<Record<number, number>> {
     const counts: Record<number, number> = {};
     await Promise.all(

@@ -1,6 +1,6 @@
 /**
- * Promise 2, between processes: what one of them answered or a command committed holds in another within a
- * second, while both are busy and after their database was restarted under them.
+ * Promise 2, between processes: a change that one process answered, or a command committed, is in force in another
+ * process within a second, while both are busy and after a restart of their database.
  */
 import {
   afterAll,
@@ -22,11 +22,11 @@ import { type Load, startLoad } from "./load.ts";
 setDefaultTimeout(30_000);
 
 const WITHIN_MS = 1_000;
-/** After a restart a process may first have to find its database again. */
+/** After a restart a process may first have to connect to its database again. */
 const RECOVERY_MS = 2_000;
 const CLIENTS = 8;
 const KEYS_A_CHANGE = 5;
-/** So often in turn must all clients be served for the restart to be over. */
+/** A restart is over when all clients were served this many times in a row. */
 const SERVED_ROUNDS = 5;
 
 let installation: Installation;
@@ -36,12 +36,15 @@ const loads: Load[] = [];
 
 beforeAll(async () => {
   installation = await createInstallation();
-  // At the same time, on a database in which there is nothing yet.
+  // Both start at the same time, on an empty database.
   [here, elsewhere] = await Promise.all([installation.serve(), installation.serve()]);
 });
 afterAll(() => installation.close());
 
-/** What a restart did to one test is no matter of the next: each connection of a pool finds the database anew. */
+/**
+ * Waits until both processes serve again, because each connection of a pool must first reconnect after a
+ * restart.
+ */
 beforeEach(untilServing);
 async function untilServing(): Promise<void> {
   await untilHealthy();
@@ -65,9 +68,9 @@ afterEach(endLoads);
 
 interface Change {
   readonly title: string;
-  /** Resolves when it holds: at the answer, or at the end of the command. */
+  /** Resolves when the change is in force: at the answer, or at the end of the command. */
   make(key: IssuedKey): Promise<unknown>;
-  /** True for an answer that knows of it. */
+  /** Tells whether the answer shows the change. */
   isKnownIn(answer: JsonResponse): boolean;
 }
 
@@ -130,8 +133,8 @@ async function endLoads(): Promise<Awaited<ReturnType<Load["stop"]>>[]> {
 }
 
 /**
- * Validates elsewhere without a pause until the change is known there. Gives how long after `heldAtMs` the last
- * answer began that did not know of it, and how long after it the first arrived that did.
+ * Validates in the other process without a pause until the change shows there. Returns the time from `heldAtMs` to the
+ * start of the last answer without the change, and to the arrival of the first answer with it.
  */
 async function watch(key: IssuedKey, { isKnownIn }: Change, heldAtMs: () => number) {
   let lastOldMs = Number.NEGATIVE_INFINITY;
@@ -140,16 +143,17 @@ async function watch(key: IssuedKey, { isKnownIn }: Change, heldAtMs: () => numb
     const answer = await validate(elsewhere, key);
     if (isKnownIn(answer))
       return { oldForMs: lastOldMs - heldAtMs(), knownMs: performance.now() - heldAtMs() };
-    // While it has no database it says neither.
+    // While the process has no database, its answers show neither state.
     if (answer.status === 200) lastOldMs = beganMs;
     else expect(answer.status).toBe(503);
-    if (performance.now() - heldAtMs() > 10_000) throw new Error("It is never known");
+    if (performance.now() - heldAtMs() > 10_000)
+      throw new Error("The change never shows in the other process");
     await Bun.sleep(2);
   }
 }
 
 describe.each(CHANGES)("$title", (change) => {
-  test(`holds in the other process within a second, under load: ${KEYS_A_CHANGE} keys`, async () => {
+  test(`is in force in the other process within a second, under load: ${KEYS_A_CHANGE} keys`, async () => {
     await loadBoth();
     for (let index = 0; index < KEYS_A_CHANGE; index++) {
       const key = await issueWarm();
@@ -160,7 +164,7 @@ describe.each(CHANGES)("$title", (change) => {
       const { oldForMs, knownMs } = await watching;
       expect(oldForMs).toBeLessThan(WITHIN_MS);
       expect(knownMs).toBeLessThan(WITHIN_MS);
-      // Here it holds at once.
+      // In the process that answered, the change is in force at once.
       if (change.title.includes("HTTP")) expect(isRefused(await validate(here, key))).toBe(true);
     }
     for (const { succeeded, others } of await endLoads()) {
@@ -169,7 +173,7 @@ describe.each(CHANGES)("$title", (change) => {
     }
   });
 
-  test("holds there too when the database was restarted just before", async () => {
+  test("is in force there in time when the database was restarted just before", async () => {
     for (const signal of ["SIGINT", "SIGQUIT"] as const) {
       await untilServing();
       await loadBoth();
@@ -189,14 +193,17 @@ describe.each(CHANGES)("$title", (change) => {
         await Bun.sleep(5);
       }
       for (const { others } of await endLoads()) {
-        // While they have no database, and otherwise never.
+        // Allowed while the processes have no database.
         expect(others.filter((status) => status !== 503)).toEqual([]);
       }
     }
   });
 });
 
-/** Who answers or commands may have to find the database again first; the first time it works counts. */
+/**
+ * Repeats the change until it succeeds, because a process or command may first have to reconnect to the
+ * database.
+ */
 async function makeAsSoonAsPossible({ make }: Change, key: IssuedKey): Promise<void> {
   for (const beganMs = performance.now(); ; ) {
     try {

@@ -1,6 +1,6 @@
 /**
- * An installation of several processes: a PostgreSQL of its own that can be restarted, and `serve` as operators
- * run it, as often as a test likes. Each process reaches the database through a gate of its own.
+ * An installation of several processes: a PostgreSQL of its own that a test can restart, and any number of `serve`
+ * processes, run as operators run them. Each process reaches the database through its own gate.
  */
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -15,13 +15,13 @@ import { until } from "../support/until.ts";
 import { type PulseGate, startPulseGate } from "./pulse_gate.ts";
 
 export interface Installation {
-  /** For looking into the tables, and for changes whose commit is to be known. */
+  /** Direct access to the tables, to read them and to make changes whose commit a test must see. */
   readonly database: Database;
   /** Starts a process and waits until it serves. */
   serve(): Promise<Replica>;
-  /** Runs a command on the database, as an operator does beside the processes. */
+  /** Runs a command on the database, as an operator does while the processes serve. */
   run(args: readonly string[]): Promise<Ended>;
-  /** Ends PostgreSQL by that signal and waits until another one answers. */
+  /** Ends PostgreSQL with that signal and waits until a new PostgreSQL answers. */
   restart(signal: "SIGINT" | "SIGQUIT"): Promise<void>;
   /** Ends everything. */
   close(): Promise<void>;
@@ -37,7 +37,7 @@ export interface Replica {
 }
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
-/** Every limit is off: what is tested here goes beyond one process. */
+/** Every limit is off, because each process counts them by itself. */
 const NO_LIMITS = Object.fromEntries(
   ["VALIDATE", "REFRESH", "REVOKE", "REPO_TOKEN", "MODELS", "ANALYTICS"].map((name) => [
     `CLAVIGER_LIMIT_${name}`,
@@ -69,7 +69,7 @@ export async function createInstallation(): Promise<Installation> {
     let out = "";
     while (!/serves at (\S+)\n/.test(out)) {
       const { value, done } = await reader.read();
-      if (done) throw new Error(`It ended: ${await log}`);
+      if (done) throw new Error(`The process ended: ${await log}`);
       out += new TextDecoder().decode(value);
     }
     const base = /serves at (\S+)\n/.exec(out)?.[1] ?? "";
@@ -103,7 +103,7 @@ export async function createInstallation(): Promise<Installation> {
     async restart(signal) {
       const { restarts, pid } = server.check();
       if (pid === undefined) throw new Error("PostgreSQL does not run");
-      // As if it had run for long: it is started again at once.
+      // As if the process had run for long, so that it is started again at once.
       clock.advance(60_000);
       process.kill(pid, signal);
       await until(() => server.check().restarts > restarts && server.check().state === "ready");

@@ -1,16 +1,19 @@
-/** Clients of a process while something else is tested: they validate and send events until they are told. */
+/**
+ * Clients that load a process while a test checks something else: they validate and send events until they
+ * are stopped.
+ */
 import type { Replica } from "./installation.ts";
 
 export interface Load {
-  /** How many requests were answered with success up to now. */
+  /** The number of successful requests so far. */
   succeeded(): number;
-  /** Ends it: how many requests were answered with success, and the statuses of what else was answered. */
+  /** Stops the clients. Returns the number of successful requests, and the other statuses that clients got. */
   stop(): Promise<{ readonly succeeded: number; readonly others: readonly number[] }>;
 }
 
 const VALIDATES_TO_AN_EVENT = 4;
 
-/** Each client has a key; a refused one waits a little. */
+/** Starts one client for each key. After a refusal a client waits 20 ms. */
 export function startLoad(replica: Replica, keys: readonly string[]): Load {
   let isOver = false;
   let succeeded = 0;

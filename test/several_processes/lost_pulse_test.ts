@@ -1,6 +1,6 @@
 /**
- * While no pulse gets through to one process, it trusts nothing that it has cached, though it still reaches
- * its database otherwise; the processes beside it go on.
+ * While no pulse reaches one process, that process does not trust its cache, although its other queries still reach
+ * the database. The other processes go on.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { issue } from "../support/issue.ts";
@@ -34,12 +34,12 @@ test("Without a pulse a process answers 503 for cached keys, and the others serv
   const shutMs = performance.now();
   expect((await beside.post("/v1/auth/revoke", { api_key: revoked.apiKey })).status).toBe(200);
   const revokedMs = performance.now();
-  // The last answer from the cache began within the second in which it may be trusted.
+  // The last answer from the cache began within the second for which the cache is trusted.
   let lastOldMs = Number.NEGATIVE_INFINITY;
   while (performance.now() - shutMs < 2.5 * TRUSTED_MS) {
     const beganMs = performance.now();
     if ((await validate(cutOff, revoked)).status === 200) lastOldMs = beganMs;
-    // A new connection and a look-up would do: only the pulse cannot pass.
+    // A new connection and a look-up would succeed: the gate stops only the pulse.
     else if (beganMs - shutMs > TRUSTED_MS) expect((await validate(cutOff)).status).toBe(503);
     expect((await validate(beside)).status).toBe(200);
     expect((await log(beside)).status).toBe(202);

@@ -1,4 +1,7 @@
-/** A migration comes while `claviger backup` reads every table: events go on, and it is applied afterwards. */
+/**
+ * A migration comes while `claviger backup` reads every table: events go on, and the migration is applied
+ * afterwards.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
@@ -11,7 +14,7 @@ import { until } from "../support/until.ts";
 setDefaultTimeout(30_000);
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
-/** Of the kind of the eighth: an event's statement needs every one of these tables. */
+/** A migration like the eighth one: an event's statement needs all of these tables. */
 const NEXT: Migration = {
   number: migrations.length + 1,
   name: "next",
@@ -28,7 +31,7 @@ let service: TestService;
 
 beforeAll(async () => {
   service = await startTestService();
-  // So many that a backup takes a while.
+  // Enough rows that a backup takes a while.
   await service.database.query(
     (sql) => sql`
       insert into events (id, received_at, key_id, license_id, event_type, success)
@@ -41,7 +44,7 @@ afterAll(async () => {
   await service.close();
 });
 
-/** Starts a backup and lets its process stand still when it has the locks. */
+/** Starts a backup and stops its process when it has the locks. */
 async function startBackup(): Promise<{ end(): Promise<void> }> {
   const proxy = await startFaultyProxy(service.address);
   if (!("url" in proxy.address)) throw new Error("The proxy has no address");

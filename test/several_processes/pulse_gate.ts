@@ -1,25 +1,28 @@
 /**
- * Stands between one process and PostgreSQL, and lets everything pass. While it is shut, it holds what comes
- * on a connection that ever carried a pulse: the process goes on reaching its database, and hears of no
- * change in it.
+ * A gate between one process and PostgreSQL. While the gate is open, it lets all bytes pass. While it is shut, it
+ * holds the bytes of every connection that ever carried a pulse: the process still reaches its database, but does not
+ * learn of changes.
  */
 import { connect, createServer, type Socket } from "node:net";
 import type { EmbeddedAddress } from "../../src/database/embedded/mod.ts";
 import { until } from "../support/until.ts";
 
 export interface PulseGate {
-  /** Where the database is, seen through the gate. */
+  /** The database's address through the gate. */
   readonly url: string;
-  /** Resolves when the pulse that was under way, if any, has its answer: that one still hears of changes. */
+  /**
+   * Shuts the gate. Resolves when the running pulse, if any, has its answer, because that answer still
+   * tells of changes.
+   */
   shut(): Promise<void>;
-  /** Lets what was held pass, too. */
+  /** Opens the gate and passes on the bytes that were held. */
   open(): void;
   close(): Promise<void>;
 }
 
-/** Said by the pulse alone, when its statement is prepared on a connection. */
+/** Only the pulse sends this text, when it prepares its statement on a connection. */
 const OF_THE_PULSE = "pg_current_snapshot";
-/** ReadyForQuery outside a transaction: with it every answer ends. Source: PostgreSQL's message formats. */
+/** ReadyForQuery outside a transaction, which ends every answer. Source: PostgreSQL's message formats. */
 const END_OF_ANSWER = Buffer.from("5a0000000549", "hex");
 
 export async function startPulseGate({ socketPath, user, database }: EmbeddedAddress): Promise<PulseGate> {
@@ -58,7 +61,7 @@ export async function startPulseGate({ socketPath, user, database }: EmbeddedAdd
   });
   await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
   const bound = listener.address();
-  if (typeof bound !== "object" || bound === null) throw new Error("It has no port");
+  if (typeof bound !== "object" || bound === null) throw new Error("The gate has no port");
 
   return {
     url: `postgres://${user}@127.0.0.1:${bound.port}/${database}`,

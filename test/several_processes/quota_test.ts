@@ -1,4 +1,7 @@
-/** Promise 3, between processes: together they accept exactly the month's quota, whoever races and dies. */
+/**
+ * Promise 3, between processes: together they accept exactly the month's quota, in spite of races and
+ * killed processes.
+ */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
@@ -10,7 +13,7 @@ import { createInstallation, type Installation, type Replica } from "./installat
 
 setDefaultTimeout(30_000);
 
-/** To each process. */
+/** Clients of each process. */
 const CLIENTS = 8;
 const ROUNDS = 5;
 
@@ -19,11 +22,11 @@ type Process = Pick<Replica | TestService, "post">;
 interface Outcome {
   accepted: number;
   refused: number;
-  /** Of these nobody knows whether they were counted: their process was killed. */
+  /** Requests with an unknown result, because their process was killed. */
   lost: number;
 }
 
-/** Sends events from all clients until each was refused, or lost its process. */
+/** Sends events from all clients until each client was refused, or its process died. */
 async function race(processes: readonly Process[], { apiKey }: IssuedKey): Promise<Outcome> {
   const outcome = { accepted: 0, refused: 0, lost: 0 };
   const client = async (at: Process) => {
@@ -82,7 +85,7 @@ describe("Two processes", () => {
     }
   });
 
-  test("accept no more than the limit though one is killed midway, and the other the rest of it", async () => {
+  test("accept no more than the limit though one is killed midway, and the other accepts the rest", async () => {
     const { database } = installation;
     const limit = 2_000;
     for (let round = 0; round < 3; round++) {
@@ -95,11 +98,11 @@ describe("Two processes", () => {
       }
       await killed.kill("SIGKILL");
       const { accepted, refused, lost } = await racing;
-      // The one that stayed was asked until it refused.
+      // The clients of the other process went on until it refused them.
       expect({ refused, lost }).toEqual({ refused: CLIENTS, lost: CLIENTS });
       const sums = await readSums(database, key.licenseUuid);
       expect(sums).toEqual({ used: limit, byDay: limit, stored: limit });
-      // Nothing that was acknowledged is missing, and only what was lost on the way was counted beside it.
+      // Every acknowledged event is counted. Besides those, only lost requests may be counted.
       expect(accepted).toBeLessThanOrEqual(limit);
       expect(accepted).toBeGreaterThanOrEqual(limit - lost);
     }

@@ -1,8 +1,8 @@
 /**
- * Promise 2: revoked means refused, from the answer on; in other processes within a second. Two services on one
- * database stand for two processes here, both in the test's own: between them is nothing but the database, and
- * one clock tells to the millisecond what was asked after an answer, thousands of times. `changes_test.ts` does
- * it with processes of their own.
+ * Promise 2: a revoked key is refused after the answer to the revoke; in other processes within a second. Two services
+ * in this process share one database and stand for two processes. Only the database connects them, and their
+ * common clock orders requests and answers to the millisecond, thousands of times. `changes_test.ts` tests
+ * the same with real processes.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
@@ -11,10 +11,10 @@ import { startTestService, type TestService } from "../support/service.ts";
 setDefaultTimeout(30_000);
 
 const KEYS = 2_000;
-/** Keys that are raced at the same time, and validates at a time for each, in each service. */
+/** Keys that race at the same time, and parallel validates for each key in each service. */
 const WIDTH = 20;
 const VALIDATES = 2;
-/** Beyond this, another process must know: a second by the promise. */
+/** After this time another process must refuse the key: a second, by the promise. */
 const ELSEWHERE_MS = 1_000;
 
 let here: TestService;
@@ -33,7 +33,7 @@ interface Success {
   readonly beganMs: number;
 }
 
-/** Validates until `isOver`, and keeps the last success. */
+/** Validates until `isOver` returns true; returns the last success. */
 async function validateUntil(service: TestService, key: IssuedKey, isOver: () => boolean): Promise<Success> {
   let last: Success = { beganMs: Number.NEGATIVE_INFINITY };
   while (!isOver()) {
@@ -45,7 +45,7 @@ async function validateUntil(service: TestService, key: IssuedKey, isOver: () =>
   return last;
 }
 
-test(`POST /v1/auth/revoke holds from its answer on, elsewhere within a second: ${KEYS} keys`, async () => {
+test(`POST /v1/auth/revoke is in force from its answer on, elsewhere within a second: ${KEYS} keys`, async () => {
   let latestElsewhereMs = 0;
   let successes = 0;
   const answers: { key: IssuedKey; answeredMs: number }[] = [];
@@ -69,7 +69,7 @@ test(`POST /v1/auth/revoke holds from its answer on, elsewhere within a second: 
     answers.push({ key, answeredMs });
   }
 
-  /** Asks the other service for every revoked key, again and again, until a second after the last. */
+  /** Asks the other service about every revoked key again and again, until it refuses the last one. */
   async function watchElsewhere(isOver: () => boolean): Promise<void> {
     for (let index = 0; !isOver() || index < answers.length; ) {
       const next = answers[index];
