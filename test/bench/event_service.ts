@@ -16,6 +16,7 @@ const CONNECTIONS = 8;
 const [dataDir = "", form] = process.argv.slice(2);
 const config = readConfig({
   env: { ...process.env, CLAVIGER_DATA_DIR: dataDir, CLAVIGER_PORT: "0" },
+  envFile: "/dev/null",
   workingFolder: process.cwd(),
   isRoot: process.getuid?.() === 0,
 });

@@ -151,7 +151,7 @@ describe("withUnitSettings()", () => {
 
 test("config check says when the service may have settings that this user cannot see", () => {
   const unseen = { why: "this user may not read them", remedy: "run as root" };
-  const config = readConfig({ env: {}, workingFolder: "/", isRoot: false, unseen });
+  const config = readConfig({ env: {}, envFile: "/dev/null", workingFolder: "/", isRoot: false, unseen });
   if (isRefusal(config)) throw new Error(config.sentence);
   expect(checkFiles(config, { clock: systemClock })).toEqual({
     warnings: ["The service may have other settings: this user may not read them; run as root"],

@@ -19,7 +19,7 @@ afterAll(() => opened.close());
 async function examined(address: string | undefined) {
   const { address: at, database } = opened;
   const env = { CLAVIGER_SECRET: TEST_SECRET, DATABASE_URL: address };
-  const config = readConfig({ env, workingFolder: "/", isRoot: false });
+  const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
   if (isRefusal(config)) throw new Error(config.sentence);
   const context = { config, clock: createTestClock(), address: at, database, place: "a test" };
   const findings = await examineDatabase(context);

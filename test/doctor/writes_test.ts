@@ -21,7 +21,13 @@ const FULL_DISK: Check<DatabaseContext> = {
 
 test("doctor fails if the database refuses writes, and says why", async () => {
   const opened = await createTestDatabase();
-  const config = readConfig({ env: { CLAVIGER_SECRET: TEST_SECRET }, workingFolder: "/", isRoot: false });
+  const config = readConfig({
+    env: { CLAVIGER_SECRET: TEST_SECRET },
+    // No file of this machine is read.
+    envFile: "/dev/null",
+    workingFolder: "/",
+    isRoot: false,
+  });
   if (isRefusal(config)) throw new Error(config.sentence);
   const look = async (more?: Check<DatabaseContext>) => {
     // A new connection: settings of the database apply only to new connections.

@@ -90,7 +90,13 @@ export const ON_NODE = process.env.TEST_PLATFORM === "node";
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const testDatabase = options.on ?? (await createTestDatabase());
   const clock = options.clock ?? createTestClock();
-  const base = readConfig({ env: { CLAVIGER_SECRET: TEST_SECRET }, workingFolder: "/", isRoot: false });
+  const base = readConfig({
+    env: { CLAVIGER_SECRET: TEST_SECRET },
+    // No file of this machine is read.
+    envFile: "/dev/null",
+    workingFolder: "/",
+    isRoot: false,
+  });
   if (isRefusal(base)) throw new Error(base.sentence);
   const config: Config = {
     ...base,
