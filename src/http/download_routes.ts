@@ -163,7 +163,7 @@ async function choose(
   deps: HandlerDeps,
 ): Promise<Chosen | Refusal> {
   if (found === null) return NOT_FOUND;
-  // Another customer's model gets the same answer as an unknown model: otherwise its name could be guessed.
+  // Another customer's model gets the same answer as an unknown model: the answer must not show that it exists.
   if (found.ownerUuid !== null && found.ownerUuid !== record.accountUuid) return NOT_FOUND;
   if (!includesTier(record.tier, found.requiresLicense)) {
     return refuse("LICENSE_REQUIRED", `The model requires the tier ${found.requiresLicense} or a higher one`);

@@ -16,7 +16,7 @@ const TOO_LARGE = refuse("PAYLOAD_TOO_LARGE", `The body must have at most ${BODY
 const INCOMPLETE = refuse("INVALID_REQUEST", "The body ended before it was complete");
 const TRAILERS = refuse("INVALID_REQUEST", "The body must have no trailers: leave out Trailer");
 const NOT_JSON = refuse("INVALID_REQUEST", "The body is not valid JSON");
-const NO_OBJECT = refuse("INVALID_REQUEST", "The body must be a JSON object");
+const NOT_AN_OBJECT = refuse("INVALID_REQUEST", "The body must be a JSON object");
 
 /**
  * Reads the body of a request as JSON. Pass the result to {@linkcode toJsonObject}, and an error to
@@ -76,5 +76,5 @@ export function toJsonObject(value: unknown): JsonObject | Refusal {
   if (isRefusal(value)) return value;
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? (value as JsonObject)
-    : NO_OBJECT;
+    : NOT_AN_OBJECT;
 }

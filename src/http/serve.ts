@@ -59,7 +59,7 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
     slowMs: deps.logSlowMs,
     addressOf: authenticator.addressOf,
   });
-  const nowhere = { endpoint: OTHER, metrics: requestMetrics.endpoint(OTHER) };
+  const unknownRoute = { endpoint: OTHER, metrics: requestMetrics.endpoint(OTHER) };
 
   function respond(exchange: Exchange, outcome: Outcome): Response {
     // `isStopping` is called now, not when the request came: a request that waited must close its connection too.
@@ -135,7 +135,7 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
       };
     },
 
-    notFound: (c) => afterBody(c, finish(nowhere, new Exchange(c, clock), NOT_FOUND)),
+    notFound: (c) => afterBody(c, finish(unknownRoute, new Exchange(c, clock), NOT_FOUND)),
 
     onError: (error, c) => respond(new Exchange(c, clock), toFailure(error)),
   };

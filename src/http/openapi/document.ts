@@ -62,7 +62,11 @@ const TAGS: Readonly<Record<string, string>> = {
 
 /** The codes that every endpoint may answer. */
 const EVERYWHERE: readonly Code[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"];
-const OF_WINDOW: readonly HeaderName[] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
+const WINDOW_HEADERS: readonly HeaderName[] = [
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Reset",
+];
 
 /** Renders the document. It depends only on the options, and holds no key. */
 export function renderOpenApi(options: OpenApiOptions): string {
@@ -136,12 +140,12 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
   const text = sentences.filter((sentence) => sentence !== undefined).join(" ");
   // The headers are listed also if the limit is off: a client that is generated now must handle a limit set later.
-  const ofWindow = limit === undefined ? [] : OF_WINDOW;
+  const windowHeaders = limit === undefined ? [] : WINDOW_HEADERS;
 
   const responses: Record<string, Json> = {};
-  for (const success of successes) responses[success.status] = renderSuccess(success, ofWindow);
-  for (const [status, some] of Map.groupBy([...operation.codes, ...EVERYWHERE], statusOf)) {
-    const { content, ...head } = renderRefusals(some, ofWindow);
+  for (const success of successes) responses[success.status] = renderSuccess(success, windowHeaders);
+  for (const [status, codes] of Map.groupBy([...operation.codes, ...EVERYWHERE], statusOf)) {
+    const { content, ...head } = renderRefusals(codes, windowHeaders);
     responses[status] = method === "head" ? head : { ...head, content };
   }
   return {
@@ -171,22 +175,22 @@ function securityOf({ limit, method, isLink }: Operation): Json[] {
   return [{ ApiKeyHeader: [] }, ...inQuery, ...elsewhere];
 }
 
-function renderSuccess(success: Success, ofWindow: readonly HeaderName[]): Json {
+function renderSuccess(success: Success, windowHeaders: readonly HeaderName[]): Json {
   const { schema, description, example, headers } = success;
   const json = schema && { "application/json": { schema: schemaRef(schema), ...(example && { example }) } };
   const content = success.content ?? json;
   return {
     description,
-    headers: renderHeaders(["X-Request-Id", ...ofWindow, ...(headers ?? [])]),
+    headers: renderHeaders(["X-Request-Id", ...windowHeaders, ...(headers ?? [])]),
     ...(content !== undefined && { content }),
   };
 }
 
 /** Renders the refusals of one status, each with its condition and an example. */
-function renderRefusals(codes: readonly Code[], ofWindow: readonly HeaderName[]): Json {
+function renderRefusals(codes: readonly Code[], windowHeaders: readonly HeaderName[]): Json {
   const headers: HeaderName[] = ["X-Request-Id"];
   if (codes.includes("METHOD_NOT_ALLOWED")) headers.push("Allow");
-  else headers.push(...ofWindow);
+  else headers.push(...windowHeaders);
   if (codes.includes("RATE_LIMIT_EXCEEDED") || codes.includes("SERVICE_UNAVAILABLE"))
     headers.push("Retry-After");
   if (codes.includes("RANGE_NOT_SATISFIABLE")) headers.push("Content-Range");
@@ -197,9 +201,9 @@ function renderRefusals(codes: readonly Code[], ofWindow: readonly HeaderName[])
   ];
   // Not an enumeration: a client that is generated today must accept codes that are added later.
   const only = { properties: { code: { type: "string", "x-extensible-enum": codes.map(toWireCode) } } };
-  const examples = codes.map((ofOurs) => {
-    const error = CONDITIONS[ofOurs];
-    const code = toWireCode(ofOurs);
+  const examples = codes.map((internalCode) => {
+    const error = CONDITIONS[internalCode];
+    const code = toWireCode(internalCode);
     return [code, { value: { error, code, ...(code === "NOT_CONFIGURED" && { message: error }) } }] as const;
   });
   return {

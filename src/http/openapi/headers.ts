@@ -25,7 +25,7 @@ export const HEADERS = {
   },
   "Retry-After": {
     description:
-      "Whole seconds to wait; absent with `QUOTA_EXCEEDED`, and with `NOT_CONFIGURED` unless waiting can help",
+      "Whole seconds to wait; never with `QUOTA_EXCEEDED`; with `NOT_CONFIGURED` only if waiting can help",
     required: false,
     schema: { type: "integer", minimum: 1 },
   },
