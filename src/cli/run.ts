@@ -26,7 +26,7 @@ import { withUnitSettings } from "./unit_settings.ts";
 /** Thrown to end a command with status 1 and this message as its one line. */
 export class CommandRefused extends Error {}
 
-/** Thrown to end a command with status 2: its arguments or its input are wrong for every database. */
+/** Thrown to end a command with status 2: its arguments or its input are wrong, whatever the database has. */
 export class WrongUsage extends CommandRefused {}
 
 /** Thrown if `serve` cannot start with its settings. Ends the command with status 78. */

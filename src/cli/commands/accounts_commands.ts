@@ -54,7 +54,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
   withConfirmation(withInstallationFlags(withJson(accounts.command("erase"))))
     .description("remove a person's name, e-mail and organization for good, and keep the counts of use")
     .argument("<account>", "the account's id or e-mail", accountOption)
-    .option("--reason <text>", "for the audit log; do not name the person", textOption(0, 2_000))
+    .option("--reason <text>", "the reason, for the audit log; do not name the person", textOption(0, 2_000))
     .action((who: string, options: EraseOptions) => erase(surroundings, who, options));
 }
 

@@ -98,7 +98,7 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
     }).finally(progress.clear);
     const { head, sums, bytes, sha256 } = orRefuse(outcome);
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
-    // Standard output has the backup itself.
+    // With `-`, standard output has the backup itself.
     const to = file === "-" ? { ...surroundings, out: surroundings.err } : surroundings;
     if (options.json) {
       printJson(to, { file, bytes, sha256, seconds, ...describe({ head, sums }) });

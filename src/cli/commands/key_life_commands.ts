@@ -33,7 +33,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     withInstallationFlags(withJson(keys.command(name)))
       .description(description)
       .argument("<id>", "the key's id", idOption("key"))
-      .option("--reason <text>", "for the audit log", textOption(0, 2_000));
+      .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000));
 
   command("suspend", "suspend a key: it is refused until it is resumed").action(
     (uuid: string, options: Options) =>

@@ -51,7 +51,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .addOption(new Option("--tier <tier>", "the license's tier").choices(TIERS).makeOptionMandatory())
     .option("--name <name>", "the account holder's name; by default the e-mail", textOption(1, 200))
     .option("--organization <organization>", "the account's organization", textOption(0, 200))
-    .addOption(new Option("--mode <mode>", "live or test").choices(["live", "test"]).default("live"))
+    .addOption(new Option("--mode <mode>", "the key's mode").choices(["live", "test"]).default("live"))
     .option(
       "--expires-at <time>",
       "when the key expires: ISO 8601, or never; by default in a year",
@@ -114,7 +114,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
   withConfirmation(withInstallationFlags(withJson(keys.command("revoke"))))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
-    .option("--reason <text>", "for the audit log", textOption(0, 2_000))
+    .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000))
     .action((uuid: string, options: RevokeOptions) => revoke(surroundings, uuid, options));
   return keys;
 }

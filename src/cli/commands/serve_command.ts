@@ -47,7 +47,7 @@ export function addServeCommand(program: Command, surroundings: Surroundings): v
 }
 
 async function serve(surroundings: Surroundings, options: ServeOptions): Promise<void> {
-  // Before anything starts: a signal that arrives while it starts must not be lost.
+  // Listens before anything starts, because a signal that arrives during the start must not be lost.
   const signals = listenForSignals(surroundings);
   const { clock, platform } = surroundings;
   const flags = {
@@ -58,7 +58,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     CLAVIGER_TLS_CERT: options.tlsCert,
     CLAVIGER_TLS_KEY: options.tlsKey,
   };
-  // Without the unit's settings: the unit's own service has them, and any other process is another service.
+  // Leaves out the unit's settings: the unit's own service has them already, and any other process is another service.
   const config = readConfig({ ...surroundings, envFile: options.envFile, flags });
   if (isRefusal(config)) throw new WrongSettings(config.sentence);
   const say = createSay(surroundings, config);
@@ -111,7 +111,7 @@ function createSay({ out, clock }: Surroundings, { logFormat }: Config): Say {
   return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
 }
 
-/** Writes the note that `doctor` reads. `doctor` also works without it, so a failure does not stop the service. */
+/** Writes the note that `doctor` and other commands read. They also work without it, so a failure does not stop the service. */
 function leaveNote(
   { env }: Surroundings,
   { host, port }: Service,

@@ -69,7 +69,7 @@ function renderList({ items, ordered, start, loose }: Tokens.List, width: number
   return lines.join(loose ? "\n\n" : "\n");
 }
 
-/** Wraps the cells of the widest columns until the table fits; shows the rows as a list where it cannot. */
+/** Wraps the cells of the widest columns until the table fits; shows the rows as a list if it cannot fit. */
 function renderTable({ header, rows }: Tokens.Table, width: number, style: Style): string {
   const render = (cells: readonly Tokens.TableCell[]) =>
     cells.map((cell) => renderInline(cell.tokens, style));
