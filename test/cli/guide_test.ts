@@ -119,6 +119,19 @@ describe("claviger guide PAGE", () => {
       env: { ...PATH, PAGER: "no-such-pager" },
     });
     expect(stripVTControlCharacters(out)).toStartWith("BACKUPS\n");
+    const withoutShell = await run(["guide", "backups"], { columns: 80, env: { PATH: "/no-such-folder" } });
+    expect(withoutShell.out).toBe(out);
+  });
+
+  test("lets the pager of root run no commands", async () => {
+    const line = createCommandLine();
+    const shown = join(line.folder, "shown");
+    for (const isRoot of [false, true]) {
+      const PAGER = `printf '%s\\n' "$LESSSECURE" >> ${shown}; cat > /dev/null`;
+      await line.run(["guide", "backups"], { columns: 80, isRoot, env: { ...PATH, PAGER } });
+    }
+    expect(readFileSync(shown, "utf8")).toBe("\n1\n");
+    line.remove();
   });
 
   test("has no styles where NO_COLOR asks for none", async () => {

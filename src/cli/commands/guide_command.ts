@@ -56,24 +56,25 @@ function textOf(name: string): string {
 
 /** Shows a text page by page on a terminal; elsewhere prints it without styles. */
 function show(surroundings: Surroundings, markdown: string): void {
-  const { columns, hasColours, env, out } = surroundings;
+  const { columns, hasColours, out } = surroundings;
   const text = renderPage(markdown, {
     columns: columns ?? PLAIN_COLUMNS,
     isStyled: columns !== undefined && hasColours,
   });
-  if (columns === undefined || !isPaged(text, env)) out(text);
+  if (columns === undefined || !isPaged(text, surroundings)) out(text);
 }
 
 /** Shows the text in a pager. Returns false if this host has no pager: the caller then prints the text. */
-function isPaged(text: string, env: Surroundings["env"]): boolean {
+function isPaged(text: string, { env, isRoot }: Surroundings): boolean {
   const pager = env.PAGER ?? "less";
   if (pager === "" || pager === "cat") return false;
   // -F ends less when the text fits on the screen, -R keeps styles, -X leaves the text on the screen.
   const { status, signal } = spawnSync("sh", ["-c", pager], {
     input: text,
     stdio: ["pipe", "inherit", "ignore"],
-    env: { LESS: "FRX", ...env },
+    // less then runs no commands: otherwise a user who may run only this program by sudo would get a root shell.
+    env: { LESS: "FRX", ...env, ...(isRoot && { LESSSECURE: "1" }) },
   });
-  const isMissing = status === 126 || status === 127;
-  return signal !== null || !isMissing;
+  // Both are null if this host has no sh.
+  return signal !== null || (status !== null && status !== 126 && status !== 127);
 }
