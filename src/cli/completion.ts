@@ -118,6 +118,7 @@ ${cases.join("\n")}
   esac
   case $current in -*) words=$options ;; esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
+  local IFS=$'\\n'
   if [ -n "$files" ]; then COMPREPLY+=($(compgen -f -- "$current")); fi
 }
 complete -o filenames -F _claviger claviger

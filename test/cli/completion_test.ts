@@ -73,6 +73,9 @@ for (const shell of Object.keys(ASK)) {
     test("completes files where a file is read", () => {
       line.write("keys.csv", "");
       expect(complete("claviger keys import keys")).toEqual(["keys.csv"]);
+      line.write("two words.csv", "");
+      const [shown] = complete("claviger keys import two");
+      expect(shown?.replace("\\", "")).toBe("two words.csv");
     });
   });
 }
