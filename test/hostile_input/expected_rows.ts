@@ -38,7 +38,7 @@ interface Entry {
 
 /**
  * The tables without a digest. The rows of the first three are compared one by one. `usage_changes` holds messages
- * to other processes for a minute, and `refusals` is the one table that a refused request may change.
+ * to other processes for a minute, and `refusals` is the only table that a refused request may change.
  */
 const ACCOUNTED = ["audit", "claims", "usage", "usage_changes", "refusals"];
 

@@ -256,7 +256,7 @@ async function sendTo(service: HostingService, options: RunOptions): Promise<Run
     }
     const seconds = result().seconds;
     const leaks = await searchEverywhere();
-    if (leaks.length > 0) failure ??= `there are secrets: ${leaks.slice(0, 5).join("; ")}`;
+    if (leaks.length > 0) failure ??= `secrets were found: ${leaks.slice(0, 5).join("; ")}`;
     return { ...result(), seconds };
   } finally {
     for (const wire of wires) wire.close();

@@ -23,7 +23,7 @@ const WITHOUT_CHECK = new Set([
   "required",
 ]);
 
-/** Makes the check of a schema; `$ref`s refer to `components`, whose form is `{schemas: {…}}`. */
+/** Returns the check of a schema; its `$ref`s refer to `components`, an object such as `{schemas: {…}}`. */
 export function compileSchema(schema: JsonSchema, components: { readonly schemas: JsonSchema }): SchemaCheck {
   const named = new Map<string, Check>();
   const check = compile(schema, { components, named });

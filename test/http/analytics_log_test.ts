@@ -94,7 +94,7 @@ for (const [what, fields] of [
   });
 }
 
-test("POST /v1/analytics/log ignores unknown fields, whatever they hold", async () => {
+test("POST /v1/analytics/log ignores unknown fields with any value", async () => {
   const fields = {
     id: 5,
     received_at: "1999-01-01",
@@ -178,7 +178,7 @@ const taken: readonly (readonly [what: string, fields: object])[] = [
   ["metadata with paired surrogates and controls", { metadata: { "\u0001🧠": "\uD83E\uDDE0\u001f\n" } }],
 ];
 for (const [what, fields] of taken) {
-  test(`POST /v1/analytics/log takes ${what}`, async () => {
+  test(`POST /v1/analytics/log accepts ${what}`, async () => {
     expect(await logAndRead({ event_type: "model_load", ...fields })).toMatchObject(fields);
   });
 }

@@ -77,7 +77,7 @@ describe("GET /v1/models/list", () => {
     expect(model.download_url).not.toContain(key.apiKey);
   });
 
-  test("never takes the address from the Host header", async () => {
+  test("never makes a link from the Host header", async () => {
     const lies = "Host: evil.example\r\nX-Forwarded-Host: evil.example";
     const request = `GET /v1/models/list HTTP/1.1\r\n${lies}\r\nX-API-Key: ${key.apiKey}\r\n\r\n`;
     const [answer] = await sendRaw(service.url, request);

@@ -13,7 +13,7 @@ setDefaultTimeout(30_000);
 
 const TSC = join(import.meta.dir, "../../node_modules/.bin/tsc");
 
-/** The operations that have a body, each with one that its generated type must take. */
+/** The operations that have a body, each with a body that its generated type must accept. */
 const BODIES = {
   validateKey: {},
   refreshKey: {},

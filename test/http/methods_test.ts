@@ -28,7 +28,7 @@ for (const [path = "", allow = ""] of PATHS) {
   const allowed = allow.split(", ");
   const others = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "HEAD"];
   for (const method of others.filter((each) => !allowed.includes(each))) {
-    test(`${method} ${path} is not allowed, and changes nothing`, async () => {
+    test(`${method} ${path} answers METHOD_NOT_ALLOWED and changes nothing`, async () => {
       const key = await service.issue();
       const answer = await service.send(path, { method, headers: { "X-API-Key": key.apiKey } });
       if (method === "HEAD") expect(answer).toMatchObject({ status: 405, body: undefined });
@@ -83,7 +83,7 @@ for (const path of [
   "/%ff",
 ]) {
   for (const method of ["GET", "POST", "DELETE"]) {
-    test(`${method} ${path} is not found`, async () => {
+    test(`${method} ${path} answers NOT_FOUND`, async () => {
       const answer = await service.send(path, { method });
       expectRefusal(answer, 404, "NOT_FOUND");
       expect(answer.headers.has("allow")).toBe(false);

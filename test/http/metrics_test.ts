@@ -94,7 +94,7 @@ describe("GET /metrics", () => {
     });
   });
 
-  test("names a refusal by the code that its client was given", async () => {
+  test("counts a refusal under the code of its answer", async () => {
     const { apiKey } = await service.issue();
     const send = (duration: number) =>
       call(service, ENDPOINTS.analyticsLog, apiKey, {

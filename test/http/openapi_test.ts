@@ -90,7 +90,7 @@ function hasForm(body: unknown, names: readonly string[]): boolean {
   });
 }
 
-/** Expects that the document has the answer's status and body, and exactly its headers among ours. */
+/** Expects that an answer's status, body and headers are documented, and that no required header is missing. */
 function expectDocumented(answer: JsonResponse, method: string, path: string): void {
   const { status, headers, body } = answer;
   const response = document.paths[path]?.[method.toLowerCase()]?.responses[status];
@@ -105,7 +105,7 @@ function expectDocumented(answer: JsonResponse, method: string, path: string): v
     const header = document.components.headers?.[nameIn($ref)];
     const value = headers.get(name);
     if (value === null) {
-      // The header of a limit may be missing only if the limit is switched off, and this service has all limits.
+      // Only a limit that is switched off has no headers, and this service has all limits.
       const required = header.required || name.startsWith("X-RateLimit-");
       expect({ name, required }).toEqual({ name, required: false });
     } else if (header.schema.type === "integer") {
@@ -160,7 +160,7 @@ describe("GET /openapi.json", () => {
   });
 
   for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
-    test(`${method} is not allowed`, async () => {
+    test(`${method} answers METHOD_NOT_ALLOWED`, async () => {
       const answer = await service.send("/openapi.json", { method });
       expectRefusal(answer, 405, "METHOD_NOT_ALLOWED");
       expect(answer.headers.get("allow")).toBe("GET, HEAD");

@@ -52,7 +52,7 @@ for (const type of ["model_load", "error"]) {
   });
 }
 
-test("No request but an inference event uses quota", async () => {
+test("Only an inference event uses quota, and no other request does", async () => {
   await setToken(service);
   const key = await service.issue({ monthlyLimit: 10 });
   const { validate, refresh, modelsList, getRepoToken, postRepoToken } = ENDPOINTS;

@@ -48,7 +48,7 @@ for (const path of [
   "/v1/auth/validate#x",
   "/\\v1/auth/validate",
 ]) {
-  test(`POST ${path} is not found`, async () => {
+  test(`POST ${path} answers NOT_FOUND`, async () => {
     const [answer] = await raw(validation().replace("/v1/auth/validate", path));
     expect(answer?.status).toBe(404);
     expect(JSON.parse(answer?.text ?? "")).toMatchObject({ code: "NOT_FOUND" });
@@ -117,7 +117,7 @@ test("A body whose head announces trailers is refused before it is read, and the
 });
 
 /** The runtime refuses these requests before our code runs. The tests show only that they are refused. */
-describe("The runtime refuses", () => {
+describe("The runtime", () => {
   for (const [what, request, status] of [
     ["two lengths that differ", `${POST}Content-Length: 2\r\nContent-Length: 5\r\n\r\n{}`, 400],
     ["a length beside chunks", `${POST}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}`, 400],
@@ -127,13 +127,13 @@ describe("The runtime refuses", () => {
     ["HTTP/1.1 without a Host", "GET /api/health HTTP/1.1\r\n\r\n", 400],
     ["bytes that are not HTTP", "\x16\x03\x01\x02\x00\r\n\r\n", 400],
   ] as const) {
-    test(what, async () => {
+    test(`refuses ${what}`, async () => {
       const [answer] = await raw(request);
       expect(answer).toMatchObject({ status, text: "" });
     });
   }
   for (const method of ["FOO", "get", "constructor"]) {
-    test(`the method ${method} and closes the connection`, async () => {
+    test(`refuses the method ${method} and closes the connection`, async () => {
       const answers = await raw(
         `${method} /v1/installer/repo-token?api_key=${apiKey} HTTP/1.1\r\n${HOST}\r\n`,
       );

@@ -23,7 +23,7 @@ test("POST /v1/auth/refresh answers with the license and the quota, without the 
   });
 });
 
-test("POST /v1/auth/refresh shows when a quota that is used up resets", async () => {
+test("POST /v1/auth/refresh shows the reset time of a used-up quota", async () => {
   const key = await issueUsedUp(service);
   const { status, body } = await service.post("/v1/auth/refresh", { api_key: key.apiKey });
   expect(status).toBe(200);
