@@ -1,6 +1,6 @@
 /**
- * `make bench`: every speed that the design promises, each with its target beside it. Ends with 1 where a row
- * falls short or could not be measured, with 2 where it was called wrongly.
+ * `make bench`: measures every speed that the design promises, and prints each with its target beside it. Ends with 1 if
+ * a row misses its target or could not be measured, with 2 after wrong usage.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -33,13 +33,13 @@ const USAGE = `Usage: make bench [ARGS="[--quick] [--only ROW]... [--json FILE] 
 Rows: ${GROUPS.map((group) => `${group.name} (${group.rows.join("; ")})`).join("\n      ")}
 `;
 
-/** What is written by `--json` and read by `--compare`. */
+/** The file that `--json` writes and `--compare` reads. */
 interface Run {
   readonly machine: Machine;
   readonly cores: string;
-  /** Missing in files of before it was kept. */
+  /** Missing in older files. */
   readonly scale?: Scale;
-  /** Rounds that count although something else used the cores. */
+  /** Rounds that count although other processes used the cores. */
   readonly disturbed: number;
   readonly rows: readonly Result[];
 }
@@ -113,7 +113,10 @@ async function main(): Promise<number> {
   return short.length === 0 ? 0 : 1;
 }
 
-/** The rows of a group; where it fails, all of them are failed rows, and the others are still measured. */
+/**
+ * Measures the rows of a group. If the group fails, all its rows are failed rows; the other groups still
+ * run.
+ */
 async function measure(group: RowGroup, bench: Bench): Promise<readonly Result[]> {
   try {
     return await group.run(bench);

@@ -1,6 +1,6 @@
 /**
- * The keys of a benchmark: the same in every process that is told their numbers, so that nobody has to hand a
- * million of them on. The database that knows them lives as long as a run does.
+ * The keys of a benchmark. Every process derives the same keys from their numbers, so no process has to pass a
+ * million keys to another. The database with these keys exists only during a run.
  */
 import { hash } from "node:crypto";
 import { once } from "node:events";
@@ -8,12 +8,12 @@ import { createWriteStream } from "node:fs";
 import type { ImportLine } from "../../src/keys/mod.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 
-/** The key of that number: random to whoever looks at it, as real ones are. */
+/** Returns the key with that number. It looks random, as real keys do. */
 export function benchKey(number: number): string {
   return `svc_live_${hash("sha256", `benchmark key ${number}`, "hex").slice(0, 48)}`;
 }
 
-/** Writes the file that `keys import` reads: as many accounts as keys, the tiers in turn. */
+/** Writes the file that `keys import` reads: one account per key, with the tiers in turn. */
 export async function writeImportFile(path: string, count: number): Promise<void> {
   const file = createWriteStream(path);
   for (let number = 0; number < count; number++) {
@@ -30,7 +30,7 @@ export async function writeImportFile(path: string, count: number): Promise<void
   await once(file, "close");
 }
 
-/** Which keys a load uses: `count` of them, from `first` in steps. */
+/** The keys that a load uses: `count` keys, from number `first` in steps of `step`. */
 export interface KeySet {
   readonly first: number;
   readonly step: number;
@@ -38,15 +38,15 @@ export interface KeySet {
 }
 
 export type KeyOrder =
-  /** One after the other, and again from the first. */
+  /** One key after the other, and then again from the first. */
   | { readonly kind: "in turn" }
   /**
-   * By chance, the key of rank r with a weight of 1/r (Zipf's law): a few have most of the requests. That many
-   * are drawn, the same for the same seed, and used in turn.
+   * Random: the key of rank r has a weight of 1/r (Zipf's law), so a few keys have most of the requests. `draws` keys are
+   * drawn, the same for the same seed, and used in turn.
    */
   | { readonly kind: "zipf"; readonly draws: number; readonly seed: number };
 
-/** The numbers of the keys in the order in which a load uses them. */
+/** Yields the numbers of the keys in the order in which a load uses them. */
 export function* keyNumbers(keys: KeySet, order: KeyOrder): Generator<number> {
   const toNumber = (index: number) => keys.first + index * keys.step;
   if (order.kind === "in turn") {
@@ -63,7 +63,10 @@ export function* keyNumbers(keys: KeySet, order: KeyOrder): Generator<number> {
   for (let draw = 0; draw < order.draws; draw++) yield toNumber(lowerBound(sums, random() * sum));
 }
 
-/** The index of the first value that is not below; `values` ascend and the last one is not. */
+/**
+ * Returns the index of the first value that is not below `wanted`; `values` ascend, and the last one is not
+ * below.
+ */
 function lowerBound(values: Float64Array, wanted: number): number {
   let low = 0;
   let high = values.length - 1;
@@ -75,7 +78,7 @@ function lowerBound(values: Float64Array, wanted: number): number {
   return low;
 }
 
-/** Numbers from 0 to below 1, the same for the same seed (mulberry32). */
+/** Returns a generator of numbers from 0 to below 1, the same for the same seed (mulberry32). */
 function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

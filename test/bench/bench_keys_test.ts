@@ -6,7 +6,7 @@ import { benchKey, keyNumbers } from "./bench_keys.ts";
 const all = { first: 0, step: 1, count: 1_000 };
 
 describe("benchKey()", () => {
-  test("is a key of the service's, the same for the same number alone", () => {
+  test("has the service's form, and depends only on the number", () => {
     expect(benchKey(7)).toMatch(keyPattern(createBrand("svc")));
     expect(benchKey(7)).toBe(benchKey(7));
     expect(new Set(Array.from({ length: 1_000 }, (_, number) => benchKey(number))).size).toBe(1_000);
@@ -14,7 +14,7 @@ describe("benchKey()", () => {
 });
 
 describe("keyNumbers()", () => {
-  test("takes keys in turn from anywhere in the database", () => {
+  test("yields keys in turn from any part of the database", () => {
     expect([...keyNumbers({ first: 3, step: 50, count: 4 }, { kind: "in turn" })]).toEqual([3, 53, 103, 153]);
   });
 
@@ -25,7 +25,7 @@ describe("keyNumbers()", () => {
       drawn.set(number, (drawn.get(number) ?? 0) + 1);
     }
     const share = (rank: number) => (drawn.get(rank - 1) ?? 0) / draws;
-    // The sum of 1/r to 1,000 is 7.4855.
+    // The sum of 1/r up to r = 1,000 is 7.4855.
     expect(share(1)).toBeCloseTo(1 / 7.4855, 2);
     expect(share(1) / share(2)).toBeCloseTo(2, 0);
     expect(share(1) / share(10)).toBeGreaterThan(9);
@@ -33,7 +33,7 @@ describe("keyNumbers()", () => {
     expect(Math.max(...drawn.keys())).toBeLessThan(1_000);
   });
 
-  test("draws the same for the same seed, and otherwise something else", () => {
+  test("draws the same numbers for the same seed, and others for another seed", () => {
     const draw = (seed: number) => [...keyNumbers(all, { kind: "zipf", draws: 50, seed })];
     expect(draw(1)).toEqual(draw(1));
     expect(draw(1)).not.toEqual(draw(2));

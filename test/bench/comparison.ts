@@ -1,6 +1,6 @@
 /**
- * A run against an earlier one: by ratios alone, since absolute figures say as much of the machine as of the
- * program.
+ * Compares a run with an earlier one. Only ratios are compared, since absolute figures depend on the machine as much as on
+ * the program.
  */
 import { isFailed, type Result } from "./row.ts";
 
@@ -8,16 +8,16 @@ export interface Change {
   readonly name: string;
   readonly before: number;
   readonly now: number;
-  /** How much of what it was is lost, whichever way is better: 0.1 is a tenth worse, -0.1 a tenth better. */
+  /** The share that is lost, in the direction that is worse: 0.1 is a tenth worse, -0.1 a tenth better. */
   readonly loss: number;
-  /** True where more is lost than chance explains. */
+  /** True if the loss is larger than chance explains. */
   readonly isDrop: boolean;
 }
 
-/** Beyond this a change is called a drop. */
+/** A larger loss counts as a drop. */
 export const DROP = 0.1;
 
-/** Every ratio that both runs have, in the order of the later one. */
+/** Compares every ratio that both runs have, in the order of the later run. */
 export function compareRuns(before: readonly Result[], now: readonly Result[]): Change[] {
   const known = new Map(before.map((result) => [result.name, result]));
   return now.flatMap((result) => {
@@ -32,5 +32,5 @@ export function compareRuns(before: readonly Result[], now: readonly Result[]): 
   });
 }
 
-/** So that exactly a tenth is not a drop for the way in which 0.9 is stored. */
+/** Keeps exactly a tenth from counting as a drop, because 0.9 is stored inexactly. */
 const ROUNDING = 1e-9;

@@ -6,7 +6,7 @@ const ratio = (name: string, figure: number, better: Row["better"] = "more"): Ro
   toRow({ name, unit: "×", better, rounds: [figure], note: "", details: {} });
 
 describe("compareRuns()", () => {
-  test("calls more than a tenth less of a ratio a drop, and a tenth not yet", () => {
+  test("calls it a drop when a ratio loses more than a tenth, but not at exactly a tenth", () => {
     const before = [ratio("fell", 1), ratio("fell a tenth", 1), ratio("rose", 1)];
     const now = [ratio("fell", 0.89), ratio("fell a tenth", 0.9), ratio("rose", 1.5)];
     expect(compareRuns(before, now).map(({ name, isDrop }) => [name, isDrop])).toEqual([
@@ -16,7 +16,7 @@ describe("compareRuns()", () => {
     ]);
   });
 
-  test("calls it a drop where a ratio grew that should be small", () => {
+  test("calls it a drop when a ratio grows that should be small", () => {
     const before = [ratio("cost", 1, "less"), ratio("latency", 1, "less")];
     const [cost, latency] = compareRuns(before, [ratio("cost", 1.2, "less"), ratio("latency", 0.5, "less")]);
     expect(cost).toMatchObject({ before: 1, now: 1.2, isDrop: true });
@@ -24,14 +24,14 @@ describe("compareRuns()", () => {
     expect(latency?.isDrop).toBe(false);
   });
 
-  test("leaves out what is absolute, what only one run has, and what was not measured", () => {
+  test("leaves out absolute figures, rows of only one run, and failed rows", () => {
     const absolute = toRow({ ...ratio("absolute", 5), unit: "/s" });
     const before = [absolute, ratio("gone", 1), ratio("failed now", 1), { name: "failed", failure: "why" }];
     const now = [absolute, ratio("new", 1), { name: "failed now", failure: "why" }, ratio("failed", 1)];
     expect(compareRuns(before, now)).toEqual([]);
   });
 
-  test("finds nothing lost between a run and itself, as it is read back from JSON", () => {
+  test("finds no loss between a run and itself after a round trip through JSON", () => {
     const run = [ratio("one", 0.81), ratio("other", 2.3)];
     const readBack = JSON.parse(JSON.stringify(run)) as Row[];
     expect(compareRuns(readBack, run).map(({ loss }) => loss)).toEqual([0, 0]);

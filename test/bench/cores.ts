@@ -1,17 +1,17 @@
-/** Which core a process of the benchmark runs on, where the machine lets one choose. */
+/** Chooses the core for each process of the benchmark, if the machine allows it. */
 import { readFileSync } from "node:fs";
 
-/** A list of cores as `taskset` takes it, such as `0` or `0,1`; undefined for any. */
+/** A list of cores for `taskset`, such as `0` or `0,1`; undefined for any core. */
 export type CoreList = string | undefined;
 
 export interface Cores {
-  /** For the service, or what it is measured against. */
+  /** For the service, or the server that it is compared with. */
   readonly service: CoreList;
   /** For the load, and for services that are not being measured. */
   readonly load: CoreList;
   /** For measurements in which service, PostgreSQL and load share two cores. */
   readonly both: CoreList;
-  /** How the output tells of it. */
+  /** How the output describes the choice. */
   readonly description: string;
 }
 
@@ -36,7 +36,7 @@ export function chooseCores(): Cores {
   };
 }
 
-/** The numbers of a list such as `0-3,8`. */
+/** Returns the numbers of a list such as `0-3,8`. */
 export function parseCores(list = ""): number[] {
   return list
     .split(",")
@@ -47,12 +47,12 @@ export function parseCores(list = ""): number[] {
     });
 }
 
-/** What stands in front of a command so that it runs on these cores. */
+/** Returns the prefix that makes a command run on these cores. */
 export function onCores(cores: CoreList): string[] {
   return cores === undefined ? [] : ["taskset", "--cpu-list", cores];
 }
 
-/** Moves running processes with all their threads; what has ended meanwhile is no matter. */
+/** Moves running processes with all their threads. Processes that have ended meanwhile are ignored. */
 export async function moveTo(cores: CoreList, pids: readonly number[]): Promise<void> {
   if (cores === undefined) return;
   await Promise.all(

@@ -1,7 +1,7 @@
 /**
- * What the service is measured against: a bare Hono echo of JSON, which checks nothing, knows nothing and sets
- * no header of its own. Prints its address and serves until it is told to stop. With `--line BYTES` it writes a
- * line of that length to standard error for each request, at once and always the same.
+ * The program that the service is compared with: a bare Hono echo of JSON, without checks, state or
+ * headers of its own. It prints its address and serves until it is stopped. With `--line BYTES` it writes the same
+ * line of that length to standard error for each request, without buffering.
  */
 import { Hono } from "hono";
 

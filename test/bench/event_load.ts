@@ -1,4 +1,4 @@
-/** The load of events, and what must be true of a service after such a load. */
+/** The load of events, and the checks of a service after such a load. */
 import type { Finding } from "../../src/doctor/mod.ts";
 import type { LoadJob, LoadResult } from "./load_job.ts";
 import type { Bench } from "./row_group.ts";
@@ -13,16 +13,16 @@ export interface EventLoad {
     connections: number,
     options?: Partial<Pick<LoadJob, "request" | "warmUpMs"> & { readonly ms: number }>,
   ): Promise<LoadResult>;
-  /** Stops the service; throws where an acknowledged event was not counted, or a commit is not on the disk. */
+  /** Stops the service; throws if an acknowledged event was not counted, or commits do not reach the disk. */
   finish(server: Server, dataDir: string): Promise<void>;
 }
 
-/** Starts a load that shares its two cores with the service and PostgreSQL. */
+/** Starts a load that shares two cores with the service and PostgreSQL. */
 export function startEventLoad({ stage, cores, scale }: Bench): EventLoad {
   const load = stage.load({ service: cores.both, load: cores.both });
   const acknowledged = new Map<Server, number>();
 
-  /** The doctor says of the running database whether a commit reaches the disk. */
+  /** Asks doctor whether the running database writes commits to the disk; throws if not. */
   async function demandDurability(dataDir: string) {
     const out = await stage.command(["doctor", "--json", "--data-dir", dataDir]);
     const { findings } = JSON.parse(out) as { readonly findings: readonly Finding[] };
@@ -30,7 +30,7 @@ export function startEventLoad({ stage, cores, scale }: Bench): EventLoad {
     if (durability?.state !== "ok") throw new Error("The database does not put commits on the disk");
   }
 
-  /** Every acknowledged event must have been counted, and no other event. */
+  /** Throws unless exactly the acknowledged events were counted. */
   async function demandCounts(dataDir: string, expected: number) {
     const month = new Date().toISOString().slice(0, 7);
     const out = await stage.command(["usage", "export", "--month", month, "--json", "--data-dir", dataDir]);

@@ -1,6 +1,6 @@
 /**
- * The service from source, in one of two forms that differ in nothing else: events gathered into commits, as
- * the product does, or with `--plain` each in a statement of its own, as many at a time as the service has
+ * Runs the service from source, in one of two forms that differ in one thing. The product's form gathers events into
+ * group commits; `--plain` stores each event with its own statement, as many at a time as the service has
  * connections. `bun test/bench/event_service.ts DATA_DIR [--plain]`; settings by the environment.
  */
 import { systemClock } from "../../src/clock.ts";
@@ -10,7 +10,7 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startService } from "../../src/service.ts";
 
-/** `openDatabase` opens so many connections at most. */
+/** `openDatabase` opens at most this number of connections. */
 const CONNECTIONS = 8;
 
 const [dataDir = "", form] = process.argv.slice(2);

@@ -1,9 +1,9 @@
 /**
- * The load: connections that are kept open, each with one request under way, and every answer looked at.
+ * The load: connections that stay open, each with one open request. Every answer is checked.
  *
- * It must cost less than what it measures. So requests are made beforehand and lie one after the other in one
- * buffer, and of an answer only its status and its length are read. One process of it drives a bare echo to
- * the end of its core with a fifth of its own to spare, and its figures agree with those of `wrk`.
+ * The load must cost less than the server that it measures. So requests are prepared in one buffer,
+ * and only the status and the length of an answer are read. One load process brings a bare echo to
+ * full use of its core while a fifth of the load's own core is idle, and its figures agree with those of `wrk`.
  */
 import {
   CLAIM_DIGITS,
@@ -16,18 +16,18 @@ import {
 import { busySeconds, cpuSecondsOf, cpuSecondsOfTree } from "./process_times.ts";
 import { quantile } from "./statistics.ts";
 
-/** Beyond what the service allows itself. */
+/** Longer than the service's own deadlines. */
 const ANSWER_DEADLINE_MS = 10_000;
 
 interface Line {
   readonly socket: Bun.Socket<Line>;
-  /** When the request under way was sent, or was due. */
+  /** When the open request was sent, or was due. */
   sinceMs: number;
-  /** What has arrived of an answer that is not complete. */
+  /** The part of an incomplete answer that has arrived. */
   part: Buffer | undefined;
 }
 
-/** Runs a job to its end; throws where an answer is missing or is not the success that was expected. */
+/** Runs a job to its end; throws if an answer is missing or is not the expected success. */
 export async function generateLoad(job: LoadJob): Promise<LoadResult> {
   const requests = preparedRequests(job);
   const expected = expectedStatus(job.request);
@@ -54,7 +54,7 @@ export async function generateLoad(job: LoadJob): Promise<LoadResult> {
     const bytes = line.part === undefined ? chunk : Buffer.concat([line.part, chunk]);
     const end = endOfAnswer(bytes);
     if (end === undefined || end > bytes.length) {
-      // The runtime uses the chunk's memory again.
+      // Copy the chunk, because the runtime reuses its memory.
       line.part = line.part === undefined ? Buffer.from(chunk) : bytes;
       return;
     }
@@ -69,7 +69,7 @@ export async function generateLoad(job: LoadJob): Promise<LoadResult> {
     proceed(line, nowMs);
   }
 
-  /** Sends the next request on a connection that has none under way. */
+  /** Sends the next request on a connection without an open request. */
   let proceed: (line: Line, nowMs: number) => void = () => {};
 
   const lines = await Promise.all(
@@ -161,7 +161,10 @@ interface Scheduling {
   readonly onProceed: (proceed: (line: Line, nowMs: number) => void) => void;
 }
 
-/** Sends requests when they are due; one that finds no connection free waits, and its latency tells of it. */
+/**
+ * Sends requests when they are due. A request without a free connection waits, and its latency includes the
+ * wait.
+ */
 async function sendOnSchedule(
   { ms, perSecond }: { readonly ms: number; readonly perSecond: number },
   { idle, send, lateness, ended, onProceed }: Scheduling,
@@ -175,7 +178,7 @@ async function sendOnSchedule(
     else idle.push(line);
   });
   const allSent = Promise.withResolvers<void>();
-  // Timers are exact to the millisecond only: the loop is turned as fast as it goes.
+  // Timers are exact only to the millisecond, so this loop runs without a pause.
   const turn = () => {
     const nowMs = performance.now();
     while (next < total && dueMs(next) <= nowMs) {
@@ -230,7 +233,7 @@ interface Reading extends Measured {
   readonly busy: number;
 }
 
-/** How much time and CPU went by since the reading before; without one, the reading to begin with. */
+/** Returns the time and CPU used since `before`; without it, returns the first reading. */
 export function readCounters(
   { service, database }: Pick<LoadJob, "service" | "database">,
   answered: number,
@@ -256,7 +259,7 @@ export function readCounters(
   };
 }
 
-/** Where the answer at the beginning ends, its body included; undefined while that cannot be told. */
+/** Returns where the first answer with its body ends; undefined while that is unknown. */
 function endOfAnswer(bytes: Buffer): number | undefined {
   const head = bytes.indexOf("\r\n\r\n");
   if (head < 0) return undefined;
@@ -272,7 +275,7 @@ function endOfAnswer(bytes: Buffer): number | undefined {
   return head + 4 + length;
 }
 
-/** The status of `HTTP/1.1 200 OK`. */
+/** Returns the status in `HTTP/1.1 200 OK`. */
 function statusOf(bytes: Buffer): number {
   return ((bytes[9] ?? 0) - 48) * 100 + ((bytes[10] ?? 0) - 48) * 10 + ((bytes[11] ?? 0) - 48);
 }
@@ -282,7 +285,7 @@ function toExcerpt(bytes: Buffer): string {
   return `${text.split("\r\n")[0]} ${text.slice(text.indexOf("\r\n\r\n") + 4, 1_500).slice(0, 200)}`.trim();
 }
 
-/** A list of numbers that grows without a number object each. */
+/** A growing list of numbers that makes no object per number. */
 class Samples {
   #values = new Float64Array(65_536);
   #count = 0;
@@ -305,7 +308,7 @@ class Samples {
   }
 }
 
-/** Claims must differ between jobs too: they count on from the time at which the first of them began. */
+/** Claims must differ between jobs too, so they count on from the time at which the first job began. */
 let claims = Date.now() * 1_000;
 
 function createDigits({ bytes, claimAt }: Requests): { next(offset: number): void } {
@@ -322,7 +325,7 @@ function createDigits({ bytes, claimAt }: Requests): { next(offset: number): voi
   };
 }
 
-/** The last few jobs' requests: rounds repeat them. */
+/** Keeps the requests of the last few jobs, because rounds repeat them. */
 const prepared = new Map<string, Requests>();
 const MAX_PREPARED = 6;
 

@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const server of running.splice(0)) await server.stop(true);
 });
 
-/** A server that keeps what it was asked; `answer` is told how many requests there were before. */
+/** Starts a server that keeps its requests; `answer` gets the number of earlier requests. */
 function serve(answer: (before: number) => Response | Promise<Response>) {
   const seen: Seen[] = [];
   const server = Bun.serve({
@@ -55,7 +55,7 @@ describe("generateLoad()", () => {
     expect(counts).toEqual([11, 11, 11, 11, 11, 10, 10, 10, 10, 10]);
   });
 
-  test("counts what is answered while it measures, and knows of all that was", async () => {
+  test("counts the answers during the measurement, and the answers altogether", async () => {
     const server = serve(() => Response.json({ valid: true }));
     const result = await generateLoad(job(server, { warmUpMs: 50, span: { kind: "time", ms: 100 } }));
     expect(result.answered).toBe(server.seen.length);
@@ -65,21 +65,21 @@ describe("generateLoad()", () => {
     expect(result.perSecond).toBeCloseTo(result.requests / result.seconds);
   });
 
-  test("fails for one answer that is not the success it expects, and shows it", async () => {
+  test("fails for one answer that is not the expected success, and shows it", async () => {
     const server = serve((before) =>
       before === 57 ? Response.json({ code: "SERVICE_UNAVAILABLE" }, { status: 503 }) : Response.json({}),
     );
     await expect(generateLoad(job(server, {}))).rejects.toThrow(/503.*SERVICE_UNAVAILABLE/);
   });
 
-  test("takes 202 for an event's success, and 200 for none", async () => {
+  test("accepts 202 as an event's success, and refuses 200", async () => {
     const accepted = serve(() => Response.json({ logged: true }, { status: 202 }));
     expect((await generateLoad(job(accepted, { request: "event" }))).answered).toBe(100);
     const other = serve(() => Response.json({ logged: true }));
     await expect(generateLoad(job(other, { request: "event" }))).rejects.toThrow("200");
   });
 
-  test("gives every event a claim of its own, in later jobs too", async () => {
+  test("gives every event its own claim, in later jobs too", async () => {
     const server = serve(() => Response.json({ logged: true }, { status: 202 }));
     for (let turn = 0; turn < 2; turn++) await generateLoad(job(server, { request: "claimed_event" }));
     expect(new Set(server.seen.map(({ claim }) => claim)).size).toBe(200);
@@ -117,18 +117,18 @@ describe("generateLoad()", () => {
     }
   });
 
-  test("keeps to its schedule, and counts from when a request was due", async () => {
-    // One answer is held back for 400 ms, on the only connection: 20 requests become due behind it.
+  test("keeps to its schedule, and measures latency from the time at which a request was due", async () => {
+    // One answer is held back for 400 ms on the only connection, so 20 requests become due meanwhile.
     const server = serve(async (before) => {
       if (before === 3) await Bun.sleep(400);
       return Response.json({});
     });
     const span = { kind: "schedule", ms: 500, perSecond: 50 } as const;
     const result = await generateLoad(job(server, { connections: 1, span }));
-    // The one that was sent to end the warm-up is not of the schedule.
+    // The last request of the warm-up is not part of the schedule.
     expect(result.answered).toBe(server.seen.length);
     expect(result.requests).toBe(25);
-    // Most of them waited: a load that counts from when it sends would see one slow answer in 25.
+    // Most of the requests waited. A load that measures from the sending would see one slow answer in 25.
     expect(result.p50Ms).toBeGreaterThan(100);
     expect(result.p99Ms).toBeGreaterThan(390);
   });

@@ -1,6 +1,6 @@
 /**
- * The process of the load: a line of JSON for each job on its standard input, one with the result of each on
- * its standard output. It ends with its input, and so with whoever started it.
+ * The load's process. It reads a line of JSON for each job on its standard input, and writes a line with each result to
+ * its standard output. It ends when its input ends, and so together with the process that started it.
  */
 import { createInterface } from "node:readline";
 import { generateLoad } from "./generate_load.ts";

@@ -1,4 +1,7 @@
-/** What the load is asked to do and what it says afterwards; plain data, since it goes between processes. */
+/**
+ * The job that the load gets and the result that it returns. Both are plain data, since they go between
+ * processes.
+ */
 import { benchKey, type KeyOrder, type KeySet, keyNumbers } from "./bench_keys.ts";
 
 export type RequestKind = "validate" | "refresh" | "models" | "repo_token" | "event" | "claimed_event";
@@ -9,68 +12,68 @@ export interface LoadJob {
   readonly request: RequestKind;
   readonly keys: KeySet;
   readonly order: KeyOrder;
-  /** Each has one request under way at most. */
+  /** Each connection has at most one open request. */
   readonly connections: number;
-  /** Sent and checked, but not measured. */
+  /** How long requests are sent and checked before the measurement begins. */
   readonly warmUpMs: number;
   readonly span: /** As many requests as are answered in that time. */
     | { readonly kind: "time"; readonly ms: number }
     /** That many requests. */
     | { readonly kind: "count"; readonly requests: number }
     /**
-     * So many a second at times that are fixed beforehand, whatever the answers take. Latency counts from the
-     * time at which a request was due: one that had to wait for others has waited.
+     * So many requests a second, at times that are fixed beforehand and do not depend on the answers. Latency counts from
+     * the time at which a request was due, so it includes the wait for a free connection.
      */
     | { readonly kind: "schedule"; readonly ms: number; readonly perSecond: number };
-  /** Processes whose use of the CPU is measured along: one by itself, and one with all below it. */
+  /** Processes whose CPU time is measured too: `service` alone, `database` with all its descendants. */
   readonly service?: number;
   readonly database?: number;
 }
 
 export interface LoadResult {
-  /** Answered while it was measured. */
+  /** Requests that were answered during the measurement. */
   readonly requests: number;
   readonly seconds: number;
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Answered at all, while it warmed up and after it was measured too. */
+  /** All answered requests, including those before and after the measurement. */
   readonly answered: number;
-  /** Of a schedule: how late the requests were sent for which a connection was free, 99th percentile. */
+  /** For a schedule: how late requests were sent although a connection was free, 99th percentile. */
   readonly lateP99Ms: number;
-  /** Seconds of CPU while it was measured; NaN, and so null in JSON, for what was not asked for. */
+  /** Seconds of CPU during the measurement; NaN, and so null in JSON, for a process that was not named. */
   readonly loadCpu: number;
   readonly serviceCpu: number;
   readonly databaseCpu: number;
-  /** What everything else on the machine used meanwhile: where that is much, the figures are not worth much. */
+  /** The CPU time of all other processes on the machine. If it is large, the figures are unreliable. */
   readonly othersCpu: number;
 }
 
-/** What PostgreSQL alone is asked to do with events: its result has the same form. */
+/** A job for PostgreSQL alone, which stores events. Its result has the form of a {@linkcode LoadResult}. */
 export interface StoreJob {
-  /** `rows` inserts the events and does nothing else; `commit` is the service's own statement. */
+  /** `rows` only inserts the events; `commit` is the service's own statement. */
   readonly statement: "rows" | "commit";
-  /** Events of a statement: the mean of the service's batches, which differ in size. */
+  /** Events per statement: the mean of the service's batches, which differ in size. */
   readonly batch: number;
-  /** Stored, but not measured. */
+  /** How long events are stored before the measurement begins. */
   readonly warmUpMs: number;
   readonly ms: number;
 }
 
-/** The event of each request that sends one. */
+/** The event in each request that sends one. */
 export const EVENT = { event_type: "inference", model_name: "p300_binary_v1", duration_ms: 12.5 } as const;
 
-/** What a success is. */
+/** Returns the status of a success. */
 export function expectedStatus(request: RequestKind): number {
   return request === "event" || request === "claimed_event" ? 202 : 200;
 }
 
-/** Requests ready to be sent, all of one length. */
+/** Prepared requests, all of the same length. */
 export interface Requests {
   readonly bytes: Buffer;
   readonly count: number;
   readonly stride: number;
-  /** Where in each one the digits begin that make its claim unique; -1 where there is none. */
+  /** The offset in each request of the digits that make its claim unique; -1 if it has none. */
   readonly claimAt: number;
 }
 

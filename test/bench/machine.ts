@@ -1,4 +1,4 @@
-/** What a figure was measured on, without which it says nothing. */
+/** Describes the machine on which a figure was measured; without this the figure means nothing. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism, cpus, hostname, release, totalmem } from "node:os";
@@ -28,7 +28,7 @@ export function describeMachine(now: Date): Machine {
   };
 }
 
-/** With a mark where files differ from it; unknown outside a clone. */
+/** Returns the commit, with a mark if files differ from it; `unknown` outside a clone. */
 function currentCommit(): string {
   const git = (...args: string[]) =>
     execFileSync("git", ["-C", join(import.meta.dir, "../.."), ...args], {

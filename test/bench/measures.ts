@@ -1,47 +1,47 @@
-/** What is read off the results of a load, over rounds. */
+/** Computes figures from the results of a load, over rounds. */
 import type { LoadResult } from "./load_job.ts";
 import { median } from "./statistics.ts";
 import { toCount } from "./table.ts";
 
 export const perSecond = (results: readonly LoadResult[]) => results.map((result) => result.perSecond);
 
-/** CPU time of the service and its PostgreSQL for one request, in µs. */
+/** Returns the CPU time of the service and its PostgreSQL for one request, in µs. */
 export const costUs = (results: readonly LoadResult[]) =>
   results.map(
     ({ serviceCpu, databaseCpu, requests }) => ((serviceCpu + (databaseCpu || 0)) / requests) * 1e6,
   );
 
-/** The same of one of the processes alone. */
+/** Returns the CPU time of one process alone for one request, in µs. */
 export const partUs = (results: readonly LoadResult[], part: "loadCpu" | "serviceCpu" | "databaseCpu") =>
   results.map((result) => (result[part] / result.requests) * 1e6);
 
-/** Of one core, how much the load used. */
+/** Returns the share of one core that the load used. */
 export const loadShare = (results: readonly LoadResult[]) =>
   median(results.map(({ loadCpu, seconds }) => loadCpu / seconds));
 
-/** The same of the service and its PostgreSQL. */
+/** Returns the share of one core that the service and its PostgreSQL used. */
 export const serviceShare = (results: readonly LoadResult[]) =>
   median(results.map(({ serviceCpu, databaseCpu, seconds }) => (serviceCpu + (databaseCpu || 0)) / seconds));
 
-/** The same of PostgreSQL alone. */
+/** Returns the share of one core that PostgreSQL used. */
 export const databaseShare = (results: readonly LoadResult[]) =>
   median(results.map(({ databaseCpu, seconds }) => databaseCpu / seconds));
 
-/** Of one core, how much everything else on the machine used. */
+/** Returns the share of one core that all other processes on the machine used. */
 export const othersShare = (results: readonly LoadResult[]) =>
   median(results.map(({ othersCpu, seconds }) => othersCpu / seconds));
 
-/** `68,000/s`, the median of the rounds. */
+/** Returns `68,000/s`, the median of the rounds. */
 export const rateText = (results: readonly LoadResult[]) => `${toCount(median(perSecond(results)))}/s`;
 
 export const percent = (share: number) => `${(share * 100).toFixed(0)} %`;
 
-/** Says which of the two was at its end. */
+/** Says how busy each of the two cores was, to show which one was the limit. */
 export function coresText(results: readonly LoadResult[]): string {
   return `server's core ${percent(serviceShare(results))} busy, load's ${percent(loadShare(results))}`;
 }
 
-/** The absolute figures behind a row, for the JSON: `prefix` says whose. */
+/** Returns the absolute figures behind a row, for the JSON; `prefix` names the measured program. */
 export function detailsOf(prefix: string, results: readonly LoadResult[]): Record<string, number> {
   return {
     [`${prefix} per second`]: median(perSecond(results)),

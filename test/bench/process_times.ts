@@ -1,14 +1,14 @@
-/** CPU time and memory of processes, as Linux counts them. */
+/** Reads the CPU time and memory of processes, as Linux counts them. */
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Ticks a second of `/proc/PID/stat`: fixed for user space on all that Bun runs on. */
+/** Ticks a second of `/proc/PID/stat`: the same in user space on every platform of Bun. */
 const TICKS = 100;
 
 interface Stat {
   readonly parent: number;
-  /** Of the process itself, all threads. */
+  /** The CPU time of the process itself, all threads. */
   readonly own: number;
-  /** Of its children that have ended and were waited for. */
+  /** The CPU time of its children that have ended and were waited for. */
   readonly ended: number;
 }
 
@@ -19,18 +19,18 @@ function readStat(pid: number | string): Stat | undefined {
   } catch {
     return undefined;
   }
-  // The second field is a name in brackets that may hold anything.
+  // The second field is a name in brackets that may contain any character.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const field = (number: number) => Number(fields[number - 3]);
   return { parent: field(4), own: field(14) + field(15), ended: field(16) + field(17) };
 }
 
-/** Seconds of CPU that a process has used; NaN where it is gone. */
+/** Returns the seconds of CPU that a process has used; NaN if it has ended. */
 export function cpuSecondsOf(pid: number): number {
   return (readStat(pid)?.own ?? Number.NaN) / TICKS;
 }
 
-/** The same of a process and all below it, those that have ended too. */
+/** Returns the seconds of CPU of a process and all its descendants, including those that have ended. */
 export function cpuSecondsOfTree(root: number): number {
   const stats = readAll();
   const ticks = treeOf(root, stats).map((pid) => {
@@ -40,7 +40,7 @@ export function cpuSecondsOfTree(root: number): number {
   return ticks.reduce((sum, value) => sum + value, 0) / TICKS;
 }
 
-/** Seconds for which all cores together ran anything, or were kept from it by the host. */
+/** Returns the seconds for which all cores together were busy, or were kept from running by the host. */
 export function busySeconds(): number {
   const [line = ""] = readFileSync("/proc/stat", "utf8").split("\n", 1);
   const [, user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = line
@@ -49,7 +49,7 @@ export function busySeconds(): number {
   return (user + nice + system + irq + softirq + steal) / TICKS;
 }
 
-/** A process and all below it. */
+/** Returns a process and all its descendants. */
 export function processTree(root: number): number[] {
   return treeOf(root, readAll());
 }
@@ -68,12 +68,15 @@ function readAll(): Map<number, Stat> {
   return stats;
 }
 
-/** Resident memory in bytes; NaN where the process is gone. */
+/** Returns the resident memory in bytes; NaN if the process has ended. */
 export function residentBytesOf(pid: number): number {
   return statusBytesOf(pid, "VmRSS");
 }
 
-/** The same of files that are mapped, such as the executable: the system can read those again. */
+/**
+ * Returns the resident memory of mapped files, such as the executable, which the system can drop and read
+ * again.
+ */
 export function residentFileBytesOf(pid: number): number {
   return statusBytesOf(pid, "RssFile");
 }

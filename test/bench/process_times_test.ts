@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { cpuSecondsOf, cpuSecondsOfTree } from "./process_times.ts";
 
-test("cpuSecondsOfTree() counts a child that has ended, as PostgreSQL's backends do", async () => {
+test("cpuSecondsOfTree() counts a child that has ended, such as a backend of PostgreSQL", async () => {
   const loop = "for ((i = 0; i < 200000; i++)); do :; done";
   await using parent = Bun.spawn(["bash", "-c", `bash -c '${loop}'; echo ended; read -r`], {
     stdin: "pipe",

@@ -1,33 +1,33 @@
-/** What a benchmark says: one figure with its rounds, its target and what it was measured on. */
+/** A row of a benchmark's results: one figure with its rounds, its target and a note on the measurement. */
 import { median } from "./statistics.ts";
 
-/** A bound that the figure must keep; the value itself keeps it. */
+/** A bound for the figure. For `at least` and `at most`, the value itself is within the bound. */
 export interface Target {
   readonly bound: "at least" | "at most" | "more than";
   readonly value: number;
 }
 
 export interface Row {
-  /** What `--only` and a comparison know it by. */
+  /** The name for `--only` and for comparisons. */
   readonly name: string;
   /** The median of the rounds. */
   readonly figure: number;
-  /** `×` for a ratio: these alone say something on another machine. */
+  /** `×` for a ratio. Only ratios mean something on another machine. */
   readonly unit: Unit;
-  /** Whether more of it is better: a comparison has to know. */
+  /** Whether more is better or less; a comparison needs this. */
   readonly better: "more" | "less";
   readonly rounds: readonly number[];
-  /** Absent for what is only to be known. */
+  /** Absent if the figure is only for information. */
   readonly target?: Target;
   /** What was measured, against what, and the absolute figures behind a ratio. */
   readonly note: string;
-  /** Everything else that somebody may ask for, by name. */
+  /** More figures, by name. */
   readonly details: Readonly<Record<string, number>>;
 }
 
 export type Unit = "×" | "/s" | "s" | "ms" | "µs" | "MB" | "share";
 
-/** A row that could not be measured, with the reason: it falls short. */
+/** A row that could not be measured, with the reason. It counts as short of its target. */
 export interface FailedRow {
   readonly name: string;
   readonly failure: string;
@@ -39,12 +39,12 @@ export function isFailed(result: Result): result is FailedRow {
   return "failure" in result;
 }
 
-/** Makes a row of its rounds. */
+/** Makes a row from its rounds. */
 export function toRow(row: Omit<Row, "figure">): Row {
   return { ...row, figure: median(row.rounds) };
 }
 
-/** True where the row keeps its target, undefined where it has none. What is no number keeps none. */
+/** Returns true if the row meets its target, undefined if it has none, false if the figure is not a number. */
 export function isMet(result: Result): boolean | undefined {
   if (isFailed(result)) return false;
   const { figure, target } = result;

@@ -1,4 +1,4 @@
-/** Rows that are measured together, because they share their services or their rounds. */
+/** Rows that are measured together, because they share services or rounds. */
 import type { Cores } from "./cores.ts";
 import type { LoadResult } from "./load_job.ts";
 import type { Row } from "./row.ts";
@@ -7,7 +7,7 @@ import type { Stage } from "./stage.ts";
 
 export interface RowGroup {
   readonly name: string;
-  /** The names of its rows, for those who want one. */
+  /** The names of its rows, so that `--only` can choose one. */
   readonly rows: readonly string[];
   run(bench: Bench): Promise<Row[]>;
 }
@@ -16,20 +16,20 @@ export interface Bench {
   readonly stage: Stage;
   readonly cores: Cores;
   readonly scale: Scale;
-  /** Tells whoever waits what is being done. */
+  /** Prints the progress for the person who waits. */
   readonly say: (what: string) => void;
-  /** Told of a round that counts although something else used the cores. */
+  /** Called for a round that counts although other processes used the cores. */
   readonly noteDisturbed: () => void;
 }
 
 /**
- * Measures forms in turn, A B A B …, so that whatever else the machine does in the meantime meets all of them
- * alike. A round in which something else used the cores is measured again, whatever it gave, though not more
- * often than there are rounds.
+ * Measures forms in turn, A B A B …, so that everything else on the machine affects all forms alike. If other processes
+ * used the cores in a round, the round is measured again, whatever its figures. At most as many rounds are repeated as
+ * there are rounds.
  */
 export async function inTurn<Form extends string>(
   { scale, say, noteDisturbed }: Bench,
-  /** Told how many rounds were measured before, those that do not count too. */
+  /** Each form gets the number of rounds measured before, including those that do not count. */
   forms: Readonly<Record<Form, (before: number) => Promise<LoadResult>>>,
 ): Promise<Record<Form, LoadResult[]>> {
   const names = Object.keys(forms) as Form[];
@@ -59,5 +59,5 @@ export async function inTurn<Form extends string>(
   return results;
 }
 
-/** Of one core: from here on what others do is no longer lost in the noise. */
+/** The share of one core from which on the use by other processes exceeds the noise. */
 const DISTURBED = 0.2;

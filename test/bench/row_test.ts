@@ -13,13 +13,13 @@ const row = (rounds: number[], target?: Parameters<typeof toRow>[0]["target"]) =
   });
 
 describe("toRow()", () => {
-  test("has the median of its rounds as its figure", () => {
+  test("takes the median of the rounds as the figure", () => {
     expect(row([3, 1, 2]).figure).toBe(2);
   });
 });
 
 describe("isMet()", () => {
-  test("lets a target be kept by its own value, unless more is asked for", () => {
+  test("accepts the value of the target itself, unless the bound is more than that", () => {
     expect(isMet(row([0.75], { bound: "at least", value: 0.75 }))).toBe(true);
     expect(isMet(row([0.749], { bound: "at least", value: 0.75 }))).toBe(false);
     expect(isMet(row([1.2], { bound: "at most", value: 1.2 }))).toBe(true);
@@ -28,11 +28,11 @@ describe("isMet()", () => {
     expect(isMet(row([30_001], { bound: "more than", value: 30_000 }))).toBe(true);
   });
 
-  test("says nothing of a row without a target", () => {
+  test("returns undefined for a row without a target", () => {
     expect(isMet(row([1]))).toBeUndefined();
   });
 
-  test("takes what was not measured, or is no number, for short", () => {
+  test("counts a row that failed, or whose figure is not a number, as short", () => {
     expect(isMet({ name: "a row", failure: "37 answers were 503" })).toBe(false);
     expect(isMet(row([], { bound: "at most", value: 1 }))).toBe(false);
     expect(isMet(row([]))).toBe(false);

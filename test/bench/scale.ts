@@ -1,19 +1,22 @@
 /**
- * How long and how much is measured. Many short rounds: a shared machine changes its speed from one second to the
- * next, and forms are compared within a round.
+ * Sets how long and how much a run measures. Rounds are many and short, because a shared machine changes its speed from
+ * one second to the next; forms are compared within a round.
  */
 
 export interface Scale {
-  /** Of each form, taken in turn with the others. */
+  /** Rounds of each form; the forms take turns. */
   readonly rounds: number;
-  /** One round of one form. */
+  /** The length of one round of one form. */
   readonly roundMs: number;
-  /** Before each round, and before the first of a form. */
+  /** The warm-up before each round, and the longer one before a form's first round. */
   readonly warmUpMs: number;
   readonly firstWarmUpMs: number;
   /** Keys in the larger database: 20,000 for each round that may be measured, and 20,000 more. */
   readonly manyKeys: number;
-  /** Requests of which memory is watched: by the first million all is compiled, and the heap has its size. */
+  /**
+   * Requests while memory is watched: after the first million all code is compiled and the heap has reached
+   * its size.
+   */
   readonly manyRequests: number;
 }
 
@@ -26,7 +29,7 @@ export const FULL: Scale = {
   manyRequests: 2_000_000,
 };
 
-/** To see whether a change was worth it; not what is published. */
+/** A short form that shows whether a change was worth it; its figures are not published. */
 export const QUICK: Scale = {
   rounds: 5,
   roundMs: 800,

@@ -1,6 +1,6 @@
 /**
- * What a benchmark runs on: a temporary folder and the processes that it started there, all of which are gone
- * when it is closed, however it came to that.
+ * Sets up a benchmark: a temporary folder, and processes in it. Closing the stage removes the folder and ends the
+ * processes, for whatever reason it is closed.
  */
 import {
   chmodSync,
@@ -25,18 +25,18 @@ import { type CoreList, type Cores, moveTo, onCores } from "./cores.ts";
 import type { LoadJob, LoadResult, StoreJob } from "./load_job.ts";
 import { processTree } from "./process_times.ts";
 
-/** Something that answers requests. */
+/** A process that answers requests. */
 export interface Server {
   readonly host: string;
   readonly port: number;
   readonly pid: number;
-  /** The PostgreSQL of a service. */
+  /** The postmaster of the service's PostgreSQL. */
   readonly database: number | undefined;
   /** Milliseconds from its start to the first 200 of health. */
   readonly readyMs: number;
-  /** Its counters, by the names of its metrics page; where {@linkcode WITH_METRICS} was set. */
+  /** Reads its counters, keyed by their names on the metrics page; needs {@linkcode WITH_METRICS}. */
   counters(): Promise<ReadonlyMap<string, number>>;
-  /** The mean length of the lines in its log, in bytes. */
+  /** Returns the mean length of the lines in its log, in bytes. */
   logLineBytes(): number;
   /** Empties its log, so that a long run does not fill the disk. */
   forgetLog(): void;
@@ -44,12 +44,12 @@ export interface Server {
 }
 
 export interface Load {
-  /** Runs a job against a server; throws what the load says where an answer was not a success. */
+  /** Runs a job against a server; throws the load's error if an answer was not a success. */
   run(server: Server, job: Omit<LoadJob, "host" | "port" | "service" | "database">): Promise<LoadResult>;
 }
 
 export interface Store {
-  /** Runs a job on PostgreSQL; throws what the client says where a statement failed. */
+  /** Runs a job on PostgreSQL; throws the client's error if a statement failed. */
   run(job: StoreJob): Promise<LoadResult>;
   stop(): Promise<void>;
 }
@@ -57,39 +57,42 @@ export interface Store {
 export type Environment = Readonly<Record<string, string>>;
 
 export interface Stage {
-  /** Makes a data folder in which so many keys are, models and an installer token. */
+  /** Makes a data folder with that many keys, with models and an installer token. */
   createData(keys: number): Promise<string>;
   copyData(dataDir: string): Promise<string>;
-  /** A new folder that does not exist yet. */
+  /** Returns the path of a new folder, which does not exist yet. */
   newFolder(): string;
   /** Starts the executable. */
   serve(dataDir: string, options: { readonly cores: CoreList; readonly env?: Environment }): Promise<Server>;
-  /** Starts the service from source, its events gathered or each in a statement of its own. */
+  /**
+   * Starts the service from source. It gathers events, or with `plain` stores each event with its own
+   * statement.
+   */
   serveEvents(
     dataDir: string,
     options: { readonly cores: CoreList; readonly plain: boolean; readonly env?: Environment },
   ): Promise<Server>;
-  /** Starts a bare echo; `lineBytes` is the length of a line that it logs for each request, none by default. */
+  /** Starts a bare echo. With `lineBytes` it logs a line of that length for each request. */
   echo(cores: CoreList, lineBytes?: number): Promise<Server>;
-  /** Starts PostgreSQL alone, on a folder that a service has used before, with a client that stores events. */
+  /** Starts PostgreSQL alone on a folder that a service has used before, and a client that stores events. */
   store(dataDir: string, cores: CoreList): Store;
   /**
-   * Starts a load. Where it has a core of its own, what it is run against has the service's core to itself,
-   * and everything else that runs, idle or not, is moved to the load's.
+   * Starts a load. If it has a core of its own, the server under measurement has the service's core to itself,
+   * and every other running process is moved to the load's core.
    */
   load(cores: Pick<Cores, "load" | "service">): Load;
-  /** Runs a command of the executable and gives what it printed; throws where it is refused. */
+  /** Runs a command of the executable and returns its output; throws if the command fails. */
   command(args: readonly string[], input?: string): Promise<string>;
-  /** Stops what runs and removes what was written; what comes next starts on an empty folder. */
+  /** Stops all processes and removes all files; the stage can be used again, with an empty folder. */
   clear(): Promise<void>;
-  /** The same, and nothing can be started any more. */
+  /** Does the same; after it the stage cannot start anything any more. */
   close(): Promise<void>;
 }
 
-/** Serves the page that {@linkcode Server.counters} reads. */
+/** Turns on the page that {@linkcode Server.counters} reads. */
 export const WITH_METRICS: Environment = { CLAVIGER_METRICS_LISTEN: "127.0.0.1:0" };
 
-/** Limits so high that none stands in the way of a load, but counted as any others; and no grace at its end. */
+/** Limits so high that no load reaches them, although they are counted as usual; and no grace at the stop. */
 const SETTINGS: Environment = {
   PATH: "/usr/bin:/bin",
   CLAVIGER_STOP_GRACE: "0",
@@ -108,12 +111,12 @@ const MODELS = [
   ["ssvep_multiclass_v1", "ssvep", "research", "SvcQDA"],
 ] as const;
 
-/** More than a service gives itself to stop. */
+/** Longer than the service allows itself for a stop. */
 const STOP_DEADLINE_MS = 15_000;
 
 export function createStage(): Stage {
   const folder = mkdtempSync(join(tmpdir(), "claviger-bench-"));
-  // Root's PostgreSQL runs as another user, who must get there.
+  // If root runs this, PostgreSQL runs as another user, who must be able to enter.
   chmodSync(folder, 0o755);
   const processes = new Set<Bun.Subprocess>();
   const servers = new Set<Server>();
@@ -195,7 +198,7 @@ export function createStage(): Stage {
     return server;
   }
 
-  /** Starts a process that takes a job as a line of JSON and prints the result of each. */
+  /** Starts a process that takes each job as a line of JSON and prints its result. */
   function startWorker(command: readonly string[], cores: CoreList) {
     const child = spawn([...onCores(cores), process.execPath, ...command], {
       env: SETTINGS,
@@ -279,7 +282,7 @@ export function createStage(): Stage {
     async copyData(dataDir) {
       const copy = newFolder();
       dataDirs.add(copy);
-      // PostgreSQL's part belongs to a user of its own where root runs it.
+      // If root runs this, PostgreSQL's files belong to another user.
       const child = spawn(["cp", "-a", dataDir, copy], {
         env: SETTINGS,
         stdin: "ignore",

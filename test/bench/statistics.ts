@@ -1,6 +1,6 @@
-/** The few figures that a benchmark needs of its rounds. */
+/** The few statistics that a benchmark computes from its rounds. */
 
-/** The middle value, the mean of the two middle ones where their number is even; NaN of none. */
+/** Returns the middle value, or the mean of the two middle values; NaN without values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
@@ -10,15 +10,15 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * The smallest value that at least that share of all is not above (nearest rank); NaN of none. `sorted` must
- * ascend.
+ * Returns the smallest value such that at least that share of all values is not above it (nearest rank); NaN without
+ * values. `sorted` must ascend.
  */
 export function quantile(sorted: ArrayLike<number>, share: number): number {
   const rank = Math.max(1, Math.ceil(sorted.length * share));
   return sorted[rank - 1] ?? Number.NaN;
 }
 
-/** What two forms gave in the same round, one by the other, for each round. */
+/** Divides the values of two forms round by round. */
 export function ratios(dividends: readonly number[], divisors: readonly number[]): number[] {
   return dividends.map((dividend, round) => dividend / (divisors[round] ?? Number.NaN));
 }

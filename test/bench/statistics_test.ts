@@ -2,19 +2,19 @@ import { describe, expect, test } from "bun:test";
 import { median, quantile, ratios } from "./statistics.ts";
 
 describe("median()", () => {
-  test("takes the middle of an odd number of values, in whatever order they come", () => {
+  test("returns the middle of an odd number of values, in any order", () => {
     expect(median([9, 1, 5])).toBe(5);
   });
 
-  test("takes the mean of the two middle ones of an even number", () => {
+  test("returns the mean of the two middle values of an even number", () => {
     expect(median([4, 1, 100, 2])).toBe(3);
   });
 
-  test("goes by size and not by spelling", () => {
+  test("sorts by size and not by text", () => {
     expect(median([10, 9, 100])).toBe(10);
   });
 
-  test("is no number where there are no values", () => {
+  test("is NaN without values", () => {
     expect(median([])).toBeNaN();
   });
 });
@@ -22,27 +22,27 @@ describe("median()", () => {
 describe("quantile()", () => {
   const hundred = Float64Array.from({ length: 100 }, (_, index) => index + 1);
 
-  test("takes the value that so many are not above", () => {
+  test("returns the value that the given share does not exceed", () => {
     expect(quantile(hundred, 0.5)).toBe(50);
     expect(quantile(hundred, 0.99)).toBe(99);
     expect(quantile(hundred, 1)).toBe(100);
   });
 
-  test("takes the only value there is", () => {
+  test("returns the only value", () => {
     expect(quantile([7], 0.99)).toBe(7);
   });
 
-  test("is no number where there are no values", () => {
+  test("is NaN without values", () => {
     expect(quantile([], 0.5)).toBeNaN();
   });
 });
 
 describe("ratios()", () => {
-  test("divides round by round, so that a slow moment of the machine meets both", () => {
+  test("divides round by round, so that a slow moment of the machine affects both forms", () => {
     expect(ratios([30, 80], [40, 100])).toEqual([0.75, 0.8]);
   });
 
-  test("is no number where the other round is missing", () => {
+  test("is NaN if the other round is missing", () => {
     expect(ratios([1, 2], [1])[1]).toBeNaN();
   });
 });

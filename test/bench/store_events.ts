@@ -1,8 +1,8 @@
 /**
- * PostgreSQL alone, with one client that stores events: one statement after the other.
+ * Runs PostgreSQL alone, with one client that stores events, one statement after the other.
  *
- * `bun test/bench/store_events.ts DATA_DIR` takes a {@linkcode StoreJob} as a line of JSON on its standard
- * input and prints the result of each. It ends with its input, and stops PostgreSQL before.
+ * `bun test/bench/store_events.ts DATA_DIR` takes each {@linkcode StoreJob} as a line of JSON on its standard
+ * input and prints its result. When its input ends, it stops PostgreSQL and ends.
  */
 import { createInterface } from "node:readline";
 import { systemClock } from "../../src/clock.ts";
@@ -65,7 +65,7 @@ async function run({ statement, batch, warmUpMs, ms }: StoreJob): Promise<LoadRe
   const storeFor = async (spanMs: number) => {
     const untilMs = performance.now() + spanMs;
     while (performance.now() < untilMs) {
-      // Whole numbers whose mean is the batch.
+      // Batch sizes are whole numbers whose mean is `batch`.
       const count = Math.round((statements + 1) * batch) - Math.round(statements * batch);
       await store(Array.from({ length: count }, makeEvent));
       statements++;
@@ -87,7 +87,7 @@ async function run({ statement, batch, warmUpMs, ms }: StoreJob): Promise<LoadRe
   };
 }
 
-/** The event that the load sends, for the keys in turn. */
+/** Makes the event that the load sends, with the keys in turn. */
 function makeEvent(): UsageEvent {
   const key = keys[made++ % keys.length];
   if (key === undefined) throw new Error("The database has no keys");
@@ -106,7 +106,10 @@ function makeEvent(): UsageEvent {
   };
 }
 
-/** The floor: each array is a query of its own, or PostgreSQL would plan the statement anew each time. */
+/**
+ * Inserts only the rows: the floor. Each array is a query of its own; otherwise PostgreSQL would plan the
+ * statement anew each time.
+ */
 async function insertRows(events: readonly UsageEvent[]) {
   const column = (value: (event: UsageEvent) => string | number | boolean | null) =>
     toTextArray(events.map(value));
@@ -127,7 +130,7 @@ async function insertRows(events: readonly UsageEvent[]) {
   );
 }
 
-/** All that the service's statement does: quota, rows, changes for other processes. */
+/** Runs the service's full statement: quota, rows, changes for other processes. */
 async function commit(events: readonly UsageEvent[]) {
   const { grants } = await commitEvents(database, events, { processUuid, deadlineMs: DEADLINE_MS });
   const granted = grants.reduce((sum, grant) => sum + grant.granted, 0);

@@ -1,16 +1,16 @@
-/** Results as people read them: ratios first, each with its target beside it. */
+/** Renders results for people: ratios first, each with its target beside it. */
 import type { Change } from "./comparison.ts";
 import { isFailed, isMet, type Result, type Target, type Unit } from "./row.ts";
 
 const HEADING = ["ROW", "FIGURE", "TARGET", "MET", "ROUNDS"] as const;
 
-/** Ratios first, then what is absolute, then what could not be measured; otherwise as they came. */
+/** Sorts ratios first, then absolute figures, then failed rows; otherwise keeps the order. */
 export function inOrder(results: readonly Result[]): Result[] {
   const rank = (result: Result) => (isFailed(result) ? 2 : result.unit === "×" ? 0 : 1);
   return results.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** A line a row in columns, and below each what it was measured on. */
+/** Renders one line per row, in columns, and below it the note on the measurement. */
 export function renderTable(results: readonly Result[]): string {
   const rows = inOrder(results);
   const cells = rows.map((result) => [result.name, ...figuresOf(result)]);
@@ -46,7 +46,7 @@ function renderTarget(target: Target | undefined, unit: Unit): string {
   return target === undefined ? "-" : `${target.bound} ${toText(target.value, unit)}`;
 }
 
-/** A figure with its unit, with as many digits as mean something. */
+/** Renders a figure with its unit and only its significant digits. */
 export function toText(value: number, unit: Unit): string {
   switch (unit) {
     case "×":
@@ -65,12 +65,12 @@ export function toText(value: number, unit: Unit): string {
   }
 }
 
-/** A whole number with commas. */
+/** Renders a whole number with commas. */
 export function toCount(value: number): string {
   return value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** How the ratios changed; a drop is called one. */
+/** Renders how the ratios changed, and marks drops. */
 export function renderComparison(changes: readonly Change[], before: string): string {
   const lines = [`Against ${before}:`];
   if (changes.length === 0) lines.push("  no ratio is in both");
@@ -83,7 +83,7 @@ export function renderComparison(changes: readonly Change[], before: string): st
   return `${lines.join("\n")}\n`;
 }
 
-/** The rows that fall short, by name. */
+/** Returns the names of the rows that miss their target. */
 export function namesOfShort(results: readonly Result[]): string[] {
   return results.filter((result) => isMet(result) === false).map(({ name }) => name);
 }

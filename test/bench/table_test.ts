@@ -26,7 +26,7 @@ const results: Result[] = [
 ];
 
 describe("renderTable()", () => {
-  test("puts ratios first, each with its target beside it, and what failed last", () => {
+  test("puts ratios first, each with its target beside it, and failed rows last", () => {
     expect(renderTable(results)).toBe(
       [
         "ROW          FIGURE   TARGET           MET  ROUNDS",
@@ -45,13 +45,13 @@ describe("renderTable()", () => {
 });
 
 describe("namesOfShort()", () => {
-  test("names what misses its target and what was not measured", () => {
+  test("names the rows that miss their target or were not measured", () => {
     expect(namesOfShort(results)).toEqual(["start", "broken"]);
   });
 });
 
 describe("renderComparison()", () => {
-  test("calls a drop one", () => {
+  test("marks a drop", () => {
     const text = renderComparison(
       [
         { name: "validate", before: 0.8, now: 0.6, loss: 0.25, isDrop: true },
@@ -69,13 +69,13 @@ describe("renderComparison()", () => {
     );
   });
 
-  test("says so where nothing can be compared", () => {
+  test("says when nothing can be compared", () => {
     expect(renderComparison([], "last.json")).toContain("no ratio is in both");
   });
 });
 
 describe("toText()", () => {
-  test("writes as many digits as mean something", () => {
+  test("writes only significant digits", () => {
     expect([toText(0.7512, "×"), toText(31_234.6, "/s"), toText(0.0567, "ms"), toText(117.4, "ms")]).toEqual([
       "0.75 ×",
       "31,235/s",

@@ -1,7 +1,7 @@
 /**
- * The other endpoints at half of what they can: how long a client waits who asks at an ordinary time. The load
- * keeps to a schedule and counts from when a request was due, so that a pause of the service shows in every
- * request that it held up.
+ * Measures the other endpoints at half of their highest rate: how long a client waits at an ordinary time. The load
+ * keeps to a schedule and measures from the time at which a request was due, so a pause of the service shows in every
+ * request that it delayed.
  */
 import type { LoadJob, LoadResult, RequestKind } from "../load_job.ts";
 import { rateText } from "../measures.ts";

@@ -1,8 +1,8 @@
 /**
- * What an acknowledged event costs, against a floor that is measured in the same rounds.
+ * Measures the cost of an acknowledged event, relative to a floor that is measured in the same rounds.
  *
  * The cost is the CPU time of the service and its PostgreSQL for one event. The floor is the CPU time of a bare
- * Hono echo for one request with the same body, plus that of PostgreSQL alone for inserting one of the same rows
+ * Hono echo for one request with the same body, plus the CPU time of PostgreSQL alone for inserting one such row
  * into the same table, in statements as large as the service's.
  */
 import { EVENT_KEYS, startEventLoad } from "../event_load.ts";
@@ -15,7 +15,7 @@ import { median, ratios } from "../statistics.ts";
 
 interface EventCostLoad {
   readonly clients: number;
-  /** The target: 10 % above what was measured; README.md says where the cost comes from. */
+  /** The target: the measured value plus 10 %. README.md says where the cost comes from. */
   readonly atMost: number;
 }
 
@@ -25,7 +25,7 @@ const LOADS: readonly EventCostLoad[] = [
   { clients: 1, atMost: 4.1 },
 ];
 
-/** A group for each number of clients, so that each can be measured by itself. */
+/** One group for each number of clients, so that each can be measured by itself. */
 export const eventCosts: readonly RowGroup[] = LOADS.map((load) => {
   const name = `event cost, ${load.clients} ${load.clients === 1 ? "client" : "clients"}`;
   return {
@@ -40,14 +40,14 @@ async function measure(bench: Bench, { clients }: EventCostLoad) {
   const two = cores.both;
   const dataDir = await stage.createData(EVENT_KEYS);
   const copy = await stage.copyData(dataDir);
-  // PostgreSQL alone would not make the partition of this month.
+  // Run the service once: it makes this month's partition, which PostgreSQL alone would not make.
   await (await stage.serve(copy, { cores: two })).stop();
   const store = stage.store(copy, two);
   const echo = await stage.echo(two);
   const service = await stage.serve(dataDir, { cores: two, env: WITH_METRICS });
   const { send, finish } = startEventLoad(bench);
   for (const server of [service, echo]) {
-    // The crowd has the code compiled soonest.
+    // Many clients get the code compiled soonest.
     for (const connections of [256, clients])
       await send(server, connections, { warmUpMs: scale.firstWarmUpMs / 2 });
   }
@@ -73,11 +73,11 @@ async function measure(bench: Bench, { clients }: EventCostLoad) {
 
 interface Measured extends EventCostLoad {
   readonly name: string;
-  /** Events of a statement. */
+  /** Events per statement. */
   readonly batch: number;
   readonly service: readonly LoadResult[];
   readonly echo: readonly LoadResult[];
-  /** PostgreSQL alone: the floor's statement, and the service's. */
+  /** PostgreSQL alone, with the floor's statement and with the service's. */
   readonly rows: readonly LoadResult[];
   readonly commits: readonly LoadResult[];
 }
@@ -110,7 +110,7 @@ function toCostRow({ name, atMost, batch, service, echo, rows, commits }: Measur
   });
 }
 
-/** Events of a statement, on average, between two readings of the service's counters. */
+/** Returns the mean number of events per statement between two readings of the service's counters. */
 function meanBatch(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): number {
   const grown = (counter: string) => {
     const name = `claviger_event_batch_size_${counter}{}`;

@@ -1,7 +1,7 @@
 /**
- * Events, each acknowledged after its commit with fsync on: gathered into commits as the product does, and in
- * the plain form, the same service with a statement of its own for each. Load, service and PostgreSQL share
- * two cores. Both services run from source and differ in nothing but the gathering.
+ * Measures events, each acknowledged after its commit with fsync on, in two forms: gathered into group commits as in the
+ * product, and plain, where the same service uses one statement per event. Load, service and PostgreSQL share
+ * two cores. Both services run from source and differ only in the gathering.
  */
 import { EVENT_KEYS, startEventLoad } from "../event_load.ts";
 import type { LoadResult } from "../load_job.ts";
@@ -119,7 +119,7 @@ export const events: RowGroup = {
   },
 };
 
-/** For information: such a figure says more of the machine than of the service. */
+/** For information only: such a figure depends more on the machine than on the service. */
 const rateRow = (name: string, results: readonly LoadResult[], how: string) =>
   toRow({
     name,

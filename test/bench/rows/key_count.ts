@@ -1,7 +1,7 @@
 /**
- * Validate with few and with many keys in the database: what a request costs may not depend on how many
- * customers there are. The cache holds 50,000 keys, so what is warm of a million keys is a part of them; what
- * lies beyond the cache, and what a first touch costs, have rows of their own.
+ * Compares validate with few and with many keys in the database: the cost of a request must not depend on the number of
+ * customers. The cache holds 50,000 keys, so only a part of a million keys is warm. Two more rows measure
+ * requests beyond the cache, and the first touch of a key.
  */
 import type { KeyOrder, KeySet } from "../bench_keys.ts";
 import { costUs, databaseShare, detailsOf, percent, rateText } from "../measures.ts";
@@ -12,11 +12,11 @@ import { median, ratios } from "../statistics.ts";
 import { toCount } from "../table.ts";
 
 const FEW = 1_000;
-/** Of the many, those that are warm: spread over all of them. */
+/** The number of warm keys among the many, spread over all of them. */
 const WARM = 20_000;
 const CACHE = 50_000;
 const CONNECTIONS = 64;
-/** Look-ups are joined, so a crowd of strangers is what a first touch is measured with. */
+/** The service joins look-ups, so many clients measure the first touch of keys. */
 const COLD_CONNECTIONS = 256;
 const DRAWS = 100_000;
 const TARGET = { bound: "at most", value: 1.2 } as const;
@@ -41,7 +41,7 @@ export const keyCount: RowGroup = {
     const step = scale.manyKeys / WARM;
     const few: KeySet = { first: 0, step: 1, count: FEW };
     const warm: KeySet = { first: 0, step, count: WARM };
-    /** Other keys in each round, none of them warm or touched before. */
+    /** Returns other keys for each round, none of them warm or touched before. */
     const strangers = (before: number): KeySet => ({ first: before + 1, step, count: WARM });
     const uniform: KeyOrder = { kind: "in turn" };
     const skewed: KeyOrder = { kind: "zipf", draws: DRAWS, seed: 1 };
@@ -70,7 +70,7 @@ export const keyCount: RowGroup = {
       "many keys, skewed": () => load.run(manyKeys, job(warm, skewed)),
     });
     const later = await inTurn(bench, {
-      // In each round other keys, none of which was touched before.
+      // Each round has other keys, none of them touched before.
       "first touch": (before) => load.run(manyKeys, touchOnce(strangers(before))),
     });
     const everyone: KeySet = { first: 0, step: 1, count: scale.manyKeys };

@@ -1,6 +1,6 @@
 /**
- * The memory of the service process, its PostgreSQL not counted, after a million requests and through the next.
- * All that is resident counts, the executable's own pages too, which the system can drop and processes share.
+ * Measures the memory of the service process, without its PostgreSQL, after a million requests and during the next.
+ * All resident memory counts, also the executable's pages, which the system can drop and processes share.
  */
 import { rateText } from "../measures.ts";
 import { residentBytesOf, residentFileBytesOf } from "../process_times.ts";

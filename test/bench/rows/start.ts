@@ -1,4 +1,7 @@
-/** How long the executable takes from its start to the first 200 of health: on an empty folder, and later. */
+/**
+ * Measures how long the executable takes from its start to the first 200 of health: on an empty folder, and
+ * later.
+ */
 import { toRow } from "../row.ts";
 import type { RowGroup } from "../row_group.ts";
 
@@ -12,7 +15,7 @@ export const start: RowGroup = {
     for (let round = 0; round < scale.rounds; round++) {
       const dataDir = stage.newFolder();
       for (const kind of ["first", "later"] as const) {
-        // On every core: nothing else is measured with it.
+        // The start may use every core, since nothing else is measured with it.
         const service = await stage.serve(dataDir, { cores: undefined });
         rounds[kind].push(service.readyMs / 1_000);
         say(`  round ${round + 1}  ${kind} start ${service.readyMs.toFixed(0)} ms`);

@@ -1,6 +1,6 @@
 /**
- * Validate against a bare Hono echo: what keys, limits, log and headers cost over answering at all. Where the
- * service logs each request, the echo writes a line of the same length for each, to the same kind of file.
+ * Compares validate with a bare Hono echo: how much keys, limits, log and headers cost. In the full-log row, the service
+ * logs each request, and the echo writes a line of the same length per request to the same kind of file.
  */
 import type { LoadJob } from "../load_job.ts";
 import { coresText, costUs, detailsOf, perSecond, rateText } from "../measures.ts";
