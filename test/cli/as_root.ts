@@ -1,6 +1,6 @@
 /**
- * For tests in which root runs commands on the data folder of an ordinary user: the program as a process of its own,
- * shell commands of that user, and a victim, a folder of root's. Only root can play both users.
+ * For tests in which root runs commands on the data folder of an ordinary user: the program in a process of its own,
+ * shell commands of that user, and a victim, which is a folder of root's. Only root can act as both users.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import {
@@ -19,19 +19,19 @@ import { testFolder } from "../support/postgres.ts";
 
 const PROGRAM = [process.execPath, join(import.meta.dir, "../../src/main.ts")] as const;
 
-/** An ordinary user with a name, which initdb wants: nobody. */
+/** The ordinary user: nobody, who has a name, which initdb needs. */
 export const USER = { uid: 65_534, gid: 65_534 } as const;
 
-/** Whether these tests can run: as root, from a checkout that an ordinary user may read. */
-export const canPlayBoth =
+/** Whether these tests can run: root runs them, from a checkout that an ordinary user may read. */
+export const canActAsBothUsers =
   process.getuid?.() === 0 && spawnSync("test", ["-r", PROGRAM[1]], { ...USER, cwd: "/" }).status === 0;
-if (!canPlayBoth) {
+if (!canActAsBothUsers) {
   console.error(
     "Skipped: what root does in another user's folder is tested by root, in a checkout open to others",
   );
 }
 
-/** What a test starts ends although the test is killed; a signal goes to the program alone. */
+/** Ends a test's processes even if the test is killed; a signal reaches only the program. */
 export const ENDING = ["--foreground", "--kill-after=5", "90"] as const;
 
 export interface Ended {
@@ -44,37 +44,37 @@ export interface Ended {
 export interface RunOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** SIGTERM comes after so long. */
+  /** The time after which SIGTERM is sent. */
   readonly terminateAfterMs?: number;
-  /** The user's by default. */
+  /** By default the user's data folder. */
   readonly dataDir?: string;
-  /** The program and what comes before its arguments; from source by default. */
+  /** The program and the words before its arguments; by default the source on Bun. */
   readonly program?: readonly string[];
 }
 
 export interface RootStage {
-  /** Root's, and open to all. */
+  /** A folder of root's that every user may read. */
   readonly folder: string;
-  /** The user's. */
+  /** The user's home. */
   readonly home: string;
   readonly dataDir: string;
-  /** Root's alone, with a file `key` in it. */
+  /** A folder that only root may read, with a file `key` in it. */
   readonly victim: string;
   /** Runs a command as root on the user's data folder. */
   asRoot(args: readonly string[], options?: RunOptions): Promise<Ended>;
-  /** Makes something the user's. */
+  /** Makes the user the owner of a path. */
   give(path: string): void;
-  /** Runs a shell's line as the user, in the data folder. */
+  /** Runs a shell line as the user, in the data folder. */
   asUser(line: string): void;
-  /** Starts such a line, again and again, and gives what ends it; it ends after a minute, too. */
+  /** Repeats a shell line as the user until `end()` is called, or for a minute. */
   loopAsUser(line: string): { end(): Promise<void> };
   /** Holds the data folder's lock as the user. */
   holdLock(): { end(): void };
   readonly program: readonly string[];
-  /** The victim's content, owners, modes and times. */
+  /** Returns the content, owners, modes and times of the victim's files. */
   lookAtVictim(): object;
-  /** Throws when a file in the user's home belongs to another user. */
-  expectHisOwn(): void;
+  /** Throws if a file in the user's home belongs to another user. */
+  expectOwnedByUser(): void;
   remove(): void;
 }
 
@@ -144,7 +144,7 @@ export function createRootStage(): RootStage {
           ];
         }),
       ),
-    expectHisOwn() {
+    expectOwnedByUser() {
       const found = execFileSync("find", [home, "!", "-uid", String(USER.uid)], { encoding: "utf8" });
       if (found !== "") throw new Error(`These are not the user's: ${found}`);
     },
@@ -180,7 +180,7 @@ async function run(
   return { status, out, err, ms: performance.now() - began };
 }
 
-/** Ends the shell and what it has just started. */
+/** Ends the shell and the process that it runs. */
 function endGroup(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     child.on("exit", () => resolve());

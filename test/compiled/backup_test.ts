@@ -1,6 +1,6 @@
 /**
- * A backup that the executable takes while it serves under load, restored into an operator's own PostgreSQL and
- * from there into the one inside: what was acknowledged before it is there each time.
+ * Takes a backup with the executable while it serves under load, restores it into an operator's own PostgreSQL, and
+ * restores a backup of that into the embedded one. All events acknowledged before a backup are there each time.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
@@ -23,7 +23,7 @@ describe.skipIf(!isBuilt)("the executable's backup", () => {
   let source: Installed;
   let inside: Installed;
   let external: TestDatabase;
-  /** By this the external database has an address that another process can use. */
+  /** Gives the external database an address that another process can use. */
   let proxy: FaultyProxy;
   let env: Record<string, string>;
   const keys: Issued[] = [];
@@ -51,7 +51,7 @@ describe.skipIf(!isBuilt)("the executable's backup", () => {
 
   const saved = (name: string) => join(source.place.folder, name);
 
-  test("is taken while it serves, and holds itself to be whole", async () => {
+  test("can be taken while the service runs, and verifies as whole", async () => {
     let isOver = false;
     const statuses = new Set<number>();
     const clients = keys.map(async ({ api_key: apiKey }) => {
@@ -80,7 +80,7 @@ describe.skipIf(!isBuilt)("the executable's backup", () => {
     await source.service.stop("SIGINT");
   });
 
-  test("goes into a PostgreSQL of the operator's, and a service stands on it", async () => {
+  test("can be restored into an operator's PostgreSQL, and a service runs on it", async () => {
     env = {
       ...PUBLIC,
       DATABASE_URL: "url" in proxy.address ? proxy.address.url : "",
@@ -96,13 +96,13 @@ describe.skipIf(!isBuilt)("the executable's backup", () => {
 
     await inside.start({ env });
     await expectToServe(inside, ids.size);
-    // Not into what somebody uses already.
+    // A restore into a database in use is refused.
     const again = await inside.run(["restore", saved("b.tar.zst")], env);
     expect(again.status).toBe(1);
     expect(again.err).toContain("not empty");
   });
 
-  test("goes back into the one inside, with everything that has happened since", async () => {
+  test("can be restored into the embedded PostgreSQL, with every event since then", async () => {
     const event = { api_key: keys[0]?.api_key, event_type: "inference" };
     expect((await inside.post("/v1/analytics/log", event)).status).toBe(202);
     const backup = await inside.run(["backup", saved("c.tar.zst"), "--with-secret", "--with-models"], env);
@@ -120,7 +120,7 @@ describe.skipIf(!isBuilt)("the executable's backup", () => {
     await service.stop("SIGINT");
   });
 
-  /** Its keys are good, the months count what is stored, and the model is there to its last byte. */
+  /** Checks that the keys are good, the months count the stored events, and the model is complete. */
   async function expectToServe(
     { service: { url }, dataDir }: Pick<Installed, "service" | "dataDir">,
     events: number,

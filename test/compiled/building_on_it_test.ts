@@ -1,4 +1,4 @@
-/** What those who build on the executable rely on: its OpenAPI document, and events that may be sent twice. */
+/** Tests the features that developers build on: the OpenAPI document, and events that may be sent twice. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { ENDPOINTS } from "../support/endpoints.ts";
@@ -6,7 +6,7 @@ import { type Installed, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts"
 
 setDefaultTimeout(TEST_LIMIT_MS);
 
-describe.skipIf(!isBuilt)("the executable, for those who build on it", () => {
+describe.skipIf(!isBuilt)("the executable's interface", () => {
   let installed: Installed;
 
   beforeAll(async () => {
@@ -15,7 +15,7 @@ describe.skipIf(!isBuilt)("the executable, for those who build on it", () => {
   });
   afterAll(() => installed.remove());
 
-  test("GET /openapi.json is OpenAPI 3.1 by a linter, and has every endpoint with its codes", async () => {
+  test("serves an OpenAPI 3.1 document that a linter accepts, with every endpoint and its codes", async () => {
     const { status, headers, body } = await installed.get("/openapi.json");
     expect([status, headers.get("content-type")]).toEqual([200, expect.stringContaining("application/json")]);
     expect(body.openapi).toStartWith("3.1.");
@@ -37,11 +37,11 @@ describe.skipIf(!isBuilt)("the executable, for those who build on it", () => {
       { "Idempotency-Key": claim },
     );
 
-  test("an event that is sent twice at once by one Idempotency-Key is one event", async () => {
+  test("stores one event for two simultaneous requests with one Idempotency-Key", async () => {
     const { id, api_key: apiKey } = await installed.issue();
     for (let round = 0; round < 20; round++) {
       const answers = await Promise.all([log(apiKey, `claim-${round}`), log(apiKey, `claim-${round}`)]);
-      // And once more, when both have their answer.
+      // A third request comes after both have their answer.
       answers.push(await log(apiKey, `claim-${round}`));
       expect(answers.map(({ status }) => status)).toEqual([202, 202, 202]);
       expect(new Set(answers.map(({ body }) => body.event_id)).size).toBe(1);
@@ -49,7 +49,7 @@ describe.skipIf(!isBuilt)("the executable, for those who build on it", () => {
     expect((await installed.json(["keys", "usage", id])).used).toBe(20);
   });
 
-  test("the same Idempotency-Key with another body is refused, and of another API key it is another", async () => {
+  test("refuses the same Idempotency-Key with another body, and accepts it from another API key", async () => {
     const [one, other] = [await installed.issue(), await installed.issue()];
     const first = await log(one.api_key, "a");
     expect(await log(one.api_key, "a", { event_type: "error" })).toMatchObject({
@@ -61,7 +61,7 @@ describe.skipIf(!isBuilt)("the executable, for those who build on it", () => {
     expect(beside.body.event_id).not.toBe(first.body.event_id);
   });
 
-  test("what quota refused leaves no claim behind", async () => {
+  test("leaves no claim when the quota refuses an event", async () => {
     const key = await installed.issue("--monthly-limit", "1");
     expect((await log(key.api_key, "a")).status).toBe(202);
     expect((await log(key.api_key, "b")).status).toBe(429);

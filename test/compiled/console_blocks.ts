@@ -1,6 +1,6 @@
 /**
- * The README's `console` blocks: commands after `$` (and `>` where one goes on), each with the output that
- * stands below it. They are run in order in one shell, and compared with what differs each time masked.
+ * Reads and runs the `console` blocks of a page: commands after `$` (continued after `>`), each with its expected output
+ * below it. The commands run in order in one shell; values that differ each time are masked before the comparison.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,13 +27,13 @@ export function readConsoleSteps(markdown: string): ConsoleStep[] {
 }
 
 /**
- * Blanks identifiers, keys, times, what depends on the machine (folders, free space, how long something took)
- * and how wide the columns become by them.
+ * Replaces values that differ each time by fixed words: identifiers, keys, times, and values that depend on the machine
+ * (folders, free space, durations). Also removes the column widths that follow from them.
  */
 export function mask(output: string): string {
   return (
     output
-      // CSV and HTTP end their lines so, which no page shows.
+      // CSV and HTTP end their lines with CR LF, which no page shows.
       .replaceAll("\r\n", "\n")
       .replaceAll(/"download_url":"[^"]*"/g, '"download_url":"LINK"')
       .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
@@ -45,7 +45,7 @@ export function mask(output: string): string {
       .replaceAll(/(?:\/[\w.-]+)+\/(claviger-data|rehearsal)\b/g, "FOLDER/$1")
       .replaceAll(/\b\d+ [GM]B free\b/g, "SPACE free")
       .replaceAll(/^(commit +)(?:[0-9a-f]{12}(?: and changes)?|unknown)$/gm, "$1COMMIT")
-      // In a backup a row more or less, and as many bytes as the compressor makes of it.
+      // A backup may have a row more or less, and its size depends on the compressor.
       .replaceAll(/\b[\d,]+ rows of \d+ tables\b/g, "ROWS of TABLES")
       .replaceAll(/\((?:[\d.]+ [kMG]?B, )?[\d.]+ s\)/g, "(TIME)")
       .replaceAll(/127\.0\.0\.1:\d+/g, "ADDRESS")
@@ -55,7 +55,7 @@ export function mask(output: string): string {
   );
 }
 
-/** Runs the steps in one `sh`, in a folder that holds the executable, and gives what each printed. */
+/** Runs the steps in one `sh`, in a folder that contains the executable, and returns the output of each. */
 export async function runConsoleSteps(
   steps: readonly ConsoleStep[],
   options: { readonly cwd: string; readonly env: Readonly<Record<string, string>>; readonly address: string },
@@ -63,7 +63,7 @@ export async function runConsoleSteps(
   const mark = "@@ next step @@";
   const script = steps.map(({ command }) => {
     const addressed = command.replaceAll("127.0.0.1:8080", options.address);
-    // A program's answer need not end in a newline.
+    // A program's output may end without a newline.
     return `${addressed}\nprintf '\\n%s\\n' '${mark}'`;
   });
   const shell = Bun.spawn(["sh", "-c", `exec 2>&1\n${script.join("\n")}`], {

@@ -3,7 +3,7 @@ import { mask, readConsoleSteps } from "./console_blocks.ts";
 import { readWalkSteps } from "./walk.ts";
 
 describe("readConsoleSteps()", () => {
-  test("reads commands, those that go on, and what each prints", () => {
+  test("reads commands, continued commands, and the output of each", () => {
     const block = "```console\n$ one |\n>   two\nout\n\nmore\n$ three\n```\n```\n$ not this\n```\n";
     expect(readConsoleSteps(block)).toEqual([
       { command: "one |\n  two", output: "out\n\nmore\n" },
@@ -13,7 +13,7 @@ describe("readConsoleSteps()", () => {
 });
 
 describe("readWalkSteps()", () => {
-  test("reads the scripts of a page, each with what is shown right below it", () => {
+  test("reads the scripts of a page, each with the output shown right below it", () => {
     const page =
       "# One\n```sh\na\nb\n```\n\n```\nprinted\n```\n\n```sh\nc\n```\ntext\n\n```\nnot this\n```\n";
     expect(readWalkSteps(page)).toEqual([
@@ -24,7 +24,7 @@ describe("readWalkSteps()", () => {
 });
 
 describe("mask()", () => {
-  test("blanks what differs each time, and nothing else", () => {
+  test("masks the values that differ each time, and keeps the others", () => {
     const printed = `key_${"0".repeat(32)}  svc_live_${"a".repeat(48)}  at 2026-11-20T10:00:00Z  used 5  svc_live_…00ff`;
     expect(mask(printed)).toBe("key_ID  svc_live_KEY  at TIME  used 5  svc_live_…HINT");
     const machine =

@@ -1,10 +1,13 @@
-/** Root runs every command on the data folder of the service's user while no service runs, as on a stopped installation. */
+/**
+ * Root runs every command on the data folder of the service's user while no service runs, as on a stopped
+ * installation.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { createProgram } from "../../src/cli/program.ts";
-import { canPlayBoth, createRootStage, type RootStage } from "../cli/as_root.ts";
+import { canActAsBothUsers, createRootStage, type RootStage } from "../cli/as_root.ts";
 import { surround } from "../cli/command_line.ts";
 import { builtExecutable } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
@@ -12,7 +15,7 @@ import { isBuilt } from "./installed.ts";
 const LIMIT_MS = 180_000;
 const program = [builtExecutable];
 
-/** Root does not serve in another user's folder, and these know no data folder. */
+/** Root does not serve in another user's folder; the other commands here use no data folder. */
 const OTHERS = ["serve", "health", "systemd", "guide", "completion", "version"];
 
 function listCommands(command: Command, name = ""): string[] {
@@ -20,7 +23,7 @@ function listCommands(command: Command, name = ""): string[] {
   return command.commands.flatMap((each) => listCommands(each, `${name} ${each.name()}`.trim()));
 }
 
-describe.skipIf(!(canPlayBoth && isBuilt))("while no service runs", () => {
+describe.skipIf(!(canActAsBothUsers && isBuilt))("while no service runs", () => {
   let stage: RootStage;
   beforeAll(() => {
     stage = createRootStage();
@@ -28,7 +31,7 @@ describe.skipIf(!(canPlayBoth && isBuilt))("while no service runs", () => {
   afterAll(() => stage.remove());
 
   test(
-    "every command of root's works in the folder of the service's user",
+    "root can run every command in the folder of the service's user",
     async () => {
       const done = new Set<string>();
       const names = listCommands(createProgram(surround("/", {}).surroundings));
@@ -47,7 +50,7 @@ describe.skipIf(!(canPlayBoth && isBuilt))("while no service runs", () => {
       writeFileSync(join(stage.folder, "weights"), "weights");
 
       await run("migrate");
-      // As the first start of the service makes it.
+      // The first start of the service makes the secret like this.
       stage.asUser("umask 077; openssl rand -hex 32 > secret");
       await run("keys import keys.jsonl");
       const { id, api_key } = await run("keys issue --email ada@example.org --tier research");
@@ -73,7 +76,7 @@ describe.skipIf(!(canPlayBoth && isBuilt))("while no service runs", () => {
       await run("models remove m");
       await run("models retire m 1");
       await run("models purge");
-      // By this account a demo is known.
+      // This account marks the data as a demo's.
       await run("keys issue --email research@demo.example --tier research");
       await run("demo remove");
       await run("installer set-token", { input: "a-token" });
@@ -86,7 +89,7 @@ describe.skipIf(!(canPlayBoth && isBuilt))("while no service runs", () => {
       await run("audit");
 
       expect(names.filter((name) => !done.has(name) && !OTHERS.includes(name))).toEqual([]);
-      stage.expectHisOwn();
+      stage.expectOwnedByUser();
     },
     LIMIT_MS,
   );

@@ -1,4 +1,4 @@
-/** The compiled executable in an empty folder, with an empty environment: what an operator has. */
+/** Runs the compiled executable in an empty folder with an empty environment, as an operator gets it. */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { until } from "../support/until.ts";
 
 export const builtExecutable = join(import.meta.dir, "../../dist/claviger");
 
-/** Enough for `sh`, `sed` and `curl`; the executable itself gets nothing. */
+/** The PATH with `sh`, `sed` and `curl`; the executable itself gets no PATH. */
 const TOOLS = { PATH: "/usr/bin:/bin" };
 
 export interface RunningProcess {
@@ -18,10 +18,10 @@ export interface RunningProcess {
   readonly url: string;
   /** Milliseconds from its start to the first 200 of health. */
   readonly readyMs: number;
-  /** What it printed and what it logged so far. */
+  /** The output and the log so far. */
   readonly out: () => string;
   readonly err: () => string;
-  /** Sends a signal and gives the exit status, or the signal's number above 128. */
+  /** Sends a signal; returns the exit status, or the signal's number above 128. */
   stop(signal?: NodeJS.Signals): Promise<number>;
 }
 
@@ -38,7 +38,7 @@ export interface Place {
   run(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ended>;
   /** Runs a line in a shell that finds `curl`. */
   shell(line: string): Promise<Ended>;
-  /** Kills what was started and removes everything. */
+  /** Kills the processes that were started and removes all files. */
   remove(): Promise<void>;
 }
 
@@ -51,7 +51,7 @@ export const START_LIMIT_MS = 30_000;
 
 export function createPlace(): Place {
   const folder = mkdtempSync(join(tmpdir(), "claviger-executable-"));
-  // Root's PostgreSQL runs as another user, who must get there.
+  // If root runs this, PostgreSQL runs as another user, who must be able to enter.
   chmodSync(folder, 0o755);
   const executable = join(folder, "claviger");
   copyFileSync(builtExecutable, executable);
@@ -94,7 +94,7 @@ export function createPlace(): Place {
       const out = collect(child.stdout);
       const err = collect(child.stderr);
       const look = () => {
-        if (child.exitCode !== null) throw new Error(`It ended with ${child.exitCode}: ${err.text}`);
+        if (child.exitCode !== null) throw new Error(`The service ended with ${child.exitCode}: ${err.text}`);
         return /serves at ([^\s"]+)/.exec(out.text)?.[1];
       };
       const url = await until(look, { what: `${executable} serve`, limitMs: START_LIMIT_MS });
@@ -129,7 +129,7 @@ export function createPlace(): Place {
   };
 }
 
-/** Waits for the first 200 of health; whose certificate it is does not matter. */
+/** Waits for the first 200 of health; accepts any certificate. */
 export async function waitUntilHealthy(address: string, protocol = "http:"): Promise<void> {
   const tls = { rejectUnauthorized: false };
   const look = async () => {
@@ -139,12 +139,12 @@ export async function waitUntilHealthy(address: string, protocol = "http:"): Pro
   await until(look, { what: `a healthy ${address}`, limitMs: START_LIMIT_MS });
 }
 
-/** The number of the PostgreSQL that serves a data folder. */
+/** Returns the pid of the PostgreSQL that serves a data folder. */
 export function postmasterOf(dataDir: string): number {
   return Number(readFileSync(join(dataDir, "postgres/postmaster.pid"), "utf8").split("\n")[0]);
 }
 
-/** Makes a folder below the place whose path is so long that no socket's address could hold it. */
+/** Makes a folder whose path is too long for the address of a socket in it. */
 export function longPath(folder: string): string {
   const parent = join(folder, "d".repeat(120));
   mkdirSync(parent);

@@ -1,4 +1,4 @@
-/** The executable from its first run in an empty folder on, through stops, kills and restarts. */
+/** Runs the executable from its first start in an empty folder through stops, kills and restarts. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
   let place: Place;
   let dataDir: string;
   let service: RunningProcess;
-  /** Every key that was seen: none of them may show up elsewhere. */
+  /** Every key that was seen. None of them may appear in logs or arguments. */
   const keys = new Set<string>();
 
   beforeAll(() => {
@@ -42,7 +42,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
   };
   let issued: { id: string; api_key: string };
 
-  test("is at most 130 MB, and alone in its folder", () => {
+  test("is at most 130 MB, and the only file in its folder", () => {
     expect(statSync(builtExecutable).size).toBeLessThanOrEqual(SIZE_LIMIT_BYTES);
     expect(readdirSync(place.folder)).toEqual(["claviger"]);
   });
@@ -97,7 +97,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
     await fetch(`http://${service.address}/v1/models/list?api_key=${issued.api_key}`);
     await ask("/v1/auth/validate", { api_key: `${issued.api_key}0` });
     await fetch(`http://${service.address}/v1/${issued.api_key}`);
-    // The last of their lines: those before it are written with it.
+    // This request's line is the last one: the earlier lines are written with it.
     await until(() => service.err().includes("endpoint=other"));
     expect(service.err()).toContain("/v1/models/list?api_key=[hidden]");
     const seen = service.err() + listArguments();
@@ -136,7 +136,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
         }
       };
       const clients = Array.from({ length: 16 }, client);
-      // Time for load; how much of it arrives does not matter.
+      // Give the load some time; its amount does not matter.
       await Bun.sleep(500);
       await service.stop("SIGKILL");
       await Promise.all(clients);
@@ -191,7 +191,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
   );
 });
 
-/** The arguments of every process on this machine. */
+/** Returns the arguments of every process on this machine. */
 function listArguments(): string {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return pids
@@ -199,7 +199,7 @@ function listArguments(): string {
       try {
         return readFileSync(`/proc/${pid}/cmdline`, "utf8");
       } catch {
-        // It has just ended.
+        // The process has just ended.
         return "";
       }
     })

@@ -1,4 +1,4 @@
-/** The pages of the guide by the executable: each page's console blocks, run in a folder of its own after its prelude. */
+/** Runs each guide page's console blocks with the executable, each page in a new folder after its prelude. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { PAGES } from "../../src/cli/guide/pages.ts";
 import { findFreePort } from "../support/find_free_port.ts";
@@ -10,8 +10,8 @@ import { isBuilt } from "./installed.ts";
 const TEST_LIMIT_MS = 120_000;
 
 /**
- * What a page finds. `demo` is a service with the data of a demo. `customers` is that, and what the page `first-key`
- * has done by then: Grace has a key, and Ada has one, in `$KEY`, with one event. A page without console blocks needs none.
+ * The data that a page starts with. `demo` is a service with the data of a demo. `customers` adds the results of the page
+ * `first-key`: Grace has a key, and Ada has one, in `$KEY`, with one event. A page without console blocks needs no prelude.
  */
 const PRELUDES: Readonly<Record<string, string>> = {
   demo: "",
@@ -30,7 +30,7 @@ function toPage({ name, text }: { readonly name: string; readonly text: string }
   return { name, text, prelude };
 }
 
-describe.skipIf(!isBuilt)("what a page of the guide shows is what happens:", () => {
+describe.skipIf(!isBuilt)("the commands of a page print what the page shows:", () => {
   let place: Place;
   beforeEach(() => {
     place = createPlace();
@@ -42,7 +42,7 @@ describe.skipIf(!isBuilt)("what a page of the guide shows is what happens:", () 
       name,
       async () => {
         const before = PRELUDES[prelude];
-        if (before === undefined) throw new Error(`${name} names no prelude that there is: ${prelude}`);
+        if (before === undefined) throw new Error(`${name} names an unknown prelude: ${prelude}`);
         const port = await findFreePort();
         const dataDir = `${place.folder}/claviger-data`;
         const { address, out } = await place.serve(dataDir, {

@@ -1,6 +1,6 @@
 /**
- * The executable as an operator has it installed: one service, commands beside it, and HTTP as its clients
- * send it. `make test-executable` builds it first; where there is none, nothing is tested.
+ * The executable as an operator has installed it: one service, commands beside it, and HTTP as its clients
+ * send it. `make test-executable` builds it first; without an executable all these tests are skipped.
  */
 import { expect } from "bun:test";
 import { existsSync } from "node:fs";
@@ -18,9 +18,9 @@ import {
 export const isBuilt = existsSync(builtExecutable);
 if (!isBuilt) console.error(`There is no ${builtExecutable}: make build makes it`);
 
-/** Commands start an executable of 130 MB, on a machine that may do other things too. */
+/** Commands start an executable of 130 MB, on a machine that may be busy. */
 export const TEST_LIMIT_MS = 60_000;
-/** For a change by command to hold in a running service. */
+/** The time in which a change by command must be in force in a running service. */
 const WITHIN_MS = 1_000;
 
 export interface Installed {
@@ -28,19 +28,19 @@ export interface Installed {
   readonly dataDir: string;
   /** The service that was started last. */
   readonly service: RunningProcess;
-  /** Starts the service on the data folder, with limits that no test comes to. */
+  /** Starts the service on the data folder, with limits that no test reaches. */
   start(options?: ServeOptions): Promise<RunningProcess>;
   /** Runs a command on the data folder. */
   run(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ended>;
-  /** Runs a command with `--json` and gives what it printed; throws where it was refused. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into documents of every shape.
+  /** Runs a command with `--json` and returns its parsed output; throws if the command fails. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests read documents of every shape.
   json(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<any>;
-  /** Issues a research key to somebody new. */
+  /** Issues a research key for a new account. */
   issue(...more: string[]): Promise<Issued>;
   post(path: string, body: object, headers?: Record<string, string>): Promise<JsonResponse>;
   get(path: string, headers?: Record<string, string>): Promise<JsonResponse>;
   validate(key: Issued): Promise<JsonResponse>;
-  /** Validates until the answer has this status and these fields, a second at most. */
+  /** Validates until the answer has this status and these fields; throws after a second. */
   expectWithinASecond(key: Issued, expected: object): Promise<void>;
   remove(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** Installer tokens by the executable: one that is stored, and those of a GitHub App. */
+/** Tests the executable's installer tokens: a stored token, and the tokens of a GitHub App. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
@@ -9,7 +9,7 @@ setDefaultTimeout(TEST_LIMIT_MS);
 const PATH = "/v1/installer/repo-token";
 const STORED = "read_only_token_of_the_operator";
 
-describe.skipIf(!isBuilt)("the executable, on installer tokens", () => {
+describe.skipIf(!isBuilt)("the executable's installer tokens", () => {
   let installed: Installed;
   let key: Issued;
   let host: GitHubStandIn;
@@ -31,7 +31,7 @@ describe.skipIf(!isBuilt)("the executable, on installer tokens", () => {
       `printf '%s' ${STORED} | ./claviger installer set-token --data-dir ${installed.dataDir} ${more}`,
     );
 
-  test("hands out the stored token, and says when there is none", async () => {
+  test("are the stored token, or a refusal when none is stored", async () => {
     const none = { status: 503, body: { code: "NOT_CONFIGURED", message: expect.stringMatching(/\S/) } };
     expect(await get()).toMatchObject(none);
     expect(await setToken()).toMatchObject({ status: 0, err: "" });
@@ -45,7 +45,7 @@ describe.skipIf(!isBuilt)("the executable, on installer tokens", () => {
     expect(audit + installed.service.err()).not.toContain(STORED);
   });
 
-  test("looks at the key before the token", async () => {
+  test("are refused to a wrong key before the token is looked up", async () => {
     expect((await setToken()).status).toBe(0);
     const statuses = [
       await installed.get(PATH),
@@ -59,7 +59,7 @@ describe.skipIf(!isBuilt)("the executable, on installer tokens", () => {
     ]);
   });
 
-  test("mints one of a GitHub App on demand, once for all who ask, and keeps it while it lives", async () => {
+  test("are minted by a GitHub App on demand, once for all clients, and cached until they expire", async () => {
     const { appId, installationId, repository, apiUrl, privateKeyFile } = host.settings;
     const env = {
       CLAVIGER_GITHUB_APP_ID: appId,
@@ -78,7 +78,7 @@ describe.skipIf(!isBuilt)("the executable, on installer tokens", () => {
     expect(lifeMs).toBeGreaterThan(50 * 60_000);
     expect(await installed.json(["doctor"], env)).toMatchObject({ ok: true });
 
-    // What is cached is still handed out when the host does not answer.
+    // A cached token is still handed out when the host does not answer.
     host.behave({ kind: "cut", after: "request" });
     expect(await get()).toMatchObject({ status: 200, body: { repo_token: host.tokens[0] } });
     expect(installed.service.err()).not.toContain(host.tokens[0]);

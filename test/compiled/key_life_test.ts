@@ -1,4 +1,7 @@
-/** A key's whole life by the commands of the executable, seen over HTTP within a second, and in the audit log. */
+/**
+ * Tests every change of a key by the executable's commands: over HTTP within a second, and in the audit
+ * log.
+ */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { until } from "../support/until.ts";
 import { type Installed, type Issued, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
@@ -16,7 +19,7 @@ interface AuditRow {
 
 const DAY_MS = 86_400_000;
 
-describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
+describe.skipIf(!isBuilt)("the executable's commands", () => {
   let installed: Installed;
 
   beforeAll(async () => {
@@ -33,7 +36,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
   const log = (key: Issued) =>
     installed.post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
 
-  test("suspends and resumes a key", async () => {
+  test("suspend and resume a key", async () => {
     const key = await installed.issue();
     expect((await installed.validate(key)).status).toBe(200);
     await installed.json(["keys", "suspend", key.id, "--reason", "invoice open"]);
@@ -54,7 +57,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     ]);
   });
 
-  test("renews an expired key", async () => {
+  test("renew an expired key", async () => {
     const key = await installed.issue("--expires-at", new Date(Date.now() + 5_000).toISOString());
     expect((await installed.validate(key)).status).toBe(200);
     await until(async () => (await installed.validate(key)).body.code === "KEY_EXPIRED");
@@ -63,7 +66,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     expect((await auditOf(key))[0]).toMatchObject({ action: "license.renew" });
   });
 
-  test("changes tier and limit of a key that is cached", async () => {
+  test("change the tier and limit of a cached key", async () => {
     const key = await installed.issue();
     expect((await installed.validate(key)).body.quota.monthly_limit).toBe(50_000);
     await installed.json(["keys", "tier", key.id, "enterprise"]);
@@ -86,7 +89,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     ]);
   });
 
-  test("rotates a key, with an overlap and without", async () => {
+  test("rotate a key, with an overlap and without", async () => {
     const first = await installed.issue();
     const second: Issued = await installed.json(["keys", "rotate", first.id, "--overlap", "2d"]);
     await installed.expectWithinASecond(second, { status: 200, email: first.email });
@@ -104,7 +107,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     expect((await auditOf(second)).map(({ action }) => action)).toEqual(["key.rotate", "key.issue"]);
   });
 
-  test("revokes a key for good, by command and over HTTP", async () => {
+  test("revoke a key for good, as HTTP does", async () => {
     const [byCommand, overHttp] = [await installed.issue(), await installed.issue()];
     for (const key of [byCommand, overHttp]) expect((await installed.validate(key)).status).toBe(200);
     await installed.json(["keys", "revoke", byCommand.id, "--reason", "left"]);
@@ -124,7 +127,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     });
   });
 
-  test("lists keys by account, tier, state, mode, what expires and what is not used", async () => {
+  test("list keys by account, tier, state, mode, expiry and last use", async () => {
     const soon = new Date(Date.now() + 5 * DAY_MS).toISOString();
     const key = await installed.issue("--mode", "test", "--expires-at", soon);
     const account = ["--account", key.email];
@@ -141,7 +144,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     }
   });
 
-  test("shows the use by day, exports the month for accounting, and forgets a person but not the counts", async () => {
+  test("show the use by day, export the month for accounting, and erase a person but not the counts", async () => {
     const key = await installed.issue("--name", "Ada Lovelace", "--organization", 'Say "hi", Inc.');
     for (let count = 0; count < 3; count++) expect((await log(key)).status).toBe(202);
     const today = new Date().toISOString().slice(0, 10);
@@ -172,7 +175,7 @@ describe.skipIf(!isBuilt)("the executable, on a key's life", () => {
     expect(erased).toMatchObject({ action: "account.erase", reason: "asked for it" });
   });
 
-  test("shows the audit log by time, key and account", async () => {
+  test("show the audit log by time, key and account", async () => {
     const [one, other] = [await installed.issue(), await installed.issue()];
     await installed.json(["keys", "suspend", one.id]);
     expect((await auditOf(one)).map(({ action }) => action)).toEqual(["key.suspend", "key.issue"]);

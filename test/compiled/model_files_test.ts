@@ -1,4 +1,4 @@
-/** Model files from `models add --file` to the last byte at a client, by the executable. */
+/** Follows model files from `models add --file` to a client's complete copy, with the executable. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -8,14 +8,14 @@ import { type Installed, type Issued, install, isBuilt, TEST_LIMIT_MS } from "./
 
 setDefaultTimeout(TEST_LIMIT_MS);
 
-/** Where clients reach the service, which is not where it listens. */
+/** The address at which clients reach the service; it differs from the address at which the service listens. */
 const PUBLIC_URL = "https://licenses.example.org/claviger";
 const BYTES = testBytes(2_345_678);
 const SIZE = BYTES.length;
 const SHA256 = hash("sha256", BYTES);
 const ETAG = `"${SHA256}"`;
 
-describe.skipIf(!isBuilt)("the executable, on model files", () => {
+describe.skipIf(!isBuilt)("the executable as a host of model files", () => {
   let installed: Installed;
   let key: Issued;
   let source: string;
@@ -30,7 +30,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
   });
   afterAll(() => installed.remove());
 
-  // biome-ignore lint/suspicious/noExplicitAny: what a command prints has every shape.
+  // biome-ignore lint/suspicious/noExplicitAny: the output of commands has every shape.
   function add(fields: Readonly<Record<string, string>>): Promise<any> {
     const all = {
       ...{ version: "1.0.0", type: "SvcLDA", paradigm: "p300", "n-features": "44", "n-classes": "4" },
@@ -45,7 +45,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     const { body } = await installed.get("/v1/models/list", { "X-API-Key": of.api_key });
     return body.models.find((model: { name: string }) => model.name === name);
   }
-  /** The link as the list gives it, led to this machine as the operator's proxy does. */
+  /** Returns the list's link with this machine's address, as an operator's proxy would lead it. */
   const linkOf = async (of: Issued, name?: string): Promise<string> =>
     (await listed(of, name)).download_url.replace(PUBLIC_URL, installed.service.url);
   const load = async (url: string, headers: Record<string, string> = {}, method = "GET") => {
@@ -61,7 +61,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     expect(Bun.deepEquals(await stored.bytes(), BYTES)).toBe(true);
   });
 
-  test("sends the whole of it to whoever has the link, and to whoever has the key", async () => {
+  test("sends the whole file to a client with the link, and to a client with the key", async () => {
     const link = await linkOf(key);
     for (const got of [
       await load(link),
@@ -85,7 +85,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     ]).toEqual([200, 0, String(SIZE), ETAG]);
   });
 
-  test("sends ranges, and knows what a client has already", async () => {
+  test("sends ranges, and answers 304 to a client that has the file", async () => {
     const link = await linkOf(key);
     for (const [range, first, end] of [
       ["bytes=1000-1999", 1_000, 2_000],
@@ -107,7 +107,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     expect([known.status, known.bytes.length]).toEqual([304, 0]);
   });
 
-  test("gives curl what it resumes", async () => {
+  test("lets curl resume a download", async () => {
     const link = await linkOf(key);
     writeFileSync(join(installed.place.folder, "half"), BYTES.slice(0, 1_000_000));
     const { status, err } = await installed.place.shell(`curl -sf -C - -o half '${link}'`);
@@ -116,7 +116,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     expect(out).toStartWith(SHA256);
   });
 
-  test("refuses who may not have it: by tier, by customer, by a changed link", async () => {
+  test("refuses a download for a wrong tier, a wrong customer, or a changed link", async () => {
     const owner = await installed.issue();
     await installed.json(["keys", "tier", owner.id, "commercial"]);
     await add({ name: "custom", "requires-license": "commercial", owner: owner.user_id });
@@ -134,7 +134,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     expect((await load(`${installed.service.url}${path}/../../../secret`)).status).toBe(404);
   });
 
-  test("lets a revoked key's links die with it", async () => {
+  test("refuses the links of a revoked key", async () => {
     const mayLoad = await installed.issue();
     const link = await linkOf(mayLoad);
     expect((await load(link)).status).toBe(200);
@@ -142,7 +142,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     expect((await load(link)).status).toBe(401);
   });
 
-  test("leaves nothing visible of an add that was killed", async () => {
+  test("shows no model after an add that was killed", async () => {
     const large = join(installed.place.folder, "large");
     await installed.place.shell(`head -c 400000000 /dev/zero > ${large}`);
     const options = "--version 1 --type SvcLDA --paradigm p300 --n-features 1 --n-classes 2";
@@ -154,7 +154,7 @@ describe.skipIf(!isBuilt)("the executable, on model files", () => {
     expect(await installed.json(["models", "verify"])).toMatchObject({ unnamed: [] });
   });
 
-  test("verifies every file, and tells of one that was changed", async () => {
+  test("verifies every file, and reports a changed one", async () => {
     expect((await installed.run(["models", "verify"])).status).toBe(0);
     const stored = join(installed.dataDir, "models", SHA256.slice(0, 2), SHA256);
     await installed.place.shell(`chmod u+w ${stored}; printf x | dd of=${stored} bs=1 conv=notrunc`);

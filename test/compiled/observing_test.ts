@@ -1,4 +1,4 @@
-/** What an operator looks with: health, doctor, config check, metrics and the access log of the executable. */
+/** Tests how operators observe the executable: health, doctor, config check, metrics and the access log. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { createServer } from "node:net";
@@ -17,7 +17,7 @@ interface Finding {
   readonly remedy?: string;
 }
 
-describe.skipIf(!isBuilt)("the executable, looked at", () => {
+describe.skipIf(!isBuilt)("the executable, as operators observe it", () => {
   let installed: Installed;
   let port: number;
 
@@ -29,7 +29,7 @@ describe.skipIf(!isBuilt)("the executable, looked at", () => {
 
   const settings = () => ({ CLAVIGER_PORT: String(port), CLAVIGER_LOG_FORMAT: "json" });
 
-  test("health waits for a service that is not there yet, and says when there is none", async () => {
+  test("waits in health for a service that is still starting, and reports when there is none", async () => {
     const url = `http://127.0.0.1:${port}`;
     const { status, out } = await installed.place.run(["health", "--url", url, "--json"]);
     expect(status).toBe(1);
@@ -45,7 +45,7 @@ describe.skipIf(!isBuilt)("the executable, looked at", () => {
     expect(JSON.parse(found.out)).toMatchObject({ healthy: true, http_status: 200, database: "connected" });
   });
 
-  test("doctor finds nothing wrong beside it, and names what is and how to mend it", async () => {
+  test("reports by doctor no fault beside a good service, and each fault with its remedy", async () => {
     const { ok, findings }: { ok: boolean; findings: Finding[] } = await installed.json(
       ["doctor"],
       settings(),
@@ -70,7 +70,7 @@ describe.skipIf(!isBuilt)("the executable, looked at", () => {
     expect((await installed.run(["doctor"], settings())).status).toBe(0);
   });
 
-  test("config check shows what holds and who says so, and refuses what cannot be", async () => {
+  test("shows by config check each value with its source, and refuses impossible values", async () => {
     const shown = await installed.json(["config", "check"], {
       ...settings(),
       CLAVIGER_SECRET: TEST_SECRET,
@@ -83,7 +83,7 @@ describe.skipIf(!isBuilt)("the executable, looked at", () => {
     expect([status, err]).toEqual([1, expect.stringContaining("CLAVIGER_PORT must be a whole number")]);
   });
 
-  test("metrics count what clients did, on an address of their own", async () => {
+  test("counts clients' requests in metrics on an address of their own", async () => {
     const url = /metrics are at (\S+?\/metrics)/.exec(installed.service.out())?.[1] ?? "";
     const count = async (name: string, sample: string) => {
       const families = parseExposition(await (await fetch(url)).text());
@@ -100,7 +100,7 @@ describe.skipIf(!isBuilt)("the executable, looked at", () => {
     expect((await installed.get("/metrics")).status).toBe(404);
   });
 
-  test("the access log has a line of JSON for each request, with the key's id and never the key", async () => {
+  test("logs a line of JSON for each request, with the key's id and never the key", async () => {
     const key = await installed.issue();
     const from = installed.service.err().length;
     const { headers } = await installed.validate(key);

@@ -1,9 +1,9 @@
-/** The executable in the hands of root, on the data folder of an ordinary user who serves from it and plants traps. */
+/** Root runs the executable on the data folder of an ordinary user, who serves from it and plants traps. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { canPlayBoth, createRootStage, ENDING, type RootStage, USER } from "../cli/as_root.ts";
+import { canActAsBothUsers, createRootStage, ENDING, type RootStage, USER } from "../cli/as_root.ts";
 import { until } from "../support/until.ts";
 import { builtExecutable, START_LIMIT_MS } from "./executable.ts";
 import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
@@ -11,7 +11,7 @@ import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 const LIMIT_MS = 2_000;
 const program = [builtExecutable];
 
-describe.skipIf(!(canPlayBoth && isBuilt))("root beside the service of an ordinary user", () => {
+describe.skipIf(!(canActAsBothUsers && isBuilt))("root beside the service of an ordinary user", () => {
   let stage: RootStage;
   let usualMs: number;
 
@@ -51,7 +51,7 @@ describe.skipIf(!(canPlayBoth && isBuilt))("root beside the service of an ordina
         expect(statSync(saved)).toMatchObject({ uid: 0, mode: 0o100600 });
         const served = await stage.asRoot(["serve"], { program });
         expect(served.err).toContain(`\`sudo -u nobody ${builtExecutable} serve`);
-        stage.expectHisOwn();
+        stage.expectOwnedByUser();
       } finally {
         const ended = new Promise((resolve) => service.once("exit", resolve));
         service.kill("SIGTERM");

@@ -1,4 +1,7 @@
-/** The executable as a service manager runs it: its unit, what it tells the manager, its stop, its certificates. */
+/**
+ * Runs the executable as a service manager does: its unit, its messages to the manager, its stop, its
+ * certificates.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -49,7 +52,7 @@ describe.skipIf(!isBuilt)("the executable, run by a service manager", () => {
     expect(out).not.toMatch(/^MemoryDenyWriteExecute/m);
   });
 
-  test.skipIf(analyze === null)("prints a unit that systemd-analyze takes, and finds hardened", async () => {
+  test.skipIf(analyze === null)("prints a unit that systemd-analyze accepts as hardened", async () => {
     const unit = join(installed.place.folder, "claviger.service");
     writeFileSync(unit, await printUnit());
     const verified = Bun.spawnSync([analyze ?? "", "verify", unit]);
@@ -68,7 +71,7 @@ describe.skipIf(!isBuilt)("the executable, run by a service manager", () => {
     expect(await manager.until(/^STOPPING=1/)).toMatch(/^STOPPING=1\nSTATUS=Stopping: /);
   });
 
-  test("stops gracefully under load: health first, then what is in hand, and no event is lost", async () => {
+  test("stops in order under load: health turns 503 first, open requests are answered, and no event is lost", async () => {
     const { url, stop } = await installed.start();
     const key = await installed.issue("--monthly-limit", "10000000");
     const outcomes = { acknowledged: 0, unanswered: 0, others: new Set<number>() };
@@ -94,7 +97,7 @@ describe.skipIf(!isBuilt)("the executable, run by a service manager", () => {
       return answer.status === 503 && answer.json();
     });
     expect(turnedAway).toMatchObject({ status: "unhealthy", database: "connected" });
-    // A balancer has until the end of the grace to turn away: what it still sends is answered.
+    // Until the end of the grace, requests are still answered, so that a balancer has time to turn clients away.
     const before = outcomes.acknowledged;
     await until(() => outcomes.acknowledged > before + CLIENTS);
     expect(await stopped).toBe(0);
@@ -108,7 +111,7 @@ describe.skipIf(!isBuilt)("the executable, run by a service manager", () => {
     expect(used).toBeLessThanOrEqual(outcomes.acknowledged + outcomes.unanswered);
   });
 
-  test("takes a new certificate on SIGHUP without refusing a connection", async () => {
+  test("loads a new certificate on SIGHUP without refusing a connection", async () => {
     const { folder } = installed.place;
     const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
     const put = (pair: TestCertificate) => {

@@ -1,4 +1,4 @@
-/** The walk of the page `service` by the executable: from the file to a service, line for line. */
+/** Runs every line of the page `service` with the executable: from the downloaded file to a running service. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -55,7 +55,7 @@ describe.skipIf(!isBuilt)("the page `service`", () => {
       expect(client).toMatch(
         /"download_url":"https:\/\/licenses\.example\.org\/v1\/models\/download\/p300_speller/,
       );
-      // doctor had the first one minted, to see whether the host gives any.
+      // doctor minted the first token, to check that the host mints any.
       expect(client).toContain(`"repo_token":"${host.tokens[1]}"`);
       expect(sha256Of(join(folder, "got.onnx"))).toEqual(sha256Of(join(folder, "speller.onnx")));
       const rehearsed = outputOf(walked, "claviger restore");
@@ -67,7 +67,7 @@ describe.skipIf(!isBuilt)("the page `service`", () => {
       expect(nightly).toMatch(/^Saved \d+ rows of \d+ tables and 1 model file to /);
       expect(nightly).toMatch(/ is whole: \d+ rows /);
       expect(keys).toContain("ada@example.org");
-      // Nobody else could read the credentials then.
+      // Without root, the credentials of the stopped service cannot be read.
       if (!isRoot) return;
       expect(doctor).toMatch(/^ok +tls +the certificate is good until /m);
       expect(doctor).toMatch(/^ok +github app +App 190219 mints tokens for core-package$/m);
@@ -82,7 +82,7 @@ function outputOf(walked: readonly Walked[], part: string): string {
   return walked.find(({ script }) => script.includes(part))?.output ?? "";
 }
 
-/** The mask, the day of the week, and the face that systemd shows where the terminal has none in colour. */
+/** Masks the output, the weekday, and the symbol that systemd shows on a terminal without colours. */
 function maskWalk(output: string): string {
   return mask(output)
     .replaceAll(/\b[1-7]\.tar\.zst/g, "DAY.tar.zst")

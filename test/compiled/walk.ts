@@ -1,13 +1,13 @@
 /**
- * The walk of the page `service`: its `sh` blocks, run in order, line for line.
+ * Runs the `sh` blocks of the page `service` in order, line by line.
  *
- * What belongs to the whole machine is moved below one folder: paths, ports and names are replaced in the
- * text, and `systemctl` notes what it is asked for. Units are then started here as systemd would: as the user and
- * with the environment, the credentials and the state folder that they name. `busctl` says of the unit what systemd
- * would, so that commands find the settings as they would there.
+ * The steps change the whole machine, so the paths, ports and names in them are replaced by ones below one folder.
+ * A stand-in for `systemctl` records its calls. The units are then started here as systemd would start them: with the
+ * user, the environment, the credentials and the state folder that they name. A stand-in for `busctl` describes the unit
+ * as systemd would, so that commands find the settings.
  *
- * Root walks it as it stands. Anybody else has no user to make and no unit to ask: for these, everything belongs to
- * whoever runs this, and commands are told where the settings are.
+ * Root runs the steps unchanged. Another user cannot make the service's user or ask for the unit. For such a user all
+ * files belong to that user, and the commands get the path of the settings.
  */
 import { spawn } from "node:child_process";
 import {
@@ -29,7 +29,7 @@ import { START_LIMIT_MS } from "./executable.ts";
 
 export interface WalkStep {
   readonly script: string;
-  /** What the page shows below the block, if anything. */
+  /** The output that the page shows below the block, if any. */
   readonly shown: string | undefined;
 }
 
@@ -41,7 +41,7 @@ export interface Walked extends WalkStep {
 export interface WalkOptions {
   readonly folder: string;
   readonly port: number;
-  /** The interface of the stand-in for GitHub. */
+  /** The address of the stand-in for GitHub. */
   readonly gitHubUrl: string;
 }
 
@@ -49,13 +49,16 @@ const SETTINGS_FILE = "claviger.env";
 const PATHS = { etc: "/etc/claviger", units: "/etc/systemd/system", bin: "/usr/local/bin" } as const;
 const isRoot = process.getuid?.() === 0;
 
-/** The `sh` blocks of a page, each with the plain block that follows it at once. */
+/** Reads the `sh` blocks of a page, each with the plain block directly after it. */
 export function readWalkSteps(markdown: string): WalkStep[] {
   const blocks = markdown.matchAll(/^```sh\n(.*?)^```$(?:\n\n```\n(.*?)^```$)?/gms);
   return [...blocks].map(([, script = "", shown]) => ({ script, shown }));
 }
 
-/** Runs the steps, stops what they started, and then runs `afterwards`: what must work without the service, too. */
+/**
+ * Runs the steps, stops the service that they started, and then runs `afterwards`: commands that must work
+ * without it.
+ */
 export async function walk(
   steps: readonly WalkStep[],
   { afterwards = [], ...options }: WalkOptions & { readonly afterwards?: readonly string[] },
@@ -63,7 +66,7 @@ export async function walk(
   const { folder, port, gitHubUrl } = options;
   const below = (name: string) => join(folder, name);
   for (const name of ["units", "bin", "sysusers.d"]) mkdirSync(below(name));
-  // The service's user has to get there.
+  // The service's user must be able to enter.
   chmodSync(folder, 0o755);
 
   const moved = (text: string) =>
@@ -85,14 +88,14 @@ export async function walk(
       .replaceAll(below("state"), "/var/lib/claviger")
       .replaceAll(below("backups"), "/var/backups/claviger")
       .replaceAll(below("rehearsal"), "/var/tmp/rehearsal")
-      // The port that every https address has.
+      // The default port of https.
       .replaceAll(`healthy at https://127.0.0.1:${port}`, "healthy at https://127.0.0.1")
       .replaceAll(`https://127.0.0.1:${port}`, "https://licenses.example.org");
 
   const asked = below("asked");
   const settings = below(`etc/${SETTINGS_FILE}`);
   const env = { PATH: `${below("bin")}:/usr/sbin:/usr/bin:/sbin:/bin` };
-  // Its certificate is signed by itself, so that `health` and `curl` are told, as the page says.
+  // The certificate is self-signed, so `health` and `curl` get it as the trusted one, as the page says.
   const prelude = `
 claviger() {
   case $1 in
@@ -170,18 +173,18 @@ ${isRoot ? "" : OWN_FILES}
 
 const UNIT_NAME = /^[\w-]+\.service$/;
 
-/** In the place of systemd-sysusers, which would make what all the machine's files ask for. */
+/** Replaces systemd-sysusers, which would make the users of every file on the machine. */
 const SYSUSERS = `#!/bin/sh -e
 grep -q '^u claviger - ' "$1"
 [ $(id -u) != 0 ] || getent passwd claviger > /dev/null || useradd --system --no-create-home claviger
 `;
-/** For whoever may not give files away. */
+/** Replaces `install` for a user who may not give files to another user. */
 const OWN_FILES = `install() { [ "$4" != -o ] || set -- -d -m 700 "$8"; command install "$@"; }`;
 
-/** What commands of a unit are given where no unit can be asked. */
+/** Gives a unit's commands their settings if no unit can be asked. */
 const WITH_SETTINGS = (settings: string) => `set -a; . ${settings}; set +a; exec `;
 
-/** What busctl says of a unit, or of none. */
+/** Returns the answer of busctl about a unit; an empty map stands for no unit. */
 function describeUnit(unit: ReadonlyMap<string, readonly string[]>, folder: string): string {
   const pairs = (name: string, split: RegExp) =>
     (unit.get(name) ?? []).map((each) => split.exec(each)?.slice(1) ?? []);
@@ -189,20 +192,20 @@ function describeUnit(unit: ReadonlyMap<string, readonly string[]>, folder: stri
     (unit.get("Environment") ?? []).map((each) => each.replaceAll("%n", "claviger.service")),
     pairs("EnvironmentFile", /^-?(.*)$/).map(([path]) => [path, true]),
     pairs("LoadCredential", /^([^:]+):(.*)$/),
-    // Its folder is elsewhere: an absolute path stays one below /var/lib.
+    // The state folder is elsewhere: an absolute path would stay one below /var/lib.
     (unit.get("StateDirectory") ?? []).map(() => join("../..", folder, "state")),
   ]
     .map((data) => JSON.stringify({ data }))
     .join("\n");
 }
 
-/** For a machine without systemd's tools: the score is not asked for. */
+/** Leaves out systemd-analyze on a machine without systemd's tools. */
 function withoutAnalysis({ script, shown }: WalkStep): WalkStep {
   const lines = script.split("\n").filter((line) => !line.startsWith("systemd-analyze "));
   return { script: lines.join("\n"), shown: script.includes("systemd-analyze ") ? undefined : shown };
 }
 
-/** A unit's lines by name, read as systemd.syntax(7) and systemd.service(5) say of `%%` and `$$`. */
+/** Reads a unit's lines by name; `%%` and `$$` as in systemd.syntax(7) and systemd.service(5). */
 function readUnit(text: string): Map<string, string[]> {
   const lines = new Map<string, string[]>();
   for (const line of text.split("\n")) {
@@ -218,8 +221,8 @@ interface RunningService {
 }
 
 /**
- * What systemd does: settings from the file over those of the unit, credentials that the service's user alone can
- * read, a folder for state, and that user.
+ * Starts the service as systemd does: as its user, with a state folder, with settings from the file over those of the unit,
+ * and with credentials that only the service's user can read.
  */
 function startService(
   unit: ReadonlyMap<string, readonly string[]>,
