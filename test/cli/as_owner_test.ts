@@ -1,4 +1,7 @@
-/** A command that root runs on another user's data folder does its work as that user, and its operator sees no difference. */
+/**
+ * A command that root runs on another user's data folder works as that user. Its operator sees no
+ * difference.
+ */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import {
@@ -13,9 +16,9 @@ import {
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
-import { canPlayBoth, createRootStage, type RootStage, USER } from "./as_root.ts";
+import { canActAsBothUsers, createRootStage, type RootStage, USER } from "./as_root.ts";
 
-/** Runs a program at a terminal of its own, and types an answer once it is asked. */
+/** Runs a program at a terminal of its own, and types an answer when the program asks. */
 const TERMINAL = `
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -38,9 +41,9 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 setDefaultTimeout(30_000);
 
-describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of another user", () => {
+describe.skipIf(!canActAsBothUsers)("a command that root runs on the data folder of another user", () => {
   let stage: RootStage;
-  /** Where root keeps what nobody else may read. */
+  /** A folder for root's files, which no other user may read. */
   let vault: string;
   const SECRET = randomBytes(32).toString("hex");
 
@@ -58,12 +61,12 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
     return join(vault, name);
   }
 
-  test("makes everything there the user's, in a folder that is still to be made, too", async () => {
+  test("makes all files the user's, also in a new data folder", async () => {
     expect(existsSync(join(stage.dataDir, "postgres/PG_VERSION"))).toBe(true);
-    stage.expectHisOwn();
+    stage.expectOwnedByUser();
   });
 
-  test("prints, ends and reads as it does for anybody", async () => {
+  test("prints, ends and reads as for any other user", async () => {
     const issued = await stage.asRoot(
       ["keys", "issue", "--email", "ada@example.org", "--tier", "free", "--json"],
       {
@@ -107,7 +110,7 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
       ),
     });
     expect(await revoke("yes")).toMatchObject({ status: 0, out: expect.stringContaining(`Revoked ${id}`) });
-    // Without a terminal it goes on as it always did, and leaves the input to whoever reads it next.
+    // Without a terminal it does not ask, and leaves the input to the next reader.
     expect(await stage.asRoot(["keys", "revoke", id], { input: "no" })).toMatchObject({
       status: 1,
       err: "claviger: Cannot revoke key: it is revoked already\n",
@@ -118,7 +121,7 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
     });
   });
 
-  test("reads files that root alone may read", async () => {
+  test("reads files that only root may read", async () => {
     const line = { sha256: "0b".repeat(32), mode: "live", email: "x@example.org", tier: "free" };
     const keys = keep(
       "keys.jsonl",
@@ -163,10 +166,10 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
       status: 1,
       err: `claviger: Cannot import keys: ${vault}/none: there is no such file\n`,
     });
-    stage.expectHisOwn();
+    stage.expectOwnedByUser();
   });
 
-  test("leaves a backup with root, whole or not at all, and restores it", async () => {
+  test("gives a backup to root, complete or not at all, and restores it", async () => {
     const env = { CLAVIGER_SECRET_FILE: keep("secret", SECRET) };
     const path = join(vault, "saved");
     const saved = await stage.asRoot(["backup", path, "--with-secret", "--with-models"], { env });
@@ -192,7 +195,7 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
     const restored = await stage.asRoot(["restore", path], { dataDir: join(stage.home, "restored") });
     expect(restored).toMatchObject({ status: 0, err: "" });
     expect(statSync(join(stage.home, "restored/secret"))).toMatchObject({ ...USER, mode: 0o100600 });
-    stage.expectHisOwn();
+    stage.expectOwnedByUser();
 
     const failed = await stage.asRoot(["backup", join(vault, "failed"), "--with-secret"], {
       env,
@@ -202,7 +205,7 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
     expect(readdirSync(vault).filter((name) => name.startsWith("failed"))).toEqual([]);
   });
 
-  test("has the user's rights alone, and shows nobody its settings", async () => {
+  test("has only the user's rights, and shows its settings to no other user", async () => {
     const lock = stage.holdLock();
     const program = ["setpriv", "--groups", "4,27", ...stage.program];
     const env = { CLAVIGER_SECRET: SECRET, DATABASE_URL: "" };
@@ -230,7 +233,7 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
     }
   });
 
-  test("is not `serve`: root is told how to run it", async () => {
+  test("is refused if it is `serve`, with the command that root should run", async () => {
     const refused = await stage.asRoot(["serve", "--port", "0"]);
     expect(refused).toMatchObject({ status: 1, out: "" });
     expect(refused.err).toContain(`Cannot serve as root: ${stage.dataDir} belongs to user nobody`);
@@ -239,7 +242,7 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
     );
   });
 
-  test("says what to do where the user may not run the program", async () => {
+  test("names the remedy if the user may not run the program", async () => {
     const folder = join(stage.folder, "program");
     mkdirSync(folder, { mode: 0o755 });
     const [bun = "", main = ""] = stage.program;
@@ -250,7 +253,7 @@ describe.skipIf(!canPlayBoth)("a command that root runs on the data folder of an
     expect(refused.err).toMatch(/^claviger: Cannot run as user nobody, [^\n]*\/usr\/local\/bin\n$/);
   });
 
-  test("cannot be asked for by hand", async () => {
+  test("refuses the internal option on the command line", async () => {
     for (const args of [["--as-owner", "keys", "list"], ["--as-owner"]])
       expect(await stage.asRoot(args)).toMatchObject({ status: 2, out: "" });
   });

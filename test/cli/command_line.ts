@@ -1,4 +1,7 @@
-/** The command line in this process: what an operator would type, and what they would see. */
+/**
+ * Runs the command line in this process: with an operator's input, and with the output that the operator
+ * would see.
+ */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -14,42 +17,42 @@ export interface Ended {
 }
 
 export interface RunOptions {
-  /** Standard input. */
+  /** The text at standard input. */
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly isTerminal?: boolean;
-  /** The width of the terminal at standard output; none by default. */
+  /** The width of the terminal at standard output; by default there is no terminal. */
   readonly columns?: number;
-  /** Whether the input is typed at a terminal. */
+  /** Whether standard input is a terminal. */
   readonly isTyped?: boolean;
-  /** The real one by default. */
+  /** By default the real one. */
   readonly clock?: Clock;
-  /** Whether it is root who types; this process's user by default. */
+  /** Whether root runs the command; by default the user of this process. */
   readonly isRoot?: boolean;
-  /** The signal that is sent while the command starts. */
+  /** A signal that is sent while the command starts. */
   readonly signal?: string;
-  /** Called whenever the command has printed something. */
+  /** Called after each output of the command. */
   readonly onOut?: () => void;
 }
 
 export interface RunningService {
   readonly url: string;
-  /** What it printed once it was ready. */
+  /** The output up to the moment when it was ready. */
   readonly out: string;
-  /** Sends SIGTERM and waits for its end. */
+  /** Sends SIGTERM and waits for the service's end. */
   stop(): Promise<Ended>;
 }
 
 export interface CommandLine {
-  /** A data folder of its own, and what else a test puts down. */
+  /** A new folder with the data folder and the files that a test writes. */
   readonly folder: string;
   readonly dataDir: string;
-  /** Runs a command as it stands. */
+  /** Runs a command with exactly these arguments. */
   run(args: readonly string[], options?: RunOptions): Promise<Ended>;
-  /** Runs a command on the data folder; no settings file of this machine is read. */
+  /** Runs a command on the data folder; reads no settings file of this machine. */
   here(args: readonly string[], options?: RunOptions): Promise<Ended>;
-  /** Runs a command with `--json` and gives what it printed; throws where it was refused. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into documents of every shape.
+  /** Runs a command with `--json` and returns its parsed output; throws if the command fails. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests read documents of every shape.
   json(args: readonly string[], options?: RunOptions): Promise<any>;
   /** Runs `serve` on a port that the system chooses. */
   serve(args?: readonly string[], options?: RunOptions): Promise<RunningService>;
@@ -58,13 +61,13 @@ export interface CommandLine {
 }
 
 export interface CommandLineOptions {
-  /** Whether the data folder is there already, with an empty database, so that no first start has to make it. */
+  /** Whether the data folder exists at once, with an empty database, so that no first start has to make it. */
   readonly prepared?: boolean;
 }
 
 export function createCommandLine({ prepared = false }: CommandLineOptions = {}): CommandLine {
   const folder = mkdtempSync(join(testFolder(), "cli-"));
-  // Open to the user as whom root runs PostgreSQL.
+  // The user who runs PostgreSQL for root must be able to enter.
   chmodSync(folder, 0o711);
   const dataDir = join(folder, "data");
   if (prepared) copySample(dataDir);
@@ -102,7 +105,7 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
         untilSignal: () => terminate.promise,
         env: {
           ...surroundings.env,
-          // Looked at, after all else was said, to tell the service manager that the service is ready.
+          // `serve` reads this last, when it tells the service manager that the service is ready.
           get NOTIFY_SOCKET() {
             if (seen.out.includes("Its data is in")) ready.resolve();
             return surroundings.env.NOTIFY_SOCKET;
@@ -125,7 +128,7 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
   };
 }
 
-/** What a command meets, and what it writes. */
+/** Returns the surroundings of a command, and the output that it writes there. */
 export function surround(folder: string, options: RunOptions): { surroundings: Surroundings; seen: Seen } {
   const seen: Seen = { out: "", err: "" };
   const {
@@ -173,7 +176,10 @@ interface Seen {
   err: string;
 }
 
-/** What a refusal looks like: one line on standard error, and nothing else. */
+/**
+ * Returns the sentence of a refusal: one line on standard error and no other output. Throws for any other
+ * ending.
+ */
 export function refusalOf({ status, out, err }: Ended): string {
   if (status !== 1 || out !== "" || !/^claviger: [^\n]+\n$/.test(err)) {
     throw new Error(`Not a refusal: ${JSON.stringify({ status, out, err })}`);
@@ -181,7 +187,7 @@ export function refusalOf({ status, out, err }: Ended): string {
   return err.slice("claviger: ".length, -1);
 }
 
-/** What wrong usage looks like. */
+/** Returns the sentence about wrong usage; throws for any other ending. */
 export function usageErrorOf({ status, out, err }: Ended): string {
   if (status !== 2 || out !== "" || !/^claviger: [^\n]+\n$/.test(err)) {
     throw new Error(`Not wrong usage: ${JSON.stringify({ status, out, err })}`);

@@ -1,4 +1,4 @@
-/** Every command beside a running service: what it prints, what it changes, and what it refuses. */
+/** Runs every command beside a running service: its output, its changes and its refusals. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { until } from "../support/until.ts";
@@ -33,11 +33,11 @@ async function validate(apiKey: string): Promise<{ status: number; body: Record<
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 
-/** A change made by a command holds in a running service within a second. */
+/** The time in which a change made by a command is in force in a running service. */
 const WITHIN = { limitMs: 1_000 };
 
 describe("claviger serve", () => {
-  test("says where it is, where its data is, and how the first key is issued", () => {
+  test("prints its address, its data folder, and how to issue the first key", () => {
     expect(service.out).toMatch(/^Claviger serves at http:\/\/127\.0\.0\.1:\d+\n/);
     expect(service.out).toContain(`Its data is in ${line.dataDir}\n`);
     expect(service.out).toContain(
@@ -46,7 +46,7 @@ describe("claviger serve", () => {
     );
   });
 
-  test("says the same as JSON where the log is JSON, the demo's keys too", async () => {
+  test("prints the same as JSON if the log is JSON, with the demo's keys", async () => {
     const other = createCommandLine({ prepared: true });
     const options = { env: { CLAVIGER_LOG_FORMAT: "json" } };
     const objects = (out: string) =>
@@ -71,7 +71,7 @@ describe("claviger serve", () => {
     other.remove();
   });
 
-  test("refuses a folder that a service holds, and names it", async () => {
+  test("refuses a folder that a service holds, and names that service", async () => {
     for (const port of ["0", new URL(service.url).port]) {
       expect(refusalOf(await line.here(["serve", "--port", port]))).toBe(
         `Cannot serve from ${line.dataDir}: a service runs there already (process ${process.pid}); stop it or ` +
@@ -98,14 +98,14 @@ describe("claviger keys issue", () => {
     });
   });
 
-  test("prints the same for people, and says that it is shown once", async () => {
+  test("prints the same for people, and says that the key is shown only once", async () => {
     const { status, out, err } = await line.here(issueArgs("--mode", "test"));
     expect(status).toBe(0);
     expect(out).toMatch(/^id {10}key_[0-9a-f]{32}\napi_key {5}svc_test_[0-9a-f]{48}\nuser_id /);
     expect(err).toBe("The key is shown only once: store it now\n");
   });
 
-  test("takes a name, an organization, a limit, and an expiry or none", async () => {
+  test("accepts a name, an organization, a limit, and an expiry or none", async () => {
     const options = ["--name", "Grace", "--organization", "Navy", "--monthly-limit", "7"];
     const never = await line.json(issueArgs(...options, "--expires-at", "never"));
     expect(never.expires_at).toBe("9999-12-31T23:59:59Z");
@@ -123,7 +123,7 @@ describe("claviger keys issue", () => {
     expect(refusalOf(ended)).toBe("Cannot issue key: the expiry lies in the past");
   });
 
-  test("gives a second key to a known e-mail, and refuses another name for it", async () => {
+  test("issues a second key to a known e-mail, and refuses another name for it", async () => {
     const args = ["keys", "issue", "--email", "known@example.org", "--tier", "free"];
     const first = await line.json([...args, "--name", "Known"]);
     const second = await line.json(args);
@@ -136,7 +136,7 @@ describe("claviger keys issue", () => {
 });
 
 describe("claviger keys list, show and find", () => {
-  test("show a key by its hint and never the key", async () => {
+  test("show a key's hint and never the key", async () => {
     const issued = await line.json(issueArgs());
     const hint = `svc_live_…${issued.api_key.slice(-4)}`;
     const shown = await line.json(["keys", "show", issued.id]);
@@ -161,7 +161,7 @@ describe("claviger keys list, show and find", () => {
     }
   });
 
-  test("refuse a key that there is not", async () => {
+  test("refuse a key that does not exist", async () => {
     expect(refusalOf(await line.here(["keys", "show", NOBODY]))).toBe(
       `Cannot show key: there is no key ${NOBODY}; see \`claviger keys list\``,
     );
@@ -193,14 +193,14 @@ describe("claviger keys revoke", () => {
     );
   });
 
-  test("says so to people", async () => {
+  test("reports the revoke to people", async () => {
     const { id } = await line.json(issueArgs());
     expect(await line.here(["keys", "revoke", id])).toEqual({ status: 0, out: `Revoked ${id}\n`, err: "" });
   });
 });
 
 describe("claviger accounts", () => {
-  test("list shows them, the oldest first, with their keys", async () => {
+  test("lists the oldest first, with their keys", async () => {
     await line.json(["keys", "issue", "--email", "b@accounts.example", "--tier", "free", "--name", "Bea"]);
     await line.json(["keys", "issue", "--email", "a@accounts.example", "--tier", "free"]);
     const emails = (await line.json(["accounts", "list"])).map((row: { email: string }) => row.email);
@@ -210,7 +210,7 @@ describe("claviger accounts", () => {
     expect(out).toMatch(/b@accounts\.example +Bea +- +1 +\d{4}/);
   });
 
-  test("update changes name and organization, by e-mail or id, and a running service sees it", async () => {
+  test("updates name and organization, by e-mail or id, and a running service sees it", async () => {
     const { api_key: apiKey, user_id: id } = await line.json([
       "keys",
       "issue",
@@ -231,7 +231,7 @@ describe("claviger accounts", () => {
     await until(isSeen, WITHIN);
   });
 
-  test("update refuses an account that there is not", async () => {
+  test("refuses to update an account that does not exist", async () => {
     for (const who of ["nobody@example.org", `usr_${"0".repeat(32)}`]) {
       const ended = await line.here(["accounts", "update", who, "--name", "X"]);
       expect(refusalOf(ended)).toStartWith("Cannot find account: no account has the id or e-mail ");
@@ -246,7 +246,7 @@ describe("claviger models", () => {
     ...["--url", "https://models.example/m.onnx", "--sha256", "ab".repeat(32), ...more],
   ];
 
-  test("add puts a model on the list, remove takes it off", async () => {
+  test("adds a model to the list and removes it", async () => {
     expect(await line.json(args("lda_one", "--metadata", '{"accuracy":0.9}'))).toEqual({
       name: "lda_one",
       version: "1.0.0",
@@ -279,7 +279,7 @@ describe("claviger models", () => {
     expect(refusalOf(await line.here(["models", "remove", "lda_one"]))).toContain("no model named lda_one");
   });
 
-  test("add refuses an owner that there is not, and a tier too low for a custom model", async () => {
+  test("refuses to add a model for a missing owner, or a custom model for too low a tier", async () => {
     const owner = ["--owner", `usr_${"0".repeat(32)}`];
     expect(usageErrorOf(await line.here(args("own", ...owner)))).toContain(
       "requires commercial or enterprise",
@@ -288,7 +288,7 @@ describe("claviger models", () => {
     expect(refusalOf(ended)).toBe(`Cannot add model: no account has the id or e-mail usr_${"0".repeat(32)}`);
   });
 
-  test("add takes an owner by e-mail as well as by id", async () => {
+  test("accepts an owner's e-mail or id in add", async () => {
     const { email, user_id: id } = await line.json(issueArgs());
     for (const [index, owner] of [email, id].entries()) {
       const own = ["--owner", owner, "--requires-license", "commercial"];
@@ -300,7 +300,7 @@ describe("claviger models", () => {
 });
 
 describe("claviger installer", () => {
-  test("set-token reads standard input, the service hands it out, clear-token ends that", async () => {
+  test("reads a token by set-token for the service to hand out, until clear-token removes it", async () => {
     const { api_key: apiKey } = await line.json(issueArgs());
     const ask = async () =>
       (await fetch(`${service.url}/v1/installer/repo-token`, { headers: { "x-api-key": apiKey } })).json();
@@ -323,14 +323,14 @@ describe("claviger installer", () => {
     expect(await ask()).toMatchObject({ code: "NOT_CONFIGURED" });
   });
 
-  test("set-token and clear-token print a JSON document where they are asked to", async () => {
+  test("prints a JSON document for set-token and clear-token with --json", async () => {
     const until = ["--expires-at", "2999-01-01"];
     const set = await line.json(["installer", "set-token", ...until], { input: "rpo_third" });
     expect(set).toEqual({ set: true, expires_at: "2999-01-01T00:00:00Z" });
     expect(await line.json(["installer", "clear-token"])).toEqual({ cleared: true });
   });
 
-  test("set-token refuses an expiry that has passed, and another secret than the service's", async () => {
+  test("refuses in set-token an expiry that has passed, and another secret than the service's", async () => {
     const input = "rpo_secret";
     const late = await line.here(["installer", "set-token", "--expires-at", "2020-01-01"], { input });
     expect(refusalOf(late)).toBe("Cannot set token: its expiry lies in the past");
@@ -341,7 +341,7 @@ describe("claviger installer", () => {
 });
 
 describe("claviger audit", () => {
-  test("keeps one line a row, whatever a stranger gave as the reason", async () => {
+  test("prints one line per row, whatever text a client gave as the reason", async () => {
     const { api_key: apiKey, id } = await line.json(issueArgs());
     const reason = "first\nsecond\u001b[31m";
     await fetch(`${service.url}/v1/auth/revoke`, {
@@ -363,7 +363,7 @@ describe("claviger audit", () => {
 });
 
 describe("claviger migrate", () => {
-  test("--status and migrate itself show what is applied", async () => {
+  test("shows the applied migrations, with and without --status", async () => {
     const applied = await line.json(["migrate", "--status"]);
     expect(applied[0]).toEqual({ number: 1, name: "0001_licensing", applied_at: expect.stringMatching(AT) });
     expect(await line.json(["migrate"])).toEqual(applied);
@@ -382,7 +382,7 @@ describe("claviger keys import", () => {
   const file = (name: string, rows: readonly object[]) =>
     line.write(name, rows.map((row) => JSON.stringify(row)).join("\n"));
 
-  test("takes keys and hashes with their use, whatever line ends and marks the file has", async () => {
+  test("imports keys and hashes with their use, whatever line ends and marks the file has", async () => {
     const rows = lines(2, "imported");
     const first = rows[0]!;
     const second = rows[1]!;
@@ -419,7 +419,7 @@ describe("claviger keys import", () => {
     }
   });
 
-  test("takes all or nothing", async () => {
+  test("imports all keys or none", async () => {
     const rows = lines(3, "atomic");
     const twice = line.write(
       "twice.jsonl",
@@ -434,7 +434,7 @@ describe("claviger keys import", () => {
     expect((await validate(rows[1]!.api_key)).status).toBe(401);
   });
 
-  test("shows a bar on a terminal, and nothing elsewhere", async () => {
+  test("shows a progress bar only on a terminal", async () => {
     const quiet = await line.here(["keys", "import", file("quiet.jsonl", lines(3, "quiet"))]);
     expect(quiet).toEqual({ status: 0, out: "Imported 3 keys\n", err: "" });
     expect(await line.here(["keys", "import", file("one.jsonl", lines(1, "one"))])).toMatchObject({
@@ -446,7 +446,7 @@ describe("claviger keys import", () => {
     expect(err).toMatch(/^\r\[#+ +\] 5000 of 6000\r\[#{40}\] 6000 of 6000\n$/);
   });
 
-  test("stopped by a signal, changes nothing", async () => {
+  test("changes nothing if a signal stops it", async () => {
     const rows = lines(3, "stopped");
     const path = file("stopped.jsonl", rows);
     const ended = await line.here(["keys", "import", path], { signal: "SIGINT" });

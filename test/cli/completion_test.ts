@@ -1,4 +1,4 @@
-/** Completion of the command line, tried in each shell that this machine has. */
+/** Tests the completion of the command line in each shell that this machine has. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -10,12 +10,15 @@ beforeAll(() => {
 });
 afterAll(() => line.remove());
 
-/** For each shell a script that loads the completion `$1` and prints the candidates of the command line `$2`, a line each. */
+/**
+ * For each shell a script that loads the completion `$1` and prints the candidates of the command line
+ * `$2`, one per line.
+ */
 const ASK: Readonly<Record<string, string>> = {
   bash: `source "$1"; COMP_LINE=$2; read -ra COMP_WORDS <<< "$2"
     case $2 in *' ') COMP_WORDS+=('') ;; esac
     COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _claviger; printf '%s\\n' "\${COMPREPLY[@]}"`,
-  // As zsh calls a function of bash: with the rules of sh. zsh itself leaves out what does not match, below.
+  // zsh calls a function of bash like this, with the rules of sh. zsh itself leaves out candidates that do not match; see below.
   zsh: `compdef() { }; source "$1"; words=(\${=2}); [[ $2 = *' ' ]] && words+=('')
     COMP_WORDS=("\${words[@]}"); COMP_CWORD=$((\${#words} - 1))
     ask() { emulate -L sh; setopt kshglob noshglob braceexpand; _claviger }; ask; printf '%s\\n' "\${COMPREPLY[@]}"`,

@@ -1,4 +1,4 @@
-/** What operators look with: `config check`, `health` and `doctor`, beside a service and without one. */
+/** Tests the commands with which operators examine a service: `config check`, `health` and `doctor`. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import {
@@ -51,7 +51,7 @@ afterAll(async () => {
 });
 
 describe("claviger config check", () => {
-  test("shows what holds and who said so, and nothing that is secret", async () => {
+  test("shows each value with its source, and no secret", async () => {
     const file = line.write("some.env", "CLAVIGER_PORT=9000\nCLAVIGER_HOST=::1\n");
     const env = {
       CLAVIGER_HOST: "0.0.0.0",
@@ -72,7 +72,7 @@ describe("claviger config check", () => {
     expect(out).not.toMatch(/hidden|9f86d0/);
   });
 
-  test("takes what a service manager gives for what it is", async () => {
+  test("recognises the settings that a service manager gives", async () => {
     const env = { STATE_DIRECTORY: "/var/lib/somewhere" };
     const { out } = await line.run(["config", "check", "--env-file", "/dev/null"], { env });
     expect(out).toMatch(/CLAVIGER_DATA_DIR +\/var\/lib\/somewhere +STATE_DIRECTORY\n/);
@@ -94,13 +94,13 @@ describe("claviger config check", () => {
     expect(ended.status).toBe(1);
     expect(ended.err).toStartWith(`claviger: ${sentence}`);
     expect(ended.err).toMatch(/^[^\n]+\n$/);
-    // What holds is shown nevertheless: the fault may lie in another setting than the one that is named.
+    // The other values are shown too: the cause may lie in another setting than the refused one.
     expect(ended.out).toMatch(/^NAME +VALUE +SOURCE\n/);
     for (const name of Object.keys(env))
       expect(ended.out).toMatch(new RegExp(`\n${name} +\\S+ +environment\n`));
   });
 
-  test("shows no password of an address that is at fault", async () => {
+  test("shows no password of a wrong address", async () => {
     const env = {
       DATABASE_URL: "postgres://me:hidden1@[/c",
       CLAVIGER_GITHUB_URL: "https://me:hidden2@api.example.org",
@@ -112,14 +112,14 @@ describe("claviger config check", () => {
     expect(out).not.toContain("hidden");
   });
 
-  test("says of a settings file that cannot be read only that", async () => {
+  test("reports only the error if the settings file cannot be read", async () => {
     const file = line.write("unknown.env", "CLAVIGER_NOTHING=1\n");
     expect(refusalOf(await line.run(["config", "check", "--env-file", file]))).toStartWith(
       "CLAVIGER_NOTHING is not a setting",
     );
   });
 
-  test("finds the credentials that the running service was handed", async () => {
+  test("finds the credentials that the running service got", async () => {
     const unit = createCommandLine({ prepared: true });
     const credentials = join(unit.folder, "credentials");
     mkdirSync(credentials);
@@ -132,7 +132,7 @@ describe("claviger config check", () => {
     writeFileSync(key, privateKey);
     const app =
       "CLAVIGER_GITHUB_APP_ID=1\nCLAVIGER_GITHUB_INSTALLATION_ID=2\nCLAVIGER_GITHUB_REPOSITORY=core\n";
-    // What the service reads as its settings file, a command reads too.
+    // A command reads the file that the service reads as its settings file.
     const file = unit.write("app.env", app);
     const args = ["--data-dir", unit.dataDir, "--env-file", file];
     const running = await unit.serve(["--env-file", file], { env: { CREDENTIALS_DIRECTORY: credentials } });
@@ -162,7 +162,7 @@ describe("claviger config check", () => {
 });
 
 describe("claviger health", () => {
-  // The commands of the tests before run in this process too, and may have held it for longer than a pulse is trusted.
+  // Earlier tests run commands in this process and may have delayed the pulse for longer than it is trusted.
   beforeEach(() => until(async () => (await fetch(`${service.url}/api/health`)).ok));
 
   test("says that a service is healthy", async () => {
@@ -172,7 +172,7 @@ describe("claviger health", () => {
     expect(JSON.parse(json.out)).toMatchObject({ healthy: true, http_status: 200, error: null });
   });
 
-  test("is 1 where nobody answers, and where something else does", async () => {
+  test("ends with 1 if no server answers, and if another program answers", async () => {
     expect(refusalOf(await line.run(["health", "--url", "http://127.0.0.1:1"]))).toBe(
       "Not healthy: http://127.0.0.1:1/api/health: nothing listens there",
     );
@@ -182,7 +182,7 @@ describe("claviger health", () => {
     expect(refusalOf(ended)).toContain("another program answers there, not Claviger (200)");
   });
 
-  test("waits for one that is about to be, and no longer than it is told", async () => {
+  test("waits for a service that is starting, but not longer than told", async () => {
     let isHealthy = false;
     const late = Bun.serve({
       port: 0,
@@ -203,7 +203,7 @@ describe("claviger health", () => {
     await late.stop(true);
   });
 
-  test("trusts a certificate that it is given, and no other", async () => {
+  test("trusts only the given certificate", async () => {
     const [own, other] = [makeCertificate(line.folder, "own"), makeCertificate(line.folder, "other")];
     const secure = Bun.serve({
       port: 0,
@@ -217,7 +217,7 @@ describe("claviger health", () => {
     expect((await line.run(["health", "--url", url, "--ca", "-"], typed)).status).toBe(0);
     const long = { input: `${own.certificate}${"\n".repeat(1024 * 1024)}` };
     expect(refusalOf(await line.run(["health", "--url", url, "--ca", "-"], long))).toContain("--ca -");
-    // What waiting does not mend is not waited for.
+    // health does not wait for errors that waiting cannot repair.
     const beganMs = performance.now();
     const refused = (...args: string[]) => line.run(["health", "--url", url, "--wait", "20s", ...args]);
     expect(refusalOf(await refused("--ca", other.certFile))).toEndWith(
@@ -229,7 +229,7 @@ describe("claviger health", () => {
     expect(refusalOf(await line.run(["health", "--url", url, "--ca", "/nowhere"]))).toContain("no such file");
   });
 
-  test("wants an address and a time", async () => {
+  test("refuses a wrong address and a wrong time", async () => {
     for (const args of [
       [],
       ["--url", "localhost"],
@@ -249,7 +249,7 @@ describe("claviger doctor", () => {
   }
   const port = () => ({ CLAVIGER_PORT: new URL(service.url).port });
 
-  test("finds nothing wrong beside a running service, wherever that was told to listen", async () => {
+  test("finds no fault beside a running service, whatever address it listens on", async () => {
     const { status, findings, of } = await doctor();
     expect(findings.filter(({ state }) => state === "fail")).toEqual([]);
     expect(status).toBe(0);
@@ -263,7 +263,7 @@ describe("claviger doctor", () => {
     });
   });
 
-  test("takes no other installation's service for its own", async () => {
+  test("does not mistake another installation's service for its own", async () => {
     const alone = createCommandLine();
     const serviceOf = async (env: Record<string, string>) => {
       const { findings } = JSON.parse((await alone.here(["doctor", "--json"], { env })).out);
@@ -284,7 +284,7 @@ describe("claviger doctor", () => {
     alone.remove();
   });
 
-  test("counts what a service left of itself and has ended as none", async () => {
+  test("ignores the note that an ended service left behind", async () => {
     const path = join(line.dataDir, "serving");
     const note = readFileSync(path, "utf8");
     const { pid, startedAt, ...at } = JSON.parse(note);
@@ -312,7 +312,7 @@ describe("claviger doctor", () => {
     expect((await doctor({ CLAVIGER_PORT: "1" })).of("service")).toMatchObject({ state: "ok" });
   });
 
-  test("examines the credentials and files that the service was given, and doctor was not", async () => {
+  test("examines credentials and files that the service got and doctor did not", async () => {
     const unit = createCommandLine({ prepared: true });
     const credentials = join(unit.folder, "credentials");
     mkdirSync(credentials);
@@ -346,7 +346,7 @@ describe("claviger doctor", () => {
     }
   });
 
-  test.skipIf(!asRoot)("looks nowhere as root on the word of the service's user", async () => {
+  test.skipIf(!asRoot)("opens no path as root because the service's user names it", async () => {
     const unit = createCommandLine({ prepared: true });
     const credentials = join(unit.folder, "credentials");
     mkdirSync(credentials);
@@ -360,7 +360,7 @@ describe("claviger doctor", () => {
     };
     try {
       expect((await examined())("secret")).toMatchObject({ state: "ok" });
-      // PostgreSQL runs as another user: what that one could leave in the place of the service's own note.
+      // PostgreSQL runs as another user, who could put a file in the place of the service's own note.
       const [postmaster = ""] = readFileSync(join(unit.dataDir, "postgres/postmaster.pid"), "utf8").split(
         "\n",
       );
@@ -415,7 +415,7 @@ describe("claviger doctor", () => {
     await target.close();
   });
 
-  test("warns where clients cannot be told whence to download a hosted model", async () => {
+  test("warns if clients cannot get the address of a hosted model", async () => {
     expect((await doctor()).of("public address")).toMatchObject({
       state: "ok",
       message: expect.stringContaining("no model files are hosted"),
@@ -438,7 +438,7 @@ describe("claviger doctor", () => {
     expect((await doctor()).of("public address")).toMatchObject({ state: "ok" });
   });
 
-  test("prints a line each, and how to mend what is not well", async () => {
+  test("prints one line per finding, and the remedy for each fault", async () => {
     const { out } = await line.here(["doctor"], { env: port() });
     expect(out).toMatch(/^ok {4}configuration +every setting is valid\n/);
     expect(out).toMatch(
@@ -447,11 +447,11 @@ describe("claviger doctor", () => {
     const coloured = await line.here(["doctor"], { env: port(), columns: 80 });
     expect(coloured.out).toStartWith("\u001b[32mok  \u001b[39m  configuration ");
     expect(coloured.out).toContain("\n\u001b[33mwarn\u001b[39m  installer token ");
-    // Standard error alone is a terminal: the findings go into a pipe.
+    // Only standard error is a terminal: the findings go into a pipe.
     expect((await line.here(["doctor"], { env: port(), isTerminal: true })).out).not.toContain("\u001b");
   });
 
-  test("says what a service could not use: settings, folder, secret, certificate", async () => {
+  test("reports everything that a service could not use: settings, folder, secret, certificate", async () => {
     expect((await doctor({ CLAVIGER_PORT: "x" })).of("configuration")?.state).toBe("fail");
 
     const { mode } = statSync(line.dataDir);
@@ -480,7 +480,7 @@ describe("claviger doctor", () => {
     ] as const) {
       const { certFile, keyFile } = makeCertificate(idle.folder, `days${days}`, days);
       expect((await tlsOf(certFile, keyFile))?.state).toBe(state);
-      // Not read, or this would wait for whoever writes into it.
+      // doctor must not read this pipe, or it would wait for a writer.
       const pipe = join(idle.folder, `pipe${days}`);
       expect(Bun.spawnSync(["mkfifo", pipe]).exitCode).toBe(0);
       expect(await tlsOf(certFile, pipe)).toMatchObject({
@@ -491,7 +491,7 @@ describe("claviger doctor", () => {
     idle.remove();
   });
 
-  test("examines what a running service serves with, not what the settings of its next start say", async () => {
+  test("examines the settings of the running service, not those of its next start", async () => {
     const { certFile, keyFile } = makeCertificate(line.folder, "next", -1);
     const env = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile };
     expect((await doctor(env)).of("tls")).toMatchObject({
@@ -500,13 +500,13 @@ describe("claviger doctor", () => {
     });
   });
 
-  test("says that a token will soon be over", async () => {
+  test("warns that a token expires soon", async () => {
     const soon = new Date(Date.now() + 86_400_000).toISOString();
     await line.here(["installer", "set-token", "--expires-at", soon], { input: "a-token" });
     expect((await doctor(port())).of("installer token")).toMatchObject({ state: "warn" });
   });
 
-  test("never advises to make another secret for a database that is sealed", async () => {
+  test("never advises to make another secret for a sealed database", async () => {
     const path = join(line.dataDir, "secret");
     renameSync(path, `${path}.away`);
     const secret = (await doctor()).of("secret");
@@ -520,7 +520,7 @@ describe("claviger doctor", () => {
   });
 
   test.skipIf(!asRoot)(
-    "never says of a folder that is closed to this user that there is no database",
+    "reports that a folder is closed to this user, and not that the database is missing",
     async () => {
       const closed = createCommandLine();
       mkdirSync(closed.dataDir, { mode: 0o700 });
@@ -536,7 +536,7 @@ describe("claviger doctor", () => {
     },
   );
 
-  test.skipIf(!asRoot)("tells root which folder keeps the owner of the data folder from it", async () => {
+  test.skipIf(!asRoot)("tells root which folder the owner of the data folder cannot enter", async () => {
     const closed = createCommandLine();
     mkdirSync(closed.dataDir, { mode: 0o700 });
     chownSync(closed.dataDir, 65_534, 65_534);
@@ -548,7 +548,7 @@ describe("claviger doctor", () => {
     closed.remove();
   });
 
-  test("works without a service, and says that none runs", async () => {
+  test("works without a service, and reports that none runs", async () => {
     const alone = createCommandLine();
     try {
       const none = await alone.here(["doctor", "--json"], { env: { CLAVIGER_PORT: "1" } });

@@ -1,4 +1,7 @@
-/** What others wrote, as an operator sees it: no text moves the cursor, forges a line or turns the direction. */
+/**
+ * Tests how an operator sees texts from outside: no text moves the cursor, forges a line or reverses the
+ * direction.
+ */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,19 +9,19 @@ import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from 
 
 setDefaultTimeout(30_000);
 
-/** A line that looks like one of `doctor`, a terminal's sequences of both kinds, and turned directions. */
+/** A line that looks like a line of `doctor`, both kinds of terminal sequences, and changes of direction. */
 const FORGED = "gone\r\nok    all is well\u001b[2J\u009b31m\u007f\u061c\u200e\u200f\u202e\u2066\u2028\u0085";
 const ESCAPED =
   "gone\\r\\nok    all is well\\u001b[2J\\u009b31m\\u007f\\u061c\\u200e\\u200f\\u202e\\u2066\\u2028\\u0085";
-/** A sentence of refusal is one line before anything is escaped. */
+/** A refusal's line breaks become "; " before the escaping. */
 const ESCAPED_IN_SENTENCE = ESCAPED.replace("\\r\\n", "; ");
-/** The options of a command refuse the controls of ASCII; the others are letters to them. */
+/** Options refuse ASCII control characters and accept the others as letters. */
 const OPTION = FORGED.replaceAll(/[^\P{ASCII}\P{Cc}]/gu, "");
 const UNPRINTABLE = /[^\P{C}\n]|[\p{Zl}\p{Zp}]/u;
 
 const line = createCommandLine({ prepared: true });
 let service: RunningService;
-/** A server that was broken into, or is none of ours. */
+/** A server that an attacker controls, or another program. */
 let hostile: ReturnType<typeof Bun.serve>;
 let key: { readonly id: string; readonly email: string; readonly api_key: string };
 
@@ -45,7 +48,7 @@ afterAll(async () => {
   line.remove();
 });
 
-describe("for people, what others wrote is escaped", () => {
+describe("the output for people escapes texts from outside", () => {
   test("in the error of a health answer", async () => {
     const answer = await line.run(["health", "--url", `http://127.0.0.1:${hostile.port}`]);
     expect(refusalOf(answer)).toEndWith(ESCAPED_IN_SENTENCE);
@@ -62,7 +65,7 @@ describe("for people, what others wrote is escaped", () => {
     expect(out).toEndWith(`database ${ESCAPED}\n`);
   });
 
-  test("in what doctor is told by the note of a service, and by who answers there", async () => {
+  test("in doctor's findings about a service's note and about the server at its address", async () => {
     const path = join(line.dataDir, "serving");
     const note = readFileSync(path, "utf8");
     const doctor = async (change: object) => {
@@ -98,7 +101,7 @@ describe("for people, what others wrote is escaped", () => {
 });
 
 describe("--json", () => {
-  test("is printable, and gives back each character", async () => {
+  test("prints only printable text, from which every character can be restored", async () => {
     const { out } = await line.here(["audit", "--json", "--limit", "1"]);
     expect(out).not.toMatch(UNPRINTABLE);
     const [{ reason }] = JSON.parse(out);
@@ -114,7 +117,7 @@ describe("--csv", () => {
   const hidden = ["", " ", "\u00a0", "\u3000 ", "\u0085", "\u200b", "\ufeff"];
   const harmless = ["Acme", "a=1", "1-1", "Zoë 李"];
 
-  test("keeps a spreadsheet from taking a name for a formula", async () => {
+  test("keeps a spreadsheet from reading a name as a formula", async () => {
     const names = formulas.flatMap((formula) => hidden.map((front) => front + formula));
     for (const organization of [...names, ...harmless]) {
       await line.json(["accounts", "update", key.email, `--organization=${organization}`]);

@@ -1,4 +1,7 @@
-/** The manual inside the executable: every page is there, its links lead somewhere, and it fits a terminal. */
+/**
+ * Tests the manual inside the executable: every page is there, its links have targets, and it fits a
+ * terminal.
+ */
 import { describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -24,12 +27,12 @@ describe("the pages of the guide", () => {
     for (const { name, text } of PAGES) expect(text).toBe(readFileSync(join(folder, `${name}.md`), "utf8"));
   });
 
-  test("that come from tables are as `make guide` writes them", () => {
+  test("equal the output of `make guide` if they come from tables", () => {
     expect(textOf("settings")).toBe(writeSettingsPage());
     expect(textOf("commands")).toBe(writeCommandsPage(program));
   });
 
-  test("start with a title, and then say what the reader will have achieved", () => {
+  test("start with a title, and then say what the reader will achieve", () => {
     for (const { name, text } of PAGES) {
       const [title, first] = lexer(text).filter(({ type }) => type !== "space" && type !== "html");
       expect({ name, title: title?.type, first: first?.type }).toEqual({
@@ -63,7 +66,7 @@ describe("the pages of the guide", () => {
     expect(commands.filter((path) => !new RegExp(`\\b${path}\\b`).test(shown))).toEqual([]);
   });
 
-  test("have every code of the interface under its status", () => {
+  test("list every code of the interface under its status", () => {
     const rows = [...(textOf("http") ?? "").matchAll(/^\| (\d{3}) \| (.*) \|$/gm)];
     const shown = rows.flatMap(([, status, cell = ""]) =>
       [...cell.matchAll(/`([A-Z]{3,}(?:_[A-Z]+)+)`/g)].map(([, code]) => [code, Number(status)] as const),
@@ -76,7 +79,7 @@ describe("the pages of the guide", () => {
     expect(new Set(shown.map(([code]) => code))).toEqual(new Set(CODES));
   });
 
-  test("are found from `claviger guide` in two steps", async () => {
+  test("can be found from `claviger guide` in two steps", async () => {
     const { out } = await run(["guide"]);
     for (const name of names) expect(out).toMatch(new RegExp(`^\`${name}\` +\\S`, "m"));
   });
@@ -93,7 +96,7 @@ describe("the pages of the guide", () => {
 });
 
 describe("claviger guide PAGE", () => {
-  test("prints plain text where nobody reads it at a terminal", async () => {
+  test("prints plain text if the output is not a terminal", async () => {
     const { out, status } = await run(["guide", "backups"]);
     expect(status).toBe(0);
     expect(out).toStartWith("BACKUPS\n");
@@ -101,7 +104,7 @@ describe("claviger guide PAGE", () => {
     expect(out).not.toContain(".md");
   });
 
-  test("shows the page by the pager at a terminal", async () => {
+  test("shows the page in the pager at a terminal", async () => {
     const line = createCommandLine();
     const shown = join(line.folder, "shown");
     const ended = await line.run(["guide", "backups"], {
@@ -113,7 +116,7 @@ describe("claviger guide PAGE", () => {
     line.remove();
   });
 
-  test("prints the page where there is no pager", async () => {
+  test("prints the page if there is no pager", async () => {
     const { out } = await run(["guide", "backups"], {
       columns: 80,
       env: { ...PATH, PAGER: "no-such-pager" },
@@ -134,12 +137,12 @@ describe("claviger guide PAGE", () => {
     line.remove();
   });
 
-  test("has no styles where NO_COLOR asks for none", async () => {
+  test("prints no styles if NO_COLOR is set", async () => {
     const { out } = await run(["guide", "backups"], { columns: 80, env: { NO_COLOR: "1", PAGER: "" } });
     expect(out).toBe(stripVTControlCharacters(out));
   });
 
-  test("names the nearest page where the name is misspelt", async () => {
+  test("suggests the nearest page for a misspelt name", async () => {
     const { err, status } = await run(["guide", "bakcup"]);
     expect(status).toBe(2);
     expect(err).toContain("the nearest is backups");
@@ -183,7 +186,7 @@ describe("renderPage()", () => {
     );
   });
 
-  test("shows the rows of a table below each other where columns would be too narrow", () => {
+  test("shows each row as a list if the table's columns would be too narrow", () => {
     const table = `| Name | Default | Meaning |\n|---|---|---|\n| \`${"N".repeat(30)}\` | 1 | what it means |\n`;
     expect(plain(table)).toBe(`\`${"N".repeat(30)}\`\n    Default: 1\n    Meaning: what it means\n`);
   });
@@ -209,7 +212,7 @@ describe("claviger guide --man", () => {
   if (man === null) console.warn("No `man` on this machine: its page is not tried");
 });
 
-/** A record, so that the compiler asks for every code. */
+/** A record type, so that the compiler demands every code. */
 const CODES = Object.keys({
   MISSING_KEY: 0,
   INVALID_FORMAT: 0,
@@ -262,7 +265,7 @@ function linksOf(tokens: readonly Token[]): string[] {
   });
 }
 
-/** The anchors of a page's headings, as GitHub makes them. */
+/** Returns the anchors of a page's headings, as GitHub makes them. */
 function anchorsOf(text: string): string[] {
   return lexer(text)
     .filter(({ type }) => type === "heading")

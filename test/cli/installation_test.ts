@@ -1,4 +1,7 @@
-/** Where the data is: a folder without a service, an operator's own PostgreSQL, and the secret of each. */
+/**
+ * Tests where the data is: a folder without a service, an operator's own PostgreSQL, and the secret of
+ * each.
+ */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash, hash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -18,26 +21,26 @@ const SECRET = createHash("sha256").update("one").digest("hex");
 const OTHER_SECRET = createHash("sha256").update("two").digest("hex");
 
 describe("claviger in a data folder without a service", () => {
-  test("migrate makes the folder, and commands work in it one after another", async () => {
+  test("makes the folder by migrate, and runs one command after another in it", async () => {
     expect((await line.json(["migrate"]))[0]).toMatchObject({ number: 1 });
     const issued = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
     expect(await line.json(["keys", "list"])).toMatchObject([{ id: issued.id }]);
     expect(existsSync(join(line.dataDir, "postgres/postmaster.pid"))).toBe(false);
   });
 
-  test("two commands at once take turns", async () => {
+  test("lets two simultaneous commands take turns", async () => {
     const both = await Promise.all([line.here(["keys", "list"]), line.here(["accounts", "list"])]);
     expect(both.map(({ status }) => status)).toEqual([0, 0]);
   });
 
-  test("installer set-token asks for the first start's secret where there is none yet", async () => {
+  test("refuses installer set-token until a first start has made a secret", async () => {
     const ended = await line.here(["installer", "set-token"], { input: "token" });
     expect(refusalOf(ended)).toBe(
       `The file ${line.dataDir}/secret is missing: put it back, or start the service once to make it`,
     );
   });
 
-  test("a signal while it starts leaves nothing running and nothing changed", async () => {
+  test("leaves no process and no change after a signal while it starts", async () => {
     const args = ["keys", "issue", "--email", "late@example.org", "--tier", "free"];
     const ended = await line.here(args, { signal: "SIGTERM" });
     expect(refusalOf(ended)).toBe("Stopped by SIGTERM: nothing was changed");
@@ -46,7 +49,7 @@ describe("claviger in a data folder without a service", () => {
 });
 
 describe("claviger serve in a data folder", () => {
-  test("makes a secret that its owner alone can read, and stops in order at a signal", async () => {
+  test("makes a secret that only its owner can read, and stops in order at a signal", async () => {
     const service = await line.serve();
     const path = join(line.dataDir, "secret");
     expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -59,7 +62,7 @@ describe("claviger serve in a data folder", () => {
     await expect(fetch(`${service.url}/api/health`)).rejects.toThrow();
   });
 
-  test("--demo adds nothing to a database with keys", async () => {
+  test("adds no demo data by --demo to a database with keys", async () => {
     const service = await line.serve(["--demo"]);
     expect(service.out).toContain(
       "There are keys already, so no demo was added: a demo needs an empty --data-dir. To issue another key, run\n" +
@@ -69,7 +72,7 @@ describe("claviger serve in a data folder", () => {
     await service.stop();
   });
 
-  test("refuses a port that is in use, by name", async () => {
+  test("refuses a port that is in use, and names it", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     const { port } = other.address() as { port: number };
     const ended = await line.here(["serve", "--port", String(port)]);
@@ -77,12 +80,12 @@ describe("claviger serve in a data folder", () => {
     expect(refusalOf(ended)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
   });
 
-  test("says of a host name that there is none", async () => {
+  test("reports that a host name does not exist", async () => {
     const ended = await line.here(["serve", "--host", "nope.invalid", "--port", "8080"]);
     expect(refusalOf(ended)).toBe("Cannot listen on nope.invalid:8080: there is no host of that name");
   });
 
-  test("looks at its port before it makes anything, and leaves nothing behind", async () => {
+  test("checks its port before it makes any file, and leaves no file behind", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     const { port } = other.address() as { port: number };
     const fresh = join(line.folder, "fresh");
@@ -96,7 +99,7 @@ describe("claviger serve in a data folder", () => {
     expect(existsSync(fresh)).toBe(false);
   });
 
-  test("refuses another secret than the first start's, given or in the folder", async () => {
+  test("refuses another secret than the first start's, in a setting or in the folder", async () => {
     const given = await line.here(["serve", "--port", "0"], { env: { CLAVIGER_SECRET: SECRET } });
     expect(refusalOf(given)).toStartWith("Cannot use this secret: the database was sealed with another one");
 
@@ -104,7 +107,7 @@ describe("claviger serve in a data folder", () => {
     const kept = readFileSync(path, "utf8");
     writeFileSync(path, `${OTHER_SECRET}\n`);
     expect(refusalOf(await line.here(["serve", "--port", "0"]))).toStartWith("Cannot use this secret");
-    // Nor does a new one take the place of one that was lost.
+    // A lost secret is not replaced by a new one either.
     rmSync(path);
     for (const args of [
       ["serve", "--port", "0"],
@@ -124,7 +127,7 @@ describe("claviger serve in a data folder", () => {
     writeFileSync(path, kept);
   });
 
-  test("refuses a secret that cannot be used before it makes anything", async () => {
+  test("refuses an unusable secret before it makes any file", async () => {
     const dataDir = join(line.folder, "untouched");
     const args = ["serve", "--port", "0", "--data-dir", dataDir];
     const ended = await line.run(args, { env: { CLAVIGER_SECRET: "short" } });
@@ -134,7 +137,7 @@ describe("claviger serve in a data folder", () => {
 });
 
 describe("claviger serve --demo on an empty folder", () => {
-  test("prints a key a tier, one in each other state, and curl lines", async () => {
+  test("prints a key for each tier, one in each other state, and curl lines", async () => {
     const demo = createCommandLine();
     const service = await demo.serve(["--demo"], { env: { CLAVIGER_BRAND: "acme" } });
     try {
@@ -186,7 +189,7 @@ describe("a demo's data", () => {
     return JSON.parse(out).findings as { name: string; state: string; message: string }[];
   };
 
-  test("has models that a client downloads by the list's addresses", async () => {
+  test("contains models that a client can download by the list's addresses", async () => {
     const service = await demo.serve(["--demo"], { env });
     const [, apiKey = ""] = /^ {2}research +(\S+)$/m.exec(first.out) ?? [];
     const list = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
@@ -206,7 +209,7 @@ describe("a demo's data", () => {
     await service.stop();
   });
 
-  test("is told of by serve without --demo, in its first lines, and by doctor", async () => {
+  test("is reported by serve without --demo, in its first lines, and by doctor", async () => {
     const service = await demo.serve();
     expect(service.out.split("\n").slice(2, 4)).toEqual([
       "The database has demo data: demo keys are accepted, and the repository token is a made-up one. To remove both, run",
@@ -216,7 +219,7 @@ describe("a demo's data", () => {
     expect(await findingsOf()).toContainEqual(expect.objectContaining({ name: "demo", state: "warn" }));
   });
 
-  test("is removed by demo remove: its keys, models and token, and nothing else", async () => {
+  test("is removed by demo remove: only its keys, models and token", async () => {
     const service = await demo.serve();
     const own = await demo.json(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
     const validate = async (apiKey: string) => {
@@ -236,7 +239,7 @@ describe("a demo's data", () => {
       ],
       token: true,
     });
-    // A change made by a command holds in a service within a second.
+    // A change made by a command is in force in a service within a second.
     await Bun.sleep(1_000);
     for (const key of keys) expect(await validate(key)).toBe(401);
     expect(await validate(own.api_key)).toBe(200);
@@ -256,7 +259,7 @@ describe("a demo's data", () => {
     expect(after.out).not.toContain("demo");
   });
 
-  test("may have another's token and another version of a model: those stay", async () => {
+  test("leaves another token and another version of a model when it is removed", async () => {
     const other = createCommandLine({ prepared: true });
     await (await other.serve(["--demo"], { env })).stop();
     await other.here(["installer", "set-token"], { input: "own-token" });
@@ -313,7 +316,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
     expect(await refusedWith(["keys", "list"], { DATABASE_URL: url })).toStartWith("The database is empty");
   });
 
-  test("serves from it, and commands find it by the settings file that the service has", async () => {
+  test("serves from it, and commands find it through the service's settings file", async () => {
     const settings = line.write("own.env", `DATABASE_URL='${url}'\nCLAVIGER_SECRET=${SECRET}\n`);
     const service = await line.serve(["--env-file", settings]);
     expect(service.out).toContain(`Its data is in the PostgreSQL at ${name}\n`);
@@ -327,7 +330,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
     await service.stop();
   });
 
-  test("goes on serving where the database goes at the moment of its start", async () => {
+  test("goes on serving if the connection is lost at the moment of its start", async () => {
     const env = { DATABASE_URL: url, CLAVIGER_SECRET: SECRET };
     const service = await line.serve([], { env, onOut: () => proxy.set("closing") });
     proxy.set("none");
@@ -335,7 +338,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
     expect((await service.stop()).status).toBe(0);
   });
 
-  test("hosts a model file there, in a data folder that nobody has needed before", async () => {
+  test("hosts a model file in a new data folder", async () => {
     const folder = join(line.folder, "new/data");
     const env = { DATABASE_URL: url, CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
     const file = line.write("hosted.bin", "weights");
@@ -357,7 +360,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
     expect(await refusedWith(["serve", "--port", "0"], env)).toStartWith("Cannot use this secret");
   });
 
-  test("names host and port, and never the password, where it cannot be reached", async () => {
+  test("names host and port, and never the password, if it cannot be reached", async () => {
     const closed = await line.here(["keys", "list"], {
       env: { DATABASE_URL: "postgres://u:do-not-show@127.0.0.1:1/keys" },
     });
@@ -377,7 +380,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
     proxy.set("none");
   }, 20_000);
 
-  test("says what the server refused", async () => {
+  test("reports the server's refusal", async () => {
     const missing = url.replace(/[^/]+$/, "no_such_database");
     expect(await refusedWith(["keys", "list"], { DATABASE_URL: missing })).toMatch(
       /^The database at \S+\/no_such_database refused: database "no_such_database" does not exist \(3D000\); create it/,

@@ -1,4 +1,4 @@
-/** The key's whole life by command, beside a running service: each change holds there within a second. */
+/** Tests every change of a key by command beside a running service: each is in force there within a second. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";
@@ -59,7 +59,7 @@ async function auditOf(id: string): Promise<{ action: string; reason: string | n
 
 const REVOKED = "it is revoked, and that is for good; issue a new key instead";
 
-describe("claviger keys, what changes one", () => {
+describe("claviger's commands that change a key", () => {
   const changes: [what: string, args: (id: string) => string[]][] = [
     ["suspend key", (id) => ["keys", "suspend", id]],
     ["resume key", (id) => ["keys", "resume", id]],
@@ -70,7 +70,7 @@ describe("claviger keys, what changes one", () => {
     ["revoke key", (id) => ["keys", "revoke", id]],
   ];
 
-  test("tells an unknown key from a revoked one", async () => {
+  test("distinguish an unknown key from a revoked one", async () => {
     const revoked = await issue();
     await line.json(["keys", "revoke", revoked.id]);
     const unknown = `key_${"0".repeat(32)}`;
@@ -86,7 +86,7 @@ describe("claviger keys, what changes one", () => {
 });
 
 describe("claviger keys suspend and resume", () => {
-  test("refuse the key and take it back, and say why in the audit log", async () => {
+  test("make the service refuse the key and accept it again, and give the reason in the audit log", async () => {
     const key = await issue();
     expect((await validate(key.api_key)).status).toBe(200);
     await line.json(["keys", "suspend", key.id, "--reason", "invoice open"]);
@@ -122,7 +122,7 @@ describe("claviger keys renew", () => {
     await expectWithinASecond(key.api_key, { status: 200, expires_at: "2099-01-01T00:00:00Z" });
   });
 
-  test("says of a replaced key what became of the license, and which key has it now", async () => {
+  test("reports for a replaced key the state of the license, and the key that has it now", async () => {
     const old = await issue();
     const { id } = await line.json(["keys", "rotate", old.id, "--overlap", "0d"]);
     const renew = ["keys", "renew", old.id, "--expires-at", "2099-01-01"];
@@ -153,7 +153,7 @@ describe("claviger keys renew", () => {
 });
 
 describe("claviger keys tier and limit", () => {
-  test("an upgrade holds within a second, with a warm cache", async () => {
+  test("upgrade within a second, with a warm cache", async () => {
     const key = await issue();
     expect((await validate(key.api_key)).body).toMatchObject({ license_type: "research" });
     await line.json(["keys", "tier", key.id, "enterprise"]);
@@ -163,7 +163,7 @@ describe("claviger keys tier and limit", () => {
     });
   });
 
-  test("a limit of the license's own takes the place of the tier's, and none gives it back", async () => {
+  test("replace the tier's limit by the license's own, and restore it with none", async () => {
     const key = await issue();
     expect(await line.json(["keys", "limit", key.id, "7"])).toMatchObject({ monthly_limit: 7 });
     await expectWithinASecond(key.api_key, { quota: { monthly_limit: 7, remaining: 7 } });
@@ -181,7 +181,7 @@ describe("claviger, a change that changes nothing", () => {
   ];
 
   for (const [args, what] of changes) {
-    test(`says so, and leaves no row in the audit log: ${args("ID").join(" ")}`, async () => {
+    test(`is reported, and leaves no row in the audit log: ${args("ID").join(" ")}`, async () => {
       const key = await issue("--monthly-limit", "9");
       const first = await line.here(args(key.id));
       expect([first.status, first.err]).toEqual([0, ""]);
@@ -193,7 +193,7 @@ describe("claviger, a change that changes nothing", () => {
     });
   }
 
-  test("says so of an account's name and organization, and of one that is erased", async () => {
+  test("is reported for an account's name and organization, and for an erased account", async () => {
     const key = await issue("--name", "Ada");
     const update = (name: string) => ["accounts", "update", key.email, "--name", name, "--organization", ""];
     expect(await line.json(update("Ada"))).toMatchObject({ name: "Ada", changed: false });
@@ -245,7 +245,7 @@ describe("claviger keys revoke and accounts erase", () => {
     expect(await erase("Yes\n")).toMatchObject({ status: 0, out: expect.stringMatching(/^Erased usr_/) });
   });
 
-  test("do not ask where --yes is given, where nobody types, and where nobody would see it", async () => {
+  test("do not ask with --yes, without a terminal for the answer, or without one for the question", async () => {
     const asked = [["--yes"], terminal] as const;
     for (const [more, options] of [asked, [[], { isTyped: true }], [[], { isTerminal: true }]] as const) {
       const key = await issue();
@@ -256,7 +256,7 @@ describe("claviger keys revoke and accounts erase", () => {
     }
   });
 
-  test("tell by --dry-run what they would do, refuse what they would refuse, and change nothing", async () => {
+  test("report by --dry-run the planned change, refuse as without it, and change nothing", async () => {
     const key = await issue();
     const revoke = ["keys", "revoke", key.id, "--dry-run"];
     expect(await line.here(revoke, terminal)).toEqual({
@@ -276,7 +276,7 @@ describe("claviger keys revoke and accounts erase", () => {
 });
 
 describe("claviger keys rotate", () => {
-  test("gives a second key of the same license, and both work during the overlap", async () => {
+  test("issues a second key of the same license, and both work during the overlap", async () => {
     const old = await issue();
     const { id, api_key: apiKey, replaces } = await line.json(["keys", "rotate", old.id, "--overlap", "2d"]);
     expect(replaces).toBe(old.id);
@@ -289,7 +289,7 @@ describe("claviger keys rotate", () => {
     expect(daysLeft).toBeWithin(1.99, 2.01);
   });
 
-  test("leaves a row in the audit log under each of the two keys, which name each other", async () => {
+  test("writes a row to the audit log for each of the two keys, which name each other", async () => {
     const old = await issue("--monthly-limit", "9");
     const next: Issued = await line.json(["keys", "rotate", old.id, "--reason", "ninety days"]);
     const [rotated] = await line.json(["audit", "--key", old.id]);
@@ -310,7 +310,7 @@ describe("claviger keys rotate", () => {
     expect(more).toEqual([]);
   });
 
-  test("without an overlap ends the old key at once", async () => {
+  test("ends the old key at once without an overlap", async () => {
     const old = await issue();
     expect((await validate(old.api_key)).status).toBe(200);
     const { api_key: apiKey } = await line.json(["keys", "rotate", old.id, "--overlap", "0d"]);
@@ -332,7 +332,7 @@ describe("claviger keys rotate", () => {
     expect(new Date(expiresAt).getTime()).toBeLessThanOrEqual(Date.now() + 86_400_000);
   });
 
-  test("refuses a key that was rotated already, is suspended or has expired, and says which", async () => {
+  test("refuses a key that was rotated already, is suspended or has expired, and says which case it is", async () => {
     const rotate = (id: string) => line.here(["keys", "rotate", id]);
     const old = await issue();
     const { id: next } = await line.json(["keys", "rotate", old.id]);
@@ -348,7 +348,7 @@ describe("claviger keys rotate", () => {
 
     const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 1_000);
     const expired = await issue("--expires-at", expiresAt.toISOString());
-    // The key expires by the clock of the machine.
+    // The key expires by the machine's clock.
     await Bun.sleep(expiresAt.getTime() - Date.now() + 10);
     expect(refusalOf(await rotate(expired.id))).toBe(
       `Cannot rotate key: it expired at ${toTimestamp(expiresAt)}; \`claviger keys renew\` comes first`,
@@ -360,7 +360,7 @@ describe("claviger keys list", () => {
   const idsOf = async (...conditions: string[]) =>
     ((await line.json(["keys", "list", ...conditions])) as { id: string }[]).map(({ id }) => id);
 
-  test("filters by account, tier, state and mode, all of which must hold", async () => {
+  test("filters by account, tier, state and mode, which must all match", async () => {
     const key = await issue("--mode", "test");
     const account = ["--account", key.email];
     expect(await idsOf(...account, "--tier", "research", "--mode", "test", "--state", "active")).toEqual([
@@ -375,13 +375,13 @@ describe("claviger keys list", () => {
     }
   });
 
-  test("filters by what expires soon", async () => {
+  test("finds keys that expire soon", async () => {
     const soon = await issue("--expires-at", new Date(Date.now() + 5 * 86_400_000).toISOString());
     expect(await idsOf("--expiring-within", "6")).toContain(soon.id);
     expect(await idsOf("--expiring-within", "4")).not.toContain(soon.id);
   });
 
-  test("filters by what was not used for a time, from the use or else from the issuing on", async () => {
+  test("finds keys without use for a time, since the last use or else since the issuing", async () => {
     const key = await issue();
     expect(await idsOf("--account", key.email, "--unused-for", "0")).toEqual([key.id]);
     expect(await idsOf("--account", key.email, "--unused-for", "1")).toEqual([]);
@@ -411,7 +411,7 @@ describe("claviger keys list and accounts list", () => {
     );
   });
 
-  test("go on after an id, oldest first, and say that there is more", async () => {
+  test("continue after an id, oldest first, and say that there are more rows", async () => {
     const email = `paged-${++people}@example.org`;
     const keys: Issued[] = [];
     for (let count = 0; count < 3; count++) {
@@ -436,7 +436,7 @@ describe("claviger keys list and accounts list", () => {
     expect(idsOf(await line.json(["accounts", "list", "--after", `${two}`]))).toEqual([`${three}`]);
   });
 
-  test("tell whose quota is nearly used up, the tier's too", async () => {
+  test("find keys whose quota is nearly used up, also the tier's quota", async () => {
     const key = await issue("--monthly-limit", "4");
     const near = async (percent: string, id = key.id) =>
       idsOf(await line.json(["keys", "list", "--near-quota", percent])).includes(id);
@@ -476,7 +476,7 @@ describe("claviger keys usage and usage export", () => {
     );
   });
 
-  test("say in words that a license is unlimited, and begin a file for Excel with a byte order mark", async () => {
+  test("write that a license is unlimited, and begin a file for Excel with a byte order mark", async () => {
     const key = await issue("--organization", "Zoë");
     await line.json(["keys", "tier", key.id, "enterprise"]);
     await post("/v1/analytics/log", { api_key: key.api_key, event_type: "inference" });
@@ -493,7 +493,7 @@ describe("claviger keys usage and usage export", () => {
 });
 
 describe("claviger keys usage of an imported key", () => {
-  test("tells what was imported apart, so that the days and it add up to the month", async () => {
+  test("shows the imported use separately, so that the days and the import add up to the month", async () => {
     const apiKey = `svc_live_${"5e".repeat(24)}`;
     const row = { api_key: apiKey, email: "moved@example.org", tier: "free", used: 40 };
     await line.json(["keys", "import", line.write("moved.jsonl", JSON.stringify(row))]);
@@ -509,7 +509,7 @@ describe("claviger keys usage of an imported key", () => {
     );
   });
 
-  test("says nothing of an import where there was none", async () => {
+  test("omits the import if there was none", async () => {
     const key = await issue();
     expect(await line.json(["keys", "usage", key.id])).toMatchObject({ used: 0, imported: 0 });
     expect((await line.here(["keys", "usage", key.id])).out).not.toContain("imported");
@@ -574,7 +574,7 @@ describe("claviger audit", () => {
   });
 });
 
-// The last test: the others need no installation with so many accounts.
+// The last test, because the others need no installation with so many accounts.
 test("claviger keys list and accounts list ask for a narrower search when more accounts match than they search", async () => {
   const toLine = (_: unknown, number: number) =>
     JSON.stringify({

@@ -1,4 +1,4 @@
-/** `claviger keys why`, beside a running service whose refusals it shows. */
+/** Tests `claviger keys why` beside a running service whose refusals it shows. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
@@ -34,13 +34,13 @@ async function post(path: string, { api_key }: Issued, fields = {}): Promise<num
   return response.status;
 }
 
-/** Refusals are written some seconds later, or at the end of the service. */
+/** Restarts the service, because refusals are written some seconds later or when the service ends. */
 async function restart(): Promise<void> {
   await service.stop();
   service = await line.serve([], { env });
 }
 
-/** The page with what differs each time blanked; none of its lines is too long for a terminal. */
+/** Returns the page with changing values masked; checks that no line is too long for a terminal. */
 async function pageOf({ id }: Pick<Issued, "id">): Promise<string> {
   const { status, out, err } = await line.here(["keys", "why", id], { env });
   expect({ status, err }).toEqual({ status: 0, err: "" });
@@ -106,7 +106,7 @@ The key is suspended. When the cause is settled, resume it:
     expect(await pageOf(key)).toEndWith("\nThe key works: it is active, and its quota is not used up.\n");
   });
 
-  test("shows a key that was never used nor refused, without a limit and without an end", async () => {
+  test("shows a key that was never used or refused, without a limit and without an expiry", async () => {
     const key = await issue("--expires-at", "never");
     await line.json(["keys", "tier", key.id, "enterprise"]);
     const page = await pageOf(key);

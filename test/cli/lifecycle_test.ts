@@ -1,6 +1,6 @@
 /**
- * A real process of the service from start to end: what it tells its manager, what a stop costs its clients,
- * and a new certificate while they ask.
+ * Runs a real process of the service from start to end: its messages to the manager, the effect of a stop on its
+ * clients, and a new certificate under load.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, copyFileSync, mkdtempSync, rmSync } from "node:fs";
@@ -20,7 +20,7 @@ import { until } from "../support/until.ts";
 setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(testFolder(), "life-"));
-// Open to the user as whom root runs PostgreSQL.
+// The user who runs PostgreSQL for root must be able to enter.
 chmodSync(folder, 0o711);
 const dataDir = join(folder, "data");
 copySample(dataDir);
@@ -96,17 +96,17 @@ afterAll(async () => {
 });
 
 interface Outcomes {
-  /** Of events that were answered 202. */
+  /** Identifiers of the events that were answered 202. */
   readonly acknowledged: string[];
-  /** Answers with another status, by status. */
+  /** Numbers of the other answers, by status. */
   readonly others: Map<number, number>;
-  /** Requests that were sent whole and got no whole answer: at once, or after the connection had idled. */
+  /** Requests that were sent completely and got no complete answer, on a busy or an idle connection. */
   lost: number;
-  /** Connections that were not had. */
+  /** Connections that were refused. */
   refused: number;
 }
 
-/** One client: keeps its connection for as long as the service does, and then makes another. */
+/** Runs one client: it keeps its connection as long as the service does, and then opens another one. */
 async function client(port: number, isRunning: () => boolean, outcomes: Outcomes): Promise<void> {
   const body = JSON.stringify({ api_key: apiKey, event_type: "inference" });
   const head = `POST /v1/analytics/log HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}`;
@@ -149,7 +149,7 @@ async function client(port: number, isRunning: () => boolean, outcomes: Outcomes
   }
 }
 
-/** The first answer that is no success; while it stops, a service says so for as long as it listens. */
+/** Returns the first answer that is not a success. A stopping service gives such answers while it listens. */
 async function firstRefusal(url: string): Promise<Response> {
   for (;;) {
     const answer = await fetch(url);
@@ -188,7 +188,7 @@ describe("SIGTERM under load", () => {
     const beganMs = performance.now();
     service.process.kill("SIGTERM");
     const later = await firstRefusal(`http://127.0.0.1:${service.port}/api/health`);
-    // Well within the grace, for the balancers' sake.
+    // Well within the grace, so that balancers notice in time.
     const toldMs = performance.now() - beganMs;
     const exit = await service.process.exited;
     const tookMs = performance.now() - beganMs;
@@ -211,12 +211,12 @@ describe("SIGTERM under load", () => {
     expect(manager.received().join("\n")).toContain("STOPPING=1\nSTATUS=Stopping");
   });
 
-  test("a second one ends it at once", async () => {
+  test("ends the service at once when it is sent twice", async () => {
     const service = await start();
     const told = manager.received().length;
     const beganMs = performance.now();
     service.process.kill("SIGTERM");
-    // Signals of one kind that come before the first is heeded are one to the system.
+    // The system merges equal signals that come before the first is handled.
     await until(() => manager.received().slice(told).join("\n").includes("STOPPING=1"));
     service.process.kill("SIGTERM");
     expect(await service.process.exited).toBe(1);
@@ -231,7 +231,7 @@ describe("a service manager", () => {
     const status = `Serving at http://127.0.0.1:${service.port}; the database `;
     expect(await manager.until(new RegExp(`^READY=1\nSTATUS=${status}answers$`))).toBeDefined();
     const before = manager.received().length;
-    // The signs of life are counted that come in this time.
+    // Counts the signs of life that arrive in this time.
     await Bun.sleep(700);
     expect(
       manager
@@ -245,7 +245,7 @@ describe("a service manager", () => {
       const texts = manager.received();
       return texts.slice(texts.indexOf(reloading)).some((text) => /^READY=1\nSTATUS=/.test(text));
     });
-    // The log comes by a pipe of its own, and may come later than the manager's datagram.
+    // The log comes by another pipe, and may come later than the manager's datagram.
     await until(() => / warn +A reload changes nothing: .*other settings need a restart/.test(service.log()));
     expect((await fetch(`http://127.0.0.1:${service.port}/api/health`)).status).toBe(200);
     service.process.kill("SIGINT");
@@ -260,7 +260,7 @@ describe("TLS", () => {
   };
   const files = ["--tls-cert", join(folder, "tls.crt"), "--tls-key", join(folder, "tls.key")];
 
-  test("a new certificate on SIGHUP costs no connection, and a bad one changes nothing", async () => {
+  test("loads a new certificate on SIGHUP without losing a connection, and ignores a bad one", async () => {
     const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
     copy(one);
     const service = await start(...files);
@@ -280,7 +280,7 @@ describe("TLS", () => {
     copy(two);
     service.process.kill("SIGHUP");
     await until(() => service.log().includes("New connections get the new certificate"));
-    // The key of the one with the certificate of the other, as in the middle of a renewal.
+    // The key of one pair with the certificate of the other, as in the middle of a renewal.
     copyFileSync(one.certFile, join(folder, "tls.crt"));
     service.process.kill("SIGHUP");
     await until(() => service.log().includes("The certificate was not changed: the one before is kept"));
@@ -293,7 +293,7 @@ describe("TLS", () => {
     expect(await service.process.exited).toBe(0);
   });
 
-  test("a reload of credentials, which are copies, warns that it takes a restart", async () => {
+  test("warns on a reload that credentials are copies, so a new certificate needs a restart", async () => {
     copy(makeCertificate(folder, "five"));
     const service = await startWith({ CREDENTIALS_DIRECTORY: folder }, ...files);
     service.process.kill("SIGHUP");
@@ -303,7 +303,7 @@ describe("TLS", () => {
     expect(await service.process.exited).toBe(0);
   });
 
-  test("a pair that does not fit keeps the service from starting, with the reason", async () => {
+  test("refuses to start with a certificate and a key that do not match, and says why", async () => {
     copy(makeCertificate(folder, "three"));
     copyFileSync(makeCertificate(folder, "four").keyFile, join(folder, "tls.key"));
     await expect(start(...files)).rejects.toThrow(

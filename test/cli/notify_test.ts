@@ -42,7 +42,7 @@ describe("createNotifier()", () => {
     ]);
   });
 
-  test("says when it reloads, by the clock that the manager compares with", () => {
+  test("reports a reload with the time of the clock that the manager uses", () => {
     const { path, manager } = receive();
     notifierFor({ NOTIFY_SOCKET: path }).notifier.reloading();
     const [, usec] = /^RELOADING=1\nMONOTONIC_USEC=(\d+)$/.exec(manager.received()[0] ?? "") ?? [];
@@ -50,13 +50,13 @@ describe("createNotifier()", () => {
     expect(Math.abs(Number(usec) / 1e6 - uptime)).toBeLessThan(5);
   });
 
-  test("gives signs of life twice in the watchdog's time, while the service lives", async () => {
+  test("sends two signs of life per watchdog period while the service works", async () => {
     const { path, manager } = receive();
     const { notifier } = notifierFor({ NOTIFY_SOCKET: path, WATCHDOG_USEC: "200000", WATCHDOG_PID: "4711" });
     let isAlive = true;
     const end = notifier.watch(() => isAlive);
     undo.push(end);
-    // The signs of life are counted that come in this time.
+    // Counts the signs of life that arrive in this time.
     await Bun.sleep(450);
     const alive = manager.received().length;
     expect(alive).toBeWithin(4, 7);
@@ -67,7 +67,7 @@ describe("createNotifier()", () => {
     expect(manager.received().length).toBe(alive);
   });
 
-  test("keeps silent where the watchdog is for another process, or nobody listens", async () => {
+  test("sends no message if the watchdog is for another process or no manager listens", async () => {
     const { path, manager } = receive();
     const forOther = { NOTIFY_SOCKET: path, WATCHDOG_USEC: "100000", WATCHDOG_PID: "1" };
     undo.push(notifierFor(forOther).notifier.watch(() => true));

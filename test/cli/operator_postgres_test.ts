@@ -1,4 +1,4 @@
-/** The whole program on the operator's own PostgreSQL: restored, served, examined and backed up. */
+/** Runs the whole program on the operator's own PostgreSQL: restored, served, examined and backed up. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { RELEASED_WITH_INSIDE } from "../../src/doctor/mod.ts";
@@ -11,7 +11,7 @@ setDefaultTimeout(30_000);
 
 const BACKUP = join(import.meta.dir, "../backup/fixtures/0.1.0.tar.zst");
 
-test("the releases that came out with the PostgreSQL inside are those of the one inside", async () => {
+test("the table of releases names the minor version of the embedded PostgreSQL", async () => {
   const archive = await bunPlatform.postgresArchive();
   expect(archive?.label).toStartWith(`${POSTGRES_INSIDE}-`);
   const [major = "", minor] = POSTGRES_INSIDE.split(".");
@@ -38,7 +38,7 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
     line?.remove();
   });
 
-  test("serves what was restored by it, and doctor says that it is older than the one inside", async () => {
+  test("serves a backup restored with it, and doctor says that it is older than the embedded one", async () => {
     const service = await line.serve([], { env: env() });
     const health = await fetch(`${service.url}/api/health`);
     expect(health.status).toBe(200);
@@ -47,14 +47,14 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
       message: `PostgreSQL 18.3 in ${line.dataDir}, run by ${other.bin}, older than 18.4, released together with the 18.4 inside`,
       remedy: "update PostgreSQL to the newest release of 18, and restart it",
     });
-    // What runs is told, whatever the settings of this command are.
+    // doctor reports the running one, whatever this command's settings say.
     expect((await examined({}))?.message).toContain(
       `PostgreSQL 18.3 in ${line.dataDir}, run by ${other.bin}`,
     );
     await service.stop();
   });
 
-  test("is noticed by doctor where the service has to be restarted for it", async () => {
+  test("makes doctor report that the service must be restarted for it", async () => {
     const service = await line.serve();
     expect(await examined({})).toMatchObject({
       state: "ok",
@@ -68,7 +68,7 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
     await service.stop();
   });
 
-  test("takes a backup that the one inside restores", async () => {
+  test("takes a backup that the embedded PostgreSQL restores", async () => {
     const file = join(line.folder, "by_18_3.tar.zst");
     const { tables } = await line.json(["backup", file, "--with-secret", "--with-models"], { env: env() });
     const inside = createCommandLine();
@@ -76,7 +76,7 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
     inside.remove();
   });
 
-  test("is refused with what to do where the folder is not PostgreSQL's", async () => {
+  test("is refused with the remedy if the folder is not PostgreSQL's", async () => {
     const ended = await line.here(["keys", "list"], { env: { CLAVIGER_POSTGRES_BIN: "/nonexistent/bin" } });
     expect(refusalOf(ended)).toMatch(
       /^Cannot run the PostgreSQL in \/nonexistent\/bin: there is no such folder; name the folder that holds/,

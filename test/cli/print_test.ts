@@ -1,4 +1,4 @@
-/** How tables and failures look on a terminal, and in a pipe. */
+/** Tests how tables and failures look on a terminal and in a pipe. */
 import { expect, test } from "bun:test";
 import { printFailure, printTable } from "../../src/cli/print.ts";
 import { createCommandLine, surround } from "./command_line.ts";
@@ -20,12 +20,12 @@ function tableAt(columns?: number): string {
   return seen.out;
 }
 
-test("printTable() prints a row as one line in a pipe, and where the terminal is wide enough", () => {
+test("printTable() prints a row as one line in a pipe and on a wide terminal", () => {
   expect(tableAt()).toBe(WHOLE);
   expect(tableAt(71)).toBe(WHOLE);
 });
 
-test("printTable() goes on in further lines where the terminal is narrower, and leaves nothing out", () => {
+test("printTable() continues rows on further lines on a narrow terminal, and prints every cell", () => {
   expect(tableAt(70)).toBe(
     [
       "ID     EMAIL            USED  LIMIT",
@@ -53,7 +53,7 @@ test("printTable() goes on in further lines where the terminal is narrower, and 
   );
 });
 
-test("printTable() has no line wider than the terminal, unless one cell is", () => {
+test("printTable() prints no line wider than the terminal, unless one cell is wider", () => {
   for (let columns = 32; columns < 80; columns++) {
     const widest = Math.max(
       ...tableAt(columns)

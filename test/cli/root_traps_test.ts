@@ -1,6 +1,6 @@
 /**
- * An ordinary user plants a trap in his data folder, and root runs a command there: nothing of root's is changed
- * or shown, and the command does not wait.
+ * An ordinary user plants a trap in a data folder, and root runs a command there. The command must not change or show
+ * any file of root's, and must not wait.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { execFileSync } from "node:child_process";
@@ -16,19 +16,19 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { canPlayBoth, createRootStage, type Ended, type RootStage, USER } from "./as_root.ts";
+import { canActAsBothUsers, createRootStage, type Ended, type RootStage, USER } from "./as_root.ts";
 
 setDefaultTimeout(30_000);
 
-/** Neither root nor the owner of the data folder. */
+/** A user who is neither root nor the owner of the data folder. */
 const THIRD = 54_321;
 const LIMIT_MS = 2_000;
 const COPY_LIMIT_MS = 60_000;
 
-describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants traps", () => {
+describe.skipIf(!canActAsBothUsers)("root in the data folder of a user who plants traps", () => {
   let stage: RootStage;
   let before: object;
-  /** What a command takes without a trap: the machine may do other things, too. */
+  /** The time of a command without a trap, measured because the machine may be busy. */
   let usualMs: number;
 
   beforeAll(async () => {
@@ -41,7 +41,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
   }, COPY_LIMIT_MS);
   afterAll(() => stage.remove());
 
-  /** The folder as it was before any trap. */
+  /** Restores the folder as it was before any trap. */
   function mend(): void {
     rmSync(stage.dataDir, { recursive: true, force: true });
     mkdirSync(stage.dataDir, { mode: 0o700 });
@@ -53,10 +53,10 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     expect(stage.lookAtVictim()).toEqual(before);
     expect(ms - usualMs).toBeLessThan(LIMIT_MS);
     expectOutcomeTold({ status, out, err });
-    stage.expectHisOwn();
+    stage.expectOwnedByUser();
   }
 
-  /** It worked, or said in one line why not, after what PostgreSQL may have said. */
+  /** The command worked, or gave the reason in one line, possibly after lines of PostgreSQL. */
   function expectOutcomeTold({ status, out, err }: Omit<Ended, "ms">): void {
     if (status !== 0) expect(err).toMatch(/^(\S+Z error PostgreSQL: [^\n]+\n)*(claviger: [^\n]{20,}\n)+$/);
     expect(out + err).not.toContain("    at ");
@@ -81,7 +81,10 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     add: ["models", "add", ...model],
   };
 
-  /** What stands where, which command meets it, and what root is told; `$1` is the victim. */
+  /**
+   * The trap, the shell line that plants it, the command that meets it, and root's message; `$1` is the
+   * victim.
+   */
   const traps: readonly (readonly [string, string, keyof typeof commands, RegExp])[] = [
     ["lock: a link", "ln -sf $1/key lock", "list", /symbolic link/],
     ["lock: a link to nothing", "ln -sf $1/new lock", "list", /symbolic link/],
@@ -104,7 +107,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     ["postmaster.pid: a pipe", "mkfifo postgres/postmaster.pid", "list", /^$/],
   ];
 
-  test.each(traps)("%s", async (_, plant, command, told) => {
+  test.each(traps)("is safe from a trap at %s", async (_, plant, command, told) => {
     mend();
     stage.asUser(plant);
     writeFileSync(join(stage.folder, "weights"), "weights");
@@ -139,7 +142,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
   ];
 
   test.each(swaps)(
-    "%s: swapped for a link all the time",
+    "is safe from a link that is swapped in and out all the time: %s",
     async (what, swap, command) => {
       mend();
       if (what === "the unpack folder") stage.asUser("rm -r postgres-*");
@@ -158,7 +161,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     COPY_LIMIT_MS,
   );
 
-  test("secret.new: a link, where a restore keeps the secret", async () => {
+  test("is safe from a link at secret.new, where a restore stores the secret", async () => {
     mend();
     writeFileSync(join(stage.folder, "secret"), randomBytes(32).toString("hex"));
     const given = { CLAVIGER_SECRET_FILE: join(stage.folder, "secret") };
@@ -170,10 +173,10 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     expect(restored).toMatchObject({ status: 0, err: "" });
     expect(stage.lookAtVictim()).toEqual(before);
     expect(statSync(join(stage.dataDir, "secret"))).toMatchObject({ ...USER, mode: 0o100600 });
-    stage.expectHisOwn();
+    stage.expectOwnedByUser();
   });
 
-  test("a link and a pipe in the place of files that root is told to read", async () => {
+  test("is safe from a link and a pipe at the paths of files to read", async () => {
     mend();
     stage.asUser("ln -s $1/key ../file; mkfifo ../pipe");
     for (const name of ["file", "pipe"]) {
@@ -190,7 +193,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     }
   });
 
-  test("a backup into the user's own folder is written with his rights alone", async () => {
+  test("writes a backup into the user's folder with only the user's rights", async () => {
     mend();
     stage.asUser("ln -s $1 ../elsewhere");
     const refused = await stage.asRoot(["backup", join(stage.home, "elsewhere/new")]);
@@ -201,7 +204,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     expect(statSync(path)).toMatchObject(USER);
   });
 
-  test("settings that the user can change are refused", async () => {
+  test("refuses settings that the user can change", async () => {
     mend();
     stage.asUser("echo CLAVIGER_SECRET_FILE=$1/key > ../own.env");
     const ended = await stage.asRoot(["keys", "list", "--env-file", join(stage.home, "own.env")]);
@@ -210,7 +213,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     expectHarmless(ended);
   });
 
-  test("settings that the user's group, or everybody, may write", async () => {
+  test("refuses settings that the user's group, or every user, may write", async () => {
     mend();
     const path = join(stage.folder, "open.env");
     writeFileSync(path, "");
@@ -226,7 +229,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     }
   });
 
-  test("a link to root's secret in the place of the user's own", async () => {
+  test("refuses a link to root's secret at the path of the user's secret", async () => {
     mend();
     const secret = randomBytes(32).toString("hex");
     const given = { env: { CLAVIGER_SECRET_FILE: join(stage.dataDir, "own") } };
@@ -245,7 +248,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     expect(existsSync(join(stage.folder, "stolen"))).toBe(false);
   });
 
-  test("a link to root's file in the folder of a third user, who may have an accomplice", async () => {
+  test("refuses root's file in the folder of a third user, who may help the owner", async () => {
     mend();
     const third = join(stage.folder, "third");
     mkdirSync(third, { mode: 0o755 });
@@ -254,22 +257,22 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
     const keys = `${JSON.stringify({ ...line, expires_at: "never", monthly_limit: null, used: 0 })}\n`;
     const path = join(third, "keys.jsonl");
     writeFileSync(path, keys, { mode: 0o600 });
-    // It is root's, and another than root can change what the path leads to.
+    // The file is root's, but another user can replace it in that folder.
     expect(await stage.asRoot(["keys", "import", path])).toMatchObject({
       status: 1,
       out: "",
       err: expect.stringContaining("may not"),
     });
-    // Who became root by sudo names what is his to name.
+    // A user who became root by sudo may name files in folders of that user.
     const sudo = { env: { SUDO_UID: String(THIRD), SUDO_USER: "third" } };
     expect(await stage.asRoot(["keys", "import", path], sudo)).toMatchObject({ status: 0 });
-    // It is the third user's own.
+    // The file belongs to the third user.
     writeFileSync(path, keys.replaceAll("0c", "0d"));
     chownSync(path, THIRD, THIRD);
     expect(await stage.asRoot(["keys", "import", path])).toMatchObject({ status: 0 });
   });
 
-  test("a folder in the place of a file is not handed over", async () => {
+  test("refuses a folder at the path of a file", async () => {
     mend();
     for (const args of [
       ["keys", "import", stage.victim],
@@ -281,7 +284,7 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
       });
   });
 
-  test("a start of PostgreSQL that never ends is ended by a signal", async () => {
+  test("ends an endless start of PostgreSQL at a signal", async () => {
     mend();
     stage.asUser("rm postgres/postgresql.auto.conf; mkfifo postgres/postgresql.auto.conf");
     const ended = await stage.asRoot(["keys", "list"], { terminateAfterMs: usualMs + 500 });
@@ -290,85 +293,88 @@ describe.skipIf(!canPlayBoth)("root in the data folder of a user who plants trap
   });
 });
 
-describe.skipIf(!canPlayBoth)("root in a folder of its own, where the cluster's user plants traps", () => {
-  let stage: RootStage;
-  let dataDir: string;
-  let usualMs: number;
+describe.skipIf(!canActAsBothUsers)(
+  "root in a folder of its own, where the cluster's user plants traps",
+  () => {
+    let stage: RootStage;
+    let dataDir: string;
+    let usualMs: number;
 
-  beforeAll(async () => {
-    stage = createRootStage();
-    dataDir = join(stage.folder, "own");
-    const made = await stage.asRoot(["migrate"], { dataDir });
-    if (made.status !== 0) throw new Error(made.err);
-    usualMs = (await stage.asRoot(["keys", "list"], { dataDir })).ms;
-  }, COPY_LIMIT_MS);
-  afterAll(() => stage.remove());
+    beforeAll(async () => {
+      stage = createRootStage();
+      dataDir = join(stage.folder, "own");
+      const made = await stage.asRoot(["migrate"], { dataDir });
+      if (made.status !== 0) throw new Error(made.err);
+      usualMs = (await stage.asRoot(["keys", "list"], { dataDir })).ms;
+    }, COPY_LIMIT_MS);
+    afterAll(() => stage.remove());
 
-  const traps: readonly (readonly [string, string, string, RegExp])[] = [
-    [
-      "PG_VERSION: a pipe",
-      "mv PG_VERSION v; mkfifo PG_VERSION",
-      "rm PG_VERSION; mv v PG_VERSION",
-      /remove it/,
-    ],
-    [
-      "PG_VERSION: a link",
-      "mv PG_VERSION v; ln -s $1/key PG_VERSION",
-      "rm PG_VERSION; mv v PG_VERSION",
-      /symbolic link/,
-    ],
-    ["postmaster.pid: a pipe", "mkfifo postmaster.pid", "rm -f postmaster.pid", /^$/],
-    ["postmaster.pid: a link", "ln -s $1/key postmaster.pid", "rm -f postmaster.pid", /^$/],
-    ["its socket: a pipe", "mkfifo .s.PGSQL.5432", "rm -f .s.PGSQL.5432", /^$/],
-  ];
+    const traps: readonly (readonly [string, string, string, RegExp])[] = [
+      [
+        "PG_VERSION: a pipe",
+        "mv PG_VERSION v; mkfifo PG_VERSION",
+        "rm PG_VERSION; mv v PG_VERSION",
+        /remove it/,
+      ],
+      [
+        "PG_VERSION: a link",
+        "mv PG_VERSION v; ln -s $1/key PG_VERSION",
+        "rm PG_VERSION; mv v PG_VERSION",
+        /symbolic link/,
+      ],
+      ["postmaster.pid: a pipe", "mkfifo postmaster.pid", "rm -f postmaster.pid", /^$/],
+      ["postmaster.pid: a link", "ln -s $1/key postmaster.pid", "rm -f postmaster.pid", /^$/],
+      ["its socket: a pipe", "mkfifo .s.PGSQL.5432", "rm -f .s.PGSQL.5432", /^$/],
+    ];
 
-  test.each(traps)("%s", async (_, plant, undo, told) => {
-    const cluster = join(dataDir, "postgres");
-    const { uid, gid } = statSync(cluster);
-    expect(uid).not.toBe(0);
-    const asPostgres = (line: string) =>
-      execFileSync("sh", ["-c", line, "sh", stage.victim], {
-        cwd: cluster,
-        uid,
-        gid,
-        env: { PATH: "/usr/bin:/bin" },
-      });
-    const before = stage.lookAtVictim();
-    asPostgres(plant);
-    try {
-      for (const command of [["keys", "list"], ["doctor"], ["serve", "--port", "0"]]) {
-        const isServing = command[0] === "serve" && told.test("");
-        const options = { dataDir, ...(isServing && { terminateAfterMs: usualMs + 500 }) };
-        const ended = await stage.asRoot(command, options);
-        expect(ended.ms - usualMs - (isServing ? usualMs + 500 : 0)).toBeLessThan(LIMIT_MS);
-        if (!told.test("")) expect(ended.out + ended.err).toMatch(told);
-        if (!told.test("")) expect(ended.status).toBe(1);
-        expect(stage.lookAtVictim()).toEqual(before);
+    test.each(traps)("is safe from a trap at %s", async (_, plant, undo, told) => {
+      const cluster = join(dataDir, "postgres");
+      const { uid, gid } = statSync(cluster);
+      expect(uid).not.toBe(0);
+      const asPostgres = (line: string) =>
+        execFileSync("sh", ["-c", line, "sh", stage.victim], {
+          cwd: cluster,
+          uid,
+          gid,
+          env: { PATH: "/usr/bin:/bin" },
+        });
+      const before = stage.lookAtVictim();
+      asPostgres(plant);
+      try {
+        for (const command of [["keys", "list"], ["doctor"], ["serve", "--port", "0"]]) {
+          const isServing = command[0] === "serve" && told.test("");
+          const options = { dataDir, ...(isServing && { terminateAfterMs: usualMs + 500 }) };
+          const ended = await stage.asRoot(command, options);
+          expect(ended.ms - usualMs - (isServing ? usualMs + 500 : 0)).toBeLessThan(LIMIT_MS);
+          if (!told.test("")) expect(ended.out + ended.err).toMatch(told);
+          if (!told.test("")) expect(ended.status).toBe(1);
+          expect(stage.lookAtVictim()).toEqual(before);
+        }
+      } finally {
+        asPostgres(undo);
       }
-    } finally {
-      asPostgres(undo);
-    }
-  });
+    });
 
-  test("a folder on the way that another user can change", async () => {
-    const between = join(stage.folder, "between");
-    mkdirSync(join(between, "data"), { recursive: true });
-    const dir = { dataDir: join(between, "data") };
-    chmodSync(between, 0o777);
-    expect((await stage.asRoot(["migrate"], dir)).err).toBe(
-      `claviger: Cannot use the data folder ${dir.dataDir} as root: other users can write to ${between}, so root could ` +
-        `be made to write elsewhere; \`chmod go-w ${between}\`, or choose a folder that root alone can change, such as ` +
-        "/var/lib/claviger\n",
-    );
-    chmodSync(between, 0o755);
-    chownSync(between, USER.uid, USER.gid);
-    for (const command of [["migrate"], ["serve"]]) {
-      const ended = await stage.asRoot(command, dir);
-      expect(ended).toMatchObject({
-        status: 1,
-        err: expect.stringContaining(`${between} belongs to user 65534`),
-      });
-    }
-    expect(readdirSync(dir.dataDir)).toEqual([]);
-  });
-});
+    test("refuses a data folder below a folder that another user can change", async () => {
+      const between = join(stage.folder, "between");
+      mkdirSync(join(between, "data"), { recursive: true });
+      const dir = { dataDir: join(between, "data") };
+      chmodSync(between, 0o777);
+      expect((await stage.asRoot(["migrate"], dir)).err).toBe(
+        `claviger: Cannot use the data folder ${dir.dataDir} as root: other users can write to ${between}, so root could ` +
+          `be made to write elsewhere; \`chmod go-w ${between}\`, or choose a folder that root alone can change, such as ` +
+          "/var/lib/claviger\n",
+      );
+      chmodSync(between, 0o755);
+      chownSync(between, USER.uid, USER.gid);
+      for (const command of [["migrate"], ["serve"]]) {
+        const ended = await stage.asRoot(command, dir);
+        expect(ended).toMatchObject({
+          status: 1,
+          err: expect.stringContaining(`${between} belongs to user 65534`),
+        });
+      }
+      expect(readdirSync(dir.dataDir)).toEqual([]);
+    });
+  },
+);

@@ -17,13 +17,13 @@ async function unit(...args: string[]): Promise<string> {
 }
 
 describe("claviger systemd", () => {
-  test("prints a unit that a JIT and a PostgreSQL can live in", async () => {
+  test("prints a unit that allows a JIT and a PostgreSQL", async () => {
     const lines = (await unit()).split("\n");
-    // Wrong usage and wrong settings: the same again would be refused every second, for ever.
+    // After wrong usage or wrong settings a restart would fail again every second, without end.
     expect(lines).toContain("RestartPreventExitStatus=2 78");
     for (const setting of ["Type=notify", "User=claviger", "StateDirectory=claviger", "KillMode=mixed"])
       expect(lines).toContain(setting);
-    // Its user would be gone with the service, and nobody could look into the data folder of one that is stopped.
+    // DynamicUser removes the user when the service stops; then no command could read the stopped service's data folder.
     expect(lines.join("\n")).not.toContain("DynamicUser");
     expect(lines).toContain("ExecStart=/usr/local/bin/claviger serve");
     expect(lines).toContain("EnvironmentFile=-/etc/claviger/claviger.env");
@@ -31,18 +31,18 @@ describe("claviger systemd", () => {
     expect(lines.filter((each) => each.startsWith("LoadCredential="))).toEqual([]);
   });
 
-  test("keeps what DynamicUser would imply, which a static user does not", async () => {
+  test("sets the restrictions that DynamicUser would imply and a static user does not", async () => {
     const lines = (await unit()).split("\n");
     for (const setting of ["NoNewPrivileges", "RestrictSUIDSGID", "PrivateTmp", "ProtectHome"])
       expect(lines).toContain(`${setting}=yes`);
     expect(lines).toContain("ProtectSystem=strict");
   });
 
-  test("leaves the shared memory of a command's PostgreSQL alone when the service ends", async () => {
+  test("does not remove the shared memory of a command's PostgreSQL when the service ends", async () => {
     expect(await unit()).not.toContain("RemoveIPC");
   });
 
-  test("prints what makes its user, as systemd-sysusers takes it", async () => {
+  test("prints the line from which systemd-sysusers makes its user", async () => {
     const text = await unit("--sysusers");
     expect(text).toBe('u claviger - "Claviger, licensing and model registry" /var/lib/claviger\n');
     const wrong = await line.run(["systemd", "--sysusers", "--port", "443"]);
@@ -57,7 +57,7 @@ describe("claviger systemd", () => {
     );
   });
 
-  test("hands over what the operator has, and names it, so that none is done without", async () => {
+  test("passes the operator's files as credentials, and names each in a setting, so that a missing one is an error", async () => {
     const text = await unit("--secret", "/etc/claviger/secret", ...TLS);
     expect(text.match(/^(LoadCredential|Environment)=.*/gm)).toEqual([
       "LoadCredential=claviger-secret:/etc/claviger/secret",
@@ -69,21 +69,21 @@ describe("claviger systemd", () => {
     ]);
   });
 
-  test("leaves certificates to a group where they shall be read again on reload", async () => {
+  test("lets a group read certificates that a reload must read again", async () => {
     const text = await unit(...TLS, "--tls-group", "ssl-cert");
     expect(text).toContain("\nSupplementaryGroups=ssl-cert\n");
     expect(text).toContain("\nEnvironment=CLAVIGER_TLS_CERT=/etc/claviger/tls.crt\n");
     expect(text).not.toContain("LoadCredential");
   });
 
-  test("gives the one capability that a port below 1024 needs, and none otherwise", async () => {
+  test("grants the one capability that a port below 1024 needs, and none otherwise", async () => {
     expect(await unit("--port", "443")).toMatch(
       /\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\nAmbientCapabilities=CAP_NET_BIND_SERVICE\n/,
     );
     expect(await unit("--port", "8443")).toMatch(/\nCapabilityBoundingSet=\nAmbientCapabilities=\n/);
   });
 
-  test("refuses what would mean something else in a unit, and half a pair", async () => {
+  test("refuses values with another meaning in a unit, and half a pair", async () => {
     for (const path of ["relative", "/a b", "/a%n", "/a\nUser=root"])
       usageErrorOf(await line.run(["systemd", "--binary", path]));
     expect(usageErrorOf(await line.run(["systemd", ...TLS.slice(0, 2)]))).toContain("go together");
@@ -96,7 +96,7 @@ describe("claviger systemd", () => {
     [1.3, ...TLS, "--tls-group", "ssl-cert"],
   ];
   test.skipIf(analyze === null).each(variants)(
-    "prints what systemd-analyze takes, with an exposure of at most %f: %s %s %s %s",
+    "prints a unit that systemd-analyze accepts, with an exposure of at most %f: %s %s %s %s",
     async (exposure, ...args) => {
       const binary = line.write("claviger", "#!/bin/sh\n");
       chmodSync(binary, 0o755);

@@ -1,4 +1,4 @@
-/** What the service's unit gives the service, found by commands: on answers that systemd 252 gave. */
+/** Tests how commands find the settings of the service's unit, on answers that systemd 252 gave. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ interface Unit {
   readonly state?: string;
 }
 
-/** What busctl prints of such a unit. */
+/** Returns busctl's output about such a unit. */
 function render({ environment = [], envFiles = [], credentials = {}, state }: Unit): string {
   const lines = [
     { type: "as", data: environment },
@@ -35,7 +35,7 @@ function render({ environment = [], envFiles = [], credentials = {}, state }: Un
   return `${lines.map((each) => JSON.stringify(each)).join("\n")}\n`;
 }
 
-/** A folder for the PATH, with a busctl that gives this answer, and writes down what it was asked. */
+/** Makes a folder for the PATH with a busctl that gives this answer and writes down its arguments. */
 function standIn(name: string, text: string, status = 0, activeState = "inactive"): string {
   const folder = join(line.folder, name);
   mkdirSync(folder);
@@ -81,7 +81,7 @@ describe("parseUnit()", () => {
     ]);
   });
 
-  test("leads to a credential's source while the service is stopped or starts, to its copy while it runs", () => {
+  test("gives a credential's source while the service is stopped or starts, and its copy while it runs", () => {
     expect(parsed(REAL).env.CLAVIGER_TLS_KEY).toBe("/etc/claviger/tls.key");
     const folder = join(line.folder, "handed-over");
     mkdirSync(folder);
@@ -91,7 +91,7 @@ describe("parseUnit()", () => {
     expect(running.env.CLAVIGER_TLS_KEY).toBe(join(folder, "claviger-tls-key"));
     expect(running.credentials.get("claviger-tls-key")).toBe(join(folder, "claviger-tls-key"));
     expect(running.credentials.get("claviger-github-key")).toBe("/etc/claviger/github app.pem");
-    // The service fails at each start, and its copy is gone a moment later.
+    // The service fails at each start, and its copy disappears a moment later.
     const named = (activeState: string) => {
       const env = { PATH: standIn(activeState, text, 0, activeState) };
       return withUnitSettings({ workingFolder: "/", isRoot: true, env }, folder).unit?.env.CLAVIGER_TLS_KEY;
@@ -100,7 +100,7 @@ describe("parseUnit()", () => {
     expect(named("active")).toBe(join(folder, "claviger-tls-key"));
   });
 
-  test("takes the empty answer for that of a unit that does not exist", () => {
+  test("reads the empty answer as that of a missing unit", () => {
     expect(parseUnit(render({}))).toBeUndefined();
   });
 
@@ -118,7 +118,7 @@ describe("parseUnit()", () => {
 describe("withUnitSettings()", () => {
   const source = { workingFolder: "/", isRoot: true };
 
-  test("asks nobody where a command has its settings already, or is not root's", async () => {
+  test("does not ask systemd if a command has its settings already, or root does not run it", async () => {
     const PATH = standIn("idle", render({ state: "claviger" }));
     const own = [
       { ...source, env: { PATH }, envFile: "/dev/null" },
@@ -135,12 +135,12 @@ describe("withUnitSettings()", () => {
     );
   });
 
-  test("goes on where there is no systemd to be asked", () => {
+  test("goes on if there is no systemd", () => {
     const PATH = standIn("broken", "Failed to connect to bus\n", 1);
     expect(withUnitSettings({ ...source, env: { PATH } }).unit).toBeUndefined();
   });
 
-  test("waits for no answer longer than some seconds, and reads no endless one", () => {
+  test("waits some seconds at most for the answer, and stops reading an endless one", () => {
     const PATH = standIn("endless", "");
     writeFileSync(join(PATH, "busctl"), "#!/bin/sh\nexec /usr/bin/yes\n");
     const beganMs = performance.now();
@@ -200,7 +200,7 @@ describe("root's commands, while the service of the unit is stopped", () => {
     PATH = standIn("stopped", render(unit));
   });
 
-  test("config check shows what the unit sets, below the settings file", async () => {
+  test("show the unit's settings in config check, below the settings file", async () => {
     const { status, out, err } = await run("config", "check", "--json");
     expect([status, err]).toEqual([0, ""]);
     const { settings: shown } = JSON.parse(out) as { settings: { name: string }[] };
@@ -240,7 +240,7 @@ describe("root's commands, while the service of the unit is stopped", () => {
     expect(of("service")?.message).toBe(`no service runs from ${line.dataDir}`);
   });
 
-  test("let doctor say what the GitHub host refuses, and that it does not answer", async () => {
+  test("let doctor report that the GitHub host refuses or does not answer", async () => {
     const appFinding = async () => {
       const { status, out } = await run("doctor", "--json");
       const { findings } = JSON.parse(out) as {
@@ -271,7 +271,7 @@ describe("root's commands, while the service of the unit is stopped", () => {
     expect((await appFinding()).remedy).toEndWith("the service tries again");
   });
 
-  test("are refused, and the unit is named, where the unit sets something wrong", async () => {
+  test("are refused, with the unit's name, if the unit has a wrong setting", async () => {
     for (const [environment, sentence] of [
       ["CLAVIGER_PORT=http", "CLAVIGER_PORT must be a whole number from 0 to 65535"],
       ["CLAVIGER_PROT=1", "CLAVIGER_PROT is not a setting"],

@@ -1,4 +1,7 @@
-/** Wrong usage is told before anything is opened: no data folder exists here, and none must appear. */
+/**
+ * Wrong usage is reported before any data is opened. No data folder exists here, and no test may create
+ * one.
+ */
 import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import packageJson from "../../package.json" with { type: "json" };
@@ -20,7 +23,7 @@ const MODEL = [
   .split(" ");
 
 describe("claviger", () => {
-  test("without a command shows its help on standard error and ends with 2", async () => {
+  test("shows its help on standard error and ends with 2 without a command", async () => {
     const { status, out, err } = await line.run([]);
     expect({ status, out }).toEqual({ status: 2, out: "" });
     expect(err).toStartWith("Usage: claviger [options] [command]\n");
@@ -90,7 +93,7 @@ describe("claviger", () => {
 
 const wrong: [what: string, args: string[], error: string][] = [
   ["an unknown command", ["frobnicate"], "unknown command 'frobnicate'; see `claviger --help`"],
-  ["one that is nearly right", ["key"], "unknown command 'key' (did you mean keys?); see `claviger --help`"],
+  ["a nearly right command", ["key"], "unknown command 'key' (did you mean keys?); see `claviger --help`"],
   ["a misspelt option", ["serve", "--prot", "1"], "unknown option '--prot' (did you mean --port?); see"],
   ["an unknown subcommand", ["keys", "frob"], "unknown command 'frob'; see `claviger keys --help`"],
   [
@@ -125,12 +128,12 @@ const wrong: [what: string, args: string[], error: string][] = [
     "at most 2000",
   ],
   [
-    "a name that is no account's",
+    "an account's name in place of its id",
     ["accounts", "update", "ada", "--name", "Ada"],
     "It must be an account's id",
   ],
-  ["one to be erased", ["accounts", "erase", "ada"], "It must be an account's id, usr_ and"],
-  ["one to list keys of", ["keys", "list", "--account", "ada"], "It must be an account's id, usr_ and"],
+  ["erasing by name", ["accounts", "erase", "ada"], "It must be an account's id, usr_ and"],
+  ["listing keys by name", ["keys", "list", "--account", "ada"], "It must be an account's id, usr_ and"],
   ["no data folder", ["keys", "list", "--data-dir", ""], "It must be one line of 1 to 4095 characters"],
   ["no settings file", ["keys", "list", "--env-file", ""], "It must be one line of 1 to 4095 characters"],
   ["too few classes", [...MODEL, "0", "--n-classes", "1"], "It must be a whole number, at least 2"],
@@ -145,7 +148,7 @@ test.each(wrong)("claviger refuses %s with status 2 and one line", async (_, arg
   expect(sentence).toMatch(/; see `claviger[a-z -]* --help`$/);
 });
 
-describe("claviger never takes a key as an argument", () => {
+describe("claviger refuses a key as an argument:", () => {
   const tries = [
     ["keys", "find", KEY],
     ["keys", "show", KEY],
@@ -159,15 +162,15 @@ describe("claviger never takes a key as an argument", () => {
     expect(ended.err.toLowerCase()).not.toContain("0a0a");
   });
 
-  test("nor repeats what looks like one", async () => {
+  test("claviger hides arguments that look like a key", async () => {
     const { err } = await line.run(["keys", "show", KEY.slice(0, -1)]);
     expect(err).toContain("[key]");
     expect(err).not.toContain("0a0a");
   });
 });
 
-describe("claviger checks what it can before it looks for a database", () => {
-  test("a model's fields", async () => {
+describe("claviger checks before it looks for a database", () => {
+  test("that a model's fields are valid", async () => {
     expect(usageErrorOf(await line.here([...MODEL, "12"]))).toBe(
       "Cannot add model: sha256 must be 64 lowercase hexadecimal digits",
     );
@@ -176,7 +179,7 @@ describe("claviger checks what it can before it looks for a database", () => {
     );
   });
 
-  test("standard input", async () => {
+  test("that standard input is valid", async () => {
     for (const input of ["", "\n", "nonsense", `${KEY} ${KEY}`, "x".repeat(2000)]) {
       expect(refusalOf(await line.here(["keys", "find"], { input }))).toBe(
         "Cannot find key: standard input must hold one key, svc_live_ or svc_test_ and 48 lowercase " +
@@ -215,7 +218,7 @@ describe("claviger checks what it can before it looks for a database", () => {
     ["lines without end", "\n".repeat(2_000_001), "has more than 2000000 lines; split the file"],
     ["text that is not UTF-8", "\ufffd", "line 1 is not UTF-8"],
   ];
-  test.each(files)("a file to import with %s", async (what, text, error) => {
+  test.each(files)("that a file to import is valid: it refuses %s", async (what, text, error) => {
     const path = line.write(`${what.replaceAll(" ", "-")}.jsonl`, text);
     const sentence = refusalOf(await line.here(["keys", "import", path]));
     expect(sentence).toStartWith("Cannot import keys: ");
@@ -223,14 +226,14 @@ describe("claviger checks what it can before it looks for a database", () => {
     expect(sentence).not.toContain("0a0a");
   });
 
-  test("a file to import that is not there, or is a folder", async () => {
+  test("that a file to import exists and is not a folder", async () => {
     expect(refusalOf(await line.here(["keys", "import", "missing.jsonl"]))).toBe(
       `Cannot import keys: ${line.folder}/missing.jsonl: there is no such file`,
     );
     expect(refusalOf(await line.here(["keys", "import", line.folder]))).toEndWith("it is a folder");
   });
 
-  test("settings", async () => {
+  test("that settings are valid", async () => {
     expect(refusalOf(await line.here(["keys", "list"], { env: { CLAVIGER_PORT: "x" } }))).toStartWith(
       "CLAVIGER_PORT must be a whole number",
     );
@@ -251,7 +254,7 @@ describe("claviger checks what it can before it looks for a database", () => {
   });
 });
 
-test("claviger refuses a folder without data and does not make one", async () => {
+test("claviger refuses a missing data folder and does not make one", async () => {
   const ids = [`key_${"0".repeat(32)}`];
   for (const args of [
     ["keys", "list"],

@@ -3,7 +3,7 @@ import { POSTGRES_INSIDE } from "../../src/version.ts";
 import { createCommandLine } from "./command_line.ts";
 
 describe("claviger version", () => {
-  test("says the commit, the runtime, the PostgreSQL inside and the schema", async () => {
+  test("prints the commit, the runtime, the PostgreSQL inside and the schema", async () => {
     const line = createCommandLine();
     const { status, out } = await line.run(["version"]);
     expect(status).toBe(0);
