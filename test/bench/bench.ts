@@ -27,8 +27,8 @@ const USAGE = `Usage: make bench [ARGS="[--quick] [--only ROW]... [--json FILE] 
 
   --only ROW      measure one row or one group of rows; may be repeated
   --quick         a third of the rounds and a quarter of the keys: for orientation, not for publication
-  --json FILE     write the results to a file, too
-  --compare FILE  say how the ratios changed since such a file was written
+  --json FILE     also write the results to a file
+  --compare FILE  print how the ratios changed since an earlier --json FILE
 
 Rows: ${GROUPS.map((group) => `${group.name} (${group.rows.join("; ")})`).join("\n      ")}
 `;
@@ -50,7 +50,7 @@ async function main(): Promise<number> {
   const options = readArguments();
   if (options === undefined) return 2;
   if (!existsSync(builtExecutable)) {
-    console.error(`There is no ${builtExecutable}: make build makes it`);
+    console.error(`There is no ${builtExecutable}; make it by \`make build\``);
     return 2;
   }
   const before = options.compare === undefined ? undefined : readRun(options.compare);
@@ -96,7 +96,7 @@ async function main(): Promise<number> {
   console.log(`\n${renderTable(wanted)}`);
   if (before !== undefined && options.compare !== undefined) {
     const isAlike = before.scale?.rounds === scale.rounds && before.scale.roundMs === scale.roundMs;
-    const scales = isAlike ? "" : " (of other rounds: what is noise differs)";
+    const scales = isAlike ? "" : " (with rounds of another number or length, so the noise differs)";
     console.log(renderComparison(compareRuns(before.rows, wanted), `${options.compare}${scales}`));
   }
   if (options.json !== undefined) {
@@ -105,7 +105,7 @@ async function main(): Promise<number> {
   }
   if (disturbed > 0) {
     console.log(
-      `DISTURBED: in ${disturbed} rounds something else used the cores; measure again on a quiet machine`,
+      `DISTURBED: in ${disturbed} rounds other processes used the cores; measure again on a quiet machine`,
     );
   }
   const short = namesOfShort(wanted);

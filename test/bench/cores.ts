@@ -24,7 +24,7 @@ export function chooseCores(): Cores {
     service: undefined,
     load: undefined,
     both: undefined,
-    description: `NOTHING IS PINNED: ${why}, so service and load may take each other's time`,
+    description: `NOT PINNED TO CORES: ${why}, so service and load may take each other's time`,
   });
   if (Bun.which("taskset") === null) return none("there is no taskset");
   if (first === undefined || second === undefined) return none("there is one core");

@@ -386,7 +386,7 @@ describe("claviger doctor", () => {
     }
   });
 
-  test("finds the service of an external database by its data folder, where there is one", async () => {
+  test("finds the service of an external database by its data folder, if it has one", async () => {
     const target = await createTestDatabase({ empty: true });
     const proxy = await startFaultyProxy(target.address);
     const outside = createCommandLine();

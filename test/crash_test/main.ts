@@ -137,7 +137,7 @@ function finish(outcome: Report["outcome"]): void {
 
 /** Ends the stage under the running round, prints the results so far, and exits. */
 async function interrupt(signal: string): Promise<never> {
-  console.error(`\n${signal}: ending what was started`);
+  console.error(`\n${signal}: ending all processes that were started`);
   // A stage that is being created can be ended only after it is complete.
   while (stage === undefined && !isOver) await Bun.sleep(20);
   await stage?.end().catch((error: unknown) => console.error(error));

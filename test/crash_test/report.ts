@@ -128,7 +128,7 @@ export function renderTable(report: Report): string {
     `seed ${report.seed}, commit ${report.commit}, ${report.program}, ${report.machine}`,
     `${report.requests} requests (${statuses.join(", ")}; ${report.withoutAnswer} while the service was down), ` +
       `${report.acknowledged} events acknowledged, slowest answer ${report.slowestAnswerMs} ms`,
-    `descriptors beside its clients' connections ${descriptors.first} at first, ${descriptors.last} at last, ${descriptors.most} at most; ` +
+    `descriptors without those for clients' connections ${descriptors.first} at first, ${descriptors.last} at last, ${descriptors.most} at most; ` +
       `memory ${residentMb.first}, ${residentMb.last}, ${residentMb.most} MB`,
     "",
     "| Fault | Rounds | Slowest answer (≤ 5,000 ms) | Healthy again, median / worst (≤ 2,000 ms) | Validating and taking events again (≤ 4,000 ms) | Refused meanwhile |",

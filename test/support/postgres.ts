@@ -9,7 +9,7 @@
  * are below the system's temporary folder, since the checkout may be in a folder (`/root`) that the user who
  * runs PostgreSQL cannot enter.
  *
- * `make test` makes the run's folder in memory where there is room, and the tests make all their data folders in
+ * `make test` makes the run's folder in memory if there is room, and the tests make all their data folders in
  * the run's folder: a disk takes seconds to store a new database and to remove it. `TEST_FOLDER=/some/folder make
  * test` keeps the tests on a disk.
  */
