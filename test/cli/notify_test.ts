@@ -81,7 +81,7 @@ describe("createNotifier()", () => {
   });
 
   test.each(["/nowhere/notify", "relative", `/${"x".repeat(200)}`, "@nobody-is-there"])(
-    "complains once where nobody takes it, and goes on: %s",
+    "warns once if the manager cannot be reached, and goes on: %s",
     (path) => {
       const { notifier, warnings } = notifierFor({ NOTIFY_SOCKET: path });
       notifier.ready("ready");
