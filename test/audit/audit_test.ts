@@ -33,26 +33,26 @@ describe("audit", () => {
     expect(await listAudit(server.database)).toEqual(before);
   });
 
-  test("auditCte() blanks keys in a reason, whole or cut short, and their hashes", async () => {
+  test("auditCte() redacts whole keys, keys that were cut short, and hashes of keys in a reason", async () => {
     const key = await issue(server.database);
     const leaked = `found ${key.apiKey}, ${key.apiKey.slice(0, 20)} and ${hashApiKey(key.apiKey)} on a wall`;
     expect(await revokeFor(leaked, key)).toBe("found [key], [key] and [key] on a wall");
   });
 
-  test("auditCte() keeps a reason of 2,000 characters, of whatever script, and refuses more", async () => {
+  test("auditCte() keeps a reason of 2,000 characters in any script, and refuses a longer one", async () => {
     for (const reason of ["x".repeat(2_000), "💡".repeat(2_000)])
       expect(await revokeFor(reason)).toBe(reason);
     await expect(revokeFor("x".repeat(2_001))).rejects.toThrow("reason_length");
   });
 
-  test("auditCte() takes a reason with quotes, newlines and the like as it is", async () => {
+  test("auditCte() stores quotes, line breaks and backslashes in a reason unchanged", async () => {
     const reason = `'; drop table audit; -- "\n\t\\ $1`;
     expect(await revokeFor(reason)).toBe(reason);
   });
 });
 
 describe("listAudit()", () => {
-  test("listAudit() lists newest first, by key and by account, up to a number", async () => {
+  test("listAudit() lists the newest rows first, filters by key and by account, and stops at the limit", async () => {
     const first = await issue(server.database, { email: "audit@example.org" });
     await issue(server.database, { email: "audit@example.org" });
     await revokeFor("over", first);

@@ -14,7 +14,7 @@ function git(...args: string[]): string {
   return run.stdout.toString().trim();
 }
 
-test("readCommit() gives the commit of a checkout, and says where a file differs from it", () => {
+test("readCommit() returns the commit of a checkout, and marks it when a file differs from the commit", () => {
   expect(readCommit(folder)).toBe("unknown");
   git("init", "-q");
   expect(readCommit(folder)).toBe("unknown");
@@ -30,7 +30,7 @@ test("readCommit() gives the commit of a checkout, and says where a file differs
   expect(readCommit(folder)).toBe(`${commit} and changes`);
 });
 
-test("readCommit() gives no commit of a repository that the sources were only unpacked in", () => {
+test("readCommit() returns no commit when the sources were only unpacked inside another repository", () => {
   mkdirSync(join(folder, "unpacked"));
   expect(readCommit(join(folder, "unpacked"))).toBe("unknown");
 });

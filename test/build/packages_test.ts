@@ -1,4 +1,4 @@
-/** What a build fetches beside `bun install` is used only where its bytes are those that were written down. */
+/** A build uses a package that it fetched itself (without `bun install`) only if the recorded digest matches. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import {
@@ -25,13 +25,13 @@ const NAME = "@oven/bun-linux-x64";
 
 let folder: string;
 let registry: ReturnType<typeof Bun.serve>;
-/** Of the package that the stand-in for the registry sends. */
+/** The digest of the package that the fake registry sends. */
 let sent: string;
 const kept = process.env.NPM_CONFIG_REGISTRY;
 
-/** A whole package, whose digest is right by its registry's own word, and whose program gives the right version. */
+/** The package is complete: the fake registry states its correct digest, and its program prints the right version. */
 const manifest = (name: string) => JSON.stringify({ name, version, bin: { bun: "bin/bun" } });
-/** Made once: a tar holds the time. */
+/** Each tarball is made once, because a tar contains its time and so a second one would have another digest. */
 const tarballs = new Map<string, Uint8Array<ArrayBuffer>>();
 async function tarball(name: string): Promise<Uint8Array<ArrayBuffer>> {
   const files = { "package/package.json": manifest(name), "package/bin/bun": `#!/bin/sh\necho ${version}\n` };
@@ -66,7 +66,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("integrity.txt has a digest for each Bun that a build may want, of the version that is pinned", () => {
+test("integrity.txt has a digest for the pinned Bun on each platform that a build may want", () => {
   const lines = readFileSync(join(checkout, "src/build/integrity.txt"), "utf8").trim().split("\n");
   const entries = lines.filter((line) => !line.startsWith("#"));
   const platforms = [
@@ -80,7 +80,7 @@ test("integrity.txt has a digest for each Bun that a build may want, of the vers
   expect(new Set(entries.map((line) => line.split(" ")[1])).size).toBe(entries.length);
 });
 
-test("integrityOf() finds what bun.lock has of packages for other machines", () => {
+test("integrityOf() finds the digests of packages for other machines in bun.lock", () => {
   for (const [name, wanted] of Object.entries(packageJson.optionalDependencies)) {
     expect(integrityOf({ name, version: wanted })).toMatch(/^sha512-[A-Za-z0-9+/]{86}==$/);
   }
@@ -88,7 +88,7 @@ test("integrityOf() finds what bun.lock has of packages for other machines", () 
 });
 
 describe("fetchPackage()", () => {
-  test("takes what has the digest", async () => {
+  test("accepts a package with the recorded digest", async () => {
     const path = await fetchPackage(
       { name: NAME, version },
       { cache: join(folder, "right"), integrity: sent },
@@ -96,7 +96,7 @@ describe("fetchPackage()", () => {
     expect(readFileSync(join(path, "bin/bun"), "utf8")).toContain(version);
   });
 
-  test("refuses other bytes, and keeps none of them", async () => {
+  test("refuses a package with other bytes, and keeps nothing of it", async () => {
     const cache = join(folder, "wrong");
     await expect(fetchPackage({ name: NAME, version }, { cache })).rejects.toThrow(
       `Cannot fetch ${NAME}@${version}: the registry sent bytes that do not have the digest`,
@@ -105,10 +105,10 @@ describe("fetchPackage()", () => {
   });
 });
 
-describe("make, where it fetches Bun", () => {
+describe("make, when it fetches Bun,", () => {
   const TOOLS = "sh awk cat chmod cp dirname grep ldd make mkdir mktemp mv node rm sed uname find";
 
-  /** Runs the target in a folder of its own, with these clients of registries on the PATH. */
+  /** Runs the make target in its own folder, with only these registry clients on the PATH. */
   async function fetchBun(clients: Readonly<Record<string, string>>, digests: "real" | "sent" | "none") {
     const place = mkdtempSync(join(folder, "make-"));
     const bin = join(place, "bin");
@@ -148,19 +148,22 @@ describe("make, where it fetches Bun", () => {
     ["npm", npm],
   ];
   for (const [name, path] of clients) {
-    test.if(path !== null)(`takes what ${name} gets only where it has the digest`, async () => {
-      const client = { [name]: path ?? "" };
-      const wrong = await fetchBun(client, "real");
-      expect(wrong.err).toMatch(
-        /Cannot fetch Bun [\d.]+: the registry sent another @oven\/bun-\S+ than src\/build\/integrity\.txt names; it was thrown away/,
-      );
-      expect(wrong).toMatchObject({ status: 2, kept: [] });
-      expect(await fetchBun(client, "none")).toMatchObject({
-        status: 2,
-        kept: [],
-        err: expect.stringContaining("src/build/integrity.txt has no digest of @oven/bun-"),
-      });
-      expect(await fetchBun(client, "sent")).toMatchObject({ status: 0, kept: [`bun-${version}`] });
-    });
+    test.if(path !== null)(
+      `accepts the package that ${name} fetched only if it has the recorded digest`,
+      async () => {
+        const client = { [name]: path ?? "" };
+        const wrong = await fetchBun(client, "real");
+        expect(wrong.err).toMatch(
+          /Cannot fetch Bun [\d.]+: the registry sent another @oven\/bun-\S+ than src\/build\/integrity\.txt names; it was thrown away/,
+        );
+        expect(wrong).toMatchObject({ status: 2, kept: [] });
+        expect(await fetchBun(client, "none")).toMatchObject({
+          status: 2,
+          kept: [],
+          err: expect.stringContaining("src/build/integrity.txt has no digest of @oven/bun-"),
+        });
+        expect(await fetchBun(client, "sent")).toMatchObject({ status: 0, kept: [`bun-${version}`] });
+      },
+    );
   }
 });

@@ -17,7 +17,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("followPath()", () => {
-  test("finds what is there, by links too", () => {
+  test("finds an existing path, also through links", () => {
     symlinkSync("b", join(folder, "a/relative"));
     symlinkSync(join(folder, "a"), join(folder, "absolute"));
     const path = join(folder, "absolute/relative/../b/file");
@@ -29,7 +29,7 @@ describe("followPath()", () => {
     });
   });
 
-  test("stops at the nearest folder that is there", () => {
+  test("stops at the nearest folder that exists", () => {
     expect(followPath(join(folder, "a/none/file"), trustMe)).toMatchObject({
       found: join(folder, "a"),
       uid: me,
@@ -46,18 +46,15 @@ describe("followPath()", () => {
     expect(changeable).toEqual(me === 0 ? { path: "/", uid: 0 } : { path: folder, uid: me });
   });
 
-  test.each([0o777, 0o770, 0o775])(
-    "names a folder of mode %o on the way, and not one that is sticky",
-    (mode) => {
-      chmodSync(join(folder, "a"), mode);
-      const path = join(folder, "a/b/file");
-      expect(followPath(path, trustMe).changeable).toEqual({ path: join(folder, "a"), uid: undefined });
-      chmodSync(join(folder, "a"), 0o1000 | mode);
-      expect(followPath(path, trustMe).changeable).toBeUndefined();
-    },
-  );
+  test.each([0o777, 0o770, 0o775])("names a folder of mode %o on the way, but not a sticky one", (mode) => {
+    chmodSync(join(folder, "a"), mode);
+    const path = join(folder, "a/b/file");
+    expect(followPath(path, trustMe).changeable).toEqual({ path: join(folder, "a"), uid: undefined });
+    chmodSync(join(folder, "a"), 0o1000 | mode);
+    expect(followPath(path, trustMe).changeable).toBeUndefined();
+  });
 
-  test("looks at the folder behind a link, and at the folder that the link is in", () => {
+  test("checks the folder that a link leads to, and the folder that contains the link", () => {
     mkdirSync(join(folder, "open"));
     chmodSync(join(folder, "open"), 0o777);
     symlinkSync(join(folder, "a/b/file"), join(folder, "open/link"));
@@ -66,21 +63,21 @@ describe("followPath()", () => {
     expect(followPath(join(folder, "to-open/new"), trustMe).changeable?.path).toBe(join(folder, "open"));
   });
 
-  test("judges the last folder where its content counts: there no sticky bit helps", () => {
+  test("names the last folder, even a sticky one, when its content must be safe too", () => {
     const path = join(folder, "a/b");
     chmodSync(path, 0o1777);
     expect(followPath(path, trustMe).changeable).toBeUndefined();
     expect(followPath(path, { ...trustMe, isFolder: true }).changeable).toEqual({ path, uid: undefined });
   });
 
-  test("names the folder in which another user could make what is to be there", () => {
+  test("names the folder in which another user could create the missing folder", () => {
     const path = join(folder, "a/new");
     chmodSync(join(folder, "a"), 0o1777);
     expect(followPath(path, trustMe).changeable).toBeUndefined();
     expect(followPath(path, { ...trustMe, isFolder: true }).changeable?.path).toBe(join(folder, "a"));
   });
 
-  test("ends at links that lead to each other", () => {
+  test("fails for links that lead to each other", () => {
     symlinkSync(join(folder, "two"), join(folder, "one"));
     symlinkSync(join(folder, "one"), join(folder, "two"));
     expect(() => followPath(join(folder, "one"), trustMe)).toThrow("ELOOP");

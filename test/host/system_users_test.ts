@@ -1,4 +1,4 @@
-/** Users by `getent`, on stand-ins for this host's tools: each test has a folder of its own for them. */
+/** How users are found by `getent`. Each test has its own folder with scripts in place of this host's tools. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,14 +15,14 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** Puts a script in the place of a tool. */
+/** Writes a script that runs in place of a tool. */
 function standIn(name: string, script: string): void {
   const path = join(folder, name);
   writeFileSync(path, `#!/bin/sh\n${script}\n`);
   chmodSync(path, 0o755);
 }
 
-/** A host whose only user and group is systemd's, for as long as a service runs: no file has them. */
+/** A host with one user and one group. systemd makes them while a service runs, so no file contains them. */
 const DYNAMIC = `case "$1 $2" in
   "passwd claviger" | "passwd 65046") echo 'claviger:x:65046:65047:Dynamic User:/:/usr/sbin/nologin' ;;
   "group claviger") echo 'claviger:x:65047:' ;;
@@ -32,20 +32,20 @@ esac`;
 describe("findSystemUser()", () => {
   const user = { name: "claviger", uid: 65_046, gid: 65_047 };
 
-  test("finds a user that no file has, by name and by number", () => {
+  test("finds a user that no file contains, by name and by number", () => {
     standIn("getent", DYNAMIC);
     expect(findSystemUser("claviger", [folder])).toEqual(user);
     expect(findSystemUser(65_046, [folder])).toEqual(user);
     expect(existsSystemGroup("claviger", [folder])).toBe(true);
   });
 
-  test("finds nobody where getent says that there is none, whatever the files say", () => {
+  test("finds no user when getent finds none, even if the files contain one", () => {
     standIn("getent", DYNAMIC);
     expect(findSystemUser("root", [folder])).toBeUndefined();
     expect(existsSystemGroup("root", [folder])).toBe(false);
   });
 
-  test("goes by the files where there is no getent, or where it breaks down", () => {
+  test("reads the files if getent is not installed or fails", () => {
     const root = { name: "root", uid: 0, gid: 0 };
     expect(findSystemUser("root", [folder])).toEqual(root);
     standIn("getent", "exit 127");
@@ -55,14 +55,14 @@ describe("findSystemUser()", () => {
     expect(existsSystemGroup("root", [folder])).toBe(true);
   });
 
-  test("finds this host's own", () => {
+  test("finds the tools and users of this host", () => {
     expect(findTool("sh")).toEndWith("/bin/sh");
     expect(findSystemUser("root")).toEqual({ name: "root", uid: 0, gid: 0 });
     expect(findSystemUser("no-such-user")).toBeUndefined();
   });
 });
 
-describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder of root's", () => {
+describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder that root owns,", () => {
   function account() {
     const dataDir = join(folder, "data");
     mkdirSync(dataDir);
@@ -70,14 +70,14 @@ describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder of
   }
   const calls = () => readFileSync(join(folder, "calls"), "utf8");
 
-  test("takes the user claviger that a running service has, and makes none", () => {
+  test("uses the user claviger of a running service, and creates none", () => {
     standIn("getent", DYNAMIC);
     standIn("useradd", `echo "$*" >> ${folder}/calls`);
     expect(account()).toMatchObject({ uid: 65_046, gid: 65_047 });
     expect(existsSync(join(folder, "calls"))).toBe(false);
   });
 
-  test("makes the user where there is none, with a group of that name that exists", () => {
+  test("creates a missing user, in the existing group of that name", () => {
     standIn("getent", `[ "$1" = group ] || [ -e ${folder}/calls ] || exit 2\necho claviger:x:990:990::/:`);
     standIn("useradd", `echo "$*" >> ${folder}/calls`);
     expect(account()).toMatchObject({ uid: 990, gid: 990 });
@@ -86,7 +86,7 @@ describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder of
     );
   });
 
-  test("says what the first tool said, and asks no other", () => {
+  test("reports the error of the first tool, and runs no other tool", () => {
     standIn("getent", "exit 2");
     standIn("useradd", `echo "useradd: user 'claviger' already exists" >&2; exit 9`);
     standIn("adduser", `echo "$*" >> ${folder}/calls; echo "Option s is ambiguous" >&2; exit 1`);
@@ -98,14 +98,14 @@ describe.skipIf(!isRoot("findAccount()"))("findAccount(), as root in a folder of
     expect(existsSync(join(folder, "calls"))).toBe(false);
   });
 
-  test("has BusyBox make the user where there is no useradd", () => {
+  test("creates the user with BusyBox if useradd is not installed", () => {
     standIn("getent", `[ "$1" = passwd ] && [ -e ${folder}/calls ] || exit 2\necho claviger:x:100:101::/:`);
     standIn("adduser", `echo "$*" >> ${folder}/calls`);
     expect(account()).toMatchObject({ uid: 100, gid: 101 });
     expect(calls()).toBe("-S -D -H -h /nonexistent -s /bin/false claviger\n");
   });
 
-  test("says so where no tool is installed, and where one ends without a word", () => {
+  test("says that no tool is installed, or that a tool failed without a message", () => {
     standIn("getent", "exit 2");
     const none = findAccount(layoutOf(folder), [folder]);
     expect(isRefusal(none) && none.sentence).toContain("neither useradd nor adduser is installed");

@@ -6,7 +6,7 @@ describe("parseUnitName()", () => {
     ["0::/system.slice/claviger.service\n", "claviger.service"],
     ["0::/a.slice/a-b.slice/claviger@two.service\n", "claviger@two.service"],
     ["12:cpu:/x\n1:name=systemd:/system.slice/claviger.service\n", "claviger.service"],
-  ])("finds the unit of systemd's own in %j", (cgroup, unit) => {
+  ])("finds the unit of the system's systemd in %j", (cgroup, unit) => {
     expect(parseUnitName(cgroup)).toBe(unit);
   });
 
@@ -14,12 +14,12 @@ describe("parseUnitName()", () => {
     ["0::/\n"],
     ["0::/system.slice\n"],
     ["0::/system.slice/claviger.service/below\n"],
-    // Whoever runs a manager of his own names the units below it.
+    // A user who runs their own manager chooses the names of the units below it.
     ["0::/user.slice/user-1000.slice/user@1000.service/app.slice/claviger.service\n"],
     ["0::/system.slice/own.service/system.slice/claviger.service\n"],
     ["5:cpu:/system.slice/claviger.service\n"],
     ["0::/system.slice/../claviger.service/x.scope\n"],
-  ])("believes nothing of %j", (cgroup) => {
+  ])("finds no trustworthy unit in %j", (cgroup) => {
     expect(parseUnitName(cgroup)).toBeUndefined();
   });
 });

@@ -46,8 +46,8 @@ describe("parseEmail()", () => {
     expect(parseEmail(text)).toBeUndefined();
   });
 
-  test("parseEmail() makes no other account's address of letters that look alike", () => {
-    // U+212A, the sign for kelvin, is a k in lower case.
+  test("parseEmail() does not turn similar letters into another account's address", () => {
+    // U+212A, the kelvin sign, becomes k in lower case.
     expect(parseEmail("\u212aelvin@example.org")).toBeUndefined();
   });
 });
@@ -60,7 +60,7 @@ describe("accounts", () => {
   });
   afterAll(() => server.close());
 
-  test("listAccounts() lists the oldest first, with the number of keys", async () => {
+  test("listAccounts() lists the oldest accounts first, with their number of keys", async () => {
     for (const email of ["b@example.org", "a_@example.org", "a1@example.org", "b@example.org"]) {
       await issue(server.database, { email });
     }
@@ -72,7 +72,7 @@ describe("accounts", () => {
     ]);
   });
 
-  test("searchAccounts() finds the beginnings of words, whatever stands between them", async () => {
+  test("searchAccounts() finds accounts by the beginnings of words, whatever separates the words", async () => {
     const { userId } = await issue(server.database, {
       email: "lin.o_brien-7@lab2.example.com",
       name: "Lin O'Brien",
@@ -106,7 +106,7 @@ describe("accounts", () => {
     }
   });
 
-  test("searchAccounts() tells what may be the last four characters of a key", async () => {
+  test("searchAccounts() recognises a text that may be the last four characters of a key", async () => {
     const lastFourOf = async (text: string) => await searchAccounts(server.database, text);
     for (const text of ["00ff", "00FF", " 00ff", "svc_live_\u202600ff"]) {
       expect(await lastFourOf(text)).toMatchObject({ lastFour: "00ff" });
@@ -116,7 +116,7 @@ describe("accounts", () => {
     }
   });
 
-  test("searchAccounts() follows a thousand accounts, and says that there are more", async () => {
+  test("searchAccounts() returns at most a thousand accounts, and says when there are more", async () => {
     const fill = (count: number) =>
       server.database.query(
         (sql) => sql`
@@ -134,7 +134,7 @@ describe("accounts", () => {
     expect(await search()).toEqual([1_000, true]);
   });
 
-  test("findAccount() finds by e-mail and by UUID", async () => {
+  test("findAccount() finds an account by e-mail and by UUID", async () => {
     const { userId } = await issue(server.database, { email: "find@example.org", name: "Find" });
     const uuid = parseId("usr", userId) ?? "";
     const account = { id: userId, uuid, email: "find@example.org", name: "Find", organization: "", keys: 1 };
@@ -143,7 +143,7 @@ describe("accounts", () => {
     expect(await findAccount(server.database, { uuid: newUuid() })).toBeUndefined();
   });
 
-  test("updateAccount() changes what is given, with an audit row, and issuing goes by it", async () => {
+  test("updateAccount() changes the given fields and writes an audit row, and issuing uses the new values", async () => {
     const account = { email: "change@example.org", name: "Before", organization: "Here" };
     const { userId } = await issue(server.database, account);
     const change = { uuid: parseId("usr", userId) ?? "", actor: { ...ACTOR, reason: "married" }, now: NOW };

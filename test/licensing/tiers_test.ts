@@ -1,4 +1,4 @@
-/** The tables of tiers and features, literally as the contract and its decisions have them. */
+/** The tables of tiers and features, copied literally from the contract and its decisions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { effectiveLimit, featuresOf, includesTier, monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -43,20 +43,20 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("TIERS are the four of the contract, from the lowest to the highest", () => {
+test("TIERS lists the four tiers of the contract, from the lowest to the highest", () => {
   expect([...TIERS]).toEqual(["free", "research", "commercial", "enterprise"]);
 });
 
 describe.each([...TIERS])("%s", (tier) => {
-  test("monthlyLimitOf() is the table's", () => {
+  test("monthlyLimitOf() returns the limit in the table", () => {
     expect(monthlyLimitOf(tier)).toBe(TABLE[tier].limit);
   });
 
-  test("featuresOf() are the table's, in its order", () => {
+  test("featuresOf() returns the features in the table, in its order", () => {
     expect(featuresOf(tier)).toEqual(TABLE[tier].features);
   });
 
-  test("effectiveLimit() is the tier's unless the license has one, 0 included", async () => {
+  test("effectiveLimit() returns the license's own limit, even 0, and otherwise the tier's limit", async () => {
     for (const own of [null, 0, 7]) {
       const [row] = await server.database.query<{ limit: number | null }>(
         (sql) => sql`
@@ -68,7 +68,7 @@ describe.each([...TIERS])("%s", (tier) => {
   });
 });
 
-test("includesTier() goes by the order of the tiers", () => {
+test("includesTier() compares by the order of the tiers", () => {
   for (const [held, heldTier] of TIERS.entries()) {
     for (const [required, requiredTier] of TIERS.entries()) {
       expect(includesTier(heldTier, requiredTier)).toBe(held >= required);

@@ -27,7 +27,7 @@ describe("toClientGroup()", () => {
     expect(toClientGroup({ peer, trustedProxies: [] })).toBe(group);
   });
 
-  test("toClientGroup() puts all addresses of a /64 together, and no two /64 networks", () => {
+  test("toClientGroup() groups all addresses of a /64, and separates any two /64 networks", () => {
     const group = (peer: string) => toClientGroup({ peer, trustedProxies: [] });
     const part = fc.constantFrom("0", "1", "01", "db8", "ffff");
     const half = fc.tuple(part, part, part, part);
@@ -43,7 +43,7 @@ describe("toClientGroup()", () => {
     expect(group("2001:db8:1:2::1")).not.toBe(group("2001:db8:1:3::1"));
   });
 
-  test("toClientGroup() names a group for every IPv6 address, however it is spelled", () => {
+  test("toClientGroup() returns a group of one form for every IPv6 address, however it is spelled", () => {
     fc.assert(
       fc.property(fc.ipV6(), (peer) => {
         expect(toClientGroup({ peer, trustedProxies: [] })).toMatch(/^([0-9a-f]{1,4}:){4}:\/64$|^[\d.]+$/);
@@ -52,13 +52,13 @@ describe("toClientGroup()", () => {
   });
 
   test.each([[undefined], [""], ["unix:"], ["1.2.3"], ["0x7f.0.0.1"], ["010.0.0.1"], ["1.2.3.4%eth0"]])(
-    "toClientGroup() puts a peer that cannot be told, %p, into one group and reads no header",
+    "toClientGroup() puts an unreadable peer address, %p, into one group and reads no header",
     (peer) => {
       expect(toClientGroup({ peer, forwardedFor: "192.0.2.1", trustedProxies: proxies })).toBe("unknown");
     },
   );
 
-  test("toClientGroup() ignores a forged X-Forwarded-For of a peer that is no trusted proxy", () => {
+  test("toClientGroup() ignores a forged X-Forwarded-For header from a peer that is not a trusted proxy", () => {
     expect(through("203.0.113.9", "192.0.2.1")).toBe("203.0.113.9");
     expect(through("2001:db8:1::1", "10.0.0.1")).toBe("2001:db8:1:0::/64");
     expect(toClientGroup({ peer: "10.0.0.1", forwardedFor: "192.0.2.1", trustedProxies: [] })).toBe(
@@ -66,19 +66,19 @@ describe("toClientGroup()", () => {
     );
   });
 
-  test("toClientGroup() takes what its trusted proxy says, from the right, past trusted proxies", () => {
+  test("toClientGroup() reads a trusted proxy's header from the right, and skips trusted proxies", () => {
     expect(through("10.0.0.1", "192.0.2.1")).toBe("192.0.2.1");
     expect(through("10.0.0.1", "192.0.2.1, 10.0.0.2,10.0.0.3")).toBe("192.0.2.1");
     expect(through("2001:db8:ffff::1", "192.0.2.1, 2001:db8:ffff:7::2")).toBe("192.0.2.1");
     expect(through("::ffff:10.0.0.1", "192.0.2.1,::ffff:10.0.0.2")).toBe("192.0.2.1");
   });
 
-  test("toClientGroup() believes nothing left of the first address that is not trusted", () => {
+  test("toClientGroup() ignores every entry left of the first untrusted address", () => {
     expect(through("10.0.0.1", "198.51.100.7, 192.0.2.1")).toBe("192.0.2.1");
     expect(through("10.0.0.1", "10.0.0.9, 198.51.100.7, 192.0.2.1, 10.0.0.2")).toBe("192.0.2.1");
   });
 
-  test("toClientGroup() takes the leftmost when all are trusted", () => {
+  test("toClientGroup() takes the leftmost address when all are trusted", () => {
     expect(through("10.0.0.1", "10.0.0.3, 10.0.0.2")).toBe("10.0.0.3");
   });
 
@@ -124,14 +124,14 @@ describe("toClientGroup()", () => {
     expect(through("10.0.0.1", "1".repeat(1e6))).toBe("10.0.0.1");
   });
 
-  test("toClientGroup() does not take an entry that the length bound cuts through", () => {
+  test("toClientGroup() does not use an entry that the length bound cuts", () => {
     const trusted = `10.0.0.9${",10.0.0.2".repeat(452)}`;
     expect(through("10.0.0.1", `192.0.2.15,${trusted}`)).toBe("192.0.2.15");
     // Here the last 4,096 characters begin with "2.0.2.15".
     expect(through("10.0.0.1", `192.0.2.15,${trusted.padEnd(4087)}`)).toBe("10.0.0.9");
   });
 
-  test("toClientGroup() gives no sender behind a proxy a group that it can choose", () => {
+  test("toClientGroup() lets no sender behind a proxy choose its group", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 200 }), (forged) => {
         expect(through("10.0.0.1", `${forged}, 192.0.2.1`)).toBe("192.0.2.1");
@@ -145,12 +145,12 @@ describe("parseTrustedProxies()", () => {
   const isTrusted = (text: string, peer: string) =>
     toClientGroup({ peer, forwardedFor: "192.0.2.1", trustedProxies: trust(text) }) === "192.0.2.1";
 
-  test("parseTrustedProxies() trusts nobody by a blank text", () => {
+  test("parseTrustedProxies() trusts no address when the text is blank", () => {
     expect(parseTrustedProxies("")).toEqual({ ok: true, proxies: [] });
     expect(parseTrustedProxies(" ,\n")).toEqual({ ok: true, proxies: [] });
   });
 
-  test("parseTrustedProxies() reads addresses and networks between commas and white space", () => {
+  test("parseTrustedProxies() reads addresses and networks separated by commas or white space", () => {
     const text = "10.0.0.1 172.16.0.0/12,\n2001:db8::1\t2001:db8:1::/48";
     for (const peer of ["10.0.0.1", "172.31.255.255", "2001:db8::1", "2001:db8:1:ffff::1"]) {
       expect(isTrusted(text, peer)).toBe(true);
@@ -160,14 +160,14 @@ describe("parseTrustedProxies()", () => {
     }
   });
 
-  test("parseTrustedProxies() takes mapped addresses and networks for IPv4", () => {
+  test("parseTrustedProxies() treats mapped addresses and networks as IPv4", () => {
     expect(isTrusted("::ffff:10.0.0.1", "10.0.0.1")).toBe(true);
     expect(isTrusted("::ffff:10.0.0.0/104", "10.9.9.9")).toBe(true);
     expect(isTrusted("::ffff:10.0.0.0/104", "11.0.0.1")).toBe(false);
     expect(isTrusted("10.0.0.0/8", "::ffff:10.9.9.9")).toBe(true);
   });
 
-  test("parseTrustedProxies() takes any address of a network for the network", () => {
+  test("parseTrustedProxies() accepts any address of a network in place of its first", () => {
     expect(isTrusted("10.1.2.3/8", "10.9.9.9")).toBe(true);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { InFlight } from "../../src/limits/mod.ts";
 
-/** Something under way that a test ends. */
+/** A piece of work that runs until the test ends it. */
 function piece() {
   const state = { isOver: false, asked: 0 };
   const isOver = () => {
@@ -15,7 +15,7 @@ const over = () => true;
 const underWay = () => false;
 
 describe("InFlight", () => {
-  test("begin() lets one sender have so many at once, and one more as soon as one has ended", () => {
+  test("begin() limits how many one sender runs at once, and lets one more begin as soon as one has ended", () => {
     const inFlight = new InFlight({ perSender: 2, inAll: 0 });
     const first = piece();
     expect(inFlight.begin("a", { nowMs: 0, isOver: first.isOver })).toBe("begun");
@@ -27,7 +27,7 @@ describe("InFlight", () => {
     expect(inFlight.begin("a", { nowMs: 100, isOver: underWay })).toBe("sender full");
   });
 
-  test("begin() lets all senders have so many at once", () => {
+  test("begin() limits how many all senders together run at once", () => {
     const inFlight = new InFlight({ perSender: 0, inAll: 3 });
     const first = piece();
     expect(inFlight.begin("a", { nowMs: 0, isOver: first.isOver })).toBe("begun");
@@ -39,7 +39,7 @@ describe("InFlight", () => {
     expect(inFlight.size).toBe(3);
   });
 
-  test("begin() gives a sender no more than 16 once three quarters of all are taken", () => {
+  test("begin() limits a sender to 16 once three quarters of all places are taken", () => {
     const inFlight = new InFlight({ perSender: 40, inAll: 100 });
     const begin = (sender: string, isOver = underWay) => inFlight.begin(sender, { nowMs: 0, isOver });
     for (let count = 0; count < 30; count++) begin("a");
@@ -54,14 +54,14 @@ describe("InFlight", () => {
     expect(begin("f")).toBe("all full");
   });
 
-  test("begin() gives a sender more than 16 again when others have ended", () => {
+  test("begin() lets a sender run more than 16 again when those of others have ended", () => {
     const inFlight = new InFlight({ perSender: 0, inAll: 100 });
     const [first, own] = [piece(), piece()];
     for (let count = 0; count < 16; count++) inFlight.begin("a", { nowMs: 0, isOver: own.isOver });
     for (let count = 0; count < 59; count++) inFlight.begin("b", { nowMs: 0, isOver: first.isOver });
     const next = (nowMs: number) => inFlight.begin("a", { nowMs, isOver: underWay });
     for (let nowMs = 0; nowMs < 200; nowMs++) expect(next(nowMs)).toBe("sender crowds others");
-    // Asked twice in 200 ms: whoever is refused costs next to nothing.
+    // Each piece was asked twice in 200 ms, so a refusal costs almost nothing.
     expect(first.state.asked).toBe(2 * 59);
     expect(own.state.asked).toBe(2 * 2 * 16);
     first.state.isOver = true;
@@ -69,7 +69,7 @@ describe("InFlight", () => {
     expect(inFlight.size).toBe(17);
   });
 
-  test("begin() refuses nobody for what has ended, however fast it goes", () => {
+  test("begin() refuses no sender because of ended work, however fast work begins and ends", () => {
     const inFlight = new InFlight({ perSender: 40, inAll: 100 });
     for (let count = 0; count < 20; count++) inFlight.begin("a", { nowMs: 0, isOver: underWay });
     for (let count = 0; count < 10_000; count++) {
@@ -78,7 +78,7 @@ describe("InFlight", () => {
     }
   });
 
-  test("begin() asks the others seldom where nearly three quarters are taken", () => {
+  test("begin() seldom asks whether others have ended when nearly three quarters of the places are taken", () => {
     const inFlight = new InFlight({ perSender: 0, inAll: 100 });
     const first = piece();
     for (let count = 0; count < 52; count++) inFlight.begin("a", { nowMs: 0, isOver: first.isOver });
@@ -90,7 +90,7 @@ describe("InFlight", () => {
     expect(first.state.asked).toBeLessThan(52 * 60);
   });
 
-  test("begin() leaves a sender its own bound where that is lower, and where there is none in all", () => {
+  test("begin() keeps a sender's bound that is below 16, and refuses nothing when both bounds are off", () => {
     const few = new InFlight({ perSender: 3, inAll: 4 });
     for (let count = 0; count < 3; count++) few.begin("a", { nowMs: 0, isOver: underWay });
     expect(few.begin("a", { nowMs: 0, isOver: underWay })).toBe("sender full");
@@ -100,7 +100,7 @@ describe("InFlight", () => {
     }
   });
 
-  test("begin() asks nobody while there is room, and those that are full once in a while", () => {
+  test("begin() does not ask whether work has ended while there is room, and asks seldom when there is none", () => {
     const inFlight = new InFlight({ perSender: 1, inAll: 0 });
     const first = piece();
     inFlight.begin("a", { nowMs: 0, isOver: first.isOver });
@@ -111,7 +111,7 @@ describe("InFlight", () => {
     expect(first.state.asked).toBe(2);
   });
 
-  test("begin() holds no more than twice of what is under way, without bounds too", () => {
+  test("begin() keeps at most twice as many entries as run, also without bounds", () => {
     const inFlight = new InFlight({ perSender: 0, inAll: 0 });
     for (let index = 0; index < 700; index++) inFlight.begin("long", { nowMs: 0, isOver: underWay });
     let most = 0;

@@ -11,14 +11,14 @@ describe("createLimiter()", () => {
     expect(windows.validate.byKey.take("key", 0).allowed).toBe(true);
   });
 
-  test("createLimiter() gives keys and addresses the same limit, counted apart", () => {
+  test("createLimiter() gives keys and addresses the same limit, and counts them separately", () => {
     const { windows } = createLimiter({ validate: 1 });
     expect(windows.validate.byKey.take("same", 0).allowed).toBe(true);
     expect(windows.validate.byAddress.take("same", 0).allowed).toBe(true);
     expect(windows.validate.byAddress.take("same", 0).allowed).toBe(false);
   });
 
-  test("createLimiter() keeps a flood of addresses away from the windows of keys", () => {
+  test("createLimiter() protects the windows of keys from a flood of addresses", () => {
     const { windows, stats } = createLimiter({ validate: 5 }, { keyCapacity: 10, addressCapacity: 3 });
     for (let i = 0; i < 1000; i++) windows.validate.byAddress.record(`192.0.2.${i}`, i);
     expect(windows.validate.byKey.take("key", 1_000)).toMatchObject({ allowed: true, remaining: 4 });

@@ -1,5 +1,5 @@
 /**
- * The reference that the windows are tested against: every request with its time, and nothing clever.
+ * The reference for tests of the windows: it keeps every request with its time, and optimizes nothing.
  */
 export interface NaiveRequest {
   readonly atMs: number;
@@ -19,17 +19,17 @@ export class NaiveWindow {
     this.requests.splice(this.requests.indexOf(request), 1);
   }
 
-  /** Requests of the last `spanMs`, accepted or recorded; one that is exactly that old is left out. */
+  /** Counts the accepted and recorded requests of the last `spanMs`. A request of exactly that age is left out. */
   countedWithin(spanMs: number, nowMs: number): number {
     return this.requests.filter(({ atMs }) => atMs > nowMs - spanMs).length;
   }
 
-  /** Requests that count by the second: those of this second and of the 60 before it. */
+  /** Counts the requests of this second and of the 60 seconds before it. */
   countedBySecond(nowMs: number): number {
     return this.#counted(Math.floor(nowMs / 1000)).length;
   }
 
-  /** The first whole number of seconds after which fewer than `limit` count. */
+  /** Returns the smallest whole number of seconds after which fewer than `limit` requests count. */
   secondsUntilRoom(limit: number, nowMs: number): number {
     const second = Math.floor(nowMs / 1000);
     let wait = 0;
@@ -37,12 +37,12 @@ export class NaiveWindow {
     return wait;
   }
 
-  /** The moment at which nothing counts any more. */
+  /** Returns the moment from which no request counts any more. */
   emptyAtMs(): number {
     return Math.max(...this.requests.map(({ atMs }) => (Math.floor(atMs / 1000) + 61) * 1000));
   }
 
-  /** The most requests that were accepted in any 60 seconds, both ends included. */
+  /** Returns the most requests that were accepted in any 60 seconds, both ends included. */
   mostAcceptedInAMinute(): number {
     const times = this.requests.filter(({ accepted }) => accepted).map(({ atMs }) => atMs);
     return Math.max(0, ...times.map((end) => times.filter((t) => t <= end && t >= end - 60_000).length));

@@ -1,8 +1,8 @@
 /**
- * Random sequences of commands against a naive reference, with a clock that is passed in. Time moves in jumps
- * that like the edges: parts of a second, and about a minute.
+ * Runs random sequences of commands on the table and on a naive reference, with a clock that is passed in. Time jumps
+ * mostly by lengths near the edges: by parts of a second, and by about a minute.
  *
- * A command is drawn as one number, which is cheap and shrinks well: a hundred thousand sequences take seconds.
+ * Each command is one random number, which is cheap and shrinks well: a hundred thousand sequences take seconds.
  */
 import { expect } from "bun:test";
 import fc from "fast-check";
@@ -12,7 +12,7 @@ import { type NaiveRequest, NaiveWindow } from "./naive_windows.ts";
 export interface Sequences {
   readonly seed: number;
   readonly sequences: number;
-  /** Commands of one sequence, at most. */
+  /** The most commands of one sequence. */
   readonly length: number;
 }
 
@@ -21,7 +21,7 @@ type Command =
   | { readonly kind: "takeBack"; readonly key: string; readonly choice: number }
   | { readonly kind: "advance"; readonly byMs: number };
 
-/** By how often each kind comes, out of 18. */
+/** One letter for each kind of command, repeated as often as the kind comes in 18 commands. */
 const KINDS = [..."tttttttt", ..."rr", "w", ..."bb", ..."aaaaa"];
 
 function toCommand(drawn: number, keys: readonly string[]): Command {
@@ -45,7 +45,7 @@ function commands(length: number): fc.Arbitrary<number[]> {
   return fc.array(fc.noBias(drawn), { minLength: Math.ceil(length / 2), maxLength: length, size: "max" });
 }
 
-/** Each key in every third call by itself, and else as a sender that keeps its window; now and then as a new one. */
+/** Gives the key alone in every third call, and otherwise a sender that keeps its window; at times a new sender. */
 class Senders {
   readonly #senders = new Map<string, Sender>();
   #calls = 0;
@@ -66,7 +66,7 @@ interface Counted {
   readonly request: NaiveRequest;
 }
 
-/** The counted requests of each key; the one that is taken back may be the newest, or minutes old. */
+/** The counted requests of each key. The request that is taken back may be the newest, or minutes old. */
 class Pending {
   readonly #counted = new Map<string, Counted[]>();
 
@@ -80,7 +80,7 @@ class Pending {
   }
 }
 
-/** A table and the reference beside it; every answer is held against the reference as it is given. */
+/** A table and its reference. Compares each answer of the table with the reference at once. */
 class Checked {
   nowMs: number;
   readonly #table: WindowTable;
@@ -150,12 +150,12 @@ class Checked {
   }
 }
 
-/** `expect().toBe()` takes longer than all the rest. */
+/** Replaces `expect().toBe()`, which would take longer than the rest of the test. */
 function is<Value>(what: string, actual: Value, should: Value): void {
   if (actual !== should) throw new Error(`${what} is ${actual} instead of ${should}`);
 }
 
-/** Holds a table with room for all against the reference. Throws with the seed and the smallest sequence. */
+/** Compares a table with room for all senders with the reference. Throws with the seed and the smallest sequence. */
 export function checkSequences({ seed, sequences, length }: Sequences): void {
   fc.assert(
     fc.property(
@@ -184,7 +184,7 @@ export function checkSequences({ seed, sequences, length }: Sequences): void {
   );
 }
 
-/** The same for a table of two places and six senders: what must hold however full it is. */
+/** Checks, with six senders on a table of two places, the rules that hold however full the table is. */
 export function checkCrowdedSequences({ seed, sequences, length }: Sequences): void {
   const limit = 4;
   fc.assert(

@@ -1,6 +1,6 @@
 /**
- * 100,000 random sequences of commands against a naive reference, and a few that are long enough for a window to
- * turn over many times; as many again against a table that is too small. `HOSTILE_SEED` sets their seed.
+ * Compares the table with a naive reference, on 100,000 random sequences of commands and on a few that are so long
+ * that a window turns over many times. As many run on a table that is too small. `HOSTILE_SEED` sets their seed.
  */
 import { describe, setDefaultTimeout, test } from "bun:test";
 import { checkCrowdedSequences, checkSequences } from "./window_table_model.ts";
@@ -14,11 +14,11 @@ for (const [sequences, length] of [
   [200, 1_000],
 ] as const) {
   describe(`In ${sequences} sequences of up to ${length} commands`, () => {
-    test("WindowTable answers as the naive reference does", () => {
+    test("WindowTable answers like the naive reference", () => {
       checkSequences({ seed, sequences, length });
     }, 120_000);
 
-    test("WindowTable with too few places never accepts more than the limit of one sender", () => {
+    test("WindowTable with too few places never accepts more than the limit from one sender", () => {
       checkCrowdedSequences({ seed, sequences, length });
     }, 120_000);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type Sender, toResetAt, WindowTable } from "../../src/limits/mod.ts";
 
-/** Takes `times` times at one moment and tells how many were allowed. */
+/** Calls `take` this many times at one moment, and returns how many were allowed. */
 function takeMany(table: WindowTable, key: string, { times, atMs }: { times: number; atMs: number }): number {
   let allowed = 0;
   for (let i = 0; i < times; i++) if (table.take(key, atMs).allowed) allowed += 1;
@@ -9,14 +9,14 @@ function takeMany(table: WindowTable, key: string, { times, atMs }: { times: num
 }
 
 describe("take()", () => {
-  test("take() counts a sender in its own window though it keeps one of another table", () => {
+  test("take() counts a sender in its window of this table, though it refers to a window of another table", () => {
     const [one, other] = [new WindowTable(2, 10), new WindowTable(2, 10)];
     const sender = { uuid: "a", window: undefined };
     expect([one, other, one, other].map((table) => table.take(sender, 0).remaining)).toEqual([1, 1, 0, 0]);
     expect([one, other].map((table) => table.take("a", 0).allowed)).toEqual([false, false]);
   });
 
-  test("take() counts a sender anew whose window was given up meanwhile, and holds it again", () => {
+  test("take() makes a new window for a sender whose window was freed, and refers the sender to it", () => {
     const table = new WindowTable(2, 10);
     const sender = { uuid: "a", window: undefined };
     for (let i = 0; i < 3; i++) table.take(sender, 0);
@@ -27,7 +27,7 @@ describe("take()", () => {
     expect(table.take(sender, 61_000).allowed).toBe(false);
   });
 
-  test("take() gives up windows wholly: a sender that keeps its own keeps no other by it", () => {
+  test("take() unlinks a freed window: a sender that refers to it keeps no other window in memory", () => {
     const table = new WindowTable(2, 10);
     const idle: Sender = { uuid: "idle", window: undefined };
     table.take(idle, 0);
@@ -37,13 +37,13 @@ describe("take()", () => {
     expect(idle.window).toMatchObject({ holder: undefined, before: undefined, after: undefined });
   });
 
-  test("take() allows exactly the limit of ten times as many at once", () => {
+  test("take() allows exactly the limit when ten times as many requests come at once", () => {
     const table = new WindowTable(100, 10);
     expect(takeMany(table, "a", { times: 1000, atMs: 5_300 })).toBe(100);
     expect(table.stats()).toEqual({ windows: 1, refused: 900, overflowHits: 0 });
   });
 
-  test("take() counts each sender alone", () => {
+  test("take() counts each sender separately", () => {
     const table = new WindowTable(3, 10);
     expect(takeMany(table, "a", { times: 9, atMs: 0 })).toBe(3);
     expect(takeMany(table, "b", { times: 9, atMs: 0 })).toBe(3);
@@ -65,7 +65,7 @@ describe("take()", () => {
     expect(takeMany(table, "a", { times: 20, atMs: 161_050 })).toBe(10);
   });
 
-  test("take() gives back room second by second", () => {
+  test("take() frees room second by second", () => {
     const table = new WindowTable(60, 10);
     for (let second = 0; second < 60; second++) table.take("a", second * 1000);
     expect(table.take("a", 60_500)).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
@@ -74,7 +74,7 @@ describe("take()", () => {
     }
   });
 
-  test("take() tells what is left, when to come again and when the window is empty", () => {
+  test("take() returns how many requests are left, when to retry and when the window is empty", () => {
     const table = new WindowTable(2, 10);
     expect(table.take("a", 1_250)).toEqual({
       allowed: true,
@@ -95,14 +95,14 @@ describe("take()", () => {
     });
   });
 
-  test("take() does not count what it refuses", () => {
+  test("take() does not count refused requests", () => {
     const table = new WindowTable(1, 10);
     table.take("a", 0);
     for (let atMs = 1_000; atMs < 61_000; atMs += 100) expect(table.take("a", atMs).allowed).toBe(false);
     expect(table.take("a", 61_000).allowed).toBe(true);
   });
 
-  test("takeBack() gives the room of a counted request back, in whichever second it was", () => {
+  test("takeBack() returns the room of a counted request, in whichever second it was counted", () => {
     const table = new WindowTable(3, 10);
     const verdicts = [500, 1_500, 2_500].map((atMs) => table.take("a", atMs));
     const refused = table.take("a", 3_000);
@@ -115,29 +115,29 @@ describe("take()", () => {
       const verdict = verdicts[index] ?? refused;
       expect(table.takeBack("a", verdict, 3_000)).toMatchObject({ allowed: true, remaining: left });
     }
-    // What is left was counted in second 0.
+    // The remaining requests were counted in second 0.
     expect(table.peek("a", 3_000).resetAfterMs).toBe(58_000);
     expect(takeMany(table, "a", { times: 5, atMs: 3_000 })).toBe(2);
   });
 
-  test("takeBack() gives nothing back for a request that has left the window", () => {
+  test("takeBack() returns no room for a request that has left the window", () => {
     const table = new WindowTable(1, 10);
     const old = table.take("a", 0);
     table.take("a", 61_000);
     expect(table.takeBack("a", old, 61_000)).toMatchObject({ allowed: false, remaining: 0 });
   });
 
-  test("takeBack() gives back where a window of one's own was made since, and nothing to those who share", () => {
+  test("takeBack() returns room to a window that was made later, and none to the shared window", () => {
     const table = new WindowTable(2, 1);
     table.take("a", 0);
     const shared = table.take("b", 30_000);
-    // The place is free now, and the new window inherits: what the shared one holds may have been anybody's.
+    // The place is free now. The new window inherits the shared window's count, which any sender may have caused.
     expect(table.take("b", 61_000)).toMatchObject({ allowed: true, remaining: 0 });
     expect(table.takeBack("b", shared, 61_000)).toMatchObject({ allowed: true, remaining: 1 });
     expect(table.take("c", 61_000)).toMatchObject({ allowed: true, remaining: 0 });
   });
 
-  test("take() puts a request whose time is behind into the second that is known already", () => {
+  test("take() counts a request with an earlier time in the newest known second", () => {
     const table = new WindowTable(1, 10);
     table.take("b", 5_000);
     expect(table.take("a", 4_200).resetAfterMs).toBe(61_800);
@@ -145,7 +145,7 @@ describe("take()", () => {
     expect(table.take("a", 66_000).allowed).toBe(true);
   });
 
-  test("take() allows everything when the limit is switched off, and holds nothing", () => {
+  test("take() allows every request when the limit is switched off, and keeps no window", () => {
     const table = new WindowTable(0, 10);
     expect(takeMany(table, "a", { times: 1000, atMs: 0 })).toBe(1000);
     expect(table.record("b", 0)).toEqual({
@@ -161,7 +161,7 @@ describe("take()", () => {
 });
 
 describe("record()", () => {
-  test("record() counts past the limit, and the wait it causes is told truly", () => {
+  test("record() counts beyond the limit, and returns the true wait", () => {
     const table = new WindowTable(3, 10);
     for (let second = 0; second < 10; second++) {
       expect(table.record("a", second * 1000).allowed).toBe(second < 3);
@@ -173,7 +173,7 @@ describe("record()", () => {
     expect(table.take("a", 68_000).allowed).toBe(true);
   });
 
-  test("record() never tells less than nothing left", () => {
+  test("record() never returns fewer than 0 remaining requests", () => {
     const table = new WindowTable(1, 10);
     for (let i = 0; i < 5; i++) expect(table.record("a", 0).remaining).toBe(0);
   });
@@ -203,7 +203,7 @@ describe("new WindowTable()", () => {
 });
 
 describe("a full WindowTable", () => {
-  test("a full WindowTable lets all newcomers share one window, and those it holds keep theirs", () => {
+  test("a full WindowTable counts all new senders in one shared window, and known senders keep their own", () => {
     const table = new WindowTable(3, 2);
     table.take("a", 0);
     table.take("b", 0);
@@ -215,7 +215,7 @@ describe("a full WindowTable", () => {
     expect(table.stats()).toEqual({ windows: 2, refused: 1, overflowHits: 4 });
   });
 
-  test("a full WindowTable gives up only windows that are empty, the moment they are", () => {
+  test("a full WindowTable frees only empty windows, as soon as they are empty", () => {
     const table = new WindowTable(3, 2);
     table.take("a", 0);
     table.take("b", 1_000);
@@ -227,12 +227,12 @@ describe("a full WindowTable", () => {
     expect(table.take("a", 62_000)).toMatchObject({ remaining: 1 });
   });
 
-  test("a full WindowTable gives nobody a second allowance when a place comes free", () => {
+  test("a full WindowTable gives no sender a second allowance when a place becomes free", () => {
     const table = new WindowTable(3, 1);
     table.take("a", 0);
-    // Given: "b" has used up the shared window. When: the place of "a" comes free.
+    // Given: "b" has used up the shared window. When: the place of "a" becomes free.
     expect(takeMany(table, "b", { times: 9, atMs: 30_000 })).toBe(3);
-    // Then: it is still refused until its own requests have left, and so is the place kept free.
+    // Then: "b" is refused until its own requests have left the window, and the place stays free until then.
     expect(table.take("b", 61_000)).toMatchObject({ allowed: false, retryAfterSeconds: 30 });
     expect(table.stats().windows).toBe(0);
     expect(table.take("b", 90_999).allowed).toBe(false);
@@ -240,11 +240,11 @@ describe("a full WindowTable", () => {
     expect(table.stats().windows).toBe(1);
   });
 
-  test("a full WindowTable whose shared window is overrun by malformed requests recovers", () => {
+  test("a full WindowTable recovers after malformed requests filled its shared window", () => {
     const table = new WindowTable(3, 1);
     table.take("a", 0);
     for (let i = 0; i < 50; i++) table.record(`guess-${i}`, 1_000);
-    // When there is room again, guesses go to windows of their own and the shared one drains.
+    // When there is room again, each guess gets its own window, and the shared window empties.
     for (let atMs = 61_000; atMs < 70_000; atMs += 500) table.record("guess", atMs);
     const { overflowHits } = table.stats();
     expect(table.take("c", 131_000)).toMatchObject({ allowed: true, remaining: 2 });
@@ -253,7 +253,7 @@ describe("a full WindowTable", () => {
 });
 
 describe("a flood", () => {
-  test("a million addresses are answered quickly, in bounded memory, and leave nothing behind", () => {
+  test("a million addresses get quick answers, use bounded memory, and leave nothing behind", () => {
     const table = new WindowTable(10, 20_000);
     table.take("customer", 0);
     Bun.gc(true);
@@ -271,9 +271,9 @@ describe("a flood", () => {
     expect(table.stats().windows).toBe(20_000);
     Bun.gc(true);
     expect(process.memoryUsage().rss - memoryBefore).toBeLessThan(60e6);
-    // The one who was there before the flood has what was left.
+    // The customer that came before the flood keeps its remaining requests.
     expect(table.take("customer", 20_000)).toMatchObject({ allowed: true, remaining: 8 });
-    // A few at a time, the empty ones go.
+    // Each call frees a few empty windows.
     for (let i = 0; i < 5_001; i++) table.take("customer", 200_000 + i);
     expect(table.stats().windows).toBe(1);
   }, 30_000);

@@ -21,7 +21,7 @@ const unfinished = () =>
   readdirSync(join(line.dataDir, "models")).filter((name) => name.startsWith("unfinished-"));
 
 describe("claviger models add --file", () => {
-  test("stores the file, and a client loads it by the address in the list", async () => {
+  test("stores the file, and a client downloads it from the address in the list", async () => {
     const { status, out, err } = await add({ name: "hosted", file });
     expect({ status, err }).toEqual({ status: 0, err: "" });
     expect(out).toContain(`checksum          sha256:${SHA256}\n`);
@@ -35,13 +35,13 @@ describe("claviger models add --file", () => {
     expect(hash("sha256", new Uint8Array(await response.arrayBuffer()))).toBe(SHA256);
   });
 
-  test("leaves the file readable for the service, owned as the data folder is", async () => {
+  test("leaves the file readable for the service, with the owner of the data folder", async () => {
     const { uid, gid } = statSync(line.dataDir);
     expect(statSync(storedPath(SHA256))).toMatchObject({ uid, gid });
     expect(statSync(storedPath(SHA256)).mode & 0o777).toBe(0o640);
   });
 
-  test("shows a small file with a size above 0, also where an older program has recorded 0", async () => {
+  test("shows a size above 0 for a small file, also when an older program recorded 0", async () => {
     const small = join(line.folder, "small.onnx");
     writeFileSync(small, testBytes(1_234, 9));
     expect((await add({ name: "small", file: small })).status).toBe(0);
@@ -53,7 +53,7 @@ describe("claviger models add --file", () => {
     expect(await listed("zero")).toMatchObject({ size_mb: 0.001234 });
   });
 
-  test("--json prints what was recorded, and --size-mb stands where it is given", async () => {
+  test("--json prints the recorded model, and --size-mb overrides the size of the file", async () => {
     const { out } = await line.here([...addArgs({ name: "json", file, "size-mb": "2.4" }), "--json"], {
       env: PUBLIC,
     });
@@ -66,26 +66,26 @@ describe("claviger models add --file", () => {
     });
   });
 
-  test("takes a path from where the operator is, and stores the same bytes once", async () => {
+  test("reads a path relative to the operator's folder, and stores the same bytes once", async () => {
     const { status } = await add({ name: "relative", file: "p300.onnx" });
     expect(status).toBe(0);
     expect(readdirSync(join(line.dataDir, "models", SHA256.slice(0, 2)))).toEqual([SHA256]);
   });
 
-  test("shows a bar on a terminal, up to the end, and none elsewhere", async () => {
+  test("shows a progress bar on a terminal, up to the end, and none elsewhere", async () => {
     const { err } = await add({ name: "bar", file }, { isTerminal: true });
     expect(err).toStartWith("\r[");
     expect(err).toEndWith(`\r[${"#".repeat(40)}] 3 of 3 MB\n`);
     expect(err.match(/\n/g)).toHaveLength(1);
   });
 
-  test("is in the audit log with the checksum", async () => {
+  test("writes an audit row with the checksum", async () => {
     const rows = await line.json(["audit", "--limit", "50"]);
     const row = rows.find(({ after }: { after: { name?: string } }) => after?.name === "hosted");
     expect(row).toMatchObject({ action: "model.add", after: { version: "1.0.0", checksum: SHA256 } });
   });
 
-  test("is refused without the address that clients would load it from", async () => {
+  test("refuses a file when clients would have no address to download it from", async () => {
     const sentence = refusalOf(await add({ name: "nowhere", file }, { env: {} }));
     expect(sentence).toStartWith(
       "Cannot add model: clients need an address to download its file; set CLAVIGER_PUBLIC_URL",
@@ -96,19 +96,19 @@ describe("claviger models add --file", () => {
     ["both a file and an address", { file, url: "https://a.example/m" }],
     ["a file and a checksum", { file, sha256: SHA256 }],
   ] as const) {
-    test(`does not take ${what}`, async () => {
+    test(`refuses ${what}`, async () => {
       const why = usageErrorOf(await add({ name: "both", ...fields }));
       expect(why).toBe("give either --file, or --url and --sha256; see `claviger models add --help`");
     });
   }
 
   for (const [what, fields] of [
-    ["neither", {}],
+    ["an add without both", {}],
     ["an address without checksum and size", { url: "https://a.example/m" }],
     ["an address without size", { url: "https://a.example/m", sha256: SHA256 }],
     ["a checksum alone", { sha256: SHA256, "size-mb": "1" }],
   ] as const) {
-    test(`wants a file or an address, and not ${what}`, async () => {
+    test(`wants a file or an address, and refuses ${what}`, async () => {
       const why = usageErrorOf(await add({ name: "neither", ...fields }));
       expect(why).toBe(
         "give --file, or all of --url, --sha256 and --size-mb; see `claviger models add --help`",
@@ -116,13 +116,13 @@ describe("claviger models add --file", () => {
     });
   }
 
-  test("still registers a model that is elsewhere", async () => {
+  test("still registers a model at an address elsewhere", async () => {
     const fields = { name: "elsewhere", url: "https://a.example/m", sha256: SHA256, "size-mb": "1.5" };
     expect((await add(fields, { env: {} })).status).toBe(0);
     expect(await listed("elsewhere")).toMatchObject({ download_url: "https://a.example/m", size_mb: 1.5 });
   });
 
-  test("refuses a version that exists, and a wrong field, before it copies anything", async () => {
+  test("refuses an existing version and a wrong field before it copies the file", async () => {
     const other = line.write("other.onnx", "other bytes");
     const stored = () => existsSync(storedPath(hash("sha256", "other bytes")));
     expect(refusalOf(await add({ name: "hosted", file: other }))).toBe(
@@ -136,7 +136,7 @@ describe("claviger models add --file", () => {
     expect(stored()).toBe(false);
   });
 
-  test("refuses what it cannot read, by name", async () => {
+  test("refuses a file that it cannot read, and names the file", async () => {
     const nothing = join(line.folder, "nothing");
     expect(refusalOf(await add({ name: "x", file: nothing }))).toBe(
       `Cannot add model: ${nothing}: there is no such file`,
@@ -147,7 +147,7 @@ describe("claviger models add --file", () => {
     expect(await listed("x")).toBeUndefined();
   });
 
-  test("leaves nothing to see when it is interrupted", async () => {
+  test("leaves no model and no file when it is interrupted", async () => {
     const bytes = testBytes(3_000_000, 77);
     writeFileSync(join(line.folder, "late.onnx"), bytes);
     const sentence = refusalOf(await add({ name: "late", file: "late.onnx" }, { signal: "SIGINT" }));
@@ -159,7 +159,7 @@ describe("claviger models add --file", () => {
 });
 
 describe("claviger models verify", () => {
-  test("finds every file good, once for each version", async () => {
+  test("reports every file as good, once for each version", async () => {
     const { files, unnamed } = await line.json(["models", "verify"]);
     expect(files).toContainEqual({
       model: "hosted 1.0.0",
@@ -172,13 +172,13 @@ describe("claviger models verify", () => {
     expect(unnamed).toEqual([]);
   });
 
-  test("shows a bar on a terminal", async () => {
+  test("shows a progress bar on a terminal", async () => {
     const { status, err } = await line.here(["models", "verify"], { isTerminal: true });
     expect(status).toBe(0);
     expect(err).toEndWith("3 of 3 MB\n");
   });
 
-  test("ends with status 1 and names what is changed or missing; what it prints says the same", async () => {
+  test("ends with status 1, and names changed and missing files in its error and its output", async () => {
     const path = storedPath(SHA256);
     const damaged = Uint8Array.from(BYTES);
     damaged[1_000_000] = (damaged[1_000_000] ?? 0) ^ 1;
@@ -197,7 +197,7 @@ describe("claviger models verify", () => {
     expect((await line.here(["models", "verify"])).status).toBe(0);
   });
 
-  test("reports what lies in the store and no version names, and is content all the same", async () => {
+  test("reports a stored file that no version names, and still ends with status 0", async () => {
     const stray = join(line.dataDir, "models", "zz", "stray");
     await Bun.write(stray, "x");
     const { status, err } = await line.here(["models", "verify"]);

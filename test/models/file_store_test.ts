@@ -22,7 +22,7 @@ import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { testBytes } from "../support/hosted.ts";
 import { isRoot } from "../support/is_root.ts";
 
-/** A little later than what a test has just written. */
+/** A little later than the files that a test has just written. */
 const NOW = new Date(Date.now() + 600_000);
 const IS_ROOT = isRoot("model files in a folder of another user");
 const BYTES = testBytes(2_500_000);
@@ -53,13 +53,13 @@ function sentenceOf(result: object | Refusal): string {
 }
 
 describe("storeFile()", () => {
-  test("copies the bytes under their SHA-256, and gives it with the size", async () => {
+  test("stores the bytes under their SHA-256, and returns the SHA-256 with the size", async () => {
     expect(await store()).toEqual({ sha256: SHA256, sizeBytes: BYTES.length });
     expect(hash("sha256", readFileSync(pathOf(SHA256)))).toBe(SHA256);
     expect(filesInStore()).toEqual([SHA256]);
   });
 
-  test("stores the same bytes once, from whatever path they come", async () => {
+  test("stores the same bytes only once, though they come from two paths", async () => {
     await store();
     const again = join(dataDir, "again");
     writeFileSync(again, BYTES);
@@ -67,7 +67,7 @@ describe("storeFile()", () => {
     expect(filesInStore()).toEqual([SHA256]);
   });
 
-  test("mends a stored file that is damaged", async () => {
+  test("replaces a damaged stored file", async () => {
     await store();
     writeFileSync(pathOf(SHA256), "damaged");
     await store();
@@ -79,7 +79,7 @@ describe("storeFile()", () => {
     expect(await store()).toEqual({ sha256: hash("sha256", ""), sizeBytes: 0 });
   });
 
-  test("tells how far it is, up to all of it", async () => {
+  test("reports its progress up to the last byte", async () => {
     const seen: number[] = [];
     await store(source, (done, total) => {
       expect(total).toBe(BYTES.length);
@@ -108,7 +108,7 @@ describe("storeFile()", () => {
     });
   });
 
-  test("sweeps what killed copies left, and nothing that is being written", async () => {
+  test("deletes the files that killed copies left, but no file that is still being written", async () => {
     await store();
     const folder = modelsFolderOf(dataDir);
     const [old, young] = [
@@ -134,7 +134,7 @@ describe("storeFile()", () => {
     expect(filesInStore()).toEqual([]);
   });
 
-  test("refuses what is no file", async () => {
+  test("refuses a path that is not a regular file", async () => {
     expect(sentenceOf(await store(dataDir))).toBe(`Cannot add model: ${dataDir}: it is not a file`);
     expect(sentenceOf(await store("/dev/zero"))).toBe("Cannot add model: /dev/zero: it is not a file");
     const pipe = join(dataDir, "pipe");
@@ -142,18 +142,18 @@ describe("storeFile()", () => {
     expect(sentenceOf(await store(pipe))).toContain("it is not a file");
   });
 
-  test("follows a link to a file, and stores a file and not a link", async () => {
+  test("follows a link to a file, and stores the file instead of the link", async () => {
     const link = join(dataDir, "link");
     symlinkSync(source, link);
     await store(link);
     expect(lstatSync(pathOf(SHA256)).isFile()).toBe(true);
   });
 
-  test("throws what the file system says of a path that is not there", async () => {
+  test("throws the file system's error for a path that does not exist", async () => {
     expect(store(join(dataDir, "nothing"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  test("lets the service's group read, and nobody else, whatever the umask is", async () => {
+  test("lets only the service's user and group read, whatever the umask is", async () => {
     const mask = process.umask(0o077);
     try {
       await store();
@@ -180,7 +180,7 @@ describe("locateFile()", () => {
     return typeof found === "string" ? found : hash("sha256", readFileSync(found.path));
   };
 
-  test("tells where the bytes are, or what is wrong with their file", async () => {
+  test("returns the path of the file, or says what is wrong with the file", async () => {
     expect(await open()).toBe("missing");
     await store();
     expect(await open()).toBe(SHA256);
@@ -191,7 +191,7 @@ describe("locateFile()", () => {
     expect(await open()).toBe("changed");
   });
 
-  test("finds nothing by another name than a SHA-256", async () => {
+  test("refuses every name that is not a SHA-256", async () => {
     for (const sha256 of ["", "../../etc/passwd", "a".repeat(63), "A".repeat(64), `${"a".repeat(64)}/`]) {
       expect(locateFile("/", { sha256, sizeBytes: 0 })).rejects.toThrow(RangeError);
     }

@@ -1,4 +1,4 @@
-/** A running service with a public address, and what the tests of `claviger models` do to it. */
+/** A running service with a public address, and the steps that the tests of `claviger models` share. */
 import { hash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ export function createModelStage() {
 
   return {
     line,
-    /** A file that has {@linkcode BYTES}. */
+    /** The path of a file with the content {@linkcode BYTES}. */
     file,
     addArgs,
     async start(): Promise<ModelStage> {
@@ -57,7 +57,7 @@ export function createModelStage() {
     add: (fields: Fields, options: RunOptions = {}): Promise<Ended> =>
       line.here(addArgs(fields), { env: PUBLIC, ...options }),
     storedPath: (sha256: string) => join(line.dataDir, "models", sha256.slice(0, 2), sha256),
-    /** The model as a client's list shows it. */
+    /** Returns the model as a client's list shows it. */
     async listed(name: string) {
       const response = await fetch(`${stage?.service.url}/v1/models/list`, {
         headers: { "X-API-Key": stage?.apiKey ?? "" },

@@ -24,7 +24,7 @@ describe("parseNewModel()", () => {
   ];
 
   for (const fields of good) {
-    test(`parseNewModel() takes ${shown(fields)}`, () => {
+    test(`parseNewModel() accepts ${shown(fields)}`, () => {
       expect(parseNewModel(newModel(fields), BRAND)).toMatchObject(fields);
     });
   }
@@ -76,7 +76,7 @@ describe("parseNewModel()", () => {
     });
   }
 
-  test("parseNewModel() asks as much of a model whose owner is not looked up yet", () => {
+  test("parseNewModel() applies the rules for custom models before the owner is looked up", () => {
     const parse = (requiresLicense: string) =>
       parseNewModel(newModel({ requiresLicense }), BRAND, { hasOwner: true });
     expect(sentenceOf(parse("research"))).toMatch(/a custom model requires commercial/);
@@ -84,19 +84,19 @@ describe("parseNewModel()", () => {
     expect(parse("commercial")).not.toHaveProperty("ownerUuid");
   });
 
-  test("parseNewModel() goes by the brand's types", () => {
+  test("parseNewModel() accepts the types of its brand only", () => {
     const brand = createBrand("acme");
     expect(parseNewModel(newModel({ type: "AcmeLDA" }), brand)).toMatchObject({ type: "AcmeLDA" });
     expect(sentenceOf(parseNewModel(newModel(), brand))).toContain("AcmeLDA, AcmeQDA, AcmeProbit");
   });
 });
 
-test("toMegabytes() rounds to hundredths, but never the size of a file with bytes to 0", () => {
+test("toMegabytes() rounds to hundredths, but never rounds a size above 0 to 0", () => {
   const sizes = [0, 1, 4_999, 9_999, 10_000, 14_999, 2_345_678];
   expect(sizes.map(toMegabytes)).toEqual([0, 0.000001, 0.004999, 0.009999, 0.01, 0.01, 2.35]);
 });
 
-test("isFileName() takes what a file can be called, and nothing that could be a path or a header's end", () => {
+test("isFileName() accepts valid file names, and refuses a path and a text that could end a header", () => {
   for (const name of ["a", ".hidden", "größe 1.onnx", "x".repeat(255)]) expect(isFileName(name)).toBe(true);
   const refused = [
     "",

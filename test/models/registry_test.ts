@@ -34,7 +34,7 @@ async function account(): Promise<string> {
 }
 
 describe("listModelsFor()", () => {
-  test("listModelsFor() shows the contract's record, in its order of fields", async () => {
+  test("listModelsFor() returns the contract's fields, in the contract's order", async () => {
     const metadata = { accuracy: 0.93, training_subjects: 54 };
     await add({ metadata });
     const [record] = await list();
@@ -55,12 +55,12 @@ describe("listModelsFor()", () => {
     );
   });
 
-  test("listModelsFor() shows the size of a hosted file for which 0 was recorded", async () => {
+  test("listModelsFor() returns the real size of a hosted file for which 0 was recorded", async () => {
     await add({ downloadUrl: null, hostedBytes: 1_234, sizeMb: 0 });
     expect(await list()).toMatchObject([{ size_mb: 0.001234 }]);
   });
 
-  test("listModelsFor() shows each tier the models up to it", async () => {
+  test("listModelsFor() lists for each tier the models up to that tier", async () => {
     const tiers: Tier[] = ["enterprise", "commercial", "research", "free"];
     for (const requiresLicense of tiers) await add({ name: requiresLicense, requiresLicense });
     expect(await names({ tier: "free" })).toEqual(["free"]);
@@ -69,7 +69,7 @@ describe("listModelsFor()", () => {
     expect(await names({ tier: "enterprise" })).toEqual(["commercial", "enterprise", "free", "research"]);
   });
 
-  test("listModelsFor() shows a custom model to its owner alone, of a tier that may", async () => {
+  test("listModelsFor() lists a custom model only for its owner, and only if the owner's tier allows it", async () => {
     const [owner, other] = [await account(), await account()];
     await add({ name: "custom", requiresLicense: "commercial", ownerUuid: owner });
     expect(await names({ accountUuid: owner, tier: "commercial" })).toEqual(["custom"]);
@@ -91,14 +91,14 @@ describe("listModelsFor()", () => {
 });
 
 describe("addModel()", () => {
-  test("addModel() lists the version that was added last, with its own rules", async () => {
+  test("addModel() makes the newest version the listed one, with that version's own rules", async () => {
     await add({ version: "2.0.0" });
     await add({ version: "1.9.0", requiresLicense: "research" });
     expect(await list()).toMatchObject([{ version: "1.9.0", requires_license: "research" }]);
     expect(await names({ tier: "free" })).toEqual([]);
   });
 
-  test("addModel() refuses a version that exists, listed or not, and changes nothing", async () => {
+  test("addModel() refuses an existing version, listed or not, and changes nothing", async () => {
     await add({ version: "1" });
     await add({ version: "2" });
     expect(sentenceOf(await add({ version: "1", nClasses: 3 }))).toContain("a version never changes");
@@ -107,7 +107,7 @@ describe("addModel()", () => {
     expect(sentenceOf(await add({ version: "2" }))).toContain("a version never changes");
   });
 
-  test("addModel() refuses a name of another owner, and an owner that does not exist", async () => {
+  test("addModel() refuses a name that belongs to another owner, and an owner that does not exist", async () => {
     const [owner, other] = [await account(), await account()];
     const custom = { name: "custom", requiresLicense: "commercial" };
     await add({ ...custom, ownerUuid: owner });
@@ -124,7 +124,7 @@ describe("addModel()", () => {
     ]);
   });
 
-  test("addModel() by several at once makes one model of all versions", async () => {
+  test("addModel() makes one model with all versions when several calls run at once", async () => {
     const versions = Array.from({ length: 10 }, (_, i) => `1.${i}`);
     await Promise.all(versions.map((version) => add({ version })));
     const rows = await server.database.query<{ version: string }>(
@@ -136,7 +136,7 @@ describe("addModel()", () => {
 });
 
 describe("removeModel()", () => {
-  test("removeModel() takes a name off the list until a new version puts it back", async () => {
+  test("removeModel() removes a name from the list until a new version adds it again", async () => {
     await add({ version: "1" });
     expect(await removeModel(server.database, "motor_imagery_4class_v1", BY)).toEqual({ version: "1" });
     expect(await list()).toEqual([]);

@@ -36,7 +36,7 @@ describe("claviger models retire and purge", () => {
     expect((await add({ name: "retiring", file, version: "2.0.0" })).status).toBe(0);
     const retired = await line.here(["models", "retire", "retiring", "1.0.0"]);
     expect(retired.out).toBe("Retired retiring 1.0.0: its downloads end within a minute\n");
-    // Nobody has loaded it before: nothing is kept in memory of it.
+    // No client has loaded the file before, so the service keeps nothing of it in memory.
     expect(await load("retiring")).toBe(404);
     expect(await load("retiring", "2.0.0")).toBe(200);
     expect(await listed("retiring")).toMatchObject({ version: "2.0.0" });
@@ -46,12 +46,12 @@ describe("claviger models retire and purge", () => {
     expect(await line.json(["models", "purge"], inADay)).toEqual({ files: 1, bytes: 54_321, waiting: 0 });
     expect(existsSync(storedPath(sha256))).toBe(false);
     expect(existsSync(storedPath(SHA256))).toBe(true);
-    // Nothing misses it.
+    // `verify` does not miss the deleted file.
     expect((await line.here(["models", "verify"])).status).toBe(0);
     expect((await add({ name: "retiring", file: path })).err).toContain("a version never changes");
   });
 
-  test("keep a file that another version needs, and take back one that is added again", async () => {
+  test("keep a file that another version needs, and a file that is added again", async () => {
     const path = join(line.folder, "shared.onnx");
     writeFileSync(path, testBytes(12_345));
     const shared = storedPath(hash("sha256", testBytes(12_345)));
@@ -67,7 +67,7 @@ describe("claviger models retire and purge", () => {
     expect(await load("three")).toBe(200);
   });
 
-  test("delete what an interrupted add left, a day after that, and nothing that is not the registry's", async () => {
+  test("delete the file of an interrupted add a day later, and no file that is not the registry's", async () => {
     const left = storedPath("ab".repeat(32));
     const others = [join(dirname(left), "notes.txt"), join(line.dataDir, "models", "cd".repeat(32))];
     mkdirSync(dirname(left), { recursive: true });
@@ -78,7 +78,7 @@ describe("claviger models retire and purge", () => {
     expect([left, ...others].map((path) => existsSync(path))).toEqual([false, true, true]);
   });
 
-  test("refuse what there is not, and what is retired", async () => {
+  test("refuse a version that does not exist, and a version that is retired already", async () => {
     const retire = async (...args: string[]) => refusalOf(await line.here(["models", "retire", ...args]));
     expect(await retire("nothing", "1")).toBe("Cannot retire model: there is no nothing 1");
     expect(await retire("two", "1.0.0")).toBe("Cannot retire model: two 1.0.0 is retired already");
