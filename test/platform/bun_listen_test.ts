@@ -1,4 +1,4 @@
-/** What no client must notice: a stop, and a new certificate, while requests come in. */
+/** No client may notice a stop or a new certificate while requests arrive. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
@@ -37,7 +37,7 @@ function makePair(name: string): TestCertificate {
 }
 
 describe("listen() with TLS", () => {
-  test("lets no second service have the port, as without", async () => {
+  test("refuses the port to a second service, with and without TLS", async () => {
     const tls = makePair("one");
     const { port } = await listen({ tls });
     for (const second of [{ port, tls }, { port }]) {
@@ -52,7 +52,7 @@ describe("listen() with TLS", () => {
     expect(message).toContain("the port is in use");
   });
 
-  test("renewTls() shows another certificate, and no connection fails meanwhile", async () => {
+  test("renewTls() presents another certificate, and no connection fails during the change", async () => {
     const pairs = [makePair("one"), makePair("two")] as const;
     const listener = await listen({ tls: pairs[0] });
     const failures: string[] = [];
@@ -86,7 +86,7 @@ describe("listen() with TLS", () => {
     expect((await shownFingerprint(listener.port)).fingerprint).toBe(pairs[1].fingerprint);
   }, 45_000);
 
-  test("renewTls() keeps what it has where the new pair is no good", async () => {
+  test("renewTls() keeps its certificate if the new pair does not match", async () => {
     const good = makePair("one");
     const listener = await listen({ tls: good });
     const bad = { certificate: good.certificate, privateKey: makePair("two").privateKey };
@@ -101,7 +101,7 @@ describe("listen() with TLS", () => {
 });
 
 describe("stop() under load", () => {
-  /** Sends one request on a connection of its own. */
+  /** Sends one request on its own connection, and returns how it ended. */
   function ask(port: number): Promise<"answered" | "refused" | "lost"> {
     return new Promise((resolve) => {
       let sent = false;
@@ -121,18 +121,18 @@ describe("stop() under load", () => {
       });
       socket.on("error", end);
       socket.on("close", end);
-      // Its first packet was dropped: it would ask again after a second.
+      // The kernel dropped its first packet: the client would try again after a second.
       setTimeout(() => sent || end(), 700);
     });
   }
 
   async function slowly(): Promise<Response> {
-    // So that requests are under way when the stop comes.
+    // Requests are still running when the stop comes.
     await Bun.sleep(2);
     return new Response("ok");
   }
 
-  test("every connection that was let in is answered", async () => {
+  test("answers every connection that was accepted", async () => {
     const totals = { answered: 0, refused: 0, lost: 0 };
     for (let round = 0; round < 3; round++) {
       const listener = await listen({ answer: slowly });

@@ -29,7 +29,7 @@ function makeFolder(): string {
 }
 
 describe("listen()", () => {
-  test("answers on a port of the system's choice, and knows the peer", async () => {
+  test("answers on a port that the system chose, and knows the peer's address", async () => {
     const listener = await listen((request, peer) => new Response(peer.address(request)));
     expect(listener.port).toBeGreaterThan(0);
     expect(await (await fetch(urlOf(listener))).text()).toBe("127.0.0.1");
@@ -44,7 +44,7 @@ describe("listen()", () => {
     expect(message).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
   });
 
-  test("answers by the contract where the file of an answer is not there", async () => {
+  test("answers as the contract says if the file of an answer does not exist", async () => {
     const path = join(makeFolder(), "nothing");
     const listener = await listen(() => new Response(bunPlatform.fileBody({ path, first: 0, end: 9 })));
     const response = await fetch(urlOf(listener));
@@ -52,7 +52,7 @@ describe("listen()", () => {
     expect(await response.json()).toEqual({ error: "Internal error", code: "SERVER_ERROR" });
   });
 
-  test("shows nothing of an error that the answer lets through", async () => {
+  test("shows nothing of an error that the answer function throws", async () => {
     const listener = await listen(() => {
       throw new Error("topsecret");
     });
@@ -65,7 +65,7 @@ describe("listen()", () => {
     const asked = Promise.withResolvers<void>();
     const listener = await listen(async () => {
       asked.resolve();
-      // So that the stop comes before the answer.
+      // The stop comes before the answer.
       await Bun.sleep(150);
       return new Response("done");
     });
@@ -96,7 +96,7 @@ describe("listen()", () => {
 });
 
 describe("tryLock()", () => {
-  test("holds a file until it is released, and says who", () => {
+  test("locks a file until it is released, and writes the holder into it", () => {
     const path = join(makeFolder(), "lock");
     const lock = bunPlatform.tryLock(path);
     lock?.write("a longer text\n");
@@ -110,7 +110,7 @@ describe("tryLock()", () => {
     bunPlatform.tryLock(path)?.release();
   });
 
-  test("is not inherited by a process that outlives its holder", async () => {
+  test("frees the lock when its holder ends, though a child process lives on", async () => {
     const path = join(makeFolder(), "lock");
     const module = join(import.meta.dir, "../../src/platform/bun/mod.ts");
     const script = `
@@ -129,7 +129,7 @@ describe("tryLock()", () => {
 });
 
 describe("postgresArchive()", () => {
-  test("unpacks to a server that runs, without what a server does not need", async () => {
+  test("unpacks a server that runs, without files that a server does not need", async () => {
     const archive = await bunPlatform.postgresArchive();
     expect(archive?.label).toMatch(/^18\.\d+-[0-9a-f]{8}$/);
     const folder = makeFolder();
@@ -141,7 +141,7 @@ describe("postgresArchive()", () => {
     expect(readdirSync(join(folder, "bin")).sort()).toEqual(["initdb", "postgres"]);
   });
 
-  test("is known by the name of its file", () => {
+  test("reads its label from the name of its file", () => {
     expect(parseArchiveLabel("/x/postgres-18.4-3f2a9c1d.tar.zst")).toBe("18.4-3f2a9c1d");
     expect(parseArchiveLabel("sql/0001_first.sql")).toBeUndefined();
   });

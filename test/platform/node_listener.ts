@@ -1,7 +1,7 @@
 /**
- * A program for Node that `node_test.ts` bundles and runs: listens by the platform under test, and does what
- * its standard input says. `node node_listener.mjs PORT IDLE_SECONDS FILE` prints one JSON line when it listens or cannot, and
- * one for each line that it reads: `stop MS` stops the listener.
+ * A program for Node that `node_test.ts` bundles and runs. It listens with the platform under test, and reads orders
+ * from its standard input. `node node_listener.mjs PORT IDLE_SECONDS FILE` prints one JSON line when it listens or
+ * cannot listen, and one for each order: `stop MS` stops the listener.
  */
 import { statSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -25,7 +25,7 @@ async function answer(request: Request, peer: Peer): Promise<Response> {
     case "/peak":
       return new Response(String(process.resourceUsage().maxRSS));
     case "/slow":
-      // Longer than a stop needs to begin.
+      // The answer takes longer than a stop needs to begin.
       await sleep(150);
       return new Response("done");
     case "/never":
@@ -43,7 +43,7 @@ try {
     port: Number(process.argv[2]),
     maxBodyBytes: 1_000,
     idleTimeoutSeconds: Number(process.argv[3]),
-    // Not from within a promise: the adapter must bear that as well.
+    // This throws outside a promise: the adapter must handle that, too.
     answer: (request, peer) => {
       if (request.url.endsWith("/throw")) throw new Error("topsecret");
       return answer(request, peer);

@@ -1,4 +1,4 @@
-/** What the program meets on Node, under the pinned one: the platform, and the bundle as it is handed out. */
+/** The platform on the pinned Node, and the bundle as it is delivered. */
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   closeSync,
@@ -27,7 +27,7 @@ import { sendRaw } from "../support/raw_http.ts";
 setDefaultTimeout(30_000);
 
 const root = join(import.meta.dir, "../..");
-/** The machine's own Node, where it has one that the program is too new for. */
+/** This machine's own Node, if it is too old for the program. */
 const OLDER_NODE = ["/usr/bin/node", "/usr/local/bin/node", Bun.which("node") ?? ""].find((path) => {
   if (!existsSync(path)) return false;
   const major = /^v(\d+)/.exec(String(Bun.spawnSync([path, "--version"]).stdout))?.[1];
@@ -84,7 +84,7 @@ async function listen({ port = 0, idleSeconds = 30, file = "" } = {}) {
 }
 
 describe("listen()", () => {
-  test("answers on a port of the system's choice, and knows the peer", async () => {
+  test("answers on a port that the system chose, and knows the peer's address", async () => {
     const { url, port, host } = await listen();
     expect({ host, port }).toEqual({ host: "127.0.0.1", port: expect.any(Number) });
     expect(await (await fetch(`${url}/peer`)).text()).toBe("127.0.0.1");
@@ -97,7 +97,7 @@ describe("listen()", () => {
   });
 
   for (const path of ["/throw", "/fail"]) {
-    test(`shows nothing of an error that the answer lets through: ${path}`, async () => {
+    test(`shows nothing of an error that the answer function throws: ${path}`, async () => {
       const { url } = await listen();
       const response = await fetch(url + path);
       expect([response.status, response.headers.get("content-type")]).toEqual([500, "application/json"]);
@@ -154,7 +154,7 @@ describe("listen()", () => {
     });
   }
 
-  test("sends a file as it reads it, whole or in part, at the pace of its reader", async () => {
+  test("sends a whole file or a range, and reads it no faster than its client", async () => {
     const file = join(folder, "large");
     const sizeBytes = 300 * 1024 * 1024;
     const handle = openSync(file, "w");
@@ -177,7 +177,7 @@ describe("listen()", () => {
     expect((await peakKilobytes()) - before).toBeLessThan(120 * 1024);
   });
 
-  test("sends the file that was there when it was asked for, and cuts off what cannot be read on", async () => {
+  test("sends the file that existed at the request, and closes the connection if it can read no further", async () => {
     const file = join(folder, "shrinking");
     const sizeBytes = 20_000_000;
     writeFileSync(file, Buffer.alloc(sizeBytes, "a"));
@@ -186,7 +186,7 @@ describe("listen()", () => {
     renameSync(file, `${file}.away`);
     mkdirSync(file);
     expect((await kept.bytes()).length).toBe(sizeBytes);
-    // A connection goes on after a file that was whole.
+    // A connection stays open after a complete file.
     rmdirSync(file);
     renameSync(`${file}.away`, file);
     const request = "GET /file HTTP/1.1\r\nHost: h\r\nRange: 0-99999\r\n\r\n";
@@ -197,7 +197,7 @@ describe("listen()", () => {
     ]);
     renameSync(file, `${file}.away`);
     mkdirSync(file);
-    // A folder can be opened and not be read.
+    // A folder can be opened but not read.
     await expect(
       fetch(`${url}/file`, { headers: { Range: "0-9" } }).then((it) => it.text()),
     ).rejects.toThrow();
@@ -207,11 +207,11 @@ describe("listen()", () => {
     const shrinking = await fetch(`${url}/file`);
     truncateSync(file, 1);
     await expect(shrinking.bytes()).rejects.toThrow();
-    // Nobody but the log writes there.
+    // Only the log writes to standard error.
     expect(errors()).toBe("");
   });
 
-  test("does not refuse a client for what it expects", async () => {
+  test("answers a request with any Expect header", async () => {
     const { url } = await listen();
     const head = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect:";
     for (const expectation of ["100-continue", "something-else"]) {
@@ -221,7 +221,7 @@ describe("listen()", () => {
   });
 });
 
-test("tryLock() and postgresArchive() say that there is no PostgreSQL inside", async () => {
+test("tryLock() and postgresArchive() say that no PostgreSQL is embedded", async () => {
   expect(() => nodePlatform.tryLock("/nowhere/lock")).toThrow("set DATABASE_URL");
   expect(await nodePlatform.postgresArchive()).toBeUndefined();
 });
@@ -236,7 +236,7 @@ describe("claviger.mjs", () => {
     return { status: ended.exitCode, out: String(ended.stdout), err: String(ended.stderr), left };
   };
 
-  test("runs with nothing beside it", () => {
+  test("runs without any other file in its folder", () => {
     expect(run(["version"])).toMatchObject({
       status: 0,
       out: expect.stringMatching(/^claviger \d/),
@@ -244,7 +244,7 @@ describe("claviger.mjs", () => {
     });
   });
 
-  test.skipIf(OLDER_NODE === undefined)("says on an older Node which one it needs", () => {
+  test.skipIf(OLDER_NODE === undefined)("says on an older Node which version it needs", () => {
     expect(run(["version"], OLDER_NODE)).toMatchObject({
       status: 1,
       out: "",
@@ -252,13 +252,13 @@ describe("claviger.mjs", () => {
     });
   });
 
-  test("asks Node for its own modules alone", async () => {
+  test("imports only modules that are part of Node", async () => {
     const { imports } = await new Bun.Transpiler({ loader: "js" }).scan(await Bun.file(bundle).text());
     expect(imports.map(({ path }) => path).filter((path) => !isBuiltin(path))).toEqual([]);
     expect(imports.length).toBeGreaterThan(5);
   });
 
-  test("serve without a database says that none is inside, and leaves nothing behind", () => {
+  test("serve without a database says that none is embedded, and leaves no file behind", () => {
     expect(run(["serve", "--env-file", "/dev/null", "--data-dir", "data"])).toEqual({
       status: 1,
       out: "",
