@@ -15,7 +15,7 @@ import { type Fault, type FaultyProxy, startFaultyProxy } from "../support/fault
 import { until } from "../support/until.ts";
 
 const DEADLINE_MS = 400;
-/** What a busy machine may add to a timer. */
+/** The delay that a busy machine may add to a timer. */
 const GRACE_MS = 300;
 
 let server: TestDatabase;
@@ -51,17 +51,17 @@ describe("openDatabase()", () => {
     await close();
   });
 
-  test("openDatabase() does not hammer a server that accepts and closes", async () => {
+  test("openDatabase() connects seldom to a server that closes each connection", async () => {
     const { database, proxy, close } = await openThroughProxy({ maxConnections: 2 });
     proxy.set("closing");
     const before = proxy.stats().accepted;
     await Promise.all(Array.from({ length: 5 }, () => timed(ask(database))));
-    // Four in a quarter of a second, for each of two pools.
+    // Each of the two pools may try four times in a quarter of a second.
     expect(proxy.stats().accepted - before).toBeLessThanOrEqual(20);
     await close();
   });
 
-  test("openDatabase() leaves no connection behind, those of replaced pools included", async () => {
+  test("openDatabase() leaves no connection open, not even one of a replaced pool", async () => {
     const { database, proxy, close } = await openThroughProxy();
     await ask(database);
     proxy.set("stalled");
@@ -75,7 +75,7 @@ describe("openDatabase()", () => {
     await close();
   });
 
-  test("openDatabase() tells once of connections made anew, until a statement is answered", async () => {
+  test("openDatabase() warns once about replaced connections until a statement is answered", async () => {
     const warnings: string[] = [];
     const log = { ...silentLog, warn: (message: string) => void warnings.push(message) };
     const { database, proxy, clock, close } = await openThroughProxy({ log });
@@ -95,7 +95,7 @@ describe("openDatabase()", () => {
     await close();
   });
 
-  test("openDatabase() lets a replaced pool finish what it had begun", async () => {
+  test("openDatabase() lets a replaced pool finish its running statements", async () => {
     const { database, close } = await openThroughProxy({ deadlineMs: 2_000 });
     const slow = database.query<{ done: boolean }>((sql) => sql`select true as done from pg_sleep(0.5)`);
     await timed(database.query((sql) => sql`select pg_sleep(1)`, { deadlineMs: 100 }));
@@ -104,14 +104,14 @@ describe("openDatabase()", () => {
     await close();
   });
 
-  test("openDatabase() keeps its connections when a statement is merely slow", async () => {
+  test("openDatabase() keeps its connections when a statement is only slow", async () => {
     const { database, close } = await openThroughProxy();
     const [limit] = await database.query<{ ms: number }>(
       (sql) => sql`select setting::bigint as ms from pg_settings where name = 'statement_timeout'`,
     );
-    // The server gives up first: that is what tells a slow statement from a server that is gone.
+    // The server's limit ends first. This distinguishes a slow statement from a lost server.
     expect(limit?.ms).toBeWithin(DEADLINE_MS / 2, DEADLINE_MS);
-    // The client waits for long here, so that a busy machine cannot make it give up before the server.
+    // The client's deadline is long here, so that it cannot end before the server's limit on a busy machine.
     const slow = database.query((sql) => sql`select pg_sleep(20)`, { deadlineMs: 10_000 });
     const { error } = await timed(slow);
     expect(error).toMatchObject({ name: "DatabaseUnavailable", code: "57014" });
@@ -139,7 +139,7 @@ describe("openDatabase()", () => {
     const attempting = (sql: Sql) =>
       sql<{ pid: number }[]>`
         select pid from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`;
-    /** Ends the session that attempts, as soon as there is one. */
+    /** Terminates the session that runs an attempt, as soon as there is one. */
     const cut = async () => {
       const find = () => server.database.query(attempting);
       const pid = await until(async () => (await find())[0]?.pid);
@@ -158,15 +158,15 @@ describe("openDatabase()", () => {
     await close();
   });
 
-  test("openDatabase() checks every other connection once one is found dead", async () => {
+  test("openDatabase() checks all other connections after it found a dead one", async () => {
     const proxy = await startFaultyProxy(server.address, { forgottenMs: 100 });
     const database = openDatabase(proxy.address, { clock: createTestClock(), log: silentLog });
     const use = () => Promise.all(Array.from({ length: 8 }, () => ask(database)));
     await use();
     proxy.set("resets_idle");
-    // Longer than the proxy remembers an idle connection.
+    // The pause is longer than the proxy remembers an idle connection.
     await Bun.sleep(200);
-    // Too short a pause to be checked for: the read finds the first of them dead, and is repeated.
+    // The pause is too short for a check by age: the read finds the first connection dead, and is repeated.
     await database.query((sql) => sql`select 1 as one`, { isRead: true });
     await use();
     expect(proxy.stats()).toMatchObject({ forgotten: 8, open: 8 });
@@ -174,7 +174,7 @@ describe("openDatabase()", () => {
     await proxy.close();
   });
 
-  test("openDatabase() has the system probe connections that are idle", async () => {
+  test("openDatabase() makes the operating system probe idle connections", async () => {
     const { database, proxy, close } = await openThroughProxy();
     await ask(database);
     const port = Number("url" in proxy.address ? new URL(proxy.address.url).port : 0);
@@ -182,7 +182,7 @@ describe("openDatabase()", () => {
     await close();
   });
 
-  test("close() fails what is still running", async () => {
+  test("close() fails statements that still run", async () => {
     const { database, close } = await openThroughProxy({ deadlineMs: 5_000 });
     const running = timed(database.query((sql) => sql`select pg_sleep(5)`));
     await until(() => database.stats().running > 0);
@@ -212,7 +212,7 @@ describe("toDatabaseError()", () => {
     ["XX000", "other"],
   ];
 
-  test.each(states)("toDatabaseError() takes SQLSTATE %s for %s", async (code, is) => {
+  test.each(states)("toDatabaseError() classifies SQLSTATE %s as %s", async (code, is) => {
     const error = await errorOf(
       (sql) => sql`${sql.unsafe(`do $$ begin raise exception 'made up' using errcode = '${code}'; end $$`)}`,
     );
@@ -221,13 +221,13 @@ describe("toDatabaseError()", () => {
     expect(isDataError(error)).toBe(is === "data");
   });
 
-  test("toDatabaseError() leaves our own mistakes as they are", async () => {
+  test("toDatabaseError() does not change errors of our own code", async () => {
     const error = await errorOf((sql) => sql`select ${undefined as unknown as string}::text`);
     expect(error).toMatchObject({ code: "UNDEFINED_VALUE" });
     expect(error).not.toBeInstanceOf(DatabaseUnavailable);
   });
 
-  test("toDatabaseError() calls a server that is not there unavailable", async () => {
+  test("toDatabaseError() classifies a server that cannot be reached as unavailable", async () => {
     const address = { socketPath: "/nowhere/.s.PGSQL.5432", user: "nobody", database: "none" };
     const options = { clock: createTestClock(), log: silentLog, deadlineMs: 1_000 };
     const database = openDatabase(address, options);
@@ -236,7 +236,7 @@ describe("toDatabaseError()", () => {
   });
 });
 
-test("constraintOf() names the constraint that refused, and isDuplicate() knows a unique one", async () => {
+test("constraintOf() names the violated constraint, and isDuplicate() recognises a unique constraint", async () => {
   await server.database.query((sql) =>
     sql.unsafe(`create table thing (
       id integer constraint thing_pkey primary key constraint id_not_negative check (id >= 0))`),
@@ -282,7 +282,7 @@ async function openThroughProxy(
 
 const KEEP_ALIVE_TIMER = 2;
 
-/** Which timer runs on the connection to that port of 127.0.0.1, as Linux tells it (`timer_active`). */
+/** Returns which timer runs on the connection to that port of 127.0.0.1: `timer_active` in Linux's table. */
 async function timerOf(port: number): Promise<number | undefined> {
   const to = `0100007F:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   for (const line of (await Bun.file("/proc/net/tcp").text()).split("\n")) {

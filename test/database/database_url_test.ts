@@ -25,7 +25,7 @@ describe("parseDatabaseUrl()", () => {
     expect(parseDatabaseUrl(text)).toBeUndefined();
   });
 
-  test("parseDatabaseUrl() gives the first server an address of its own", () => {
+  test("parseDatabaseUrl() returns a separate address for the first server", () => {
     const url = parseDatabaseUrl("postgres://u:p@h1:1,h2:2/db?sslmode=require");
     expect(url?.first.href).toBe("postgres://u:p@h1:1/db?sslmode=require");
   });
@@ -41,7 +41,7 @@ describe("nameOfDatabase()", () => {
   });
 });
 
-test("maskDatabaseUrl() shows all but passwords", () => {
+test("maskDatabaseUrl() hides only passwords", () => {
   const url = parseDatabaseUrl("postgres://me:hidden@h1:1,h2/c?sslmode=require&sslpassword=hidden");
   expect(url && maskDatabaseUrl(url, "***")).toBe(
     "postgres://me:***@h1:1,h2/c?sslmode=require&sslpassword=***",

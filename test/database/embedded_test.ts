@@ -38,7 +38,7 @@ afterEach(cleanUp);
 
 const asRoot = isRoot("a data folder that root opens");
 
-describe("openEmbedded() starts", () => {
+describe("openEmbedded() starts PostgreSQL", () => {
   test("on an empty folder, with fsync, checksums, UTF-8 and no TCP", async () => {
     const folder = join(makeFolder(), "data");
     const server = await start(folder, { fsync: true });
@@ -57,7 +57,7 @@ describe("openEmbedded() starts", () => {
     });
   });
 
-  test("again with the data still there", async () => {
+  test("again, and keeps the data", async () => {
     const folder = makeFolder();
     const first = await start(folder);
     await query(first.address, "create table kept as select 'Grüße' as word");
@@ -68,14 +68,14 @@ describe("openEmbedded() starts", () => {
     expect(await query(second.address, "select word from kept")).toEqual([{ word: "Grüße" }]);
   });
 
-  test("in a folder whose path is longer than a socket's may be", async () => {
+  test("in a folder whose path is too long for a socket", async () => {
     const folder = join(makeFolder(), "n".repeat(120), "m".repeat(120));
     const server = await start(folder);
     expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
     expect(server.address.socketPath.length).toBeLessThan(40);
   });
 
-  test("after an initdb that was cut short", async () => {
+  test("after an initdb that was interrupted", async () => {
     const folder = makeFolder();
     mkdirSync(join(folder, "postgres.unfinished-99999"));
     writeFileSync(join(folder, "postgres.unfinished-99999/PG_VERSION"), "18\n");
@@ -84,14 +84,14 @@ describe("openEmbedded() starts", () => {
     expect(readdirSync(folder).sort()).toEqual(["lock", "postgres"]);
   });
 
-  test("with its own environment, without ours", async () => {
+  test("with a clean environment, without the variables of the service", async () => {
     const server = await start(makeDataFolder());
     const environment = readFileSync(`/proc/${server.check().pid}/environ`, "utf8").split("\0");
     expect(environment.filter((line) => line.startsWith("LC_ALL="))).toEqual(["LC_ALL=C"]);
     expect(environment.some((line) => line.startsWith("HOME=") || line.startsWith("USER="))).toBe(false);
   });
 
-  test("with its binaries in the data folder, in place of older or unsettled ones", async () => {
+  test("with binaries in the data folder, and replaces older or unsettled ones", async () => {
     const folder = makeFolder();
     mkdirSync(join(folder, "postgres-17.2-00000000/bin"), { recursive: true });
     const here = { ownBinaries: true, fsync: true };
@@ -101,13 +101,13 @@ describe("openEmbedded() starts", () => {
     expect(binaries).toMatch(/^postgres-18\.\d+-[0-9a-f]{8}$/);
     expect(others).toEqual([]);
 
-    // A power cut emptied a file before all was settled.
+    // This is the state after a power cut: a file is empty, and the mark `settled` is missing.
     rmSync(join(folder, binaries, "settled"));
     writeFileSync(join(folder, binaries, "bin/postgres"), "");
     expect(await query((await start(folder, here)).address, "select 1 as one")).toEqual([{ one: 1 }]);
   });
 
-  test("and keeps values and texts of statements out of the log", async () => {
+  test("and writes no values and no text of statements to the log", async () => {
     const lines: string[] = [];
     const write = (line: string) => lines.push(line);
     const log: Log = { info: write, warn: write, error: write };
@@ -120,20 +120,20 @@ describe("openEmbedded() starts", () => {
 });
 
 describe("openEmbedded() refuses", () => {
-  test("a folder on which a service runs, and names its process", async () => {
+  test("a folder that a running service uses, and names its process", async () => {
     const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     expect(await open(folder)).toMatchObject({ sentence: expect.stringContaining(`process ${service.pid}`) });
   });
 
-  test("a folder in which a command stays too long", async () => {
+  test("a folder that a command uses for too long, and names its process", async () => {
     const folder = makeDataFolder();
     const command = await openElsewhere(folder, "command");
     const refused = await open(folder, { waitMs: 100 });
     expect(refused).toMatchObject({ sentence: expect.stringContaining(`process ${command.pid}`) });
   });
 
-  test("a folder without data unless it may be made, and leaves nothing there", async () => {
+  test("a folder without data that the caller may not create, and leaves nothing there", async () => {
     const folder = makeFolder();
     const command = { holder: "command", create: false } as const;
     expect(await open(folder, command)).toMatchObject({ sentence: expect.stringContaining("--data-dir") });
@@ -148,7 +148,7 @@ describe("openEmbedded() refuses", () => {
     expect(await open(folder)).toMatchObject({ sentence: expect.stringContaining("PostgreSQL 17 made it") });
   });
 
-  test("a path on which a file is in the way", async () => {
+  test("a path that leads through a file", async () => {
     const file = join(makeFolder(), "file");
     writeFileSync(file, "");
     expect(await open(join(file, "data"))).toMatchObject({
@@ -156,7 +156,7 @@ describe("openEmbedded() refuses", () => {
     });
   });
 
-  test("a platform that brings no PostgreSQL", async () => {
+  test("a platform without an embedded PostgreSQL", async () => {
     const { bunPlatform } = await import("../../src/platform/bun/mod.ts");
     const platform = { ...bunPlatform, postgresArchive: () => Promise.resolve(undefined) };
     expect(await open(makeFolder(), { platform })).toMatchObject({
@@ -190,7 +190,7 @@ describe("openEmbedded() for a command", () => {
     expect(joined.check().pid).toBe(service.postgresPid);
   });
 
-  test("starts a server of its own where no service runs, and stops it", async () => {
+  test("starts its own server if no service runs, and stops it", async () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     const command = await start(folder, { holder: "command", create: false });
@@ -204,7 +204,7 @@ describe("openEmbedded() for a command", () => {
     const folder = makeDataFolder();
     const first = await openElsewhere(folder, "command");
     const second = start(folder, { holder: "command", create: false });
-    // The second tells nobody that it waits.
+    // Nothing shows that the second command waits, so the test pauses.
     await Bun.sleep(100);
     await first.kill("SIGTERM");
     expect((await second).owned).toBe(true);
@@ -212,7 +212,7 @@ describe("openEmbedded() for a command", () => {
 });
 
 describe("openEmbedded() survives", () => {
-  test("a killed postmaster with a session open: starts it again, data and all", async () => {
+  test("a killed postmaster with an open session: restarts it with its data", async () => {
     const server = await start(makeDataFolder());
     await query(server.address, "create table kept as select 1 as one");
     await holdSession(server.address);
@@ -224,7 +224,7 @@ describe("openEmbedded() survives", () => {
     expect(await query(server.address, "select one from kept")).toEqual([{ one: 1 }]);
   });
 
-  test("its own kill -9: the PostgreSQL that lived on is stopped and another started", async () => {
+  test("its own kill -9: stops the PostgreSQL that still runs, and starts another", async () => {
     const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     await service.kill("SIGKILL");
@@ -237,7 +237,7 @@ describe("openEmbedded() survives", () => {
     expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
   });
 
-  test("a kill -9 of itself and of the postmaster, while a session goes on", async () => {
+  test("a kill -9 of itself and of the postmaster while a session is open", async () => {
     const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     const beside = await start(folder, { holder: "command" });
@@ -248,10 +248,10 @@ describe("openEmbedded() survives", () => {
     expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
   });
 
-  test("stale files that name a living stranger, and spares the stranger", async () => {
+  test("stale files with the number of an unrelated process, and does not end that process", async () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
-    // Of the cluster's own user: PostgreSQL itself ignores a number that belongs to somebody else.
+    // The process belongs to the cluster's user: PostgreSQL itself ignores a process of another user.
     const { uid, gid } = statSync(join(folder, "postgres"));
     const stranger = spawn("sleep", ["60"], { stdio: "ignore", uid, gid });
     try {
@@ -268,7 +268,7 @@ describe("openEmbedded() survives", () => {
     }
   });
 
-  test("being stopped at any moment of a restart, and leaves nothing running", async () => {
+  test("a stop at any moment of a restart, and leaves no process running", async () => {
     const folder = makeDataFolder();
     for (const pauseMs of [0, 60, 105, 115, 130, 160]) {
       const server = await start(folder);
@@ -280,7 +280,7 @@ describe("openEmbedded() survives", () => {
     }
   });
 
-  test("being stopped while a start is under way that nobody else knows of yet", async () => {
+  test("a stop during a start whose process has not written its number yet", async () => {
     const folder = makeDataFolder();
     const server = await start(folder);
     holdUpStarts(folder);
@@ -291,7 +291,7 @@ describe("openEmbedded() survives", () => {
     expect(isRunning(pid)).toBe(false);
   });
 
-  test("a session that does not end: stops at the deadline all the same", async () => {
+  test("a server that does not react: stops it at the deadline", async () => {
     const server = await start(makeDataFolder());
     const { pid = 0 } = server.check();
     process.kill(pid, "SIGSTOP");
@@ -303,7 +303,7 @@ describe("openEmbedded() survives", () => {
 });
 
 describe("openEmbedded() explains", () => {
-  test("a damaged cluster, in PostgreSQL's own words and with what to do", async () => {
+  test("a damaged cluster with PostgreSQL's own message and a remedy", async () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     rmSync(join(folder, "postgres/global/pg_control"));
@@ -313,11 +313,11 @@ describe("openEmbedded() explains", () => {
     );
     expect(message).toContain("pg_control");
     expect(message).toContain("restore the data folder from a backup");
-    // The lock was given back.
+    // The lock was released.
     expect(readFileSync(join(folder, "lock"), "utf8")).toBe("");
   });
 
-  test("a setting that PostgreSQL does not take", async () => {
+  test("a setting that PostgreSQL refuses", async () => {
     const message = await open(makeDataFolder(), { settings: { shared_buffers: "plenty" } }).then(
       () => "",
       (error: Error) => error.message,
@@ -325,7 +325,7 @@ describe("openEmbedded() explains", () => {
     expect(message).toContain("shared_buffers");
   });
 
-  test("a start that takes too long, and ends it though it heeds nothing", async () => {
+  test("a start that takes too long, and kills the process though it ignores signals", async () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     holdUpStarts(folder);
@@ -342,7 +342,7 @@ describe("openEmbedded() explains", () => {
 });
 
 describe.if(asRoot)("openEmbedded() as root", () => {
-  test("gives the cluster to an unprivileged user, who reaches nothing else", async () => {
+  test("gives the cluster to an unprivileged user without access to anything else", async () => {
     const folder = join(makeFolder(), "data");
     const server = await start(folder);
     const cluster = statSync(join(folder, "postgres"));
@@ -355,12 +355,12 @@ describe.if(asRoot)("openEmbedded() as root", () => {
     const status = readFileSync(`/proc/${server.check().pid}/status`, "utf8");
     expect(status).toMatch(new RegExp(`^Uid:\t${cluster.uid}\t${cluster.uid}\t`, "m"));
     expect(status).toMatch(/^Groups:\s*$/m);
-    // A session of its own, so that Ctrl-C does not reach it.
+    // PostgreSQL runs in its own session, so Ctrl-C does not reach it.
     const stat = readFileSync(`/proc/${server.check().pid}/stat`, "utf8");
     expect(Number(stat.replace(/^.*\) /, "").split(" ")[3])).toBe(server.check().pid ?? 0);
   });
 
-  test("refuses a folder below one that is closed to that user, by name", async () => {
+  test("refuses a folder below one that the unprivileged user may not enter, and names it", async () => {
     const closed = join(makeFolder(), "closed");
     mkdirSync(closed, { mode: 0o700 });
     expect(await open(join(closed, "deep/data"))).toMatchObject({
@@ -369,7 +369,7 @@ describe.if(asRoot)("openEmbedded() as root", () => {
     expect(readdirSync(closed)).toEqual([]);
   });
 
-  test("sees a closed folder behind a link", async () => {
+  test("refuses a closed folder behind a link", async () => {
     const folder = makeFolder();
     mkdirSync(join(folder, "closed/data"), { recursive: true });
     chmodSync(join(folder, "closed"), 0o700);
@@ -379,7 +379,7 @@ describe.if(asRoot)("openEmbedded() as root", () => {
     });
   });
 
-  test("starts whatever the umask, in a folder where PostgreSQL was never unpacked", async () => {
+  test("starts with a strict umask in a folder without unpacked binaries", async () => {
     const folder = makeFolder();
     chmodSync(folder, 0o700);
     const before = process.umask(0o077);
@@ -408,7 +408,7 @@ describe.if(asRoot)("openEmbedded() as root", () => {
     expect(existsSync(join(folder, "lock"))).toBe(false);
   });
 
-  test("does not take the folder that another user was faster to make", () => {
+  test("refuses a folder that another user created first", () => {
     const folder = makeFolder();
     chmodSync(folder, 0o1777);
     const path = join(folder, "data");
@@ -421,7 +421,7 @@ describe.if(asRoot)("openEmbedded() as root", () => {
   });
 });
 
-test("toRefusal() tells a user who may not make the folder which option names another", () => {
+test("toRefusal() names the option for another folder when the user may not create the folder", () => {
   const error = Object.assign(new Error("EACCES: permission denied, mkdir '/var/lib/claviger'"), {
     code: "EACCES",
   });
@@ -431,14 +431,14 @@ test("toRefusal() tells a user who may not make the folder which option names an
   );
 });
 
-/** From now on PostgreSQL waits, before it goes to its cluster, for somebody to write its settings. */
+/** Makes each later start of PostgreSQL wait: it reads its settings from a pipe that no process writes. */
 function holdUpStarts(dataDir: string): void {
   const settings = join(dataDir, "postgres/postgresql.auto.conf");
   rmSync(settings);
   execFileSync("mkfifo", [settings]);
 }
 
-/** Waits for a start of that data folder's PostgreSQL, which its command alone tells. */
+/** Waits for a starting PostgreSQL of that data folder, and returns its process. Only its command line shows it. */
 async function findStart(dataDir: string): Promise<number> {
   const argument = `\0${join(dataDir, "postgres")}\0`;
   return await until(() => {

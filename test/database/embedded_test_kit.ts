@@ -1,4 +1,4 @@
-/** What the tests of the embedded PostgreSQL share: folders, servers that are stopped, queries. */
+/** Shared by the tests of the embedded PostgreSQL: folders, servers that are stopped after a test, queries. */
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { copySample, testFolder } from "../support/postgres.ts";
 
 const undo: (() => Promise<void> | void)[] = [];
 
-/** For `afterEach`: ends what the test started, last first. */
+/** For `afterEach`: stops everything that the test started, the last first. */
 export async function cleanUp(): Promise<void> {
   for (const step of undo.splice(0).reverse()) await step();
 }
@@ -29,7 +29,7 @@ export function makeFolder(): string {
   return folder;
 }
 
-/** A data folder that a first start left behind, with an empty database. */
+/** Makes a data folder as a first start leaves it, with an empty database. */
 export function makeDataFolder(): string {
   const folder = makeFolder();
   copySample(folder);
@@ -37,7 +37,7 @@ export function makeDataFolder(): string {
 }
 
 export interface TestOptions extends Partial<Omit<EmbeddedOptions, "dataDir" | "binariesParent">> {
-  /** Unpacks into the data folder, as in real life, instead of the folder that all tests share. */
+  /** Unpacks into the data folder, as in production, instead of the folder that all tests share. */
   readonly ownBinaries?: boolean;
 }
 
@@ -66,14 +66,14 @@ export async function open(
   return { ...server, stop };
 }
 
-/** Opens and takes a refusal for a failure of the test. */
+/** Opens the folder, and throws on a refusal. */
 export async function start(dataDir: string, options?: TestOptions): Promise<EmbeddedServer> {
   const server = await open(dataDir, options);
   if (isRefusal(server)) throw new Error(server.sentence);
   return server;
 }
 
-/** Runs one statement on a connection of its own. */
+/** Runs one statement on its own connection. */
 export async function query(
   address: EmbeddedAddress,
   statement: string,
@@ -94,8 +94,8 @@ export async function query(
 }
 
 /**
- * Opens a session by hand and leaves it open; the driver throws uncaught errors (`write EPIPE`) when a
- * server is killed under it.
+ * Opens a session without the driver and leaves it open. The driver would throw uncaught errors (`write EPIPE`)
+ * when its server is killed.
  */
 export async function holdSession(address: EmbeddedAddress): Promise<void> {
   const parameters = `user\0${address.user}\0database\0${address.database}\0\0`;
@@ -115,13 +115,13 @@ export async function holdSession(address: EmbeddedAddress): Promise<void> {
 
 export interface OtherProcess {
   readonly pid: number;
-  /** Of the PostgreSQL it started; undefined where it was refused. */
+  /** The process of the PostgreSQL that it started; undefined if the folder was refused. */
   readonly postgresPid: number | undefined;
   readonly refusal: string | undefined;
   kill(signal: NodeJS.Signals): Promise<void>;
 }
 
-/** Opens the folder in a process of its own, and waits until that is ready or was refused. */
+/** Opens the folder in another process, and waits until that process is ready or was refused. */
 export async function openElsewhere(dataDir: string, holder: "serve" | "command"): Promise<OtherProcess> {
   const script = join(import.meta.dir, "../support/embedded_process.ts");
   const child = Bun.spawn([process.execPath, script, dataDir, holder, testFolder()], {
@@ -139,7 +139,7 @@ export async function openElsewhere(dataDir: string, holder: "serve" | "command"
   return { pid: child.pid, postgresPid: answer.pid, refusal: answer.refusal, kill };
 }
 
-/** Whether a process runs; one that ended but was not collected does not. */
+/** Returns whether a process runs. A zombie does not run. */
 export function isRunning(pid: number): boolean {
   try {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));

@@ -10,14 +10,14 @@ import { isRunning } from "./embedded_test_kit.ts";
 setDefaultTimeout(30_000);
 
 describe("stopLeftovers()", () => {
-  test("takes no process that comes while it looks for one that does not end", async () => {
+  test("first sends SIGQUIT to a process that enters the cluster during its search", async () => {
     const folder = mkdtempSync(join(testFolder(), "leftovers-"));
     const cluster = join(folder, "cluster");
     mkdirSync(cluster);
     const program = join(folder, "postgres-that-comes");
     copyFileSync("/bin/sh", program);
     const sign = join(folder, "sign");
-    // Waits for the sign, counts for a while, and comes: in every round a little later.
+    // The process waits for the file, counts for a while, and enters the cluster's folder: a little later in every round.
     const script = `echo; until [ -e ${sign} ]; do :; done
       i=0; until [ "$i" -eq "$1" ]; do i=$((i+1)); done; cd ${cluster}; read word`;
     const ends = new Set<NodeJS.Signals | null>();

@@ -19,7 +19,7 @@ const FIRST: Migration = { number: 1, name: "0001_first", text: "create table fi
 const SECOND: Migration = { number: 2, name: "0002_second", text: "alter table first add name text;" };
 const BROKEN: Migration = { number: 2, name: "0002_broken", text: "create table half (); select 1 / 0;" };
 
-/** SHA-256 of the files that a version was released with: installations have them, so they never change. */
+/** SHA-256 of the files in a released version. Installations have applied these files, so the files never change. */
 const RELEASED: Readonly<Record<string, string>> = {
   "0001_licensing.sql": "97e3a1c1cb2ac516f52fa91dabcf53d0b0469f60d138730ff3717fc30217c76b",
   "0002_usage.sql": "1e0e556a9dc0407cadb66a4cbabfcf0f7b2b9b0ccefe61412067e87d312541d0",
@@ -50,7 +50,7 @@ describe("migrate()", () => {
     ]);
   });
 
-  test("migrate() by several processes at once applies each migration once", async () => {
+  test("migrate() applies each migration once when several processes run it at once", async () => {
     const results = await Promise.all(Array.from({ length: 4 }, () => migrate(server.address, migrations)));
     const applied = results.flatMap((result) => ("applied" in result ? result.applied : []));
     expect(applied.map(({ number }) => number)).toEqual(migrations.map(({ number }) => number));
@@ -79,7 +79,7 @@ describe("migrate()", () => {
     });
   });
 
-  test("migrate() refuses a database where the table of its name is another program's", async () => {
+  test("migrate() refuses a database in which another program owns the table schema_migrations", async () => {
     await server.database.query((sql) => sql`create table schema_migrations (version text primary key)`);
     const sentence = expect.stringContaining("its table schema_migrations is another program's; make");
     expect(await migrate(server.address, [FIRST])).toMatchObject({ sentence });
@@ -87,7 +87,7 @@ describe("migrate()", () => {
   });
 
   test("migrate() refuses a PostgreSQL that is too old", async () => {
-    // A function of the same name in front of the server's own tells of another server.
+    // A function with the same name, earlier in the search path, reports another version.
     const { database } = server.address as { database: string };
     await server.database.query((sql) =>
       sql.unsafe(`do $$ begin
@@ -101,7 +101,7 @@ describe("migrate()", () => {
     expect(await migrationStatus(server.address, migrations)).toMatchObject({ refusal: old });
   });
 
-  test("migrate() gives up at its deadline where another process holds the lock", async () => {
+  test("migrate() gives up at its deadline while another process holds the lock", async () => {
     const other = openSession(server.address, { statementTimeoutMs: 1_000 });
     await other.sql`select pg_advisory_lock(4127551889)`;
     const began = performance.now();
@@ -128,19 +128,19 @@ describe("openSession()", () => {
     },
   );
 
-  test("openSession() fails a transaction whose connection is lost, and nothing of it stays", async () => {
+  test("openSession() fails a transaction whose connection is lost, and stores nothing of it", async () => {
     const proxy = await startFaultyProxy(server.address);
     const session = openSession(proxy.address, { statementTimeoutMs: 5_000 });
     const running = session.transaction(async (sql) => {
       await sql`create table half ()`;
       setTimeout(() => proxy.set("closing"), 50);
-      // The way is free again, and the work does not mind: it must still not go on outside the transaction.
+      // The connection works again and the work ignores the error: it must still not run outside the transaction.
       setTimeout(() => proxy.set("none"), 60);
       await sql`select pg_sleep(2)`.catch(() => {});
       await sql`create table whole ()`;
     });
     await expect(running).rejects.toThrow("The database does not answer");
-    // Time for the work to go on outside the transaction, which must not happen.
+    // The work would run outside the transaction within this time, and must not.
     await Bun.sleep(300);
     await session.close();
     expect(await tables()).toEqual([]);
@@ -148,7 +148,7 @@ describe("openSession()", () => {
   });
 });
 
-test("migrations lists the files of sql/, in order, as they are", () => {
+test("migrations contains the unchanged files of sql/, in order", () => {
   const folder = join(import.meta.dir, "../../sql");
   const files = readdirSync(folder).sort();
   expect(migrations.map(({ name }) => `${name}.sql`)).toEqual(files);
@@ -159,7 +159,7 @@ test("migrations lists the files of sql/, in order, as they are", () => {
   }
 });
 
-test("migrations of a released version are as they were released", () => {
+test("migrations of a released version never change", () => {
   const folder = join(import.meta.dir, "../../sql");
   for (const [name, sha256] of Object.entries(RELEASED)) {
     expect(`${name}: ${hash("sha256", readFileSync(join(folder, name)))}`).toBe(`${name}: ${sha256}`);
@@ -167,20 +167,20 @@ test("migrations of a released version are as they were released", () => {
 });
 
 describe("checkSchema()", () => {
-  test("checkSchema() says of an empty database what makes one", async () => {
+  test("checkSchema() names the command that fills an empty database", async () => {
     expect(checkSchema(await migrationStatus(server.address, [FIRST]))?.sentence).toMatch(
       /^The database is empty: .*run `claviger serve` or `claviger migrate` first$/,
     );
   });
 
-  test("checkSchema() says of an older schema what brings it up", async () => {
+  test("checkSchema() names the command that migrates an older schema", async () => {
     await migrate(server.address, [FIRST]);
     expect(checkSchema(await migrationStatus(server.address, [FIRST, SECOND]))?.sentence).toMatch(
       /^The database has schema 1 and this program needs 2: run `claviger migrate`/,
     );
   });
 
-  test("checkSchema() repeats the refusal of a newer schema, and is silent on the same", async () => {
+  test("checkSchema() refuses a newer schema like migrate(), and accepts the same schema", async () => {
     await migrate(server.address, [FIRST, SECOND]);
     expect(checkSchema(await migrationStatus(server.address, [FIRST]))?.sentence).toContain("knows only 1");
     expect(checkSchema(await migrationStatus(server.address, [FIRST, SECOND]))).toBeUndefined();

@@ -1,4 +1,4 @@
-/** A data folder run by the operator's own `postgres` and `initdb` in place of those inside. */
+/** A data folder that runs with the operator's `postgres` and `initdb` instead of the embedded programs. */
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
   });
   afterAll(() => other?.remove());
 
-  test("runs a folder of 18.4, and 18.4 runs it again", async () => {
+  test("runs a folder of the embedded 18.4, which can run it again afterwards", async () => {
     const dataDir = makeDataFolder();
     const seen: unknown[] = [];
     for (const postgresBin of [undefined, other.bin, undefined]) {
@@ -37,7 +37,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
     expect(seen).toEqual([rows.slice(0, 1), rows.slice(0, 2), rows]);
   });
 
-  test("makes a new folder by its initdb, as the one inside makes it", async () => {
+  test("makes a new folder with its initdb, with the same settings as the embedded initdb", async () => {
     const form = `
       select name, setting from pg_settings
        where name in ('data_checksums', 'server_encoding', 'io_method', 'shared_buffers', 'listen_addresses')
@@ -55,7 +55,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
     expect(made[0]).toContainEqual({ name: "data_checksums", setting: "on" });
   });
 
-  test.if(asRoot)("is refused to root where others can change the programs", async () => {
+  test.if(asRoot)("is refused to root if other users can change the programs", async () => {
     const refusal = async () => sentenceOf(await open(makeFolder(), { postgresBin: other.bin }));
     chmodSync(other.bin, 0o775);
     expect(await refusal()).toContain(`other users can change ${other.bin}`);
@@ -71,7 +71,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
     await start(makeDataFolder(), { postgresBin: other.bin });
   });
 
-  test.if(asRoot)("is refused where the cluster's user cannot get at the programs", async () => {
+  test.if(asRoot)("is refused if the cluster's user cannot execute the programs", async () => {
     chmodSync(other.bin, 0o700);
     expect(sentenceOf(await open(makeFolder(), { postgresBin: other.bin }))).toMatch(
       /postgres cannot be run by user \d+, who runs PostgreSQL: EACCES; name the folder/,
@@ -81,7 +81,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
 });
 
 describe("openEmbedded() refuses the operator's programs", () => {
-  /** A folder of programs that say this. */
+  /** Makes a folder with programs that print these texts. */
   function fake(texts: { readonly postgres?: string; readonly initdb?: string }): string {
     const bin = join(makeFolder(), "bin");
     mkdirSync(bin, { mode: 0o755 });

@@ -1,4 +1,4 @@
-/** Of several servers in an address, one that does not answer is left after a second. */
+/** If an address names several servers, the client leaves one that does not answer after a second. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { systemClock } from "../../src/clock.ts";
@@ -8,9 +8,9 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 
 const CONNECT_MS = 1_000;
-/** What a busy machine may add. */
+/** The delay that a busy machine may add. */
 const GRACE_MS = 800;
-/** More than a listener's queue of connections that it has not accepted. */
+/** More connections than a listener's queue of unaccepted connections holds. */
 const CONNECTIONS = 600;
 const LISTENER = `require("node:net").createServer().listen(0, "127.0.0.1", function () {
   console.log(this.address().port);
@@ -27,7 +27,7 @@ interface Silent {
   close(): Promise<void>;
 }
 
-/** A server whose process stands still and whose queue is full: the kernel answers no connection any more. */
+/** Starts a server whose process is stopped and whose queue is full: the kernel answers no further connection. */
 async function startFullServer(): Promise<Silent> {
   const child = Bun.spawn([process.execPath, "-e", LISTENER], { stdout: "pipe", stdin: "ignore" });
   const { value } = await child.stdout.getReader().read();
@@ -37,7 +37,7 @@ async function startFullServer(): Promise<Silent> {
   for (let number = 0; number < CONNECTIONS; number++) {
     waiting.push(connect({ host: "127.0.0.1", port }).on("error", () => {}));
   }
-  // The kernel fills the queue; a connection that is not answered cannot be told from one that is late.
+  // The kernel fills the queue. The test cannot distinguish an unanswered connection from a late one, so it waits.
   await Bun.sleep(200);
   return {
     place: `127.0.0.1:${port}`,
@@ -49,7 +49,7 @@ async function startFullServer(): Promise<Silent> {
   };
 }
 
-/** A server that accepts connections and says nothing. */
+/** Starts a server that accepts connections and sends nothing. */
 async function startStalledServer(): Promise<Silent> {
   const proxy = await startFaultyProxy(server.address);
   proxy.set("stalled");

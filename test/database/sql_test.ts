@@ -42,7 +42,7 @@ describe("toTextArray()", () => {
     "\u0001\u007f",
   ];
 
-  test("toTextArray() brings every text back as it was", async () => {
+  test("toTextArray() returns every text unchanged from the database", async () => {
     expect(await throughDatabase(hard)).toEqual(hard);
     for (const value of hard) expect(await throughDatabase([value])).toEqual([value]);
   });
@@ -51,7 +51,7 @@ describe("toTextArray()", () => {
     expect(await throughDatabase([])).toEqual([]);
   });
 
-  test("toTextArray() brings random texts back as they were", async () => {
+  test("toTextArray() returns random texts unchanged from the database", async () => {
     const texts = fc.array(fc.option(fc.string({ unit: "binary" }).filter(isStorableText)), {
       maxLength: 20,
     });
@@ -63,7 +63,7 @@ describe("toTextArray()", () => {
     );
   });
 
-  test("toTextArray() leaves numbers and booleans to the cast", async () => {
+  test("toTextArray() lets the SQL cast convert numbers and booleans", async () => {
     const numbers = toTextArray([0, -1.5, 1e-7, 9007199254740991, null]);
     const [row] = await server.database.query<{ numbers: number[]; truths: boolean[] }>(
       (sql) => sql`
@@ -84,12 +84,12 @@ describe("isStorableText()", () => {
     expect(isStorableJson({ deep: [text] }, 5)).toBe(false);
   });
 
-  test("isStorableText() takes whole surrogate pairs", () => {
+  test("isStorableText() accepts whole surrogate pairs", () => {
     expect(isStorableText("💡")).toBe(true);
   });
 });
 
-test("isStorableJson() counts levels, itself the first, and refuses numbers that are not finite", () => {
+test("isStorableJson() counts the value itself as the first level, and refuses numbers that are not finite", () => {
   expect(isStorableJson({ a: { b: 1 } }, 2)).toBe(true);
   expect(isStorableJson({ a: { b: [] } }, 2)).toBe(false);
   expect(isStorableJson({ a: JSON.parse("1e400") }, 2)).toBe(false);

@@ -1,4 +1,4 @@
-/** Connections to an external server that speaks TLS: which of them are encrypted, and which are refused. */
+/** Which connections to an external server with TLS are encrypted, and which are refused. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { cleanUp, makeFolder, query, start } from "./embedded_test_kit.ts";
 
 setDefaultTimeout(30_000);
 
-/** An address of the loopback network that no other server of this machine uses. */
+/** A loopback address that no other server on this machine uses. */
 const HOST = `127.77.${process.pid & 255}.${1 + ((process.pid >> 8) & 127)}`;
 
 let folder: string;
@@ -39,7 +39,7 @@ beforeAll(async () => {
 });
 afterAll(cleanUp);
 
-/** Puts the pair where the server reads it, as the server's own user. */
+/** Writes the pair to the files that the server reads, with the server's user as their owner. */
 function put(
   pair: TestCertificate,
   owner: { readonly uid: number; readonly gid: number } = statSync(keyFile),
@@ -68,7 +68,7 @@ async function show(pair: TestCertificate): Promise<void> {
   await until(shown);
 }
 
-/** Whether a connection by that address is encrypted; the code of the failure where there is none. */
+/** Returns whether a connection by that address is encrypted, or the code of its failure. */
 async function connectBy(parameters: string): Promise<boolean | string> {
   const database = openDatabase(
     { url: `postgres://claviger@${HOST}:5432/postgres${parameters}` },
@@ -87,16 +87,16 @@ async function connectBy(parameters: string): Promise<boolean | string> {
 }
 
 describe("sslmode", () => {
-  test("encrypts nothing unless it is given", async () => {
+  test("does not encrypt by default", async () => {
     expect(await connectBy("")).toBe(false);
     expect(await connectBy("?sslmode=disable")).toBe(false);
   });
 
-  test("encrypts by require and prefer, and accepts any server", async () => {
+  test("encrypts with require and prefer, and accepts any server", async () => {
     for (const mode of ["allow", "prefer", "require"]) expect(await connectBy(`?sslmode=${mode}`)).toBe(true);
   });
 
-  test("verify-full and verify-ca take a server whose certificate is signed and for the host", async () => {
+  test("verify-full and verify-ca accept a server with a signed certificate for its host", async () => {
     const root = `sslrootcert=${right.certFile}`;
     expect(await connectBy(`?sslmode=verify-full&${root}`)).toBe(true);
     expect(await connectBy(`?${root}&sslmode=verify-ca`)).toBe(true);
@@ -126,8 +126,8 @@ describe("sslmode", () => {
     expect(await connectBy(`?sslmode=verify-full&sslrootcert=${right.certFile}`)).toBe(true);
   });
 
-  // Node says `localhost` where the address has no name; Bun says the address.
-  test("verify-full checks the address's own host, whatever name the runtime says", () => {
+  // For an address without a name Node passes `localhost`, and Bun passes the address.
+  test("verify-full checks the host in the address, whatever name the runtime passes", () => {
     const url = parseDatabaseUrl("postgres://u@10.1.2.3,db.example.org:5433/c?sslmode=verify-full");
     const ssl = url && tlsOf(url).ssl;
     if (typeof ssl !== "object") throw new Error("not verified");
@@ -147,7 +147,7 @@ describe("sslmode", () => {
     await show(right);
   });
 
-  test("verify-full trusts what the host's administrator trusts", async () => {
+  test("verify-full trusts the authorities that the machine's administrator trusts", async () => {
     const script = `
       import { openDatabase } from "${join(import.meta.dir, "../../src/database/mod.ts")}";
       import { systemClock } from "${join(import.meta.dir, "../../src/clock.ts")}";

@@ -7,7 +7,7 @@ import { BRAND } from "../support/issue.ts";
 const HEX = "0123456789abcdef".repeat(3);
 
 describe("keyPattern()", () => {
-  test.each([`svc_live_${HEX}`, `svc_test_${HEX}`])("keyPattern() takes %s", (key) => {
+  test.each([`svc_live_${HEX}`, `svc_test_${HEX}`])("keyPattern() matches %s", (key) => {
     expect(keyPattern(BRAND).test(key)).toBe(true);
   });
 
@@ -29,7 +29,7 @@ describe("keyPattern()", () => {
     expect(keyPattern(BRAND).test(key)).toBe(false);
   });
 
-  test("keyPattern() goes by the brand", () => {
+  test("keyPattern() matches only keys of its brand", () => {
     const other = createBrand("acme");
     expect(keyPattern(other).test(`acme_live_${HEX}`)).toBe(true);
     expect(keyPattern(other).test(`svc_live_${HEX}`)).toBe(false);
@@ -37,7 +37,7 @@ describe("keyPattern()", () => {
 });
 
 describe("generateApiKey()", () => {
-  test.each(["live", "test"] as const)("generateApiKey() makes %s keys, each another one", (mode) => {
+  test.each(["live", "test"] as const)("generateApiKey() makes a different %s key each time", (mode) => {
     const keys = Array.from({ length: 1_000 }, () => generateApiKey(BRAND, mode));
     expect(new Set(keys.map(({ apiKey }) => apiKey)).size).toBe(1_000);
     for (const { apiKey, hash, hint } of keys) {
@@ -49,16 +49,16 @@ describe("generateApiKey()", () => {
   });
 });
 
-test("modeOf() reads the mode behind a brand that looks like one", () => {
+test("modeOf() reads the mode after a brand that contains the name of a mode", () => {
   expect(modeOf(`live_test_${HEX}`)).toBe("test");
   expect(modeOf(`test_live_${HEX}`)).toBe("live");
 });
 
-test("toHint() shows the prefix and the last four characters, and fits its column", () => {
+test("toHint() returns the prefix and the last four characters, and fits its column", () => {
   expect(toHint(`svc_live_${HEX}`)).toBe("svc_live_…cdef");
   expect(toHint(`${"a".repeat(16)}_live_${HEX}`).length).toBeLessThanOrEqual(40);
 });
 
-test("hashApiKey() is the SHA-256 in lowercase hexadecimal digits", () => {
+test("hashApiKey() returns the SHA-256 in lowercase hexadecimal digits", () => {
   expect(hashApiKey("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 });

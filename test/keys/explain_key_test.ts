@@ -65,13 +65,13 @@ describe("explainKey()", () => {
     });
   });
 
-  test("tells nothing of a change by hand that the audit log does not have", async () => {
+  test("reports no change that was made by hand and is not in the audit log", async () => {
     const key = await issue(database);
     await database.query((sql) => sql`update keys set state = 'suspended' where id = ${uuidOf(key)}::uuid`);
     expect(await explain(key, 1)).toMatchObject({ since: null, change: null, obstacles: ["suspended"] });
   });
 
-  test("names everything that stands in the way, each with its own remedy", async () => {
+  test("names every reason for a refusal, each with its own remedy", async () => {
     const key = await issue(database, { expiresAt: after(2), monthlyLimit: 0 });
     expect((await explain(key, 1)).obstacles).toEqual(["quota_used_up"]);
     expect(await explain(key, 3)).toMatchObject({
@@ -84,7 +84,7 @@ describe("explainKey()", () => {
     expect((await explain(key, 3)).obstacles).toEqual(["suspended", "expired", "quota_used_up"]);
   });
 
-  test("tells a rotated key whose overlap is over from one whose license has expired", async () => {
+  test("distinguishes a rotated key whose overlap has ended from a key whose license has expired", async () => {
     const old = await issue(database, { expiresAt: after(48) });
     const request = { uuid: uuidOf(old), mode: "live", overlapMs: HOUR_MS } as const;
     const rotated = await rotateKey(database, request, { brand: BRAND, ...by(1) });
@@ -94,7 +94,7 @@ describe("explainKey()", () => {
     expect((await explain({ id }, 49)).obstacles).toEqual(["expired"]);
   });
 
-  test("gives undefined for a key that does not exist", async () => {
+  test("returns undefined for a key that does not exist", async () => {
     expect(await explainKey(database, "00000000-0000-7000-8000-000000000000", { now: NOW })).toBeUndefined();
   });
 });

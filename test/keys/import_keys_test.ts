@@ -23,14 +23,14 @@ const SHA256 = "ab".repeat(32);
 const LINE = { api_key: KEY, email: "ada@example.org", tier: "research" };
 
 describe("parseImportLine()", () => {
-  test("parseImportLine() reads a line with a key, and what it leaves out by default", () => {
+  test("parseImportLine() reads a line with a key, and sets defaults for omitted fields", () => {
     expect(parse(LINE)).toMatchObject({
       ...{ hash: hashApiKey(KEY), hint: "svc_live_…cdef", mode: "live", email: "ada@example.org" },
       ...{ tier: "research", expiresAt: null, monthlyLimit: null, used: 0 },
     });
   });
 
-  test("parseImportLine() reads a line with a hash, and everything that it may hold", () => {
+  test("parseImportLine() reads a line with a hash and every possible field", () => {
     const { api_key: _, ...rest } = LINE;
     const all = {
       name: "Ada",
@@ -83,7 +83,7 @@ describe("parseImportLine()", () => {
     });
   }
 
-  test("parseImportLine() refuses what is not JSON, without repeating it", () => {
+  test("parseImportLine() refuses a line that is not JSON, without repeating it", () => {
     expect(sentenceOf(parseImportLine(KEY, BRAND))).toBe("it is not JSON");
   });
 });
@@ -107,7 +107,7 @@ describe("importKeys()", () => {
       usageCte: (sql) => importedUsageCte(sql, monthOf(NOW.getTime())),
     });
 
-  test("importKeys() makes a license and a key a line, with its use, and an audit row", async () => {
+  test("importKeys() makes a license, a key with its use, and an audit row for each line", async () => {
     const line = { email: "import@example.org", tier: "free", monthly_limit: 10, used: 12 };
     const key = good({ ...line, api_key: generateApiKey(BRAND, "test").apiKey });
     expect(await importAll([key])).toEqual({ imported: 1 });
@@ -125,7 +125,7 @@ describe("importKeys()", () => {
     expect(row).toMatchObject({ action: "key.import", after: { tier: "free", used: 12 } });
   });
 
-  test("importKeys() puts lines of one e-mail under one account, which the first of them names", async () => {
+  test("importKeys() puts lines with one e-mail into one account, with the name in the first line", async () => {
     const names = ["First", "Second", "Third"];
     const keys = names.map((name) => made({ email: "shared@example.org", name }));
     await importAll(keys);
@@ -136,7 +136,7 @@ describe("importKeys()", () => {
     expect((await findKey(server.database, { hash: keys[0]?.hash ?? "" }, { now: NOW }))?.name).toBe("First");
   });
 
-  test("importKeys() gives a key without an expiry a year, and one with never none", async () => {
+  test("importKeys() sets a year for a key without an expiry, and no expiry for `never`", async () => {
     const [year, never] = [made(), made({ expires_at: "never" })];
     await importAll([year, never]);
     const expiryOf = async ({ hash }: ImportedKey) =>
@@ -145,13 +145,13 @@ describe("importKeys()", () => {
     expect(await expiryOf(never)).toEqual(NEVER_EXPIRES);
   });
 
-  test("importKeys() takes keys whose time is over", async () => {
+  test("importKeys() imports expired keys", async () => {
     const key = made({ expires_at: "2020-01-01" });
     await importAll([key]);
     expect((await findKey(server.database, { hash: key.hash }, { now: NOW }))?.state).toBe("expired");
   });
 
-  test("importKeys() writes nothing where one key is known, or stands twice, and names the lines", async () => {
+  test("importKeys() writes nothing if a key exists or is in the file twice, and names the lines", async () => {
     const known = made();
     await importAll([known]);
     const found = await findKey(server.database, { hash: known.hash }, { now: NOW });
@@ -171,8 +171,8 @@ describe("importKeys()", () => {
     }
   });
 
-  test("importKeys() imports 12,000 keys at more than 5,000 a second, and tells how far it is", async () => {
-    // Beside other tests an import can be slow; the fastest of eight says what the code needs.
+  test("importKeys() imports 12,000 keys at more than 5,000 a second, and reports its progress", async () => {
+    // An import can be slow while other tests run. The fastest of eight shows the time that the code needs.
     let fastestMs = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 8 && fastestMs > 2_400; round++) {
       const email = (index: number) => `many-${round}-${index % 4_000}@example.org`;
@@ -197,7 +197,7 @@ function good(line: object): ImportedKey {
   return key;
 }
 
-/** The keys as a file without empty lines has them. */
+/** Returns the keys with their line numbers, as in a file without empty lines. */
 function numbered(keys: readonly ImportedKey[]): LineOfImport[] {
   return keys.map((key, index) => ({ key, line: index + 1 }));
 }

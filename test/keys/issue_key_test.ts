@@ -35,7 +35,7 @@ describe("issueKey()", () => {
     ]);
   });
 
-  test("issueKey() names an account by its e-mail where no name is given", async () => {
+  test("issueKey() uses the e-mail as the account's name if no name is given", async () => {
     const { apiKey } = await issue(server.database, { email: "nameless@example.org" });
     expect(await findKey(server.database, { hash: hashApiKey(apiKey) }, { now: NOW })).toMatchObject({
       name: "nameless@example.org",
@@ -43,7 +43,7 @@ describe("issueKey()", () => {
     });
   });
 
-  test("issueKey() adds a license of its own to a known e-mail's account", async () => {
+  test("issueKey() adds a new license to the existing account of an e-mail", async () => {
     const first = await issue(server.database, { email: "twice@example.org", name: "Twice" });
     const second = await issue(server.database, { email: "twice@example.org" });
     expect(second.userId).toBe(first.userId);
@@ -51,7 +51,7 @@ describe("issueKey()", () => {
   });
 
   test.each([{ name: "Somebody Else" }, { organization: "Elsewhere" }])(
-    "issueKey() refuses %j where the account has another, and writes nothing",
+    "issueKey() refuses %j if the account has another value, and writes nothing",
     async (other) => {
       const email = `fixed-${Object.keys(other)[0]}@example.org`;
       await issue(server.database, { email, name: "Fixed", organization: "Here" });
@@ -63,7 +63,7 @@ describe("issueKey()", () => {
     },
   );
 
-  test("issueKey() refuses an expiry that has passed, this very instant included", async () => {
+  test("issueKey() refuses an expiry in the past or at this instant", async () => {
     const before = await countRows(server.database);
     for (const expiresAt of [new Date("2020-01-01T00:00:00Z"), NOW]) {
       expect(sentenceOf(await tryToIssue(server.database, { expiresAt }))).toContain("lies in the past");
@@ -71,7 +71,7 @@ describe("issueKey()", () => {
     expect(await countRows(server.database)).toEqual(before);
   });
 
-  test("issueKey() by many at once for a new e-mail makes one account", async () => {
+  test("issueKey() makes one account when many callers issue keys for a new e-mail at once", async () => {
     const keys = await Promise.all(
       Array.from({ length: 20 }, () => issue(server.database, { email: "crowd@example.org" })),
     );
@@ -79,7 +79,7 @@ describe("issueKey()", () => {
     expect(new Set(keys.map(({ apiKey }) => apiKey)).size).toBe(20);
   });
 
-  test("issueKey() writes nothing where the audit row cannot be written", async () => {
+  test("issueKey() writes nothing if the audit row cannot be written", async () => {
     await server.database.query(
       (sql) => sql`alter table audit add constraint no_more check (id < 0) not valid`,
     );

@@ -31,7 +31,7 @@ function fillNow(cache: KeyCache, key: [digits: string, record: KeyRecord]): voi
 }
 
 describe("createKeyCache()", () => {
-  test("fill() keeps what was found, and that the rest is unknown", () => {
+  test("fill() caches the found keys, and caches the other hashes as unknown", () => {
     const cache = createKeyCache({ clock });
     const [, record] = keyOf(A);
     const lookUp = cache.beginLookUp();
@@ -42,7 +42,7 @@ describe("createKeyCache()", () => {
     expect(get(cache, C)).toBeUndefined();
   });
 
-  test("fill() keeps nothing of a license that changed while the look-up ran", () => {
+  test("fill() caches no key of a license that changed during the look-up", () => {
     const cache = createKeyCache({ clock });
     const lookUp = cache.beginLookUp();
     cache.forgetLicense("changed");
@@ -53,7 +53,7 @@ describe("createKeyCache()", () => {
     expect(get(cache, B)).toBeDefined();
   });
 
-  test("fill() keeps nothing at all when everything was forgotten while the look-up ran", () => {
+  test("fill() caches nothing when the whole cache was cleared during the look-up", () => {
     const cache = createKeyCache({ clock });
     const lookUp = cache.beginLookUp();
     cache.forgetAll();
@@ -63,7 +63,7 @@ describe("createKeyCache()", () => {
     expect(get(cache, B)).toBeUndefined();
   });
 
-  test("fill() takes in the newest count that was noted while the look-up ran, in whatever order", () => {
+  test("fill() uses the newest count that arrived during the look-up, in any order", () => {
     const cache = createKeyCache({ clock });
     const lookUp = cache.beginLookUp();
     for (const used of [8, 10, 9]) cache.updateUsedCount("license", { monthIndex: 5, used });
@@ -73,7 +73,7 @@ describe("createKeyCache()", () => {
     expect(get(cache, A)?.usage).toEqual({ monthIndex: 5, used: 10 });
   });
 
-  test("updateUsedCount() reaches every key of the license, and never goes back", () => {
+  test("updateUsedCount() updates every key of the license, and never lowers a count", () => {
     const cache = createKeyCache({ clock });
     fillNow(cache, keyOf(A));
     fillNow(cache, keyOf(B));
@@ -83,7 +83,7 @@ describe("createKeyCache()", () => {
     for (const known of [A, B]) expect(get(cache, known)?.usage).toEqual({ monthIndex: 5, used: 3 });
   });
 
-  test("get() gives up an unknown key within a second of when its look-up began", async () => {
+  test("get() drops an unknown key within a second after its look-up began", async () => {
     const moved = createTestClock();
     const cache = createKeyCache({ clock: moved });
     const lookUp = cache.beginLookUp();
@@ -97,7 +97,7 @@ describe("createKeyCache()", () => {
     expect(get(cache, A)).toBeUndefined();
   });
 
-  test("get() gives up a key within ten minutes, however often it is asked for", async () => {
+  test("get() drops a key within ten minutes, however often it is used", async () => {
     const moved = createTestClock();
     const cache = createKeyCache({ clock: moved });
     fillNow(cache, keyOf(A));
@@ -111,7 +111,7 @@ describe("createKeyCache()", () => {
     expect(get(cache, A)).toBeUndefined();
   });
 
-  test("get() keeps the key that was used last where there is no room for all", () => {
+  test("get() keeps the last used key when there is no room for all", () => {
     const moved = createTestClock();
     const cache = createKeyCache({ clock: moved, maxKeys: 2 });
     fillNow(cache, keyOf(A));
@@ -122,7 +122,7 @@ describe("createKeyCache()", () => {
     expect([get(cache, A) !== undefined, get(cache, B) !== undefined]).toEqual([true, false]);
   });
 
-  test("get() knows no key whose hash differs in a single digit", () => {
+  test("get() finds no key whose hash differs in one digit", () => {
     const cache = createKeyCache({ clock });
     fillNow(cache, keyOf(A));
     for (let at = 0; at < A.length; at++) {
@@ -133,7 +133,7 @@ describe("createKeyCache()", () => {
     expect(get(cache, A)).toBeDefined();
   });
 
-  test("get() takes no key for an unknown one whose hash begins alike", () => {
+  test("get() does not report a key as unknown because an unknown hash begins with the same digits", () => {
     const cache = createKeyCache({ clock });
     const lookUp = cache.beginLookUp();
     lookUp.fill([B], new Map());
@@ -141,7 +141,7 @@ describe("createKeyCache()", () => {
     expect([get(cache, B), get(cache, B.slice(0, 12) + A.slice(12))]).toEqual([null, undefined]);
   });
 
-  test("get() answers with the key that was kept last of two whose hashes begin alike", () => {
+  test("get() finds the newer of two keys whose hashes begin with the same digits", () => {
     const cache = createKeyCache({ clock });
     const twin = A.slice(0, 12) + B.slice(12);
     const [, second] = keyOf(twin, { licenseUuid: "second" });
@@ -156,7 +156,7 @@ describe("createKeyCache()", () => {
     expect(cache.stats()).toMatchObject({ keys: 0, licenses: 0 });
   });
 
-  test("createKeyCache() keeps no more keys than it may, known and unknown ones", () => {
+  test("createKeyCache() limits the number of known and of unknown keys", () => {
     const cache = createKeyCache({ clock, maxKeys: 10 });
     for (let i = 0; i < 30; i++) fillNow(cache, keyOf(hashOf(`known ${i}`), { licenseUuid: `license ${i}` }));
     const lookUp = cache.beginLookUp();
@@ -168,7 +168,7 @@ describe("createKeyCache()", () => {
     expect(cache.stats()).toMatchObject({ keys: 10, licenses: 10, unknownKeys: 10_000 });
   });
 
-  test("createKeyCache() is never behind a naive model, over 100,000 random operations", () => {
+  test("createKeyCache() never returns older data than a naive model, in 100,000 random operations", () => {
     const random = createRandom(20261120);
     const cache = createKeyCache({ clock, maxKeys: 25 });
     const model = new NaiveKeys();
@@ -213,7 +213,7 @@ describe("createKeyCache()", () => {
   });
 });
 
-/** What the database would say: a name that changes, and a count that grows. */
+/** Stands for the database: each license has a name that changes and a count that grows. */
 class NaiveKeys {
   readonly #licenses = new Map<string, { name: string; used: number }>();
 
@@ -240,7 +240,7 @@ class NaiveKeys {
   }
 }
 
-/** Whole numbers below `bound`, the same in every run (a linear congruential generator). */
+/** Returns whole numbers below `bound`, the same in every run (a linear congruential generator). */
 function createRandom(seed: number): (bound: number) => number {
   let state = seed;
   return (bound) => {

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** Looks a key up while its table is locked; how that ends when so much time has passed meanwhile. */
+/** Looks a key up while its table is locked for this time by the test's clock. Returns the outcome. */
 async function lookUpFor(ms: number) {
   const { database, address } = server;
   const clock = createTestClock();
@@ -29,7 +29,7 @@ async function lookUpFor(ms: number) {
     await sql`lock table keys in access exclusive mode`;
     lookUp = directory.lookUp(hash, "::1").catch((error: unknown) => error);
     await until(() => database.stats().running > 0);
-    // The statement is sent; that it waits for the lock, only the server could tell.
+    // The statement is sent. Only the server knows that it waits for the lock, so the test pauses.
     await Bun.sleep(50);
     clock.advance(ms);
   });
@@ -38,7 +38,7 @@ async function lookUpFor(ms: number) {
 }
 
 describe("createKeyDirectory()", () => {
-  test("lookUp() gives what it found within a second", async () => {
+  test("lookUp() returns a key that it found within a second", async () => {
     const { outcome, key } = await lookUpFor(500);
     expect(outcome).toMatchObject({ licenseUuid: key.licenseUuid });
   });
@@ -46,7 +46,7 @@ describe("createKeyDirectory()", () => {
   test("lookUp() fails when the answer is a second old: a revocation may be older than the answer", async () => {
     const { outcome, cached, key } = await lookUpFor(950);
     expect(outcome).toBeInstanceOf(DatabaseUnavailable);
-    // The pulse tells of changes since then, so the next request may use it.
+    // The pulse reads changes since then, so the next request may use the cached key.
     expect(cached).toMatchObject({ licenseUuid: key.licenseUuid });
   });
 });

@@ -8,11 +8,14 @@ import { nodePlatform } from "../../src/platform/node/mod.ts";
 const KEY = `svc_live_${"0123456789abcdef".repeat(3)}`;
 
 describe.each([bunPlatform, nodePlatform])("createKeyHasher() by the platform of $name", ({ sha256 }) => {
-  test.each([KEY, "", "é中😀"])("createKeyHasher() makes the hash by which %j is stored", (key) => {
-    expect(renderKeyHash(createKeyHasher(sha256)(key))).toBe(hashApiKey(key));
-  });
+  test.each([KEY, "", "é中😀"])(
+    "createKeyHasher() makes the same hash for %j as the database stores",
+    (key) => {
+      expect(renderKeyHash(createKeyHasher(sha256)(key))).toBe(hashApiKey(key));
+    },
+  );
 
-  test("createKeyHasher() makes hashes that stay what they are while others are made", () => {
+  test("createKeyHasher() does not change a hash when it makes another", () => {
     const hashKey = createKeyHasher(sha256);
     const first = hashKey(KEY);
     hashKey("another");
@@ -21,19 +24,22 @@ describe.each([bunPlatform, nodePlatform])("createKeyHasher() by the platform of
 });
 
 describe("renderKeyHash()", () => {
-  test("renderKeyHash() gives back every hash that was parsed", () => {
+  test("renderKeyHash() returns every parsed hash unchanged", () => {
     const hashes = Array.from({ length: 10_000 }, (_, i) => hash("sha256", String(i), "hex"));
     expect(hashes.map((digits) => renderKeyHash(parseKeyHash(digits)))).toEqual(hashes);
   });
 
-  test.each(["0", "f", "01", "80"])("renderKeyHash() keeps every digit of %s over and over", (digits) => {
-    const all = digits.repeat(64 / digits.length);
-    expect(renderKeyHash(parseKeyHash(all))).toBe(all);
-  });
+  test.each(["0", "f", "01", "80"])(
+    "renderKeyHash() keeps every digit of a hash that repeats %s",
+    (digits) => {
+      const all = digits.repeat(64 / digits.length);
+      expect(renderKeyHash(parseKeyHash(all))).toBe(all);
+    },
+  );
 });
 
 describe("hasSameRest()", () => {
-  test("hasSameRest() looks at all bytes but the first six", () => {
+  test("hasSameRest() compares all bytes except the first six", () => {
     const bytes = Buffer.from(hash("sha256", KEY, "buffer"));
     for (let at = 0; at < bytes.length; at++) {
       const other = Buffer.from(bytes);

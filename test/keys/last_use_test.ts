@@ -26,7 +26,7 @@ async function keyUuid(licenseUuid: string): Promise<string> {
 }
 
 describe("createLastUse()", () => {
-  test("flush() writes when marked keys were used, and no cache hears of it", async () => {
+  test("flush() writes the last use of marked keys, without a change for the caches", async () => {
     const { licenseUuid } = await service.issue();
     const lastUse = createLastUse({ database: service.database, clock: systemClock });
     lastUse.note(keyRecord({ uuid: await keyUuid(licenseUuid) }));
@@ -41,7 +41,7 @@ describe("createLastUse()", () => {
     expect(row?.changes).toBe(0);
   });
 
-  test("flush() keeps the marks that could not be written for the next time", async () => {
+  test("flush() keeps marks that could not be written for the next flush", async () => {
     const { licenseUuid } = await service.issue();
     let isAway = true;
     const database = {
@@ -59,7 +59,7 @@ describe("createLastUse()", () => {
     expect(await lastUsedAt(licenseUuid)).not.toBeNull();
   });
 
-  test("a request that was let in marks its key, and a stop writes it down", async () => {
+  test("a service marks the key of an accepted request, and writes the mark when it stops", async () => {
     const other = await startTestService({ on: service.testDatabase });
     const used = await service.issue();
     const refused = await service.issue({ monthlyLimit: 5 });

@@ -7,7 +7,7 @@ import { keyRecord } from "../support/records.ts";
 import { until } from "../support/until.ts";
 
 describe("createLookUpQueue()", () => {
-  test("lookUp() joins what waits together in one batch of distinct keys", async () => {
+  test("lookUp() combines waiting look-ups into one batch of distinct keys", async () => {
     const { queue, batches } = start();
     const records = await Promise.all(["a", "b", "a"].map((hash) => queue.lookUp(hash, "::1")));
     expect(batches).toEqual([["a", "b"]]);
@@ -19,7 +19,7 @@ describe("createLookUpQueue()", () => {
     expect(await queue.lookUp("unknown", "::1")).toBeNull();
   });
 
-  test("lookUp() rejects a whole batch as its statement does, and goes on after it", async () => {
+  test("lookUp() rejects a whole batch with the error of its statement, and continues afterwards", async () => {
     const { queue, failNext } = start();
     failNext();
     const together = await Promise.allSettled(["a", "b"].map((hash) => queue.lookUp(hash, "::1")));
@@ -27,7 +27,7 @@ describe("createLookUpQueue()", () => {
     expect(await queue.lookUp("a", "::1")).toMatchObject({ accountUuid: "a" });
   });
 
-  test("lookUp() of one address waits for no more than a batch of another's flood", async () => {
+  test("lookUp() of one address waits for at most one batch of another address's flood", async () => {
     const { queue, batches, waiters, release } = start({ held: true });
     const flood = Array.from({ length: 2_000 }, (_, i) => queue.lookUp(`flood ${i}`, "198.51.100.1"));
     await waiters(2);
@@ -46,7 +46,7 @@ describe("createLookUpQueue()", () => {
     expect(batches.every((batch) => batch.length <= 500)).toBe(true);
   });
 
-  test("lookUp() takes from each address in turn", async () => {
+  test("lookUp() takes look-ups from each address in turn", async () => {
     const { queue, batches, waiters, release } = start({ held: true });
     const all = ["198.51.100.1", "198.51.100.2"].flatMap((address) =>
       Array.from({ length: 600 }, (_, i) => queue.lookUp(`${address} ${i}`, address)),
@@ -63,7 +63,7 @@ describe("createLookUpQueue()", () => {
     await Promise.all(all);
   });
 
-  test("lookUp() turns an address away that has 2,000 waiting, and nobody else", async () => {
+  test("lookUp() turns away an address with 2,000 waiting look-ups, and no other address", async () => {
     const { queue, release } = start();
     const first = Array.from({ length: 2_000 }, (_, i) => queue.lookUp(`a ${i}`, "198.51.100.1"));
     expect(await failureOf(queue.lookUp("one more", "198.51.100.1"))).toBeInstanceOf(DatabaseUnavailable);
@@ -73,14 +73,14 @@ describe("createLookUpQueue()", () => {
     expect(queue.stats()).toMatchObject({ waiting: 0, turnedAway: 1 });
   });
 
-  test("lookUp() turns everybody away beyond 20,000", async () => {
+  test("lookUp() turns away every address beyond 20,000 look-ups", async () => {
     const { queue } = start();
     const all = Array.from({ length: 20_100 }, (_, i) => queue.lookUp(`key ${i}`, `address ${i % 50}`));
     const settled = await Promise.allSettled(all);
     expect(settled.filter(({ status }) => status === "rejected")).toHaveLength(100);
   });
 
-  test("lookUp() turns away who has waited a second", async () => {
+  test("lookUp() turns away a look-up that has waited a second", async () => {
     const { queue, clock, waiters, release } = start({ held: true });
     const flood = Array.from({ length: 1_000 }, (_, i) => queue.lookUp(`flood ${i}`, "198.51.100.1"));
     await waiters(2);
@@ -92,10 +92,10 @@ describe("createLookUpQueue()", () => {
   });
 });
 
-describe("createLookUpQueue() with look-ups that are gathered", () => {
+describe("createLookUpQueue() with gathered look-ups", () => {
   const gathered = { isGathered: true };
 
-  test("lookUp() sends them as ten statements a second at most, one after the other or all at once", async () => {
+  test("lookUp() sends at most ten statements a second, whether look-ups come one by one or together", async () => {
     const { queue, batches } = start();
     const beganMs = performance.now();
     for (let i = 0; performance.now() - beganMs < 550; i++) {
@@ -105,7 +105,7 @@ describe("createLookUpQueue() with look-ups that are gathered", () => {
     expect(batches.every((batch) => batch.length === 3)).toBe(true);
   });
 
-  test("lookUp() answers the first at once, and the others at the next batch", async () => {
+  test("lookUp() answers the first look-up at once, and the others with the next batch", async () => {
     const { queue, batches } = start();
     const beganMs = performance.now();
     expect(await queue.lookUp("a", "198.51.100.1", gathered)).toMatchObject({ accountUuid: "a" });
@@ -116,7 +116,7 @@ describe("createLookUpQueue() with look-ups that are gathered", () => {
     expect(batches).toEqual([["a"], ["b", "unknown"]]);
   });
 
-  test("lookUp() makes no one else wait for them", async () => {
+  test("lookUp() does not delay look-ups that are not gathered", async () => {
     const { queue, batches } = start();
     await queue.lookUp("first", "198.51.100.1", gathered);
     const flood = Array.from({ length: 2_000 }, (_, i) => queue.lookUp(`${i}`, "198.51.100.1", gathered));
@@ -126,7 +126,7 @@ describe("createLookUpQueue() with look-ups that are gathered", () => {
     await Promise.all(flood);
   });
 
-  test("lookUp() takes from each address in turn, 2,000 in a statement", async () => {
+  test("lookUp() takes look-ups from each address in turn, 2,000 in a statement", async () => {
     const { queue, batches } = start();
     await queue.lookUp("first", "198.51.100.9", gathered);
     const all = ["198.51.100.1", "198.51.100.2"].flatMap((address) =>
@@ -139,7 +139,7 @@ describe("createLookUpQueue() with look-ups that are gathered", () => {
     expect(batches.map(({ length }) => length)).toEqual([1, 2_000, 1_001]);
   });
 
-  test("lookUp() turns away an address with 2,000 gathered look-ups, and leaves room for all others", async () => {
+  test("lookUp() turns away an address with 2,000 gathered look-ups, and leaves room for other look-ups", async () => {
     const { queue } = start();
     const flood = Array.from({ length: 25_000 }, (_, i) =>
       queue.lookUp(`flood ${i}`, `address ${i % 12}`, gathered),
@@ -153,12 +153,12 @@ describe("createLookUpQueue() with look-ups that are gathered", () => {
     expect(queue.stats().waiting).toBe(0);
   });
 
-  test("lookUp() has one of their statements under way, however long that takes", async () => {
+  test("lookUp() runs one statement of gathered look-ups at a time, however long it takes", async () => {
     const { queue, batches, waiters, release } = start({ held: true });
     const first = queue.lookUp("a", "::1", gathered);
     await waiters(1);
     const second = queue.lookUp("b", "::1", gathered);
-    // Time for a second statement, which must not begin.
+    // A second statement would begin within this time, and must not.
     await Bun.sleep(250);
     expect(batches).toEqual([["a"]]);
     release();
@@ -201,11 +201,11 @@ function start({ held = false } = {}) {
     failNext() {
       fails = true;
     },
-    /** Lets the batches go that are held now. */
+    /** Releases the batches that are held now. */
     release() {
       for (const resolve of holding.splice(0)) resolve();
     },
-    /** Until so many batches were begun. */
+    /** Waits until this many batches have begun. */
     async waiters(count: number) {
       await until(() => batches.length >= count);
     },

@@ -1,4 +1,4 @@
-/** What the pulse reads: among very many keys no more than among few, whatever the planner knows of them. */
+/** The pulse reads no more rows among many keys than among few, whatever statistics the planner has. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
@@ -7,11 +7,11 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
 
 const KEYS = 20_000;
-/** Beyond the five after which PostgreSQL may keep a plan for every value. */
+/** More than five executions, after which PostgreSQL may choose a generic plan. */
 const BEATS = 12;
 
 let server: TestDatabase;
-/** Of one connection, so that what it did is asked for where it was done. */
+/** It has one connection, so that the statistics come from the connection that ran the statements. */
 let database: Database;
 
 beforeAll(async () => {
@@ -20,10 +20,10 @@ beforeAll(async () => {
     clock: systemClock,
     log: silentLog,
     maxConnections: 1,
-    // Filling the tables takes long on a busy machine, and is not judged.
+    // Filling the tables takes long on a busy machine, and is not measured.
     deadlineMs: 15_000,
   });
-  // As after an import: nobody has counted yet.
+  // This is the state after an import: the planner has no statistics yet.
   for (const table of ["accounts", "licenses", "keys"]) {
     await database.query((sql) => sql`alter table ${sql(table)} set (autovacuum_enabled = false)`);
   }
@@ -45,7 +45,7 @@ afterAll(async () => {
 });
 
 describe("createPulse()", () => {
-  test("createPulse() reads no table as a whole, before anybody has counted its rows too", async () => {
+  test("createPulse() reads no whole table, even before the planner has statistics", async () => {
     const { pulse } = createLonePulse(database);
     await pulse.beat();
     const before = await rowsRead();
@@ -56,7 +56,7 @@ describe("createPulse()", () => {
   });
 });
 
-/** In whatever order: 20,000 more for each table that is read through. */
+/** Returns the number of rows read by any scan. A scan of a whole table adds 20,000. */
 async function rowsRead(): Promise<number> {
   await database.query((sql) => sql`select pg_stat_force_next_flush()`);
   const [row] = await database.query<{ rows: number; tables: number }>(

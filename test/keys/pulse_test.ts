@@ -1,4 +1,4 @@
-/** How a service with a warm cache learns of changes that it did not make. */
+/** How a service with a warm cache reads changes that other processes made. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession, type Sql } from "../../src/database/mod.ts";
@@ -28,7 +28,7 @@ const validate = (key: IssuedKey) => service.post("/v1/auth/validate", { api_key
 
 async function issueWarm(): Promise<IssuedKey> {
   const key = await service.issue({ monthlyLimit: 100 });
-  // The pulse may drop a new key once more, since its license has just changed.
+  // The pulse may drop a new key once more, because its license has just changed.
   await until(async () => {
     expect((await validate(key)).status).toBe(200);
     return service.service.directory.get(hashOf(key)) !== undefined;
@@ -36,7 +36,7 @@ async function issueWarm(): Promise<IssuedKey> {
   return key;
 }
 
-/** Asks until the answer is as expected; how long that took. */
+/** Validates the key until the answer is as expected, for 3 s at most. Returns how long that took, in ms. */
 async function timeUntil(key: IssuedKey, expected: object): Promise<number> {
   const began = performance.now();
   for (;;) {
@@ -86,13 +86,13 @@ describe("createPulse()", () => {
     ],
   ];
 
-  test.each(byHand)("createPulse() notices within a second: %s", async (_what, change, expected) => {
+  test.each(byHand)("createPulse() reads a change within a second: %s", async (_what, change, expected) => {
     const key = await issueWarm();
     await service.database.query((sql) => change(sql, key) as never);
     expect(await timeUntil(key, expected)).toBeLessThan(WITHIN_MS);
   });
 
-  test("createPulse() notices a key that goes to another license", async () => {
+  test("createPulse() reads that a key has moved to another license", async () => {
     const [from, to] = [await issueWarm(), await issueWarm()];
     await service.database.query(
       (sql) => sql`
@@ -107,7 +107,7 @@ describe("createPulse()", () => {
     await other.transaction(async (sql) => {
       await sql`update keys set state = 'suspended' where license_id = ${key.licenseUuid}::uuid`;
       for (let i = 0; i < 8; i++) {
-        // Others come and go meanwhile, so that the open one falls far behind.
+        // Other transactions commit meanwhile, so that the open one falls far behind.
         await issueWarm();
         await service.service.directory.beat();
       }
@@ -133,7 +133,7 @@ describe("createPulse()", () => {
     await other.close();
   });
 
-  test("createPulse() forgets everything when more changed than it reads", async () => {
+  test("createPulse() clears the cache when there are more changes than it reads", async () => {
     const key = await issueWarm();
     await service.database.query(
       (sql) => sql`
@@ -148,7 +148,7 @@ describe("createPulse()", () => {
     await service.service.directory.beat();
     expect(service.service.directory.get(hashOf(key))).toBeUndefined();
     expect((await validate(key)).status).toBe(200);
-    // And an account with that many licenses is no harder.
+    // A change to an account with that many licenses has the same effect.
     await service.database.query(
       (sql) => sql`update accounts set name = 'More' where email = 'many@example.org'`,
     );
@@ -156,10 +156,10 @@ describe("createPulse()", () => {
     expect(service.service.directory.get(hashOf(key))).toBeUndefined();
   });
 
-  test("createPulse() misses no revoke behind more changed keys than it reads, of however few licenses", async () => {
+  test("createPulse() misses no revocation when more keys changed than it reads, even of few licenses", async () => {
     const { database } = service;
     const beating = openDatabase(service.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
-    // Beats by this test alone, so that all that follows falls between two of them.
+    // Only this test runs the pulse, so that all changes below fall between two beats.
     const { cache, pulse } = createLonePulse(beating);
     const [key, many] = [await service.issue(), await service.issue()];
     const hash = hashApiKey(key.apiKey);
@@ -184,7 +184,7 @@ describe("createPulse()", () => {
     await beating.close();
   });
 
-  test("createPulse() forgets everything, and what is looked up just now, when its connection is another", async () => {
+  test("createPulse() clears the cache and the running look-ups when its connection was replaced", async () => {
     const { database } = service;
     const beating = openDatabase(service.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
     const { cache, pulse } = createLonePulse(beating);
@@ -211,7 +211,7 @@ describe("createPulse()", () => {
     await beating.close();
   });
 
-  test("createPulse() stays trusted when one of its questions is never answered", async () => {
+  test("createPulse() stays fresh when one of its statements is never answered", async () => {
     const proxy = await startFaultyProxy(service.address);
     const database = openDatabase(proxy.address, { clock: systemClock, log: silentLog });
     const { pulse } = createLonePulse(database);
@@ -227,7 +227,7 @@ describe("createPulse()", () => {
         await Bun.sleep(10);
         await service.database.query((sql) => sql`select 1`);
         const nowMs = performance.now();
-        // A machine or a database that stood still kept the pulse from its time; it needs a moment to come back to it.
+        // If the machine or the database stood still, the pulse is late and needs a moment to recover.
         if (nowMs - lookedMs > 100) stoodStillMs = nowMs;
         lookedMs = nowMs;
         if (nowMs - stoodStillMs < 500) continue;
@@ -243,7 +243,7 @@ describe("createPulse()", () => {
     }
   });
 
-  test("createPulse() reads the counts of others within a second, and keeps the key", async () => {
+  test("createPulse() reads the counts of other processes within a second, and keeps the key cached", async () => {
     const key = await issueWarm();
     const other = await startTestService({ on: service.testDatabase });
     const event = { api_key: key.apiKey, event_type: "inference" };
@@ -257,9 +257,9 @@ describe("createPulse()", () => {
     await other.close();
   });
 
-  test("createPulse() reads an own count that was committed after its answer was given up", async () => {
+  test("createPulse() reads its own process's count that was committed after the statement's deadline", async () => {
     const key = await issueWarm();
-    // At commit, after the statement's own time limit, as when the disk is slow.
+    // The delay is at the commit, after the statement's own time limit, as on a slow disk.
     await service.database.query((sql) =>
       sql.unsafe(`
         do $$ begin
@@ -276,7 +276,7 @@ describe("createPulse()", () => {
     await service.database.query((sql) => sql`drop function wait cascade`);
   });
 
-  test("createPulse() sees a key within a second of its issue, though it was asked for before", async () => {
+  test("createPulse() reads a new key within a second, though it was cached as unknown", async () => {
     const key = await service.issue();
     const { directory } = service.service;
     await service.database.query(

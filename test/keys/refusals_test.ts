@@ -24,7 +24,7 @@ async function issueKey(): Promise<{ readonly uuid: string }> {
   return { uuid: parseId("key", (await issue(database)).id) ?? "" };
 }
 
-/** Makes keys without accounts of their own, faster than by issuing them. */
+/** Makes keys without their own accounts, which is faster than issuing them. */
 async function makeKeys(count: number): Promise<{ readonly uuid: string }[]> {
   const { licenseUuid } = await issue(database);
   return await database.query<{ uuid: string }>(
@@ -41,7 +41,7 @@ async function countRows(): Promise<number> {
   return row?.rows ?? 0;
 }
 
-/** The database, which is away as long as the switch says so; counts the statements that it was given. */
+/** A database that fails while `isAway` is true. It counts its statements. */
 function breakable() {
   const control = { isAway: true, statements: 0 };
   const query: Database["query"] = (build, options) => {
@@ -74,7 +74,7 @@ describe("createRefusals()", () => {
     expect(await listRefusals(database, other.uuid)).toMatchObject([{ ...QUOTA, reason: null, count: 1 }]);
   });
 
-  test("a count from a clock that is behind does not move the last time back", async () => {
+  test("flush() does not move the last time back when a clock is behind", async () => {
     const key = await issueKey();
     for (const at of ["2026-11-22T10:00:00Z", "2026-11-22T09:00:00Z"]) {
       const refusals = createRefusals({ database, clock: createTestClock(at) });
@@ -85,7 +85,7 @@ describe("createRefusals()", () => {
     expect([row?.count, row?.lastAt.toISOString().slice(0, 16)]).toEqual([2, "2026-11-22T10:00"]);
   });
 
-  test("faults of a request and failures of the service are not noted", async () => {
+  test("note() ignores invalid requests and failures of the service", async () => {
     const refusals = createRefusals({ database, clock: systemClock });
     const key = await issueKey();
     const codes: Code[] = ["INVALID_REQUEST", "MISSING_EVENT_TYPE", "SERVICE_UNAVAILABLE", "SERVER_ERROR"];
@@ -94,7 +94,7 @@ describe("createRefusals()", () => {
     expect(await listRefusals(database, key.uuid)).toEqual([]);
   });
 
-  test("a key that does not exist gets no row, and the others get theirs", async () => {
+  test("flush() writes no row for a key that does not exist, and the rows of the other keys", async () => {
     const refusals = createRefusals({ database, clock: systemClock });
     const [key, unknown] = [await issueKey(), { uuid: newUuid() }];
     for (const each of [unknown, key]) refusals.note(each, QUOTA);
@@ -103,7 +103,7 @@ describe("createRefusals()", () => {
     expect(await listRefusals(database, key.uuid)).toHaveLength(1);
   });
 
-  test("counts that could not be written are added to the later ones", async () => {
+  test("flush() adds counts that could not be written to later counts", async () => {
     const { control, database: away } = breakable();
     const refusals = createRefusals({ database: away, clock: systemClock });
     const key = await issueKey();
@@ -116,7 +116,7 @@ describe("createRefusals()", () => {
     expect(await listRefusals(database, key.uuid)).toMatchObject([{ count: 3 }]);
   });
 
-  test("a flood waits in bounded memory and is written by one statement, also after an outage", async () => {
+  test("flush() writes a flood with one statement from bounded memory, also after an outage", async () => {
     const { control, database: away } = breakable();
     const refusals = createRefusals({ database: away, clock: systemClock });
     const keys = await makeKeys(6_000);
@@ -131,13 +131,13 @@ describe("createRefusals()", () => {
     await refusals.flush();
     expect([control.statements, (await countRows()) - before]).toEqual([2, 5_000]);
     expect(await listRefusals(database, keys[0]?.uuid ?? "")).toMatchObject([{ count: 2 }]);
-    // What was left out is noted with the next refusal.
+    // The keys that did not fit get a row with their next refusal.
     for (const key of keys.slice(5_000)) refusals.note(key, QUOTA);
     await refusals.flush();
     expect((await countRows()) - before).toBe(6_000);
   });
 
-  test("start() writes by itself, and tries less often while the database is away", async () => {
+  test("start() writes at intervals, and tries less often while the database is away", async () => {
     const { control, database: away } = breakable();
     const refusals = createRefusals({ database: away, clock: systemClock, intervalMs: 10 });
     const key = await issueKey();

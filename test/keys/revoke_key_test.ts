@@ -57,7 +57,7 @@ describe("revokeKey()", () => {
     expect(await revokeKey(server.database, { hash }, BY)).toMatchObject({ code: "KEY_NOT_FOUND" });
   });
 
-  test("revokeKey() by many at once succeeds for one of them", async () => {
+  test("revokeKey() succeeds once when many callers revoke the same key at once", async () => {
     const key = await issue(server.database);
     const outcomes = await Promise.all(
       Array.from({ length: 10 }, () => revokeKey(server.database, { uuid: uuidOf(key) }, BY)),
@@ -66,7 +66,7 @@ describe("revokeKey()", () => {
     expect(await auditOf(key)).toHaveLength(2);
   });
 
-  test("revokeKey() takes suspended and expired keys, and leaves the license's other keys", async () => {
+  test("revokeKey() revokes suspended and expired keys, and no other key of the license", async () => {
     const suspended = await issue(server.database);
     await suspendKey(server.database, uuidOf(suspended), BY);
     const expired = await issue(server.database, { expiresAt: new Date("2026-11-20T12:00:01Z") });
@@ -108,7 +108,7 @@ describe("listKeys()", () => {
     expect(ids).toEqual([...ids].sort());
   });
 
-  test("findKey() tells of a key that ends before its license, and the month's use alone", async () => {
+  test("findKey() returns the key's own earlier expiry, and only the use of this month", async () => {
     const key = await issue(server.database, { monthlyLimit: 7 });
     await server.database.query(
       (sql) => sql`update keys set own_expires_at = '2026-11-21T00:00:00Z' where id = ${uuidOf(key)}::uuid`,
@@ -133,7 +133,7 @@ describe("listKeys()", () => {
 });
 
 describe("keys", () => {
-  test("keys and licenses are never deleted, by whomever", async () => {
+  test("keys and licenses cannot be deleted by any statement", async () => {
     for (const statement of ["delete from keys", "delete from licenses", "truncate keys, licenses cascade"]) {
       const deleted = server.database.query((sql) => sql.unsafe(statement));
       await expect(deleted).rejects.toThrow(/never deleted: revoke the key instead/);
