@@ -9,7 +9,7 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createCertificate, readTlsIdentity } from "../../src/tls/mod.ts";
 import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 
-test("createCertificate() warns at its start, renews at a reload, and renews nothing after its stop", async () => {
+test("createCertificate() warns at its start, renews at a reload, and ignores a reload after its stop", async () => {
   const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));
   const files = { certFile: join(folder, "crt"), keyFile: join(folder, "key") };
   const put = (name: string, days: number) => {

@@ -1,9 +1,9 @@
 /**
- * A backlog of three million expired claims, as a restore of an old backup or a day of downtime leaves it, goes
- * within two minutes while events are taken, and these wait hardly longer than without it.
+ * Upkeep deletes a backlog of three million expired claims within two minutes while events arrive, and the events
+ * wait hardly longer than without it. A restore of an old backup or a day of downtime leaves such a backlog.
  *
- * The claims are there from the beginning, in a transaction that is not committed: so both phases run on the same
- * tables, and the commit begins the second one.
+ * A transaction inserts the claims at the beginning and commits them later: so both phases run on the same tables,
+ * and the commit begins the second phase.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ const EVENTS_A_SECOND = 200;
 const QUIET_MS = 20_000;
 const GONE_WITHIN_MS = 120_000;
 const MAIN = join(import.meta.dir, "../../src/main.ts");
-/** The disk of a busy machine may stop for half a second, in one phase alone: then both are measured again. */
+/** The disk of a busy machine may stop for half a second in only one phase: then both phases are measured again. */
 const ROUNDS = 5;
 const LIMIT_MS = 1_200_000;
 
@@ -61,7 +61,7 @@ afterAll(async () => {
 });
 
 test(
-  "Three million expired claims are gone within two minutes, and the p99 of events is below twice that without",
+  "Upkeep deletes three million expired claims within two minutes, and less than doubles the p99 of events",
   async () => {
     for (let round = 1; ; round++) {
       const { goneMs, quiet, busy } = await measureBacklog();
@@ -75,9 +75,9 @@ test(
 );
 
 interface Measured {
-  /** From the moment that the claims were there until the last of them was deleted. */
+  /** The time from the commit of the claims until the last of them was deleted. */
   readonly goneMs: number;
-  /** How long events waited without a backlog, and while it was deleted; in ms. */
+  /** How long events waited without a backlog, and while the backlog was deleted; in ms. */
   readonly quiet: readonly number[];
   readonly busy: readonly number[];
 }
@@ -91,7 +91,7 @@ async function measureBacklog(): Promise<Measured> {
       insert into claims (key_id, claim, event_hash, event_id, claimed_at)
       select gen_random_uuid(), sha256('claim'), sha256('event'), gen_random_uuid(), now() - interval '30 hours'
         from generate_series(1, ${CLAIMS}::integer)`;
-    // Both phases begin when what the insert left to be written is written.
+    // Both phases begin after the pages of the insert are on the disk.
     await checkpoint();
     await sendEvents(5_000);
     quiet = await sendEvents(QUIET_MS);
@@ -104,7 +104,7 @@ async function measureBacklog(): Promise<Measured> {
     const before = deleted;
     const waits = await sendEvents(1_000);
     deleted = await countDeleted();
-    // Until the first are gone, and after the last, nothing is deleted.
+    // Only seconds in which claims were deleted count.
     if (deleted > before) busy.push(...waits);
   }
   const goneMs = performance.now() - committedMs;
@@ -118,7 +118,7 @@ async function measureBacklog(): Promise<Measured> {
   return { goneMs, quiet, busy };
 }
 
-/** Sends events at fixed times; gives how long each waited for its acknowledgement from when it was due, in ms. */
+/** Sends events at fixed times. Returns for each the time from when it was due to its acknowledgement, in ms. */
 async function sendEvents(forMs: number): Promise<number[]> {
   const waits: number[] = [];
   const beganMs = performance.now();
@@ -143,7 +143,7 @@ async function sendEvents(forMs: number): Promise<number[]> {
   return waits;
 }
 
-/** As PostgreSQL counts them: to read them through would write to each of their pages. */
+/** Returns PostgreSQL's own count of deleted claims: a scan of the table would write to each of its pages. */
 async function countDeleted(): Promise<number> {
   const [row] = await session.sql<{ deleted: number }[]>`
     select n_tup_del as deleted from pg_stat_user_tables where relname = 'claims'`;
@@ -156,7 +156,7 @@ async function countExpired(): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** On a connection of its own: it cannot run in a transaction. */
+/** Runs `checkpoint` on its own connection, because it cannot run in a transaction. */
 async function checkpoint(): Promise<void> {
   const other = openSession(address, { statementTimeoutMs: 0 });
   await other.connect();

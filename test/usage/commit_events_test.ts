@@ -33,7 +33,7 @@ const many = (count: number, fields: Partial<UsageEvent>) =>
   Array.from({ length: count }, () => usageEvent(fields));
 
 describe("commitEvents()", () => {
-  test("commitEvents() stores every field as it was", async () => {
+  test("commitEvents() stores every field unchanged", async () => {
     const event = usageEvent({
       licenseUuid: await license(),
       receivedAtMs: Date.parse("2026-11-20T23:59:59.999Z"),
@@ -55,7 +55,7 @@ describe("commitEvents()", () => {
     });
   });
 
-  test("commitEvents() stores nothing for what an event does not have, beside events that have it or not", async () => {
+  test("commitEvents() stores null for a field that an event lacks, whether or not other events have the field", async () => {
     const licenseUuid = await license();
     const absent = {
       modelName: null,
@@ -77,7 +77,7 @@ describe("commitEvents()", () => {
     expect(rows.filter(({ id }) => id === full.uuid).map(({ said }) => said)).toEqual([5]);
   });
 
-  test("commitEvents() grants no more than is left, the month's first batch included", async () => {
+  test("commitEvents() grants no more than the remaining quota, also in the month's first batch", async () => {
     const licenseUuid = await license(5);
     const events = many(8, { licenseUuid });
     expect([...(await commit(events))]).toEqual([{ licenseUuid, granted: 5, used: 5 }]);
@@ -85,11 +85,11 @@ describe("commitEvents()", () => {
     const stored = await server.database.query<{ id: string }>(
       (sql) => sql`select id from events where license_id = ${licenseUuid}::uuid order by id`,
     );
-    // Those that came first, in the order given.
+    // The first events in the given order were stored.
     expect(stored.map(({ id }) => id)).toEqual(events.slice(0, 5).map(({ uuid }) => uuid));
   });
 
-  test("commitEvents() grants none of a limit of 0, and all without a limit", async () => {
+  test("commitEvents() grants no events with a limit of 0, and all without a limit", async () => {
     const [none, all] = [await license(0), await license()];
     const grants = await commit([...many(3, { licenseUuid: none }), ...many(3, { licenseUuid: all })]);
     expect(new Map(grants.map((grant) => [grant.licenseUuid, grant.granted]))).toEqual(
@@ -101,7 +101,7 @@ describe("commitEvents()", () => {
   });
 
   test.each(["free", "research", "commercial"] as const)(
-    "commitEvents() knows the limit of %s",
+    "commitEvents() applies the limit of the tier %s",
     async (tier) => {
       const { licenseUuid } = await issue(server.database, { tier });
       const limit = { free: 10_000, research: 50_000, commercial: 500_000 }[tier];
@@ -116,7 +116,7 @@ describe("commitEvents()", () => {
     },
   );
 
-  test("commitEvents() stores events that use no quota, of a license that has none left too", async () => {
+  test("commitEvents() stores events that use no quota, even if the license has no quota left", async () => {
     const licenseUuid = await license(0);
     expect(
       await commit([
@@ -131,7 +131,7 @@ describe("commitEvents()", () => {
     expect(await readSums(server.database, licenseUuid)).toEqual({ used: 0, byDay: 0, stored: 0 });
   });
 
-  test("commitEvents() goes by the limit of now, and by the month of the event", async () => {
+  test("commitEvents() applies the present limit to the month of the event", async () => {
     const licenseUuid = await license(5);
     const at = (day: string) => ({ licenseUuid, receivedAtMs: Date.parse(`${day}T12:00:00Z`) });
     const setLimit = (limit: number) =>

@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 describe("createEventWriter()", () => {
-  test("write() commits what arrives together in one statement, and counts each event", async () => {
+  test("write() commits events that arrive together with one statement, and counts each event", async () => {
     const { writer, licenseUuid, charged } = await start();
     const outcomes = await Promise.all(
       Array.from({ length: 100 }, () => writer.write(usageEvent({ licenseUuid }))),
@@ -38,16 +38,16 @@ describe("createEventWriter()", () => {
     expect(writer.stats()).toMatchObject({ commits: 1, committed: 100, queued: 0 });
   });
 
-  test("write() begins a commit as soon as it is full, and two of them side by side", async () => {
+  test("write() begins a commit as soon as its batch is full, and runs two commits at once", async () => {
     const { writer, licenseUuid, charged } = await start();
     const writing = Array.from({ length: 250 }, () => writer.write(usageEvent({ licenseUuid })));
     expect(writer.stats().queued).toBe(50);
     await Promise.all(writing);
-    // Either of the two that are full may end first, and the rest goes with whichever does.
+    // Either of the two full batches may end first. The remaining events are committed after it.
     expect(charged.toSorted((a, b) => b - a)).toEqual([100, 100, 50]);
   });
 
-  test("write() gathers while a commit is under way, but does not wait for one that takes long", async () => {
+  test("write() gathers events while a commit runs, but does not wait for a long commit", async () => {
     const { writer, licenseUuid } = await start({ longCommitMs: 200 });
     await writer.write(usageEvent({ licenseUuid }));
     const { licenseUuid: other } = await issue(server.database, { tier: "enterprise" });
@@ -66,7 +66,7 @@ describe("createEventWriter()", () => {
     expect(await stuck).toMatchObject({ kind: "committed", used: 2 });
   });
 
-  test("write() tells the events beyond the quota, in the order of their arrival", async () => {
+  test("write() refuses the events beyond the quota, in the order of their arrival", async () => {
     const { writer, licenseUuid } = await start({ monthlyLimit: 2 });
     const types = ["inference", "error", "inference", "inference", "model_load"] as const;
     const outcomes = await Promise.all(types.map((type) => writer.write(usageEvent({ licenseUuid, type }))));
@@ -79,7 +79,7 @@ describe("createEventWriter()", () => {
     ]);
   });
 
-  test("write() gives each event a statement of its own where it is told to gather none", async () => {
+  test("write() commits each event with its own statement if gathering is switched off", async () => {
     const { writer, licenseUuid, charged } = await start({ maxEventsPerCommit: 1, commitsInFlight: 8 });
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, () => writer.write(usageEvent({ licenseUuid }))),
@@ -91,7 +91,7 @@ describe("createEventWriter()", () => {
     expect(writer.stats().commits).toBe(20);
   });
 
-  test("write() fails a row that the database refuses, and none of its neighbours", async () => {
+  test("write() refuses the rows that the database refuses, and commits the others in the batch", async () => {
     const { writer, licenseUuid } = await start();
     const bad: Partial<UsageEvent>[] = [
       { metadata: '{"nul": "\\u0000"}' },
@@ -109,7 +109,7 @@ describe("createEventWriter()", () => {
     expect(await readSums(server.database, licenseUuid)).toEqual({ used: 96, byDay: 96, stored: 96 });
   });
 
-  test("write() puts events of two days, or months, into batches of their own", async () => {
+  test("write() puts events of different days or months into separate batches", async () => {
     const { writer, licenseUuid, charged } = await start({ monthlyLimit: 2 });
     const days = ["2026-11-30T23:59:59.999Z", "2026-12-01T00:00:00Z", "2026-11-30T23:59:59.999Z"];
     const outcomes = await Promise.all(
@@ -117,15 +117,15 @@ describe("createEventWriter()", () => {
     );
     const [first, december, third] = usedOf(outcomes);
     expect(december).toBe(1);
-    // A commit that takes long lets the next one pass: either of November's may be the first.
+    // A long commit lets the next one overtake it: either of November's events may be the first.
     expect([first, third].toSorted()).toEqual([1, 2]);
     expect(charged).toHaveLength(3);
     expect(await readSums(server.database, licenseUuid)).toEqual({ used: 3, byDay: 3, stored: 3 });
   });
 
-  test("write() is turned away when 20,000 events wait, and the others are committed", async () => {
+  test("write() turns away events when 20,000 wait, and commits the others", async () => {
     const { writer, licenseUuid } = await start();
-    // The first 200 are on their way before the others come.
+    // The first 200 are being committed before the others arrive.
     const writing = Array.from({ length: 20_250 }, () => writer.write(usageEvent({ licenseUuid })));
     const outcomes = await Promise.allSettled(writing);
     const turnedAway = outcomes.flatMap(({ status }, i) => (status === "rejected" ? [i] : []));
@@ -134,7 +134,7 @@ describe("createEventWriter()", () => {
     expect((await readSums(server.database, licenseUuid)).stored).toBe(20_200);
   });
 
-  test("write() is turned away when 64 MiB wait, and puts no more than 2 MiB into a statement", async () => {
+  test("write() turns away events when 64 MiB wait, and puts at most 2 MiB into a statement", async () => {
     const { writer, licenseUuid, charged } = await start();
     const errorMessage = "x".repeat(1024 * 1024 - 300);
     const writing = Array.from({ length: 70 }, () => writer.write(usageEvent({ licenseUuid, errorMessage })));
@@ -143,7 +143,7 @@ describe("createEventWriter()", () => {
     expect(Math.max(...charged)).toBe(2);
   });
 
-  test("write() is turned away unsent when it has waited too long to be answered in time", async () => {
+  test("write() turns away an unsent event that has waited too long for an answer in time", async () => {
     const { writer, licenseUuid, clock, unknown } = await start();
     const late = writer.write(usageEvent({ licenseUuid }));
     clock.advance(1_400);
@@ -152,7 +152,7 @@ describe("createEventWriter()", () => {
     expect((await readSums(server.database, licenseUuid)).stored).toBe(0);
   });
 
-  test("write() gives up within its 2 s while the database is away, and says that nobody knows", async () => {
+  test("write() fails within 2 s while the database is away, and reports that the outcome is unknown", async () => {
     const proxy = await startFaultyProxy(server.address);
     const { writer, licenseUuid, unknown } = await start({ through: proxy.address });
     await writer.write(usageEvent({ licenseUuid }));
@@ -169,7 +169,7 @@ describe("createEventWriter()", () => {
     await proxy.close();
   });
 
-  test("write() gives up on all events of one claim within the 2 s of one, whatever their fields", async () => {
+  test("write() fails all events with the same claim within 2 s, whatever their fields", async () => {
     const proxy = await startFaultyProxy(server.address);
     const { writer, licenseUuid, unknown } = await start({ through: proxy.address });
     await writer.write(usageEvent({ licenseUuid }));
@@ -180,7 +180,7 @@ describe("createEventWriter()", () => {
     );
     expect(performance.now() - began).toBeLessThan(2_400);
     for (const failure of failures) expect(failure).toBeInstanceOf(DatabaseUnavailable);
-    // The others were never sent.
+    // The other events were never sent.
     expect(unknown).toEqual([licenseUuid]);
     expect(writer.stats()).toMatchObject({ queued: 0, queuedBytes: 0 });
     await proxy.close();
@@ -196,7 +196,7 @@ describe("createEventWriter()", () => {
     await until(() => writer.stats().queued === 1);
     clock.advance(1_400);
     proxy.set("none");
-    // It leaves no claim behind, so that the second would be stored if there were time.
+    // The refused event leaves no claim, so the second would be stored if there were time.
     expect(await outcomes).toMatchObject([
       { status: "fulfilled", value: { kind: "quota_exceeded" } },
       { status: "rejected", reason: expect.any(DatabaseUnavailable) },
@@ -205,7 +205,7 @@ describe("createEventWriter()", () => {
     await proxy.close();
   });
 
-  test("write() tells other events of a claim that it was used, with no statement of their own", async () => {
+  test("write() answers other events with the same claim without another statement", async () => {
     const { writer, licenseUuid } = await start();
     const events = sameClaim(licenseUuid, Array(5).fill({}));
     const outcomes = await Promise.all(events.map((event) => writer.write(event)));
@@ -213,7 +213,7 @@ describe("createEventWriter()", () => {
     expect(writer.stats()).toMatchObject({ commits: 1, queued: 0, queuedBytes: 0 });
   });
 
-  test("write() stores the first event of a claim that the database and the quota let pass", async () => {
+  test("write() stores the first event with a claim that the database and the quota accept", async () => {
     const { writer, licenseUuid } = await start({ monthlyLimit: 0 });
     const bad = { type: "error", durationMs: -1 } as const;
     const events = sameClaim(licenseUuid, [{}, bad, { type: "error" }, {}, {}, {}]);
@@ -223,7 +223,7 @@ describe("createEventWriter()", () => {
     expect(writer.stats()).toMatchObject({ queued: 0, queuedBytes: 0 });
   });
 
-  test("write() is turned away when 20,000 events wait for one claim, or 64 MiB of them", async () => {
+  test("write() turns away events when 20,000 events or 64 MiB wait for one claim", async () => {
     for (const [count, taken, fields] of [
       [20_050, 20_000, {}],
       [70, 64, { errorMessage: "x".repeat(1024 * 1024 - 300) }],
@@ -238,7 +238,7 @@ describe("createEventWriter()", () => {
     }
   });
 
-  test("stop() waits for those that wait for their claim", async () => {
+  test("stop() waits for events that wait for their claim", async () => {
     const { writer, licenseUuid } = await start({ monthlyLimit: 0 });
     const events = sameClaim(licenseUuid, [{}, { type: "error" }]);
     const outcomes = Promise.all(events.map((event) => writer.write(event)));
@@ -246,7 +246,7 @@ describe("createEventWriter()", () => {
     expect((await outcomes).map(({ kind }) => kind)).toEqual(["quota_exceeded", "committed"]);
   });
 
-  test("stop() commits what is queued and turns away what arrives later", async () => {
+  test("stop() commits queued events, and turns away later events", async () => {
     const { writer, licenseUuid } = await start();
     const queued = Promise.all(
       Array.from({ length: 5_000 }, () => writer.write(usageEvent({ licenseUuid }))),
@@ -265,7 +265,7 @@ interface Options extends EventGathering {
   readonly through?: TestDatabase["address"];
 }
 
-/** A writer of its own, and a license to charge. */
+/** Makes a new writer, and a license to charge. */
 async function start({ monthlyLimit, through = server.address, ...gathering }: Options = {}) {
   const clock = createTestClock();
   const charged: number[] = [];
@@ -284,7 +284,7 @@ async function start({ monthlyLimit, through = server.address, ...gathering }: O
   return { writer, licenseUuid, clock, charged, unknown };
 }
 
-/** Events of one key with one claim, each with other fields. */
+/** Returns events of one key with one claim, each with other fields. */
 function sameClaim(licenseUuid: string, events: readonly Partial<UsageEvent>[]): UsageEvent[] {
   const [keyUuid, claim] = [newUuid(), sha256(newUuid())];
   return events.map((fields, i) => {

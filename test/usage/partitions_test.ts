@@ -26,7 +26,7 @@ function upkeepAt(at: string): Upkeep {
   return createUpkeep({ address: server.address, clock, log });
 }
 
-/** Makes the partitions as a service that starts then; gives what it warned of. */
+/** Makes the partitions like a service that starts at that time. Returns its warnings. */
 async function startAt(at: string): Promise<string[]> {
   const upkeep = upkeepAt(at);
   await upkeep.start();
@@ -34,7 +34,7 @@ async function startAt(at: string): Promise<string[]> {
   return warnings;
 }
 
-/** Does what is due within the hour. */
+/** Runs the hourly upkeep at that time. Returns its warnings. */
 async function tidyAt(at: string): Promise<string[]> {
   const upkeep = upkeepAt(at);
   await upkeep.tidy();
@@ -42,7 +42,7 @@ async function tidyAt(at: string): Promise<string[]> {
   return warnings;
 }
 
-/** Events of November for which there is no partition. */
+/** Inserts events of November, for which there is no partition. */
 async function insertLate(count: number): Promise<void> {
   await server.database.query(
     (sql) => sql`
@@ -53,14 +53,14 @@ async function insertLate(count: number): Promise<void> {
   );
 }
 
-/** Stores an event of that day; its UUID. */
+/** Stores an event of that day, and returns its UUID. */
 async function commit(day: string): Promise<string> {
   const event = usageEvent({ type: "error", receivedAtMs: Date.parse(day) });
   await commitEvents(server.database, [event], { processUuid: newUuid(), deadlineMs: 2_000 });
   return event.uuid;
 }
 
-/** Stores an event of that day and tells which table holds it. */
+/** Stores an event of that day, and returns the name of the table that contains it. */
 async function store(day: string): Promise<string | undefined> {
   return await tableOf(await commit(day));
 }
@@ -73,7 +73,7 @@ async function tableOf(uuid: string): Promise<string | undefined> {
 }
 
 describe("createUpkeep()", () => {
-  test("start() makes this month's and the next two, and other months share one", async () => {
+  test("start() makes partitions for this month and the next two, and other months share one", async () => {
     expect(await startAt("2026-11-20T12:00:00Z")).toEqual([]);
     expect(await store("2026-11-01T00:00:00Z")).toBe("events_2026_11");
     expect(await store("2026-11-30T23:59:59.999Z")).toBe("events_2026_11");
@@ -84,7 +84,7 @@ describe("createUpkeep()", () => {
     expect(await store("2199-06-15")).toBe("events_elsewhen");
   });
 
-  test("start() leaves the index of a month's first events to vacuum, like that of all others", async () => {
+  test("start() lets vacuum build the index of a month's first events, as for all other events", async () => {
     await startAt("2026-11-20T12:00:00Z");
     await commit("2026-11-20T12:00:00Z");
     const [row] = await server.database.query<{ made: number }>(
@@ -97,19 +97,19 @@ describe("createUpkeep()", () => {
     expect(row?.made).toBe(1);
   });
 
-  test("start() by several processes, and again later, is harmless", async () => {
+  test("start() works in several processes at once, and again later", async () => {
     const at = "2026-11-20T12:00:00Z";
     expect((await Promise.all([startAt(at), startAt(at), startAt(at)])).flat()).toEqual([]);
     expect(await startAt("2026-12-02T00:00:00Z")).toEqual([]);
     expect(await store("2027-02-15T00:00:00Z")).toBe("events_2027_02");
   });
 
-  test("tidy() moves events that came before their month's table was there, of whatever month", async () => {
+  test("tidy() moves events of any month that arrived before their month had a table", async () => {
     const days = ["2019-02-03", "2026-11-20", "2026-12-24T18:00:00Z", "2199-06-15"];
     const events = await Promise.all(days.map(commit));
     expect(await Promise.all(events.map(tableOf))).toEqual(days.map(() => "events_elsewhen"));
     await startAt("2026-11-20T12:00:00Z");
-    // A start waits for no move, however many there are.
+    // A start does not wait for moves, however many there are.
     expect(await Promise.all(events.map(tableOf))).toEqual(days.map(() => "events_elsewhen"));
     expect(await tidyAt("2026-11-20T12:00:00Z")).toEqual([]);
     expect(await Promise.all(events.map(tableOf))).toEqual([
@@ -120,7 +120,7 @@ describe("createUpkeep()", () => {
     ]);
   });
 
-  test("tidy() puts no events into a table that an operator took off", async () => {
+  test("tidy() moves no events into a table that an operator detached", async () => {
     await startAt("2026-08-20");
     await server.database.query((sql) => sql`alter table events detach partition events_2026_08`);
     const event = await commit("2026-08-05");
@@ -128,7 +128,7 @@ describe("createUpkeep()", () => {
     expect(await tableOf(event)).toBe("events_elsewhen");
   });
 
-  test("tidy() moves events while others are stored, and a reader misses none and sees none twice", async () => {
+  test("tidy() moves events while others are stored, and readers see each event once", async () => {
     const late = 60_000;
     await insertLate(late);
     let stored = 0;
@@ -165,7 +165,7 @@ describe("createUpkeep()", () => {
     expect(left).toEqual([]);
   });
 
-  test("tidy() waits for whoever reads the events, and events go on being stored", async () => {
+  test("tidy() waits for readers of the events, without blocking new events", async () => {
     await startAt("2026-12-01T12:00:00Z");
     await insertLate(1_000);
     const report = openSession(server.address, { statementTimeoutMs: 10_000 });
@@ -173,7 +173,7 @@ describe("createUpkeep()", () => {
     let isOver = false;
     let tidying: Promise<string[]> = Promise.resolve([]);
     await report.transaction(async (sql) => {
-      // As a backup does: one snapshot, under which events must stay where they are.
+      // The reader works like a backup: it has one snapshot, and its events must not move.
       await sql`set transaction isolation level repeatable read, read only`;
       await sql`lock table events in access share mode`;
       const count = async () =>
@@ -199,7 +199,7 @@ describe("createUpkeep()", () => {
     expect(left).toEqual([]);
   });
 
-  test("stop() ends a move that waits, on the server too", async () => {
+  test("stop() cancels a waiting move, also on the server", async () => {
     await startAt("2026-12-01T12:00:00Z");
     await insertLate(1_000);
     const report = openSession(server.address, { statementTimeoutMs: 20_000 });
@@ -228,7 +228,7 @@ describe("createUpkeep()", () => {
     await report.close();
   });
 
-  test("start() gives up after a second behind a backup's lock, and events go on being stored", async () => {
+  test("start() gives up after waiting a second for a backup's lock, without blocking new events", async () => {
     await startAt("2026-10-05T12:00:00Z");
     const backup = openSession(server.address, { statementTimeoutMs: 10_000 });
     await backup.transaction(async (sql) => {
@@ -238,7 +238,7 @@ describe("createUpkeep()", () => {
       const starting = startAt("2026-11-20T12:00:00Z").finally(() => {
         isStarting = false;
       });
-      // The start waits for the lock by now; only the server could tell.
+      // The start waits for the lock after this pause. Only the server knows that it waits.
       await Bun.sleep(200);
       await commit("2026-11-20T12:00:00Z");
       expect(isStarting).toBe(true);

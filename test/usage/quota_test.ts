@@ -1,4 +1,4 @@
-/** Promise 3 where the limit moves: the month's quota is never overrun, whoever races. */
+/** Promise 3 while the limit changes: the month's quota is never exceeded, however many clients send at once. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { readSums } from "../support/events.ts";
@@ -42,7 +42,7 @@ function setLimit({ licenseUuid }: IssuedKey, limit: number): Promise<unknown> {
 }
 
 describe("POST /v1/analytics/log", () => {
-  test("POST /v1/analytics/log accepts up to a limit that is raised meanwhile", async () => {
+  test("POST /v1/analytics/log accepts events up to the new limit when the limit is raised meanwhile", async () => {
     const key = await services[0]!.issue({ monthlyLimit: 50 });
     const began = performance.now();
     const racing = race(key, () => performance.now() - began > 1_800);
@@ -56,7 +56,7 @@ describe("POST /v1/analytics/log", () => {
     expect(sums).toEqual({ used: 130, byDay: 130, stored: 130 });
   });
 
-  test("POST /v1/analytics/log accepts nothing once the limit is lowered below the use", async () => {
+  test("POST /v1/analytics/log accepts no event after the limit is lowered below the use", async () => {
     const key = await services[0]!.issue({ monthlyLimit: 1_000_000 });
     let sent = 0;
     const racing = race(key, (count) => {
@@ -65,7 +65,7 @@ describe("POST /v1/analytics/log", () => {
     });
     await until(() => sent >= 200);
     await setLimit(key, 1);
-    // What a statement saw that began before is granted still; nothing after it.
+    // A statement that began before the change may still grant events; later statements grant none.
     const [{ used = 0 } = {}] = await services[0]!.database.query<{ used: number }>(
       (sql) => sql`select used from usage where license_id = ${key.licenseUuid}::uuid`,
     );

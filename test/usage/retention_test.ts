@@ -1,4 +1,4 @@
-/** Events that are older than the setting says go by whole months; what was counted stays. */
+/** Upkeep drops whole months of events that are older than the setting allows. The counts of usage stay. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { monthOf, toMonth } from "../../src/calendar.ts";
@@ -86,7 +86,7 @@ async function eventsByMonth(): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map(({ month, count }) => [month, count]));
 }
 
-/** A session that stands for a backup: it reads `table` in a transaction that stays open. */
+/** Runs `body` while a session, like a backup, has read `table` in a transaction that stays open. */
 async function readWhile(table: string, body: () => Promise<void>): Promise<void> {
   const session = openSession(place.address, { statementTimeoutMs: 10_000 });
   try {
@@ -105,7 +105,7 @@ const KEPT_TABLES = ["events_2026_09", "events_2026_10"];
 const AHEAD = ["events_2026_11", "events_2026_12", "events_2027_01"];
 
 describe("createUpkeep() with events kept for 2 months", () => {
-  test("drops what lies before the two months before this one, and nothing younger", async () => {
+  test("drops events older than the two months before this one, and no newer events", async () => {
     await attachMonths("2025-12", "2026-08", "2026-09", "2026-10", "2026-11");
     for (const at of ["2025-12-01", "2026-08-31 23:59:59.999Z", "2026-09-01 00:00Z", "2026-10-05", NOW]) {
       await insertEvents(at);
@@ -118,7 +118,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     expect(lines.join("")).toContain("Dropped a month of events month=2025-12-01 kept_months=2");
   });
 
-  test("drops the next month when the clock has come to it, not a moment before", async () => {
+  test("drops the next month when the clock reaches its time, and not before", async () => {
     await attachMonths("2026-09");
     await insertEvents("2026-09-05");
     await insertEvents("2026-10-05");
@@ -133,7 +133,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     expect(await tables()).not.toContain("events_2026_09");
   });
 
-  test("drops what lay in no month's partition with its month, and leaves what is younger", async () => {
+  test("drops expired events without a partition of their month, and keeps newer events", async () => {
     await insertEvents("2026-03-01", 4_500);
     await insertEvents("2026-09-01", 2);
     await insertEvents("2026-10-01", 2);
@@ -143,7 +143,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     expect(upkeep.stats()).toEqual({ kept: 2, dropped: 1, failures: NONE });
   });
 
-  test("drops none of the two newest months before this one that have events, however old", async () => {
+  test("keeps the two newest earlier months that have events, however old they are", async () => {
     await attachMonths("2025-12", "2026-01", "2026-02", "2026-03", "2026-11");
     for (const at of ["2025-12-01", "2026-01-31", "2026-03-15", NOW]) await insertEvents(at);
     await upkeepThatKeeps(2).tidy();
@@ -151,7 +151,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     expect(await tables()).toEqual(["events_2026_01", "events_2026_02", "events_2026_03", ...AHEAD]);
   });
 
-  test("drops nothing of what was stored before both clocks went years ahead", async () => {
+  test("drops no event that was stored before both clocks went years ahead", async () => {
     await attachMonths("2026-09", "2026-10", "2026-11");
     for (const at of ["2026-10-05", NOW]) await insertEvents(at);
     await setDatabaseClock("2031-05-05");
@@ -208,7 +208,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     expect(await database.query((sql) => sql`select used from usage`)).toEqual([{ used: 7 }]);
   });
 
-  test("waits for no backup, and holds no insert up: it is done an hour later", async () => {
+  test("does not wait for a backup, blocks no insert, and drops the month an hour later", async () => {
     await attachMonths("2026-01", "2026-02", "2026-09", "2026-10", "2026-11", "2026-12", "2027-01");
     for (const month of KEPT) await insertEvents(`${month}-01`);
     const upkeep = upkeepThatKeeps(2);
@@ -235,7 +235,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     expect(upkeep.stats()).toMatchObject({ dropped: 2 });
   });
 
-  test("drops what was taken off and not dropped, and no table that an operator took off", async () => {
+  test("drops a table that upkeep detached earlier, and no table that an operator detached", async () => {
     await attachMonths("2026-01", "2026-02");
     const { database } = place;
     await database.query((sql) => sql`alter table events detach partition events_2026_01`);
@@ -245,7 +245,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
     expect(await tables()).toEqual(["events_2026_01", ...AHEAD]);
   });
 
-  test("does it once where two processes come to it together", async () => {
+  test("drops each month once when two processes do it at the same time", async () => {
     await attachMonths("2026-01", "2026-02", "2026-03", "2026-09", "2026-10");
     for (const month of KEPT) await insertEvents(`${month}-01`);
     const both = [upkeepThatKeeps(2), upkeepThatKeeps(2)];

@@ -1,4 +1,4 @@
-/** What has to be done again and again: a task that fails is told of and tried again, and keeps no other. */
+/** Upkeep: a task that fails is logged and tried again, and does not delay other tasks. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
@@ -49,7 +49,7 @@ async function count(table: string): Promise<number | undefined> {
 }
 
 describe("createUpkeep()", () => {
-  test("clean() deletes claims of more than 24 hours, wherever they lie, and no other", async () => {
+  test("clean() deletes all claims older than 24 hours, in any order in the table, and no other", async () => {
     for (const age of ["25 hours", "23 hours", "24 hours 1 minute", "1 minute"]) {
       await insertClaims(age, 10_000);
     }
@@ -61,14 +61,14 @@ describe("createUpkeep()", () => {
     expect(old).toEqual([]);
   });
 
-  test("clean() keeps a minute of changes to counts", async () => {
+  test("clean() keeps changes to counts for one minute", async () => {
     await insertChange("59 seconds");
     await insertChange("61 seconds");
     await upkeep.clean();
     expect(await count("usage_changes")).toBe(1);
   });
 
-  test("clean() deletes from one table while the other cannot be reached, and says once why", async () => {
+  test("clean() deletes from one table while the other fails, and logs the reason once", async () => {
     const { database } = server;
     await insertClaims("25 hours", 10);
     await insertChange("61 seconds");
