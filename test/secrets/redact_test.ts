@@ -32,7 +32,7 @@ describe("redactKeys()", () => {
     expect(redactKeys(text)).toBe(text);
   });
 
-  test("redactKeys() leaves no 8 digits of a key, whatever stands around it", () => {
+  test("redactKeys() leaves no 8 digits of a key, whatever text surrounds it", () => {
     const hex = fc.string({
       unit: fc.constantFrom(..."0123456789abcdefABCDEF"),
       minLength: 8,
@@ -63,13 +63,13 @@ describe("redactKeys()", () => {
 });
 
 describe("redactKeysInEvent()", () => {
-  test("redactKeysInEvent() blanks a key that stands there by name, in any case and cut short, and its digits alone", () => {
+  test("redactKeysInEvent() redacts keys with their prefix, in any case or cut short, and the digits of a key alone", () => {
     expect(redactKeysInEvent(`svc_live_ ${digits} or a%${digits}0`)).toBe("svc_live_ [key] or a%[key]");
     expect(redactKeysInEvent(`at https://h/?api_key=${key}&a=b`)).toBe("at https://h/?api_key=[key]&a=b");
     expect(redactKeysInEvent(`${key.toUpperCase()} svc_test_01234567…`)).toBe("[key] [key]…");
   });
 
-  test("redactKeysInEvent() leaves a checksum, and text without a key", () => {
+  test("redactKeysInEvent() does not change a checksum, or text without a key", () => {
     const checksums = [40, 56, 64, 96, 128].map((length) => `sum:${digits.repeat(3).slice(0, length)}`);
     for (const text of [...checksums, "svc_live_0123456", "out of memory", ""]) {
       expect(redactKeysInEvent(text)).toBe(text);
@@ -80,7 +80,7 @@ describe("redactKeysInEvent()", () => {
 describe("renderWithoutKeys()", () => {
   const rendered = (json: string) => renderWithoutKeys(JSON.parse(json));
 
-  test("renderWithoutKeys() leaves JSON what it was but for the keys in its texts and names", () => {
+  test("renderWithoutKeys() changes nothing in JSON except the keys in texts and names", () => {
     const value = { [key]: [`"${key}"`, { url: `a\\${key}\n` }, null, true], n: 1.5 };
     expect(JSON.parse(renderWithoutKeys(value))).toEqual({
       "[key]": ['"[key]"', { url: "a\\[key]\n" }, null, true],
@@ -89,31 +89,31 @@ describe("renderWithoutKeys()", () => {
   });
 
   test.each(["\n", "\t", "\b", "\f", "\r", "\u0001", "\\", '"', "\u2028"])(
-    "renderWithoutKeys() takes nothing of %j before a key, which is written with an escape",
+    "renderWithoutKeys() keeps %j before a key, though JSON writes it with an escape",
     (before) => {
       expect(JSON.parse(renderWithoutKeys({ a: `${before}${key}` }))).toEqual({ a: `${before}[key]` });
       expect(JSON.parse(renderWithoutKeys({ [`${before}${key}`]: 1 }))).toEqual({ [`${before}[key]`]: 1 });
-      // Beside the b or f of its escape 55 digits would be 56, which are a checksum.
+      // With the b or f of the escape, the 55 digits would look like 56, which is the length of a checksum.
       const run = `${digits}0123456`;
       expect(JSON.parse(renderWithoutKeys([`${before}${run}`]))).toEqual([`${before}[key]`]);
     },
   );
 
-  test("renderWithoutKeys() leaves a run that only an escape makes as long as a key", () => {
+  test("renderWithoutKeys() keeps digits that are as long as a key only together with an escape", () => {
     const value = { a: `\f${digits.slice(1)}` };
     expect(JSON.parse(renderWithoutKeys(value))).toEqual(value);
   });
 
-  test("renderWithoutKeys() keeps the last of the properties whose names become equal", () => {
+  test("renderWithoutKeys() keeps the last property when redacted names become equal", () => {
     expect(rendered(`{"${key}":1,"b":2,"${key}0":3}`)).toBe('{"[key]":3,"b":2}');
   });
 
-  test("renderWithoutKeys() keeps __proto__ as a property like others", () => {
+  test("renderWithoutKeys() treats __proto__ like any other property", () => {
     const json = `{"__proto__":{"a":"${key}"},"b":{"__proto__":"${key}"}}`;
     expect(rendered(json)).toBe('{"__proto__":{"a":"[key]"},"b":{"__proto__":"[key]"}}');
   });
 
-  test("renderWithoutKeys() gives valid JSON without a key, whatever stands around the keys", () => {
+  test("renderWithoutKeys() returns valid JSON without a key, whatever text surrounds the keys", () => {
     const text = fc
       .tuple(fc.string({ unit: "binary", maxLength: 5 }), fc.constantFrom("", key, digits), fc.string())
       .map((parts) => parts.join(""));
@@ -166,7 +166,7 @@ describe("redactQuery()", () => {
     expect(redactQuery(text)).toBe(expected);
   });
 
-  test("redactQuery() shows no key, however it is written and wherever it stands", () => {
+  test("redactQuery() shows no key, in any encoding and at any place", () => {
     const escapedKey = [...key].map(toHexEscape).join("");
     const piece = fc.oneof(
       fc.constantFrom("=", "&", "?", "%", "+", ";", "#", "/", "type=", "paradigm=", "api_key=", "%253D"),

@@ -33,7 +33,7 @@ describe("parseRootSecret()", () => {
     expect(exported(`\uFEFF \t${random.toString("hex")}\r\n\n`)).toEqual(random);
   });
 
-  test("parseRootSecret() reads secrets of more than 32 bytes whole", () => {
+  test("parseRootSecret() reads all bytes of a secret longer than 32 bytes", () => {
     const long = Buffer.concat([random, Buffer.from([1, 2, 3])]);
     expect(exported(long.toString("hex"))).toEqual(long);
     expect(exported(long.toString("base64"))).toEqual(long);
@@ -81,7 +81,7 @@ describe("parseRootSecret()", () => {
     }
   });
 
-  test("parseRootSecret() gives a secret that does not show itself when it is printed", () => {
+  test("parseRootSecret() returns a secret that stays hidden when it is printed", () => {
     const parsed = parseRootSecret(random.toString("hex"));
     const shown = `${inspect(parsed, { depth: 9, showHidden: true })}${JSON.stringify(parsed)}`;
     expect(shown).not.toContain(random.toString("hex").slice(0, 8));
@@ -90,7 +90,7 @@ describe("parseRootSecret()", () => {
 });
 
 describe("generateRootSecret()", () => {
-  test("generateRootSecret() makes a line that parses, different each time", () => {
+  test("generateRootSecret() makes a valid line, different each time", () => {
     const made = Array.from({ length: 2000 }, generateRootSecret);
     for (const text of made) {
       expect(text).toMatch(/^[0-9a-f]{64}\n$/);

@@ -19,7 +19,7 @@ const secrets = newSecrets();
 const fixedRoot = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
 describe("seal() and open()", () => {
-  test("open() gives back any text that was sealed, with its associated data", () => {
+  test("open() returns any sealed text, given its associated data", () => {
     const text = fc.string({ unit: "grapheme", maxLength: 300 });
     fc.assert(
       fc.property(text, text, (plaintext, data) => {
@@ -76,7 +76,7 @@ describe("seal() and open()", () => {
     }
   });
 
-  test("open() refuses what is no box at all", () => {
+  test("open() refuses a text that is not a box", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 200 }), (text) => {
         expect(secrets.open("installer-token", text)).toBeUndefined();
@@ -87,7 +87,7 @@ describe("seal() and open()", () => {
     }
   });
 
-  test("seal() gives a new box each time, which shows nothing of the text", () => {
+  test("seal() makes a different box each time, which shows nothing of the text", () => {
     const boxes = Array.from({ length: 1000 }, () => secrets.seal("installer-token", "hidden text"));
     expect(new Set(boxes).size).toBe(1000);
     const nonces = boxes.map((box) => Buffer.from(box, "base64url").toString("hex", 1, 13));
@@ -98,14 +98,14 @@ describe("seal() and open()", () => {
     }
   });
 
-  test("seal() throws for a purpose that is no word of the program", () => {
+  test("seal() throws for a purpose that is not a word", () => {
     for (const purpose of ["", "Installer", "a:b", "a b", "a".repeat(65)]) {
       expect(() => secrets.seal(purpose, "text")).toThrow("Cannot derive a key: purpose must be");
       expect(() => secrets.open(purpose, "text")).toThrow("Cannot derive a key: purpose must be");
     }
   });
 
-  test("seal() throws for text that would not come back the same", () => {
+  test("seal() throws for text that would not be opened unchanged", () => {
     expect(() => secrets.seal("installer-token", "\ud800")).toThrow("Cannot seal: ");
     expect(() => secrets.seal("installer-token", "text", "\udc00")).toThrow("Cannot seal: ");
   });
@@ -136,5 +136,5 @@ describe("opensCanary()", () => {
   });
 });
 
-/** Sealed with `fixedRoot` for `installer-token` and "row 1": it guards the format and the derivation. */
+/** A box sealed with `fixedRoot` for `installer-token` and "row 1". It detects changes of the format and the derivation. */
 const oldBox = "AZPKiAMp8PRy1JTB9Ue2qp-T0EJJKF8wIIgZqeKsL2cjYtv0Px1evqA";
