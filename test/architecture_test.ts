@@ -3,10 +3,10 @@
  *
  *     main → cli → service → http → rooms → database, limits, secrets
  *
- * A file is read with a regular expression, not a parser, because the formatter (which runs before this in
- * `make check`) puts every import at the start of a line and between double quotes; unlike the parsers at
- * hand it sees type imports too, and a room that needs another's types depends on it all the same. What can
- * be said of one file alone (the global `Bun`, `process.env`, cycles, file extensions) is in `.biome.jsonc`.
+ * A regular expression reads the imports. A parser is not needed, because the formatter (which runs before this in
+ * `make check`) puts every import at the start of a line and between double quotes. The available parsers skip type
+ * imports, but a room that needs another room's types depends on it, too. `.biome.jsonc` has the rules about a
+ * single file (the global `Bun`, `process.env`, file extensions) and about cycles.
  */
 import { describe, expect, test } from "bun:test";
 import { dirname, join } from "node:path/posix";
@@ -15,8 +15,8 @@ const rooms = ["licensing", "keys", "usage", "models", "repository_token", "audi
 const ground = ["database", "limits", "secrets"];
 
 /**
- * Who may import whom; the key is what `partOf` gives. Everyone may also import `shared`, which is every file
- * directly in src/ without a row of its own, and the types of `platform`.
+ * Which part may import which parts. The key is the result of `partOf`. Every part may also import the types of
+ * `platform`, and `shared`: the files directly in src/ without their own row.
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   "main.ts": ["cli", "config", "platform", "platform/bun"],
@@ -46,7 +46,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   shared: ["package.json"],
 };
 
-/** Packages that belong to some parts only; a name that ends in `*` stands for all that begin so. */
+/** Packages that only some parts may import. A name that ends in `*` stands for all packages with that prefix. */
 const packageOwners: Readonly<Record<string, readonly string[]>> = {
   postgres: ["database"],
   hono: ["http", "service.ts"],
@@ -65,7 +65,7 @@ interface Import {
   readonly typeOnly: boolean;
 }
 
-/** The part of the house to which a path belongs, as the tables name it. */
+/** Returns the name in the tables of the part to which a path belongs. */
 function partOf(path: string): string {
   const [top, first = "", second] = path.split("/");
   if (top !== "src") return top ?? path;
@@ -97,7 +97,7 @@ function isTypeOnly(clause: string): boolean {
   return names?.every((name) => /^\s*type\s/.test(name)) ?? false;
 }
 
-/** Why the file may not import this; undefined when it may. */
+/** Returns why the file may not import this; undefined if it may. */
 function breachOf(file: string, { specifier, typeOnly }: Import): string | undefined {
   const from = partOf(file);
   const allowed = mayImport[from];
@@ -113,7 +113,7 @@ function breachOf(file: string, { specifier, typeOnly }: Import): string | undef
   const to = partOf(target);
   const hidden = privateFolderOf(target);
   if (hidden !== undefined && !file.startsWith(`${hidden}/`))
-    return `what begins with _ is private to ${hidden}/`;
+    return `a name that begins with _ is private to ${hidden}/`;
   if (from === to) {
     const free = from === "http" || from === "cli" || isFace(file, target);
     return free ? undefined : `a folder is imported through its mod.ts`;
@@ -138,14 +138,14 @@ function isOfPackage(specifier: string, name: string): boolean {
   return specifier === name || specifier.startsWith(`${name}/`);
 }
 
-/** The folder that a leading underscore, of the file or of a folder above it, keeps the path to. */
+/** Returns the folder to which a path is private because its file, or a folder above it, begins with an underscore. */
 function privateFolderOf(path: string): string | undefined {
   const parts = path.split("/");
   const index = parts.findIndex((part) => part.startsWith("_"));
   return index === -1 ? undefined : parts.slice(0, index).join("/");
 }
 
-/** Whether the target is a folder's face, or lies in the importing file's folder or one above it. */
+/** Returns whether the target is a folder's public file, or lies in the importing file's folder or one above it. */
 function isFace(file: string, target: string): boolean {
   if (!target.startsWith("src/") || target.endsWith("/mod.ts") || otherFaces.includes(target)) return true;
   return `${dirname(file)}/`.startsWith(`${dirname(target)}/`);
@@ -155,7 +155,7 @@ function listed(names: readonly string[]): string {
   return names.join(", ");
 }
 
-/** One line a breach: who imports what, and why not. */
+/** Returns one line for each breach: the file, its import, and the reason against it. */
 function breachesOf(file: string, source: string): string[] {
   const lines = importsOf(source).flatMap((found) => {
     const reason = breachOf(file, found);
@@ -167,7 +167,7 @@ function breachesOf(file: string, source: string): string[] {
 }
 
 describe("direction of imports", () => {
-  test("nothing in src/ breaks it", async () => {
+  test("no file in src/ breaks the rules", async () => {
     const root = join(import.meta.dir, "..");
     const files = [...new Bun.Glob("src/**/*.ts").scanSync(root)].sort();
     const breaches: string[] = [];
@@ -212,7 +212,7 @@ describe("direction of imports", () => {
     ],
     ["src/attic/mod.ts", 'import { a } from "../log.ts";', "has no row"],
   ];
-  test("every kind of breach is reported, with its reason", () => {
+  test("the check reports every kind of breach with its reason", () => {
     for (const [file, statement, reason] of refused) {
       const breaches = breachesOf(file, `${statement}\n`);
       expect({ file, statement, breaches }).toEqual({
@@ -238,7 +238,7 @@ describe("direction of imports", () => {
     ["src/platform/node/mod.ts", 'import { serve } from "@hono/node-server";'],
     ["src/keys/mod.ts", '// import { a } from "../usage/mod.ts";\nconst sql = `\n  select 1 from "usage"`;'],
   ];
-  test("what the table allows is not reported", () => {
+  test("the check reports no import that the table allows", () => {
     const breaches = accepted.flatMap(([file, statement]) => breachesOf(file, `${statement}\n`));
     expect(breaches).toEqual([]);
   });

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { createBrand } from "../src/brand.ts";
 import { generateApiKey, keyPattern } from "../src/keys/mod.ts";
 
-test("createBrand() is the contract's by default", () => {
+test("createBrand() returns the contract's brand by default", () => {
   expect(createBrand()).toEqual({
     name: "svc",
     installerHost: "repo",
@@ -10,7 +10,7 @@ test("createBrand() is the contract's by default", () => {
   });
 });
 
-test("createBrand() carries another name into keys and model types", () => {
+test("createBrand() uses another name in keys and model types", () => {
   const brand = createBrand("acme", { installerHost: "forge" });
   expect(brand).toEqual({
     name: "acme",
@@ -23,6 +23,6 @@ test("createBrand() carries another name into keys and model types", () => {
   expect(keyPattern(createBrand()).test(apiKey)).toBe(false);
 });
 
-test("createBrand() takes the model types that are given instead", () => {
+test("createBrand() uses other model types if they are given", () => {
   expect(createBrand("acme", { modelTypes: ["One"] }).modelTypes).toEqual(["One"]);
 });

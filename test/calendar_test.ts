@@ -37,7 +37,7 @@ describe("parseTimestamp()", () => {
     expect(parseTimestamp(text)).toBeUndefined();
   });
 
-  test("gives back what toTimestamp() wrote", () => {
+  test("reads every timestamp that toTimestamp() writes", () => {
     const instants = fc.integer({ min: 0, max: 253_402_300_799 });
     void fc.assert(
       fc.property(instants, (seconds) => {
@@ -48,7 +48,7 @@ describe("parseTimestamp()", () => {
 });
 
 describe("monthOf()", () => {
-  test("begins a month with its first millisecond, UTC", () => {
+  test("begins a month with its first millisecond in UTC", () => {
     expect(monthOf(Date.parse("2026-12-31T23:59:59.999Z")).firstDay).toBe("2026-12-01");
     const january = monthOf(Date.parse("2027-01-01T00:00:00.000Z"));
     expect(january).toMatchObject({ firstDay: "2027-01-01", resetsAt: "2027-02-01T00:00:00Z" });
@@ -60,7 +60,7 @@ describe("monthOf()", () => {
     expect(toMonth(december.index)).toEqual(december);
   });
 
-  test("holds every instant between its begin and its end, in whatever order it is asked", () => {
+  test("returns the month that contains an instant, for instants in any order", () => {
     void fc.assert(
       fc.property(fc.integer({ min: 0, max: 4e12 }), (atMs) => {
         const month = monthOf(atMs);

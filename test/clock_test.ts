@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { repeat } from "../src/clock.ts";
 
-test("repeat() does the work again after each pause that it returns, and once at a time", async () => {
+test("repeat() repeats the work after each pause that the work returns, and never runs it twice at once", async () => {
   const ended = Promise.withResolvers<void>();
   let running = 0;
   let most = 0;
@@ -15,11 +15,11 @@ test("repeat() does the work again after each pause that it returns, and once at
     return undefined;
   });
   await ended.promise;
-  await new Promise((resolve) => setTimeout(resolve, 20)); // Long enough for a fourth time.
+  await new Promise((resolve) => setTimeout(resolve, 20)); // A fourth run would begin within this time.
   expect({ count, most }).toEqual({ count: 3, most: 1 });
 });
 
-test("repeat() does nothing more once it is stopped, whether the work waits or runs", async () => {
+test("repeat() runs no more work after it is stopped, whether the work waits or runs", async () => {
   const done: string[] = [];
   const waiting = repeat(1, async () => done.push("waiting"));
   waiting.stop();
@@ -31,6 +31,6 @@ test("repeat() does nothing more once it is stopped, whether the work waits or r
   });
   await begun.promise;
   running.stop();
-  await new Promise((resolve) => setTimeout(resolve, 20)); // Long enough for either to go on.
+  await new Promise((resolve) => setTimeout(resolve, 20)); // Either work would continue within this time.
   expect(done).toEqual(["running"]);
 });

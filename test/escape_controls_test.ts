@@ -4,7 +4,7 @@ import { escapeControls, escapeJson, escapeLines, LINE_ANEW } from "../src/escap
 const EVERY = Array.from({ length: 0x3000 }, (_, code) => String.fromCharCode(code)).join("");
 const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
 
-test("escapeControls() leaves letters of every script alone", () => {
+test("escapeControls() does not change letters of any script", () => {
   expect(escapeControls("Zoë 李 🔑 'ok' שלום")).toBe("Zoë 李 🔑 'ok' שלום");
 });
 
@@ -15,7 +15,7 @@ test("escapeControls() makes each control character and mark of direction visibl
   expect(escapeControls(EVERY)).not.toMatch(UNPRINTABLE);
 });
 
-test("escapeJson() leaves the value and the breaks between members as they are", () => {
+test("escapeJson() keeps the value and the line breaks between members", () => {
   const value = { [EVERY]: [EVERY, 1, null] };
   const json = escapeJson(JSON.stringify(value, null, 2));
   expect(JSON.parse(json)).toEqual(value);
@@ -23,7 +23,7 @@ test("escapeJson() leaves the value and the breaks between members as they are",
   expect(json.split("\n")).toHaveLength(7);
 });
 
-test("escapeLines() leaves the breaks of lines, a line that is written anew, and three colours", () => {
+test("escapeLines() keeps line breaks, rewritten lines, and three colours", () => {
   const text = `one\n${LINE_ANEW}two\n\u001b[31mfail\u001b[39m\u001b[32m\u001b[33m\n`;
   expect(escapeLines(text)).toBe(text);
   expect(escapeLines("\u001b[30m\u001b[8m\u001b[131m\u001b[31;8m")).toBe(

@@ -9,7 +9,7 @@ function collect(format: LogFormat) {
   return { lines, log: createLog({ format, clock, write: (line) => void lines.push(line) }) };
 }
 
-/** What a stranger may write into a name, a path or an error. */
+/** Texts that an attacker may write into a name, a path or an error. */
 const forgeries = [
   "x\n2026-11-20T10:00:00.000Z info  All is well",
   "x\r\ny",
@@ -39,7 +39,7 @@ describe("createLog() as text", () => {
     ]);
   });
 
-  test.each(forgeries)("is one line of printable text for %p", (text) => {
+  test.each(forgeries)("writes one line of printable text for %p", (text) => {
     const { lines, log } = collect("text");
     log.error(text, { value: text });
     expect(lines).toHaveLength(1);
@@ -55,7 +55,7 @@ describe("createLog() as text", () => {
 });
 
 describe("createLog() as JSON", () => {
-  test("writes one object a line", () => {
+  test("writes one object on each line", () => {
     const { lines, log } = collect("json");
     log.info("Stopping", { signal: "SIGTERM" });
     expect(lines).toEqual([
@@ -63,21 +63,21 @@ describe("createLog() as JSON", () => {
     ]);
   });
 
-  test.each(forgeries)("is one line that gives back %p", (text) => {
+  test.each(forgeries)("writes one line from which %p can be parsed", (text) => {
     const { lines, log } = collect("json");
     log.error(text, { value: text });
     expect(lines[0]!.slice(0, -1)).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e]/u);
     expect(JSON.parse(lines[0]!)).toMatchObject({ message: text, value: text });
   });
 
-  test("keeps its own members, whatever fields are called", () => {
+  test("keeps its own members, even if fields have the same names", () => {
     const { lines, log } = collect("json");
     log.error("Real", { level: "info", message: "Forged", time: "never" });
     expect(JSON.parse(lines[0]!)).toMatchObject({ level: "error", message: "Real" });
   });
 });
 
-describe("createLog() that gathers", () => {
+describe("createLog() with gathering", () => {
   function collectGathered() {
     const writes: string[] = [];
     const clock = createTestClock();
@@ -90,18 +90,18 @@ describe("createLog() that gathers", () => {
       .split("\n")
       .map((line) => JSON.parse(line).message);
 
-  test("writes the first line of a twentieth of a second at once, and the others together at its end", async () => {
+  test("writes the first line at once, and the others together after a twentieth of a second", async () => {
     const { writes, log } = collectGathered();
     for (const message of ["one", "two", "three"]) log.info(message);
     expect(writes.map(messagesOf)).toEqual([["one"]]);
-    // Longer than a twentieth of a second: the log goes by real time.
+    // The pause is longer than a twentieth of a second, because the log uses real time.
     await Bun.sleep(100);
     expect(writes.map(messagesOf)).toEqual([["one"], ["two", "three"]]);
     log.info("four");
     expect(writes.map(messagesOf)).toEqual([["one"], ["two", "three"], ["four"]]);
   });
 
-  test("writes a warning and an error at once, behind what came before", () => {
+  test("writes a warning and an error at once, after all earlier lines", () => {
     const { writes, log } = collectGathered();
     log.info("one");
     log.info("two");
@@ -114,7 +114,7 @@ describe("createLog() that gathers", () => {
   const linesOf = (writes: string[]) =>
     writes.flatMap((lines) => lines.trimEnd().split("\n")).map((line) => JSON.parse(line));
 
-  test("writes ten lines of one kind and address in a second, and one that counts the others", async () => {
+  test("writes ten lines of one kind and address in a second, and then one line that counts the others", async () => {
     const { writes, log } = collectGathered();
     for (let i = 0; i < 1_000; i++) {
       log.info("request", { i }, refused("192.0.2.1"));
@@ -122,7 +122,7 @@ describe("createLog() that gathers", () => {
       if (i < 10) log.info("request", { i }, refused("192.0.2.2"));
     }
     expect(linesOf(writes).filter(({ level }) => level === "warn")).toHaveLength(10);
-    // Longer than a second: the log goes by real time.
+    // The pause is longer than a second, because the log uses real time.
     await Bun.sleep(1_200);
     const lines = linesOf(writes);
     expect(lines.filter(({ message }) => message === "request")).toHaveLength(30);
@@ -136,29 +136,29 @@ describe("createLog() that gathers", () => {
     expect(linesOf(writes)).toHaveLength(33);
   });
 
-  test("counts lines of more than a hundred addresses together", async () => {
+  test("counts the lines of further addresses together when there are more than a hundred", async () => {
     const { writes, log } = collectGathered();
     for (let i = 0; i < 5_000; i++) log.warn("request", { i }, refused(`address ${i}`));
-    // Longer than a second: the log goes by real time.
+    // The pause is longer than a second, because the log uses real time.
     await Bun.sleep(1_200);
     const lines = linesOf(writes);
     expect(lines).toHaveLength(111);
     expect(lines.at(-1)).toMatchObject({ of: "request", count: 4_890, status: 401, address: "others" });
   });
 
-  test("writes each line that names no group", () => {
+  test("writes every line that has no group", () => {
     const { writes, log } = collectGathered();
     for (let i = 0; i < 50; i++) log.warn("Slow");
     expect(linesOf(writes)).toHaveLength(50);
   });
 
-  test("waits for no more than 500 lines", () => {
+  test("gathers at most 500 lines", () => {
     const { writes, log } = collectGathered();
     for (let i = 0; i < 600; i++) log.info("x");
     expect(writes.map((lines) => messagesOf(lines).length)).toEqual([1, 500]);
   });
 
-  test("loses nothing when the process exits", () => {
+  test("loses no line when the process exits", () => {
     const source = `
       import { createLog } from ${JSON.stringify(join(import.meta.dir, "../src/log.ts"))};
       import { systemClock } from ${JSON.stringify(join(import.meta.dir, "../src/clock.ts"))};
@@ -175,6 +175,6 @@ describe("createLog() that gathers", () => {
   });
 });
 
-test("silentLog says nothing", () => {
+test("silentLog writes nothing", () => {
   expect(silentLog.error("x")).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** The README against what it describes. Its console blocks are run by `compiled/guide_test.ts`. */
+/** Compares the README with the code that it describes. `compiled/guide_test.ts` runs its console blocks. */
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import packageJson from "../package.json" with { type: "json" };
 import { readme } from "./compiled/console_blocks.ts";
 
 const root = join(import.meta.dir, "..");
-/** Pages beside the manual: the text of each, and the folder from which its links lead. */
+/** The pages outside the manual: the text of each, and the folder to which its links are relative. */
 const PAGES = [
   "README.md",
   "src/README.md",
@@ -26,7 +26,7 @@ test("README.md has at most 250 lines", () => {
   expect(readme.split("\n").length).toBeLessThanOrEqual(250);
 });
 
-test("README.md has every dependency with its version, and what it is for", () => {
+test("README.md lists every dependency with its version and purpose", () => {
   const { dependencies, optionalDependencies, devDependencies } = packageJson;
   const expected = { ...dependencies, ...optionalDependencies, ...devDependencies };
   const section = readme.split(/^## /m).find((text) => text.startsWith("Dependencies\n")) ?? "";
@@ -35,7 +35,7 @@ test("README.md has every dependency with its version, and what it is for", () =
   expect(readme).toContain(`Bun ${packageJson.engines.bun}`);
 });
 
-test("README.md names targets that the Makefile has", () => {
+test("README.md names only targets that the Makefile has", () => {
   const makefile = readFileSync(join(root, "Makefile"), "utf8");
   const named = PAGES.flatMap(({ text }) => [...text.matchAll(/\bmake ([a-z]+(?:-[a-z]+)*)/g)]).map(
     ([, name = ""]) => name,
@@ -45,7 +45,7 @@ test("README.md names targets that the Makefile has", () => {
 });
 
 for (const { path, folder, text } of PAGES) {
-  test(`${path} names files and folders that exist`, () => {
+  test(`${path} names only files and folders that exist`, () => {
     const inRoot = [...text.matchAll(/`((?:src|test|sql)\/[\w/.-]*)`/g)].map(([, name = ""]) =>
       join(root, name),
     );
@@ -56,7 +56,7 @@ for (const { path, folder, text } of PAGES) {
   });
 }
 
-test("test/README.md names the folders of tests that exist", () => {
+test("test/README.md names only folders of tests that exist", () => {
   const text = PAGES.find(({ path }) => path === "test/README.md")?.text ?? "";
   const named = [...text.matchAll(/^\| `(\w+\/)`/gm)].map(([, folder = ""]) => join(import.meta.dir, folder));
   expect(named.length).toBeGreaterThan(5);
