@@ -18,7 +18,7 @@ import systemd from "./systemd.md" with { type: "text" };
 import troubleshooting from "./troubleshooting.md" with { type: "text" };
 
 export interface Page {
-  /** What `claviger guide NAME` takes, and the name of the file. */
+  /** The NAME in `claviger guide NAME`, and the file's name without `.md`. */
   readonly name: string;
   /** One line for the list of pages. */
   readonly summary: string;
@@ -46,6 +46,7 @@ export const PAGES: readonly Page[] = [
   { name: "changes", summary: "what changed in each version", text: changes },
 ];
 
+/** Returns the page of that name; undefined if there is none. */
 export function findPage(name: string): Page | undefined {
   return PAGES.find((page) => page.name === name);
 }

@@ -2,6 +2,7 @@
 import type { Command, Option } from "commander";
 import { SETTINGS } from "../../config/mod.ts";
 
+/** Returns the Markdown of the page `settings`. */
 export function writeSettingsPage(): string {
   const settings = SETTINGS.map(({ name, default: standard, allowed, meaning }) => {
     const byDefault = standard === "" ? "" : ` Default: \`${standard}\`.`;
@@ -13,7 +14,7 @@ You find what each setting means, its default, and what it allows. \`claviger gu
 
 A setting comes from an option of the command, else from the environment, else from the settings file
 \`/etc/claviger/claviger.env\` (\`--env-file\` names another file). The file has lines of the form \`NAME=value\`, without
-\`export\`; a comment has a line of its own that begins with \`#\`. An empty value counts as none. A wrong or unknown
+\`export\`; a comment has a line of its own that begins with \`#\`. An empty value counts as not given. A wrong or unknown
 setting is refused at start. \`claviger config check\` shows every setting in force and where it comes from.
 
 ## The secret and the data folder
@@ -29,6 +30,7 @@ service runs, \`serving\`, which says where the service listens.
 ${settings.join("\n")}`;
 }
 
+/** Returns the Markdown of the page `commands`. */
 export function writeCommandsPage(program: Command): string {
   const commands = leavesOf(program).map(({ path, command }) => {
     const options = command.options.filter(({ hidden }) => !hidden).map(describeOption);
@@ -73,6 +75,7 @@ export interface Leaf {
   readonly command: Command;
 }
 
+/** Returns all commands that have no commands below them, in the order of their definition. */
 export function leavesOf(command: Command, path = command.name()): Leaf[] {
   if (command.commands.length === 0) return [{ path, command }];
   return command.commands.flatMap((child) => leavesOf(child, `${path} ${child.name()}`));
