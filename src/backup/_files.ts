@@ -115,9 +115,9 @@ const REASONS: Reasons = {
   ENOENT: "there is no such file or folder",
   ENOTDIR: "a part of that path is a file",
   EISDIR: "it is a folder; name a file",
-  EACCES: "this user has no permission; run as root or as its owner, or choose another place",
+  EACCES: "this user may not use it; run as root or as its owner, or choose another place",
   EPERM:
-    "this user has no permission, or its file system has no hard links: choose another place, or use --force",
+    "this user may not use it, or its file system has no hard links: choose another place, or use --force",
   EROFS: "its file system cannot be written to; choose another place",
   ENOSPC: "its disk is full; free some space, or choose another place",
   EDQUOT: "the quota of its disk is used up; free some space, or choose another place",
