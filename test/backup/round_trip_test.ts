@@ -300,7 +300,7 @@ test("a backup waits while another session locks a table", async () => {
   await holder.transaction(async (sql) => {
     await sql`lock table keys in access exclusive mode`;
     const waiting = tryBackup(source.address, file("locked"));
-    // Time for the file to appear, which must not happen.
+    // The file would appear within this time, and must not.
     await Bun.sleep(300);
     expect(readdirSync(folder.path)).not.toContain("locked");
     await sql`rollback`;

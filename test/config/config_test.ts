@@ -114,7 +114,7 @@ const accepted: [name: string, value: string, expected: Partial<Config> | object
   ["CLAVIGER_SECRET", "abc", { secret: { text: "abc", source: "CLAVIGER_SECRET" } }],
 ];
 
-test.each(accepted)("readConfig() takes %s=%s", (name, value, expected) => {
+test.each(accepted)("readConfig() accepts %s=%s", (name, value, expected) => {
   expect(read({ env: { [name]: value } })).toMatchObject(expected);
 });
 

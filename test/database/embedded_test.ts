@@ -38,8 +38,8 @@ afterEach(cleanUp);
 
 const asRoot = isRoot("a data folder that root opens");
 
-describe("openEmbedded() starts PostgreSQL", () => {
-  test("on an empty folder, with fsync, checksums, UTF-8 and no TCP", async () => {
+describe("openEmbedded()", () => {
+  test("starts PostgreSQL on an empty folder, with fsync, checksums, UTF-8 and no TCP", async () => {
     const folder = join(makeFolder(), "data");
     const server = await start(folder, { fsync: true });
     const settings = ["fsync", "data_checksums", "server_encoding", "listen_addresses", "TimeZone"];
@@ -57,7 +57,7 @@ describe("openEmbedded() starts PostgreSQL", () => {
     });
   });
 
-  test("again, and keeps the data", async () => {
+  test("starts again, and keeps the data", async () => {
     const folder = makeFolder();
     const first = await start(folder);
     await query(first.address, "create table kept as select 'Grüße' as word");
@@ -68,14 +68,14 @@ describe("openEmbedded() starts PostgreSQL", () => {
     expect(await query(second.address, "select word from kept")).toEqual([{ word: "Grüße" }]);
   });
 
-  test("in a folder whose path is too long for a socket", async () => {
+  test("starts in a folder whose path is too long for a socket", async () => {
     const folder = join(makeFolder(), "n".repeat(120), "m".repeat(120));
     const server = await start(folder);
     expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
     expect(server.address.socketPath.length).toBeLessThan(40);
   });
 
-  test("after an initdb that was interrupted", async () => {
+  test("starts after an interrupted initdb", async () => {
     const folder = makeFolder();
     mkdirSync(join(folder, "postgres.unfinished-99999"));
     writeFileSync(join(folder, "postgres.unfinished-99999/PG_VERSION"), "18\n");
@@ -84,14 +84,14 @@ describe("openEmbedded() starts PostgreSQL", () => {
     expect(readdirSync(folder).sort()).toEqual(["lock", "postgres"]);
   });
 
-  test("with a clean environment, without the variables of the service", async () => {
+  test("starts PostgreSQL with a clean environment, without the variables of the service", async () => {
     const server = await start(makeDataFolder());
     const environment = readFileSync(`/proc/${server.check().pid}/environ`, "utf8").split("\0");
     expect(environment.filter((line) => line.startsWith("LC_ALL="))).toEqual(["LC_ALL=C"]);
     expect(environment.some((line) => line.startsWith("HOME=") || line.startsWith("USER="))).toBe(false);
   });
 
-  test("with binaries in the data folder, and replaces older or unsettled ones", async () => {
+  test("unpacks the binaries into the data folder, and replaces older or unsettled ones", async () => {
     const folder = makeFolder();
     mkdirSync(join(folder, "postgres-17.2-00000000/bin"), { recursive: true });
     const here = { ownBinaries: true, fsync: true };
@@ -107,7 +107,7 @@ describe("openEmbedded() starts PostgreSQL", () => {
     expect(await query((await start(folder, here)).address, "select 1 as one")).toEqual([{ one: 1 }]);
   });
 
-  test("and writes no values and no text of statements to the log", async () => {
+  test("writes no values and no text of statements to the log", async () => {
     const lines: string[] = [];
     const write = (line: string) => lines.push(line);
     const log: Log = { info: write, warn: write, error: write };
@@ -119,21 +119,21 @@ describe("openEmbedded() starts PostgreSQL", () => {
   });
 });
 
-describe("openEmbedded() refuses", () => {
-  test("a folder that a running service uses, and names its process", async () => {
+describe("openEmbedded() with an unusable folder", () => {
+  test("refuses a folder that a running service uses, and names its process", async () => {
     const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     expect(await open(folder)).toMatchObject({ sentence: expect.stringContaining(`process ${service.pid}`) });
   });
 
-  test("a folder that a command uses for too long, and names its process", async () => {
+  test("refuses a folder that a command uses for too long, and names its process", async () => {
     const folder = makeDataFolder();
     const command = await openElsewhere(folder, "command");
     const refused = await open(folder, { waitMs: 100 });
     expect(refused).toMatchObject({ sentence: expect.stringContaining(`process ${command.pid}`) });
   });
 
-  test("a folder without data that the caller may not create, and leaves nothing there", async () => {
+  test("refuses a folder without data that the caller may not create, and leaves nothing there", async () => {
     const folder = makeFolder();
     const command = { holder: "command", create: false } as const;
     expect(await open(folder, command)).toMatchObject({ sentence: expect.stringContaining("--data-dir") });
@@ -141,14 +141,14 @@ describe("openEmbedded() refuses", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("a cluster of another major version", async () => {
+  test("refuses a cluster of another major version", async () => {
     const folder = makeFolder();
     mkdirSync(join(folder, "postgres"));
     writeFileSync(join(folder, "postgres/PG_VERSION"), "17\n");
     expect(await open(folder)).toMatchObject({ sentence: expect.stringContaining("PostgreSQL 17 made it") });
   });
 
-  test("a path that leads through a file", async () => {
+  test("refuses a path that leads through a file", async () => {
     const file = join(makeFolder(), "file");
     writeFileSync(file, "");
     expect(await open(join(file, "data"))).toMatchObject({
@@ -156,7 +156,7 @@ describe("openEmbedded() refuses", () => {
     });
   });
 
-  test("a platform without an embedded PostgreSQL", async () => {
+  test("refuses a platform without an embedded PostgreSQL", async () => {
     const { bunPlatform } = await import("../../src/platform/bun/mod.ts");
     const platform = { ...bunPlatform, postgresArchive: () => Promise.resolve(undefined) };
     expect(await open(makeFolder(), { platform })).toMatchObject({
@@ -211,8 +211,8 @@ describe("openEmbedded() for a command", () => {
   });
 });
 
-describe("openEmbedded() survives", () => {
-  test("a killed postmaster with an open session: restarts it with its data", async () => {
+describe("openEmbedded() after a crash or a stop", () => {
+  test("restarts a killed postmaster with an open session, and keeps its data", async () => {
     const server = await start(makeDataFolder());
     await query(server.address, "create table kept as select 1 as one");
     await holdSession(server.address);
@@ -224,7 +224,7 @@ describe("openEmbedded() survives", () => {
     expect(await query(server.address, "select one from kept")).toEqual([{ one: 1 }]);
   });
 
-  test("its own kill -9: stops the PostgreSQL that still runs, and starts another", async () => {
+  test("stops the PostgreSQL that survived its own kill -9, and starts another", async () => {
     const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     await service.kill("SIGKILL");
@@ -237,7 +237,7 @@ describe("openEmbedded() survives", () => {
     expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
   });
 
-  test("a kill -9 of itself and of the postmaster while a session is open", async () => {
+  test("starts after a kill -9 of itself and of the postmaster while a session is open", async () => {
     const folder = makeDataFolder();
     const service = await openElsewhere(folder, "serve");
     const beside = await start(folder, { holder: "command" });
@@ -248,7 +248,7 @@ describe("openEmbedded() survives", () => {
     expect(await query(server.address, "select 1 as one")).toEqual([{ one: 1 }]);
   });
 
-  test("stale files with the number of an unrelated process, and does not end that process", async () => {
+  test("starts despite stale files that name an unrelated process, and does not end that process", async () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     // The process belongs to the cluster's user: PostgreSQL itself ignores a process of another user.
@@ -268,7 +268,7 @@ describe("openEmbedded() survives", () => {
     }
   });
 
-  test("a stop at any moment of a restart, and leaves no process running", async () => {
+  test("stops at any moment of a restart, and leaves no process running", async () => {
     const folder = makeDataFolder();
     for (const pauseMs of [0, 60, 105, 115, 130, 160]) {
       const server = await start(folder);
@@ -280,7 +280,7 @@ describe("openEmbedded() survives", () => {
     }
   });
 
-  test("a stop during a start whose process has not written its number yet", async () => {
+  test("stops during a start whose process has not written its number yet", async () => {
     const folder = makeDataFolder();
     const server = await start(folder);
     holdUpStarts(folder);
@@ -291,7 +291,7 @@ describe("openEmbedded() survives", () => {
     expect(isRunning(pid)).toBe(false);
   });
 
-  test("a server that does not react: stops it at the deadline", async () => {
+  test("stops a server that does not react at the deadline", async () => {
     const server = await start(makeDataFolder());
     const { pid = 0 } = server.check();
     process.kill(pid, "SIGSTOP");
@@ -302,8 +302,8 @@ describe("openEmbedded() survives", () => {
   });
 });
 
-describe("openEmbedded() explains", () => {
-  test("a damaged cluster with PostgreSQL's own message and a remedy", async () => {
+describe("openEmbedded() when PostgreSQL does not start", () => {
+  test("explains a damaged cluster with PostgreSQL's own message and a remedy", async () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     rmSync(join(folder, "postgres/global/pg_control"));
@@ -317,7 +317,7 @@ describe("openEmbedded() explains", () => {
     expect(readFileSync(join(folder, "lock"), "utf8")).toBe("");
   });
 
-  test("a setting that PostgreSQL refuses", async () => {
+  test("names a setting that PostgreSQL refuses", async () => {
     const message = await open(makeDataFolder(), { settings: { shared_buffers: "plenty" } }).then(
       () => "",
       (error: Error) => error.message,
@@ -325,7 +325,7 @@ describe("openEmbedded() explains", () => {
     expect(message).toContain("shared_buffers");
   });
 
-  test("a start that takes too long, and kills the process though it ignores signals", async () => {
+  test("reports a start that takes too long, and kills the process though it ignores signals", async () => {
     const folder = makeDataFolder();
     await (await start(folder)).stop(3000);
     holdUpStarts(folder);

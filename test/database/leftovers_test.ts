@@ -17,7 +17,7 @@ describe("stopLeftovers()", () => {
     const program = join(folder, "postgres-that-comes");
     copyFileSync("/bin/sh", program);
     const sign = join(folder, "sign");
-    // The process waits for the file, counts for a while, and enters the cluster's folder: a little later in every round.
+    // The process waits for the file, counts for a while, and enters the cluster's folder: later in every round.
     const script = `echo; until [ -e ${sign} ]; do :; done
       i=0; until [ "$i" -eq "$1" ]; do i=$((i+1)); done; cd ${cluster}; read word`;
     const ends = new Set<NodeJS.Signals | null>();

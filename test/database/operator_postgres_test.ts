@@ -80,7 +80,7 @@ describe.if(hasPostgres183)("openEmbedded() with the operator's PostgreSQL 18.3"
   });
 });
 
-describe("openEmbedded() refuses the operator's programs", () => {
+describe("openEmbedded() with the operator's programs", () => {
   /** Makes a folder with programs that print these texts. */
   function fake(texts: { readonly postgres?: string; readonly initdb?: string }): string {
     const bin = join(makeFolder(), "bin");
@@ -117,7 +117,7 @@ describe("openEmbedded() refuses the operator's programs", () => {
     ],
   ];
   for (const [what, bin, why] of cases) {
-    test(what, async () => {
+    test(`refuses programs ${what}`, async () => {
       const postgresBin = bin();
       const sentence = sentenceOf(await open(makeFolder(), { postgresBin }));
       expect(sentence).toStartWith(`Cannot run the PostgreSQL in ${postgresBin}: `);

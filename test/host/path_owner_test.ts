@@ -39,7 +39,7 @@ describe("followPath()", () => {
     expect(followPath(join(folder, "dangling"), trustMe)).toMatchObject({ found: folder, exists: false });
   });
 
-  test("names the first folder that belongs to somebody else", () => {
+  test("names the first folder that belongs to another user", () => {
     expect(followPath(join(folder, "a/b/file"), trustRoot).changeable).toEqual({ path: "/", uid: 0 });
     const isTrusted = (uid: number) => uid === 0 && me !== 0;
     const { changeable } = followPath(join(folder, "a/b/file"), { isTrusted });

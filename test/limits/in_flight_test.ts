@@ -54,7 +54,7 @@ describe("InFlight", () => {
     expect(begin("f")).toBe("all full");
   });
 
-  test("begin() lets a sender run more than 16 again when those of others have ended", () => {
+  test("begin() lets a sender run more than 16 again when work of others has ended", () => {
     const inFlight = new InFlight({ perSender: 0, inAll: 100 });
     const [first, own] = [piece(), piece()];
     for (let count = 0; count < 16; count++) inFlight.begin("a", { nowMs: 0, isOver: own.isOver });

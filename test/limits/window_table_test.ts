@@ -167,7 +167,7 @@ describe("record()", () => {
       expect(table.record("a", second * 1000).allowed).toBe(second < 3);
     }
     const refused = table.take("a", 10_000);
-    // Ten are counted: room comes when eight of them, those of seconds 0 to 7, have left.
+    // Ten requests are counted: there is room when the eight of seconds 0 to 7 have left the window.
     expect(refused).toMatchObject({ allowed: false, remaining: 0, retryAfterSeconds: 58 });
     expect(table.take("a", 67_999).allowed).toBe(false);
     expect(table.take("a", 68_000).allowed).toBe(true);

@@ -111,7 +111,7 @@ describe("listen()", () => {
     const silent = connect(port, "127.0.0.1");
     undo.push(() => silent.destroy());
     const answer = fetch(`${url}/slow`).then((response) => response.text());
-    // The other process does not tell when the request has arrived.
+    // The other process does not report when the request has arrived.
     await Bun.sleep(50);
     expect(await stop(3_000)).toBeLessThan(1_000);
     expect(await answer).toBe("done");
@@ -121,7 +121,7 @@ describe("listen()", () => {
   test("stop() cuts a request off at the deadline", async () => {
     const { url, stop } = await listen();
     const answer = fetch(`${url}/never`).catch(() => "cut off");
-    // The other process does not tell when the request has arrived.
+    // The other process does not report when the request has arrived.
     await Bun.sleep(500);
     const ms = await stop(100);
     expect(ms).toBeGreaterThan(90);
@@ -147,7 +147,7 @@ describe("listen()", () => {
     ["dots", "/a/%2e%2E/b/./c", "/b/c"],
     ["two slashes", "//a//b", "//a//b"],
   ] as const) {
-    test(`reads a target with ${what} as Bun does`, async () => {
+    test(`reads a target with ${what} like Bun`, async () => {
       const { url } = await listen();
       const [answer] = await sendRaw(url, `GET ${target} HTTP/1.1\r\nHost: a b?c\r\n\r\n`);
       expect(answer).toMatchObject({ status: 200, text: `GET http://localhost${path} ` });
@@ -166,7 +166,7 @@ describe("listen()", () => {
     const before = await peakKilobytes();
     const whole = await fetch(`${url}/file`);
     expect(whole.headers.get("content-length")).toBe(String(sizeBytes));
-    // Time for the other process to read too far ahead, which must not happen.
+    // The other process would read too far ahead within this time, and must not.
     await Bun.sleep(300);
     let received = 0;
     for await (const chunk of whole.body ?? []) received += chunk.length;

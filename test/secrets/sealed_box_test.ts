@@ -136,5 +136,5 @@ describe("opensCanary()", () => {
   });
 });
 
-/** A box sealed with `fixedRoot` for `installer-token` and "row 1". It detects changes of the format and the derivation. */
+/** A box sealed with `fixedRoot` for `installer-token` and "row 1": it detects changes of format and derivation. */
 const oldBox = "AZPKiAMp8PRy1JTB9Ue2qp-T0EJJKF8wIIgZqeKsL2cjYtv0Px1evqA";

@@ -61,7 +61,7 @@ afterAll(async () => {
 });
 
 test(
-  "Upkeep deletes three million expired claims within two minutes, and less than doubles the p99 of events",
+  "upkeep deletes three million expired claims within two minutes, and less than doubles the p99 of events",
   async () => {
     for (let round = 1; ; round++) {
       const { goneMs, quiet, busy } = await measureBacklog();
