@@ -16,7 +16,7 @@ import {
 import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
-import { canActAsBothUsers, createRootStage, type RootStage, USER } from "./as_root.ts";
+import { canActAsBoth, createRootStage, type RootStage, USER } from "./as_root.ts";
 
 /** Runs a program at a terminal of its own, and types an answer when the program asks. */
 const TERMINAL = `
@@ -41,7 +41,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 setDefaultTimeout(30_000);
 
-describe.skipIf(!canActAsBothUsers)("a command that root runs on the data folder of another user", () => {
+describe.skipIf(!canActAsBoth)("a command that root runs on the data folder of another user", () => {
   let stage: RootStage;
   /** A folder for root's files, which no other user may read. */
   let vault: string;

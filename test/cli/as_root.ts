@@ -23,9 +23,9 @@ const PROGRAM = [process.execPath, join(import.meta.dir, "../../src/main.ts")] a
 export const USER = { uid: 65_534, gid: 65_534 } as const;
 
 /** Whether these tests can run: root runs them, from a checkout that an ordinary user may read. */
-export const canActAsBothUsers =
+export const canActAsBoth =
   process.getuid?.() === 0 && spawnSync("test", ["-r", PROGRAM[1]], { ...USER, cwd: "/" }).status === 0;
-if (!canActAsBothUsers) {
+if (!canActAsBoth) {
   console.error(
     "Skipped: what root does in another user's folder is tested by root, in a checkout open to others",
   );

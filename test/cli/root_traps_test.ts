@@ -16,7 +16,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { canActAsBothUsers, createRootStage, type Ended, type RootStage, USER } from "./as_root.ts";
+import { canActAsBoth, createRootStage, type Ended, type RootStage, USER } from "./as_root.ts";
 
 setDefaultTimeout(30_000);
 
@@ -26,7 +26,7 @@ const THIRD = 54_321;
 const LIMIT_MS = 5_000;
 const COPY_LIMIT_MS = 60_000;
 
-describe.skipIf(!canActAsBothUsers)("root in the data folder of a user who plants traps", () => {
+describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants traps", () => {
   let stage: RootStage;
   let before: object;
   /** The time of a command without a trap, measured because the machine may be busy. */
@@ -294,88 +294,85 @@ describe.skipIf(!canActAsBothUsers)("root in the data folder of a user who plant
   });
 });
 
-describe.skipIf(!canActAsBothUsers)(
-  "root in a folder of its own, where the cluster's user plants traps",
-  () => {
-    let stage: RootStage;
-    let dataDir: string;
-    let usualMs: number;
+describe.skipIf(!canActAsBoth)("root in a folder of its own, where the cluster's user plants traps", () => {
+  let stage: RootStage;
+  let dataDir: string;
+  let usualMs: number;
 
-    beforeAll(async () => {
-      stage = createRootStage();
-      dataDir = join(stage.folder, "own");
-      const made = await stage.asRoot(["migrate"], { dataDir });
-      if (made.status !== 0) throw new Error(made.err);
-      usualMs = (await stage.asRoot(["keys", "list"], { dataDir })).ms;
-    }, COPY_LIMIT_MS);
-    afterAll(() => stage.remove());
+  beforeAll(async () => {
+    stage = createRootStage();
+    dataDir = join(stage.folder, "own");
+    const made = await stage.asRoot(["migrate"], { dataDir });
+    if (made.status !== 0) throw new Error(made.err);
+    usualMs = (await stage.asRoot(["keys", "list"], { dataDir })).ms;
+  }, COPY_LIMIT_MS);
+  afterAll(() => stage.remove());
 
-    const traps: readonly (readonly [string, string, string, RegExp])[] = [
-      [
-        "PG_VERSION: a pipe",
-        "mv PG_VERSION v; mkfifo PG_VERSION",
-        "rm PG_VERSION; mv v PG_VERSION",
-        /remove it/,
-      ],
-      [
-        "PG_VERSION: a link",
-        "mv PG_VERSION v; ln -s $1/key PG_VERSION",
-        "rm PG_VERSION; mv v PG_VERSION",
-        /symbolic link/,
-      ],
-      ["postmaster.pid: a pipe", "mkfifo postmaster.pid", "rm -f postmaster.pid", /^$/],
-      ["postmaster.pid: a link", "ln -s $1/key postmaster.pid", "rm -f postmaster.pid", /^$/],
-      ["its socket: a pipe", "mkfifo .s.PGSQL.5432", "rm -f .s.PGSQL.5432", /^$/],
-    ];
+  const traps: readonly (readonly [string, string, string, RegExp])[] = [
+    [
+      "PG_VERSION: a pipe",
+      "mv PG_VERSION v; mkfifo PG_VERSION",
+      "rm PG_VERSION; mv v PG_VERSION",
+      /remove it/,
+    ],
+    [
+      "PG_VERSION: a link",
+      "mv PG_VERSION v; ln -s $1/key PG_VERSION",
+      "rm PG_VERSION; mv v PG_VERSION",
+      /symbolic link/,
+    ],
+    ["postmaster.pid: a pipe", "mkfifo postmaster.pid", "rm -f postmaster.pid", /^$/],
+    ["postmaster.pid: a link", "ln -s $1/key postmaster.pid", "rm -f postmaster.pid", /^$/],
+    ["its socket: a pipe", "mkfifo .s.PGSQL.5432", "rm -f .s.PGSQL.5432", /^$/],
+  ];
 
-    test.each(traps)("is safe from a trap at %s", async (_, plant, undo, told) => {
-      const cluster = join(dataDir, "postgres");
-      const { uid, gid } = statSync(cluster);
-      expect(uid).not.toBe(0);
-      const asPostgres = (line: string) =>
-        execFileSync("sh", ["-c", line, "sh", stage.victim], {
-          cwd: cluster,
-          uid,
-          gid,
-          env: { PATH: "/usr/bin:/bin" },
-        });
-      const before = stage.lookAtVictim();
-      asPostgres(plant);
-      try {
-        for (const command of [["keys", "list"], ["doctor"], ["serve", "--port", "0"]]) {
-          const isServing = command[0] === "serve" && told.test("");
-          const options = { dataDir, ...(isServing && { terminateAfterMs: usualMs + 500 }) };
-          const ended = await stage.asRoot(command, options);
-          expect(ended.ms - usualMs - (isServing ? usualMs + 500 : 0)).toBeLessThan(LIMIT_MS);
-          if (!told.test("")) expect(ended.out + ended.err).toMatch(told);
-          if (!told.test("")) expect(ended.status).toBe(1);
-          expect(stage.lookAtVictim()).toEqual(before);
-        }
-      } finally {
-        asPostgres(undo);
+  test.each(traps)("is safe from a trap at %s", async (_, plant, undo, told) => {
+    const cluster = join(dataDir, "postgres");
+    const { uid, gid } = statSync(cluster);
+    expect(uid).not.toBe(0);
+    const asPostgres = (line: string) =>
+      execFileSync("sh", ["-c", line, "sh", stage.victim], {
+        cwd: cluster,
+        uid,
+        gid,
+        env: { PATH: "/usr/bin:/bin" },
+      });
+    const before = stage.lookAtVictim();
+    asPostgres(plant);
+    try {
+      for (const command of [["keys", "list"], ["doctor"], ["serve", "--port", "0"]]) {
+        const isServing = command[0] === "serve" && told.test("");
+        const options = { dataDir, ...(isServing && { terminateAfterMs: usualMs + 500 }) };
+        const ended = await stage.asRoot(command, options);
+        expect(ended.ms - usualMs - (isServing ? usualMs + 500 : 0)).toBeLessThan(LIMIT_MS);
+        if (!told.test("")) expect(ended.out + ended.err).toMatch(told);
+        if (!told.test("")) expect(ended.status).toBe(1);
+        expect(stage.lookAtVictim()).toEqual(before);
       }
-    });
+    } finally {
+      asPostgres(undo);
+    }
+  });
 
-    test("refuses a data folder below a folder that another user can change", async () => {
-      const between = join(stage.folder, "between");
-      mkdirSync(join(between, "data"), { recursive: true });
-      const dir = { dataDir: join(between, "data") };
-      chmodSync(between, 0o777);
-      expect((await stage.asRoot(["migrate"], dir)).err).toBe(
-        `claviger: Cannot use the data folder ${dir.dataDir} as root: other users can write to ${between}, so root could ` +
-          `be made to write elsewhere; \`chmod go-w ${between}\`, or choose a folder that root alone can change, such as ` +
-          "/var/lib/claviger\n",
-      );
-      chmodSync(between, 0o755);
-      chownSync(between, USER.uid, USER.gid);
-      for (const command of [["migrate"], ["serve"]]) {
-        const ended = await stage.asRoot(command, dir);
-        expect(ended).toMatchObject({
-          status: 1,
-          err: expect.stringContaining(`${between} belongs to user 65534`),
-        });
-      }
-      expect(readdirSync(dir.dataDir)).toEqual([]);
-    });
-  },
-);
+  test("refuses a data folder below a folder that another user can change", async () => {
+    const between = join(stage.folder, "between");
+    mkdirSync(join(between, "data"), { recursive: true });
+    const dir = { dataDir: join(between, "data") };
+    chmodSync(between, 0o777);
+    expect((await stage.asRoot(["migrate"], dir)).err).toBe(
+      `claviger: Cannot use the data folder ${dir.dataDir} as root: other users can write to ${between}, so root could ` +
+        `be made to write elsewhere; \`chmod go-w ${between}\`, or choose a folder that root alone can change, such as ` +
+        "/var/lib/claviger\n",
+    );
+    chmodSync(between, 0o755);
+    chownSync(between, USER.uid, USER.gid);
+    for (const command of [["migrate"], ["serve"]]) {
+      const ended = await stage.asRoot(command, dir);
+      expect(ended).toMatchObject({
+        status: 1,
+        err: expect.stringContaining(`${between} belongs to user 65534`),
+      });
+    }
+    expect(readdirSync(dir.dataDir)).toEqual([]);
+  });
+});

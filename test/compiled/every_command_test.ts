@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { createProgram } from "../../src/cli/program.ts";
-import { canActAsBothUsers, createRootStage, type RootStage } from "../cli/as_root.ts";
+import { canActAsBoth, createRootStage, type RootStage } from "../cli/as_root.ts";
 import { surround } from "../cli/command_line.ts";
 import { builtExecutable } from "./executable.ts";
 import { isBuilt } from "./installed.ts";
@@ -23,7 +23,7 @@ function listCommands(command: Command, name = ""): string[] {
   return command.commands.flatMap((each) => listCommands(each, `${name} ${each.name()}`.trim()));
 }
 
-describe.skipIf(!(canActAsBothUsers && isBuilt))("while no service runs", () => {
+describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
   let stage: RootStage;
   beforeAll(() => {
     stage = createRootStage();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { canActAsBothUsers, createRootStage, ENDING, type RootStage, USER } from "../cli/as_root.ts";
+import { canActAsBoth, createRootStage, ENDING, type RootStage, USER } from "../cli/as_root.ts";
 import { until } from "../support/until.ts";
 import { builtExecutable, START_LIMIT_MS } from "./executable.ts";
 import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
@@ -11,7 +11,7 @@ import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 const LIMIT_MS = 2_000;
 const program = [builtExecutable];
 
-describe.skipIf(!(canActAsBothUsers && isBuilt))("root beside the service of an ordinary user", () => {
+describe.skipIf(!(canActAsBoth && isBuilt))("root beside the service of an ordinary user", () => {
   let stage: RootStage;
   let usualMs: number;
 
