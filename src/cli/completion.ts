@@ -11,6 +11,7 @@ import { PAGES } from "./guide/pages.ts";
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof SHELLS)[number];
 
+/** Returns the completion script of a shell. */
 export function renderCompletion(program: Command, shell: Shell): string {
   const commands = commandsOf(program, []);
   return RENDERERS[shell](commands);

@@ -207,7 +207,7 @@ async function addModels(database: Database): Promise<void> {
   );
 }
 
-/** The bytes whose SHA-256 the filled database names. */
+/** The bytes of the model file whose SHA-256 is in the filled database. */
 export const MODEL_BYTES = Buffer.from("hello\n");
 
 /** Returns the rows of every table as text, without transaction ids and without the audit row of a restore. */

@@ -186,7 +186,7 @@ describe("verifyBackup()", () => {
     expect(sentenceOf(aFolder)).toBe(`Cannot read ${folder.path}: it is a folder; name a file`);
   });
 
-  test("names the table whose rows are wrong, and the version that can read a newer format", async () => {
+  test("names the table with wrong rows, and the format of a newer backup", async () => {
     const place = (await listPlaces()).find(({ name }) => name === "tables/licenses/000001.copy")!;
     const bytes = Buffer.from(tar);
     bytes[place.content + 3] = (bytes[place.content + 3] ?? 0) ^ 1;

@@ -225,7 +225,7 @@ test("the tables above try a right value of every setting, and a wrong value of 
   ]);
 });
 
-test("readConfig() takes a certificate and its key, both or neither", () => {
+test("readConfig() accepts a certificate with its key, and refuses one without the other", () => {
   const [CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY] = ["tls/cert.pem", "/etc/tls/key.pem"];
   expect(read({ env: { CLAVIGER_TLS_CERT, CLAVIGER_TLS_KEY } }).tls).toEqual({
     certFile: "/srv/app/tls/cert.pem",
@@ -348,7 +348,7 @@ describe("readConfig() and the settings file", () => {
 });
 
 describe("readConfig() and the secret", () => {
-  test("is read from a file", () => {
+  test("reads the secret from a file", () => {
     const path = fileWith("from a file\n");
     const { secret } = read({ env: { CLAVIGER_SECRET_FILE: path } });
     expect(secret).toMatchObject({ text: "from a file\n", source: `the file ${path}`, file: { path } });

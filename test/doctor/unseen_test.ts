@@ -116,7 +116,7 @@ describe("claviger doctor and settings that this user may not read", () => {
   });
 
   test.skipIf(process.getuid?.() !== 0)(
-    "skips the database in a folder that is closed to this user",
+    "skips the database in a folder that this user may not read",
     async () => {
       const closed = createCommandLine();
       mkdirSync(closed.dataDir, { mode: 0o700 });

@@ -97,7 +97,7 @@ describe("a token from the host", () => {
   });
 
   test("is not requested before a caller needs it", async () => {
-    // Time for a request, which must not come.
+    // A request would arrive within this time, and must not.
     await Bun.sleep(20);
     expect(host.seen).toHaveLength(0);
   });
@@ -325,7 +325,7 @@ describe("a host that", () => {
     await Bun.sleep(50);
     const flooded = host.flooded();
     expect(flooded).toBeLessThan(4 * 1024 * 1024);
-    // Time for more, which must not come.
+    // More bytes would arrive within this time, and must not.
     await Bun.sleep(50);
     expect(host.flooded()).toBe(flooded);
   });

@@ -1,4 +1,4 @@
-/** Writes the pages that come from tables in the code: `bun src/cli/guide/generate.ts`, as `make guide` does. */
+/** Writes the pages that come from tables in the code. `make guide` runs `bun src/cli/guide/generate.ts`. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createProgram } from "../program.ts";

@@ -1,8 +1,8 @@
 /**
  * Renders a page of the manual for a terminal: wrapped lines, tables that fit, links as commands.
  *
- * Markdown is parsed by `marked`. Of its blocks, pages use headings, paragraphs, lists, tables and code; a test
- * renders every page, so another kind of block is noticed.
+ * `marked` parses the Markdown. Pages use only headings, paragraphs, lists, tables and code. A test renders every
+ * page, and fails for another kind of block.
  */
 import { stripVTControlCharacters, styleText } from "node:util";
 import { lexer, type Token, type Tokens } from "marked";
@@ -17,9 +17,10 @@ export interface PageForm {
 /** Lines longer than this are hard to read, however wide the terminal is. */
 const MAX_COLUMNS = 100;
 const MIN_COLUMNS = 40;
-/** A table with a narrower column than this is shown as a list of its rows. */
+/** A table that needs a narrower column than this is shown as a list of its rows. */
 const MIN_CELL = 14;
 
+/** Returns the page as text for a terminal. */
 export function renderPage(markdown: string, { columns, isStyled }: PageForm): string {
   const width = Math.max(MIN_COLUMNS, Math.min(columns, MAX_COLUMNS));
   const plain: Style = (format, text) => (format === "cyan" ? `\`${text}\`` : text);
