@@ -59,7 +59,8 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
 
   /** The command worked, or gave the reason in one line, possibly after lines of PostgreSQL. */
   function expectOutcomeTold({ status, out, err }: Omit<Ended, "ms">): void {
-    if (status !== 0) expect(err).toMatch(/^(\S+Z error PostgreSQL: [^\n]+\n)*(claviger: [^\n]{20,}\n)+$/);
+    if (status !== 0)
+      expect(err).toMatch(/^(\S+Z (?:error|warn ) PostgreSQL: [^\n]+\n)*(claviger: [^\n]{20,}\n)+$/);
     expect(out + err).not.toContain("    at ");
   }
 
