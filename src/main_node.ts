@@ -11,7 +11,7 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_MAJOR) {
   );
   process.exit(1);
 }
-const programName = `node ${process.argv[1] ?? ""}`;
+const PROGRAM_NAME = `node ${process.argv[1] ?? ""}`;
 const { args, handed } = takeHandOver(process.argv.slice(2));
-const surroundings = createSurroundings({ platform: nodePlatform, programName, handed });
+const surroundings = createSurroundings({ platform: nodePlatform, programName: PROGRAM_NAME, handed });
 process.exit(await runCommandLine(args, surroundings));

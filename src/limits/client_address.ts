@@ -33,10 +33,10 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 const UNKNOWN_GROUP = "unknown";
 
 /** Of a longer header only the end is read, without the entry that is cut. Enough for about 90 proxies. */
-const maxHeaderLength = 4096;
+const MAX_HEADER_LENGTH = 4096;
 
 /** Long enough for brackets, an IPv6 address with an embedded IPv4 address, a zone and a port. */
-const maxEntryLength = 100;
+const MAX_ENTRY_LENGTH = 100;
 
 /**
  * Returns the group whose window a sender shares: an IPv4 address, an IPv6 network of 64 bits
@@ -54,8 +54,8 @@ function walkForwardedFor(
   peer: Address,
   { header, trustedProxies }: { header: string; trustedProxies: TrustedProxies },
 ): Address {
-  const isCut = header.length > maxHeaderLength;
-  const entries = isCut ? header.slice(-maxHeaderLength) : header;
+  const isCut = header.length > MAX_HEADER_LENGTH;
+  const entries = isCut ? header.slice(-MAX_HEADER_LENGTH) : header;
   let client = peer;
   for (let end = entries.length; end > 0; ) {
     const comma = entries.lastIndexOf(",", end - 1);
@@ -71,7 +71,7 @@ function walkForwardedFor(
 
 /** Reads `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. */
 function parseForwardedEntry(text: string): Address | undefined {
-  if (text.length > maxEntryLength) return undefined;
+  if (text.length > MAX_ENTRY_LENGTH) return undefined;
   const entry = text.trim();
   const match = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(entry) ?? /^([\d.]+):\d{1,5}$/.exec(entry);
   return parseAddress(match?.[1] ?? entry);

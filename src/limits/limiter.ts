@@ -26,8 +26,8 @@ export interface Limiter<Endpoint extends string> {
   stats(): Record<Endpoint, { readonly byKey: WindowTableStats; readonly byAddress: WindowTableStats }>;
 }
 
-const defaultKeyCapacity = 1_000_000;
-const defaultAddressCapacity = 50_000;
+const DEFAULT_KEY_CAPACITY = 1_000_000;
+const DEFAULT_ADDRESS_CAPACITY = 50_000;
 
 /**
  * Creates the windows of endpoints from their limits in requests a minute; 0 means no limit.
@@ -39,7 +39,7 @@ export function createLimiter<Endpoint extends string>(
   limits: Readonly<Record<Endpoint, number>>,
   options: LimiterOptions = {},
 ): Limiter<Endpoint> {
-  const { keyCapacity = defaultKeyCapacity, addressCapacity = defaultAddressCapacity } = options;
+  const { keyCapacity = DEFAULT_KEY_CAPACITY, addressCapacity = DEFAULT_ADDRESS_CAPACITY } = options;
   const windows = mapValues(limits, (limit) => ({
     byKey: new WindowTable(limit, keyCapacity),
     byAddress: new WindowTable(limit, addressCapacity),

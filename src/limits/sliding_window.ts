@@ -13,16 +13,16 @@
  */
 
 /** The length of the window. */
-const windowSeconds = 60;
+const WINDOW_SECONDS = 60;
 
 /** The number of seconds in which a request is counted, including its own second. */
-const countedSeconds = windowSeconds + 1;
+const COUNTED_SECONDS = WINDOW_SECONDS + 1;
 
 /** Powers of two, so that a mask wraps the index. */
-const initialPairs = 2;
+const INITIAL_PAIRS = 2;
 
 /** The count of a second stops here: far more than a process can answer, and far from an overflow. */
-const maxCountPerSecond = 2 ** 30;
+const MAX_COUNT_PER_SECOND = 2 ** 30;
 
 const noPairs = new Uint32Array(0);
 
@@ -49,12 +49,12 @@ export class SlidingWindow {
 
   /** The second at which the window will be empty if no more requests are counted. */
   get emptyAtSecond(): number {
-    return this.#newestSecond + countedSeconds;
+    return this.#newestSecond + COUNTED_SECONDS;
   }
 
   /** Drops the seconds that have completely left the window by the start of `second`. */
   forget(second: number): void {
-    if (this.#total > 0 && this.#oldestSecond + countedSeconds <= second) this.#dropPairs(second);
+    if (this.#total > 0 && this.#oldestSecond + COUNTED_SECONDS <= second) this.#dropPairs(second);
   }
 
   /** Counts one request in `second`. Call `forget(second)` first: it bounds the ring. */
@@ -62,7 +62,7 @@ export class SlidingWindow {
     if (this.#newestCount === 0) this.#oldestSecond = second;
     else if (this.#newestSecond !== second) this.#push();
     else {
-      if (this.#newestCount >= maxCountPerSecond) return;
+      if (this.#newestCount >= MAX_COUNT_PER_SECOND) return;
       this.#newestCount += 1;
       this.#total += 1;
       return;
@@ -99,7 +99,7 @@ export class SlidingWindow {
     let roomAt = 0;
     for (let i = 0; i < this.#pairs && left >= limit; i++) {
       left -= this.#countAt(i);
-      roomAt = this.#secondAt(i) + countedSeconds;
+      roomAt = this.#secondAt(i) + COUNTED_SECONDS;
     }
     return left >= limit ? this.emptyAtSecond : roomAt;
   }
@@ -118,13 +118,13 @@ export class SlidingWindow {
   #dropPairs(second: number): void {
     while (this.#pairs > 0) {
       this.#oldestSecond = this.#secondAt(0);
-      if (this.#oldestSecond + countedSeconds > second) return;
+      if (this.#oldestSecond + COUNTED_SECONDS > second) return;
       this.#total -= this.#countAt(0);
       this.#first += 1;
       this.#pairs -= 1;
     }
     this.#oldestSecond = this.#newestSecond;
-    if (this.#newestSecond + countedSeconds > second) return;
+    if (this.#newestSecond + COUNTED_SECONDS > second) return;
     this.#total = 0;
     this.#newestCount = 0;
   }
@@ -139,7 +139,7 @@ export class SlidingWindow {
   }
 
   #grow(): void {
-    const grown = new Uint32Array(Math.max(2 * initialPairs, 2 * this.#ring.length));
+    const grown = new Uint32Array(Math.max(2 * INITIAL_PAIRS, 2 * this.#ring.length));
     for (let i = 0; i < this.#pairs; i++) {
       grown[2 * i] = this.#secondAt(i);
       grown[2 * i + 1] = this.#countAt(i);

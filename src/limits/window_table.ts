@@ -40,9 +40,9 @@ export interface WindowTableStats {
 }
 
 /** The most empty windows that one call drops: more than a call can add, so that a backlog shrinks. */
-const dropsPerCall = 4;
+const DROPS_PER_CALL = 4;
 
-const maxLimit = 2 ** 30;
+const MAX_LIMIT = 2 ** 30;
 
 const switchedOff: Verdict = Object.freeze({
   allowed: true,
@@ -102,8 +102,8 @@ export class WindowTable {
    * windows, ≥ 1, beside the overflow window. Throws a RangeError for other numbers.
    */
   constructor(limit: number, capacity: number) {
-    if (!Number.isInteger(limit) || limit < 0 || limit > maxLimit) {
-      throw new RangeError(`Cannot make windows: limit must be a whole number from 0 to ${maxLimit}`);
+    if (!Number.isInteger(limit) || limit < 0 || limit > MAX_LIMIT) {
+      throw new RangeError(`Cannot make windows: limit must be a whole number from 0 to ${MAX_LIMIT}`);
     }
     if (!Number.isInteger(capacity) || capacity < 1) {
       throw new RangeError("Cannot make windows: capacity must be a whole number, 1 or more");
@@ -201,7 +201,7 @@ export class WindowTable {
       this.#second = second;
       this.#overflow.forget(second);
     }
-    let drops = dropsPerCall;
+    let drops = DROPS_PER_CALL;
     while (drops > 0 && this.#dropFirstIfEmpty()) drops -= 1;
   }
 

@@ -12,29 +12,29 @@
  * The length of the brand is bounded to keep the search linear; the front of a longer brand stays in the text
  * and reveals nothing.
  */
-const keyLike = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
+const KEY_LIKE = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
 
 /**
  * The same for events, but of bare digits only runs of 48 to 55, the length of a key's digits or a little more:
  * 40 digits and 56 or more are checksums. The second pattern quickly tells whether a text can contain a key.
  */
-const keyInEvent = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])/gi;
-const anyKeyInEvent = /_(?:live|test)_[0-9a-f]{8}|[0-9a-f]{48}/i;
+const KEY_IN_EVENT = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|(?<![0-9a-f])[0-9a-f]{48,55}(?![0-9a-f])/gi;
+const ANY_KEY_IN_EVENT = /_(?:live|test)_[0-9a-f]{8}|[0-9a-f]{48}/i;
 
 /** Query parameters whose values may be shown. */
-const shownParameters: ReadonlySet<string> = new Set(["paradigm", "type"]);
+const SHOWN_PARAMETERS: ReadonlySet<string> = new Set(["paradigm", "type"]);
 
-const plainName = /^[\w.-]{1,64}$/;
-const plainValue = /^[\w.-]{0,64}$/;
+const PLAIN_NAME = /^[\w.-]{1,64}$/;
+const PLAIN_VALUE = /^[\w.-]{0,64}$/;
 const HIDDEN = "[hidden]";
 const UNREADABLE = "[unreadable]";
-const maxPathLength = 1024;
-const maxQueryLength = 4096;
-const maxDecodings = 3;
+const MAX_PATH_LENGTH = 1024;
+const MAX_QUERY_LENGTH = 4096;
+const MAX_DECODINGS = 3;
 
 /** Replaces everything that looks like an API key, of any brand and case, whole or cut, with `[key]`. */
 export function redactKeys(text: string): string {
-  return text.replace(keyLike, "[key]");
+  return text.replace(KEY_LIKE, "[key]");
 }
 
 /**
@@ -42,7 +42,7 @@ export function redactKeys(text: string): string {
  * Checksums stay. For texts, not for JSON: see {@linkcode renderWithoutKeys}.
  */
 export function redactKeysInEvent(text: string): string {
-  return anyKeyInEvent.test(text) ? text.replace(keyInEvent, "[key]") : text;
+  return ANY_KEY_IN_EVENT.test(text) ? text.replace(KEY_IN_EVENT, "[key]") : text;
 }
 
 /**
@@ -55,7 +55,7 @@ export function redactKeysInEvent(text: string): string {
  */
 export function renderWithoutKeys(value: unknown): string {
   const json = JSON.stringify(value);
-  return anyKeyInEvent.test(json) ? JSON.stringify(withoutKeys(value)) : json;
+  return ANY_KEY_IN_EVENT.test(json) ? JSON.stringify(withoutKeys(value)) : json;
 }
 
 function withoutKeys(value: unknown): unknown {
@@ -82,12 +82,12 @@ export function redactQuery(pathAndQuery: string): string {
   if (path === undefined) return UNREADABLE;
   if (mark === -1) return path;
   const query = pathAndQuery.slice(mark + 1);
-  if (query.length > maxQueryLength) return `${path}?${HIDDEN}`;
+  if (query.length > MAX_QUERY_LENGTH) return `${path}?${HIDDEN}`;
   return `${path}?${query.split("&").map(redactParameter).join("&")}`;
 }
 
 function redactPath(path: string): string | undefined {
-  if (!path.startsWith("/") || path.length > maxPathLength) return undefined;
+  if (!path.startsWith("/") || path.length > MAX_PATH_LENGTH) return undefined;
   const decoded = decodeFully(path);
   if (decoded === undefined) return undefined;
   const redacted = redactKeys(decoded);
@@ -98,16 +98,16 @@ function redactParameter(pair: string): string {
   if (pair === "") return "";
   const equals = pair.indexOf("=");
   const name = equals === -1 ? undefined : decodeForm(pair.slice(0, equals));
-  if (name === undefined || !plainName.test(name)) return HIDDEN;
+  if (name === undefined || !PLAIN_NAME.test(name)) return HIDDEN;
   const value = decodeForm(pair.slice(equals + 1));
-  const isShown = shownParameters.has(name) && value !== undefined && plainValue.test(value);
+  const isShown = SHOWN_PARAMETERS.has(name) && value !== undefined && PLAIN_VALUE.test(value);
   return `${redactKeys(name)}=${isShown ? redactKeys(value) : HIDDEN}`;
 }
 
 /** Decodes until nothing changes, so that a key that was encoded twice is found; undefined if that fails. */
 function decodeFully(text: string): string | undefined {
   let decoded = text;
-  for (let i = 0; i < maxDecodings; i++) {
+  for (let i = 0; i < MAX_DECODINGS; i++) {
     const next = decode(decoded);
     if (next === undefined || next === decoded) return next;
     decoded = next;

@@ -15,11 +15,11 @@ export type ParsedRootSecret =
   | { readonly ok: true; readonly rootSecret: RootSecret }
   | { readonly ok: false; readonly error: string };
 
-const minBytes = 32;
-const maxCharacters = 1024;
+const MIN_BYTES = 32;
+const MAX_CHARACTERS = 1024;
 
 /** The number of different values among 32 random bytes: 30 on average, practically never 16 or fewer. */
-const minDistinct = 17;
+const MIN_DISTINCT = 17;
 
 /**
  * Reads a root secret of at least 32 bytes: 64 or more hexadecimal digits, or base64 or base64url with
@@ -39,15 +39,15 @@ export function parseRootSecret(text: string): ParsedRootSecret {
 
 /** Generates a root secret as the text of its file: 64 hexadecimal digits and a newline. */
 export function generateRootSecret(): string {
-  return `${randomBytes(minBytes).toString("hex")}\n`;
+  return `${randomBytes(MIN_BYTES).toString("hex")}\n`;
 }
 
 function decode(text: string): Buffer | string {
   if (text === "") return "it is empty";
-  if (text.length > maxCharacters) return `it has more than ${maxCharacters} characters`;
+  if (text.length > MAX_CHARACTERS) return `it has more than ${MAX_CHARACTERS} characters`;
   if (/\s/.test(text)) return "it has white space inside; it must be one line without spaces";
   if (/^[0-9a-fA-F]+$/.test(text)) {
-    if (text.length < 2 * minBytes) return tooShort;
+    if (text.length < 2 * MIN_BYTES) return TOO_SHORT;
     return text.length % 2 === 0 ? Buffer.from(text, "hex") : "it has an odd number of hexadecimal digits";
   }
   const unpadded = text.replace(/={1,2}$/, "");
@@ -57,19 +57,19 @@ function decode(text: string): Buffer | string {
   const hasWrongPadding = text !== unpadded && text.length % 4 !== 0;
   if (encoding === undefined || hasWrongPadding) return "it is neither hexadecimal nor valid base64";
   const bytes = Buffer.from(unpadded, encoding);
-  if (bytes.length < minBytes) return tooShort;
+  if (bytes.length < MIN_BYTES) return TOO_SHORT;
   // Random base64 of this length has letters of both cases; a typed phrase usually does not.
   return /[a-z]/.test(unpadded) && /[A-Z]/.test(unpadded) ? bytes : TOO_REGULAR;
 }
 
 function findWeakness(bytes: Buffer): string | undefined {
   const steps = bytes.map((byte, i) => byte - (bytes[i - 1] ?? 0));
-  if (new Set(bytes).size < minDistinct || new Set(steps).size < minDistinct) return TOO_REGULAR;
+  if (new Set(bytes).size < MIN_DISTINCT || new Set(steps).size < MIN_DISTINCT) return TOO_REGULAR;
   if (bytes.every((byte) => byte >= 0x20 && byte < 0x7f)) {
     return "it stands for readable text instead of random bytes";
   }
   return undefined;
 }
 
-const tooShort = `it has fewer than ${minBytes} bytes, which are ${2 * minBytes} hexadecimal digits`;
+const TOO_SHORT = `it has fewer than ${MIN_BYTES} bytes, which are ${2 * MIN_BYTES} hexadecimal digits`;
 const TOO_REGULAR = "it is too regular to be random; `openssl rand -hex 32` makes a good one";

@@ -36,12 +36,12 @@ export interface Secrets {
 }
 
 const ALGORITHM = "aes-256-gcm";
-const version = 1;
-const nonceBytes = 12;
-const tagBytes = 16;
-const keyBytes = 32;
-const headerBytes = 1 + nonceBytes;
-const maxPurposes = 64;
+const VERSION = 1;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const KEY_BYTES = 32;
+const HEADER_BYTES = 1 + NONCE_BYTES;
+const MAX_PURPOSES = 64;
 
 export function createSecrets(rootSecret: RootSecret): Secrets {
   const keys = new Map<string, KeyObject>();
@@ -52,10 +52,10 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
     if (!/^[a-z0-9_-]{1,64}$/.test(purpose)) {
       throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
     }
-    if (keys.size >= maxPurposes) {
-      throw new RangeError(`Cannot derive a key: there are ${maxPurposes} purposes already`);
+    if (keys.size >= MAX_PURPOSES) {
+      throw new RangeError(`Cannot derive a key: there are ${MAX_PURPOSES} purposes already`);
     }
-    const derived = hkdfSync("sha256", rootSecret, "claviger", `sealed-box/${purpose}`, keyBytes);
+    const derived = hkdfSync("sha256", rootSecret, "claviger", `sealed-box/${purpose}`, KEY_BYTES);
     const key = createSecretKey(new Uint8Array(derived));
     keys.set(purpose, key);
     return key;
@@ -67,11 +67,11 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
       if (!plaintext.isWellFormed() || !associatedData.isWellFormed()) {
         throw new RangeError("Cannot seal: the text has an unpaired surrogate");
       }
-      const nonce = randomBytes(nonceBytes);
-      const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: tagBytes });
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
       cipher.setAAD(toBoundData(purpose, associatedData));
       const ciphertext = Buffer.concat([cipher.update(plaintext, "utf8"), cipher.final()]);
-      const box = [Buffer.of(version), nonce, ciphertext, cipher.getAuthTag()];
+      const box = [Buffer.of(VERSION), nonce, ciphertext, cipher.getAuthTag()];
       return Buffer.concat(box).toString("base64url");
     },
 
@@ -79,11 +79,11 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
       const key = keyOf(purpose);
       const box = decodeBox(sealed);
       if (box === undefined || !associatedData.isWellFormed()) return undefined;
-      const nonce = box.subarray(1, headerBytes);
-      const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: tagBytes });
+      const nonce = box.subarray(1, HEADER_BYTES);
+      const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
       decipher.setAAD(toBoundData(purpose, associatedData));
-      decipher.setAuthTag(box.subarray(-tagBytes));
-      const text = decipher.update(box.subarray(headerBytes, -tagBytes));
+      decipher.setAuthTag(box.subarray(-TAG_BYTES));
+      const text = decipher.update(box.subarray(HEADER_BYTES, -TAG_BYTES));
       try {
         return Buffer.concat([text, decipher.final()]).toString("utf8");
       } catch {
@@ -100,11 +100,11 @@ function decodeBox(sealed: string): Buffer | undefined {
   const box = Buffer.from(sealed, "base64url");
   // The decoder skips unknown characters, and the last character can contain unused bits: accept one spelling only.
   if (box.toString("base64url") !== sealed) return undefined;
-  if (box.length < headerBytes + tagBytes || box[0] !== version) return undefined;
+  if (box.length < HEADER_BYTES + TAG_BYTES || box[0] !== VERSION) return undefined;
   return box;
 }
 
 /** A purpose has no colon, so no two pairs of purpose and data give the same bytes. */
 function toBoundData(purpose: string, associatedData: string): Buffer {
-  return Buffer.from(`${version}:${purpose}:${associatedData}`, "utf8");
+  return Buffer.from(`${VERSION}:${purpose}:${associatedData}`, "utf8");
 }

@@ -20,8 +20,8 @@ export interface Signer {
   verify(fields: readonly string[], signature: string): boolean;
 }
 
-const keyBytes = 32;
-const idBytes = 4;
+const KEY_BYTES = 32;
+const ID_BYTES = 4;
 
 /** A purpose is a constant of the program, never input: 1 to 64 characters of `a-z`, `0-9`, `_`, `-`. */
 export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
@@ -30,7 +30,7 @@ export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
   }
   const derive = (info: string, bytes: number) =>
     new Uint8Array(hkdfSync("sha256", rootSecret, "claviger", `${info}/${purpose}`, bytes));
-  const key = createSecretKey(derive("signature", keyBytes));
+  const key = createSecretKey(derive("signature", KEY_BYTES));
 
   function sign(fields: readonly string[]): string {
     if (fields.some((field) => field.includes("\n"))) {
@@ -40,7 +40,7 @@ export function createSigner(rootSecret: RootSecret, purpose: string): Signer {
   }
 
   return {
-    id: Buffer.from(derive("signature-id", idBytes)).toString("hex"),
+    id: Buffer.from(derive("signature-id", ID_BYTES)).toString("hex"),
     sign,
     verify(fields, signature) {
       if (fields.some((field) => field.includes("\n"))) return false;

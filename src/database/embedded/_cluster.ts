@@ -10,9 +10,9 @@ import { makeUnfinished } from "./_layout.ts";
 import { explainError } from "./_server_log.ts";
 import { initialSettings, toArguments } from "./_settings.ts";
 
-export const superuser = "claviger";
+export const SUPERUSER = "claviger";
 /** The database that every cluster has. A database of our own would make the first start 0.1 s slower. */
-export const database = "postgres";
+export const DATABASE = "postgres";
 
 /** The environment of PostgreSQL processes: never our own, which holds the operator's secrets. */
 export const bareEnvironment = { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" };
@@ -67,7 +67,7 @@ export async function initialiseCluster(options: InitialiseOptions): Promise<voi
 function runInitdb(folder: string, { binaries, account, fsync }: InitialiseOptions): Promise<void> {
   const args = [
     `--pgdata=${folder}`,
-    `--username=${superuser}`,
+    `--username=${SUPERUSER}`,
     "--auth=trust",
     // Without these initdb uses LANG, and if LANG is missing, SQL_ASCII.
     "--encoding=UTF8",

@@ -9,8 +9,8 @@ import type { Readable } from "node:stream";
 import type { Log } from "../../log.ts";
 import { reasonOf } from "../../system_error.ts";
 
-const keptLines = 12;
-const longestLine = 500;
+const KEPT_LINES = 12;
+const LONGEST_LINE = 500;
 
 export interface ServerLog {
   /** Returns the last lines that the server wrote, oldest first, without the lines of client sessions. */
@@ -30,11 +30,11 @@ export function followServerLog(stream: Readable, options: ServerLogOptions): Se
   const kept: string[] = [];
   let rest = "";
   const take = (line: string) => {
-    const parsed = parseServerLine(line.slice(0, longestLine));
+    const parsed = parseServerLine(line.slice(0, LONGEST_LINE));
     if (parsed === undefined) return;
     if (parsed.process !== "client backend") {
       kept.push(parsed.text);
-      if (kept.length > keptLines) kept.shift();
+      if (kept.length > KEPT_LINES) kept.shift();
     }
     const level = levelOf(parsed);
     if (level !== undefined && !options.isStopping()) options.log[level](`PostgreSQL: ${parsed.text}`);
@@ -42,7 +42,7 @@ export function followServerLog(stream: Readable, options: ServerLogOptions): Se
   stream.setEncoding("utf8");
   stream.on("data", (chunk: string) => {
     const lines = (rest + chunk).split("\n");
-    rest = (lines.pop() ?? "").slice(0, longestLine);
+    rest = (lines.pop() ?? "").slice(0, LONGEST_LINE);
     for (const line of lines) take(line);
   });
   stream.on("end", () => take(rest));
@@ -87,12 +87,12 @@ function levelOf(line: ServerLine): "warn" | "error" | undefined {
   }
 }
 
-const damaged = [
+const DAMAGED = [
   /could not locate a valid checkpoint|invalid checkpoint record|incorrect checksum|pg_control/,
   /could not open directory|is not a valid data directory/,
 ];
 
-const advice: readonly (readonly [RegExp, string])[] = [
+const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/No space left on device|Disk quota|ENOSPC|EDQUOT/, "Free some space on the disk of the data folder"],
   [/Read-only file system/, "The data folder must be on a file system that can be written to"],
   [/EACCES.*spawn/, "The data folder may not be on a file system mounted noexec"],
@@ -100,7 +100,7 @@ const advice: readonly (readonly [RegExp, string])[] = [
   [/could not (create|resize) shared memory/, "Give the host more shared memory"],
   [/has wrong ownership|invalid permissions/, "Give the folder back to its user, with mode 0700"],
   [/Permission denied/, "Give the files of the data folder back to the user they belonged to"],
-  ...damaged.map(
+  ...DAMAGED.map(
     (pattern) => [pattern, "The data is damaged: restore the data folder from a backup"] as const,
   ),
 ];
@@ -117,6 +117,6 @@ export function explainError(error: unknown): string {
 }
 
 function withAdvice(text: string): string {
-  const known = advice.find(([pattern]) => pattern.test(text));
+  const known = ADVICE.find(([pattern]) => pattern.test(text));
   return known === undefined || text.includes(known[1]) ? text : `${text}. ${known[1]}`;
 }

@@ -1,7 +1,7 @@
 /** The unix socket of a cluster: its address, and whether a server answers there. */
 import { closeSync, constants, openSync } from "node:fs";
 import { connect } from "node:net";
-import { database, superuser } from "./_cluster.ts";
+import { DATABASE, SUPERUSER } from "./_cluster.ts";
 
 /** The address of the server for the driver. */
 export interface EmbeddedAddress {
@@ -32,5 +32,5 @@ export function accepts(socketPath: string): Promise<boolean> {
 export function openSocketFolder(cluster: string): { address: EmbeddedAddress; close(): void } {
   const fd = openSync(cluster, constants.O_RDONLY | constants.O_DIRECTORY);
   const socketPath = `/proc/self/fd/${fd}/.s.PGSQL.5432`;
-  return { address: { socketPath, user: superuser, database }, close: () => closeSync(fd) };
+  return { address: { socketPath, user: SUPERUSER, database: DATABASE }, close: () => closeSync(fd) };
 }

@@ -7,10 +7,10 @@ import { reasonOf } from "../../system_error.ts";
 import { type PostmasterOptions, startPostmaster } from "./_postmaster.ts";
 import { stopLeftovers } from "./leftovers.ts";
 
-const firstPauseMs = 100;
-const longestPauseMs = 5000;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5000;
 /** After running for this time, the next end counts as the first one again. */
-const steadyMs = 30_000;
+const STEADY_MS = 30_000;
 
 export interface EmbeddedState {
   readonly state: "ready" | "restarting" | "stopped";
@@ -52,20 +52,20 @@ export async function supervise(options: SuperviseOptions): Promise<Supervisor> 
 
   const keepRunning = async (first: Awaited<ReturnType<typeof start>>) => {
     let postmaster: typeof first | undefined = first;
-    let pauseMs = firstPauseMs;
+    let pauseMs = FIRST_PAUSE_MS;
     let failure = "";
     while (!isStopping()) {
       if (postmaster !== undefined) {
         const readyAt = clock.monotonicMs();
         failure = await postmaster.ended;
-        if (clock.monotonicMs() - readyAt > steadyMs) pauseMs = firstPauseMs;
+        if (clock.monotonicMs() - readyAt > STEADY_MS) pauseMs = FIRST_PAUSE_MS;
         if (isStopping()) return;
       }
       state = { ...state, state: "restarting", pid: undefined, lastFailure: failure };
       log.error("PostgreSQL ended by itself and is started again", { pauseMs, failure });
       await sleep(pauseMs, undefined, { signal: stopping.signal }).catch(() => {});
       if (isStopping()) return;
-      pauseMs = Math.min(pauseMs * 2, longestPauseMs);
+      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
       try {
         await stopLeftovers({ cluster, clock, graceMs: 0 });
         if (isStopping()) return;

@@ -22,7 +22,7 @@ export interface PackOptions {
 const checkout = join(import.meta.dir, "../../..");
 
 /** The libraries, by the name that programs load them by (their soname). */
-const libraries = [
+const LIBRARIES = [
   "libcrypto.so.1.1",
   "libicudata.so.60",
   "libicui18n.so.60",
@@ -34,9 +34,9 @@ const libraries = [
   "libz.so.1",
 ];
 /** `dict_snowball` is needed because initdb installs the text search dictionaries. */
-const modules = ["dict_snowball.so", "plpgsql.so"];
-const extensions = /^plpgsql[.-]/;
-const recipe = JSON.stringify([1, libraries, modules, extensions.source]);
+const MODULES = ["dict_snowball.so", "plpgsql.so"];
+const EXTENSIONS = /^plpgsql[.-]/;
+const recipe = JSON.stringify([1, LIBRARIES, MODULES, EXTENSIONS.source]);
 
 /**
  * Returns the path of the archive `postgres-<label>.tar.zst`, and packs it if it does not exist yet. Undefined if the
@@ -89,12 +89,12 @@ function collectFiles(native: string): [string, Uint8Array<ArrayBuffer>][] {
     ["bin/postgres", "bin/postgres"],
   ]);
   const links = readLinks(native);
-  for (const name of libraries) sources.set(`lib/${name}`, links.get(`lib/${name}`) ?? `lib/${name}`);
-  for (const name of modules) sources.set(`lib/postgresql/${name}`, `lib/postgresql/${name}`);
+  for (const name of LIBRARIES) sources.set(`lib/${name}`, links.get(`lib/${name}`) ?? `lib/${name}`);
+  for (const name of MODULES) sources.set(`lib/postgresql/${name}`, `lib/postgresql/${name}`);
   for (const entry of readdirSync(join(native, "share"), { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;
     const path = join(entry.parentPath, entry.name).slice(native.length + 1);
-    if (basename(dirname(path)) === "extension" && !extensions.test(entry.name)) continue;
+    if (basename(dirname(path)) === "extension" && !EXTENSIONS.test(entry.name)) continue;
     sources.set(path, path);
   }
   return [...sources]
