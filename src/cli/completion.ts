@@ -74,12 +74,6 @@ const RENDERERS: Readonly<Record<Shell, (commands: readonly Completed[]) => stri
 
 /** The script finds the command from the words without options and their values. A `case` then has its candidates. */
 function renderBash(commands: readonly Completed[]): string {
-  const withValue = new Set(
-    commands.flatMap(({ options }) =>
-      options.filter(({ value }) => value !== "none").map(({ name }) => name),
-    ),
-  );
-  const names = commands.filter(({ subcommands }) => subcommands.length > 0);
   const cases = commands.map(({ words, options, values }) => {
     const valued = options.flatMap(({ name, value }) =>
       typeof value === "string" ? [] : [`      ${name}) words=${quote(value.join(" "))}; options= ;;`],
@@ -104,11 +98,11 @@ _claviger() {
     word=\${COMP_WORDS[index]}
     if [ -n "$skip" ]; then skip=; continue; fi
     case $word in
-      ${[...withValue].join("|")}) skip=1 ;;
+      ${optionsWithValue(commands).join("|")}) skip=1 ;;
       -*) ;;
       *)
         case "$command" in
-          ${names.map(({ words }) => quote(words.join(" "))).join("|")}) command="\${command:+$command }$word" ;;
+          ${groupsOf(commands).join("|")}) command="\${command:+$command }$word" ;;
         esac
         ;;
     esac
@@ -128,7 +122,7 @@ complete -o filenames -F _claviger claviger
 
 function renderFish(commands: readonly Completed[]): string {
   const lines = commands.flatMap(({ words, subcommands, options, values }) => {
-    const here = `-n "__claviger_is ${words.length === 0 ? "" : words.join(" ")}"`.replace(' "', '"');
+    const here = `-n "__claviger_is ${words.join(" ")}"`;
     const isLeaf = subcommands.length === 0;
     return [
       ...subcommands.map(
@@ -145,10 +139,6 @@ function renderFish(commands: readonly Completed[]): string {
       }),
     ];
   });
-  const withValue = commands.flatMap(({ options }) =>
-    options.filter(({ value }) => value !== "none").map(({ name }) => name),
-  );
-  const names = commands.filter(({ subcommands }) => subcommands.length > 0);
   return `# Completion of claviger. In fish: claviger completion fish | source
 function __claviger_is
   set -l command
@@ -159,11 +149,11 @@ function __claviger_is
       continue
     end
     switch $word
-      case ${[...new Set(withValue)].join(" ")}
+      case ${optionsWithValue(commands).join(" ")}
         set skip 1
       case '-*'
       case '*'
-        if contains -- "$command" ${names.map(({ words }) => quote(words.join(" "))).join(" ")}
+        if contains -- "$command" ${groupsOf(commands).join(" ")}
           set command (string trim "$command $word")
         end
     end
@@ -172,6 +162,21 @@ function __claviger_is
 end
 ${lines.join("\n")}
 `;
+}
+
+/** Returns every option that is followed by a value: the scripts skip that word when they look for the command. */
+function optionsWithValue(commands: readonly Completed[]): string[] {
+  const names = commands.flatMap(({ options }) =>
+    options.filter(({ value }) => value !== "none").map(({ name }) => name),
+  );
+  return [...new Set(names)];
+}
+
+/** Returns the quoted names of the commands that have commands below them. */
+function groupsOf(commands: readonly Completed[]): string[] {
+  return commands
+    .filter(({ subcommands }) => subcommands.length > 0)
+    .map(({ words }) => quote(words.join(" ")));
 }
 
 function quote(text: string): string {

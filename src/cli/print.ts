@@ -24,7 +24,7 @@ export function printFailure({ err, isTerminal, hasColours }: Surroundings, why:
   err(`${paint("claviger:", "red", isTerminal && hasColours)} ${escapeControls(why)}\n`);
 }
 
-/** Colours a word if `isShown`, that is for a terminal; otherwise returns the word unchanged. */
+/** Returns the word in a colour if `isShown`, otherwise unchanged. Only a terminal shows colours. */
 export function paint(word: string, colour: "green" | "yellow" | "red", isShown: boolean): string {
   return isShown ? styleText(colour, word, { validateStream: false }) : word;
 }

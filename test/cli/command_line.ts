@@ -128,6 +128,22 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
   };
 }
 
+/** A key that `keys issue --json` has issued. */
+export interface Issued {
+  readonly id: string;
+  readonly api_key: string;
+  readonly email: string;
+}
+
+/** Returns a function that issues research keys, each to another person; it takes further options of the command. */
+export function createIssuer(line: Pick<CommandLine, "json">): (...more: string[]) => Promise<Issued> {
+  let people = 0;
+  return (...more) => {
+    const email = `owner-${++people}@example.org`;
+    return line.json(["keys", "issue", "--email", email, "--tier", "research", ...more]);
+  };
+}
+
 /** Returns the surroundings of a command, and the output that it writes there. */
 export function surround(folder: string, options: RunOptions): { surroundings: Surroundings; seen: Seen } {
   const seen: Seen = { out: "", err: "" };

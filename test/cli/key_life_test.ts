@@ -3,7 +3,13 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";
 import { until } from "../support/until.ts";
-import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
+import {
+  createCommandLine,
+  createIssuer,
+  type Issued,
+  type RunningService,
+  refusalOf,
+} from "./command_line.ts";
 
 setDefaultTimeout(30_000);
 
@@ -19,18 +25,7 @@ afterAll(async () => {
   line.remove();
 });
 
-interface Issued {
-  readonly id: string;
-  readonly api_key: string;
-  readonly email: string;
-}
-
-let people = 0;
-
-function issue(...more: string[]): Promise<Issued> {
-  const email = `owner-${++people}@example.org`;
-  return line.json(["keys", "issue", "--email", email, "--tier", "research", ...more]);
-}
+const issue = createIssuer(line);
 
 async function post(path: string, body: object): Promise<{ status: number; body: Record<string, unknown> }> {
   const response = await fetch(service.url + path, { method: "POST", body: JSON.stringify(body) });
@@ -412,7 +407,7 @@ describe("claviger keys list and accounts list", () => {
   });
 
   test("continue after an id, oldest first, and say that there are more rows", async () => {
-    const email = `paged-${++people}@example.org`;
+    const email = "paged@example.org";
     const keys: Issued[] = [];
     for (let count = 0; count < 3; count++) {
       keys.push(await line.json(["keys", "issue", "--email", email, "--tier", "free"]));

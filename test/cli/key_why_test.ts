@@ -1,6 +1,12 @@
 /** Tests `claviger keys why` beside a running service whose refusals it shows. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
+import {
+  createCommandLine,
+  createIssuer,
+  type Issued,
+  type RunningService,
+  refusalOf,
+} from "./command_line.ts";
 
 const line = createCommandLine();
 const env = { CLAVIGER_LIMIT_REFRESH: "2", CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_STOP_GRACE: "0" };
@@ -14,18 +20,7 @@ afterAll(async () => {
   line.remove();
 });
 
-interface Issued {
-  readonly id: string;
-  readonly api_key: string;
-  readonly email: string;
-}
-
-let people = 0;
-
-function issue(...more: string[]): Promise<Issued> {
-  const email = `owner-${++people}@example.org`;
-  return line.json(["keys", "issue", "--email", email, "--tier", "research", ...more]);
-}
+const issue = createIssuer(line);
 
 async function post(path: string, { api_key }: Issued, fields = {}): Promise<number> {
   const body = JSON.stringify({ api_key, ...fields });

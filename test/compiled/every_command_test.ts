@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Command } from "commander";
+import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { canActAsBoth, createRootStage, type RootStage } from "../cli/as_root.ts";
 import { surround } from "../cli/command_line.ts";
@@ -18,11 +18,6 @@ const program = [builtExecutable];
 /** Root does not serve in another user's folder; the other commands here use no data folder. */
 const OTHERS = ["serve", "health", "systemd", "guide", "completion", "version"];
 
-function listCommands(command: Command, name = ""): string[] {
-  if (command.commands.length === 0) return [name];
-  return command.commands.flatMap((each) => listCommands(each, `${name} ${each.name()}`.trim()));
-}
-
 describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
   let stage: RootStage;
   beforeAll(() => {
@@ -34,7 +29,8 @@ describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
     "root can run every command in the folder of the service's user",
     async () => {
       const done = new Set<string>();
-      const names = listCommands(createProgram(surround("/", {}).surroundings));
+      const leaves = leavesOf(createProgram(surround("/", {}).surroundings));
+      const names = leaves.map(({ path }) => path.replace("claviger ", ""));
       const run = async (line: string, options: { input?: string; dataDir?: string } = {}) => {
         const words = line.split(" ");
         const name = names.find((each) => `${line} `.startsWith(`${each} `)) ?? "";

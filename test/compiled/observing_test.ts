@@ -1,9 +1,9 @@
 /** Tests how operators observe the executable: health, doctor, config check, metrics and the access log. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { parseExposition } from "../support/exposition.ts";
+import { findFreePort } from "../support/find_free_port.ts";
 import { TEST_SECRET } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { type Installed, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
@@ -23,7 +23,7 @@ describe.skipIf(!isBuilt)("the executable, as operators observe it", () => {
 
   beforeAll(async () => {
     installed = install();
-    port = await freePort();
+    port = await findFreePort();
   });
   afterAll(() => installed.remove());
 
@@ -127,12 +127,3 @@ describe.skipIf(!isBuilt)("the executable, as operators observe it", () => {
     expect(installed.service.err()).not.toContain(key.api_key);
   });
 });
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const bound = server.address();
-      server.close(() => resolve(typeof bound === "object" && bound !== null ? bound.port : 0));
-    });
-  });
-}

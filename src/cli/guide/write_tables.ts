@@ -37,7 +37,7 @@ export function writeCommandsPage(program: Command): string {
     const parts = [
       `### ${path}`,
       toSentence(command.description()),
-      `\`\`\`\n${path} ${usageOf(command)}\n\`\`\``,
+      `\`\`\`\n${path} ${command.usage()}\n\`\`\``,
     ];
     if (options.length > 0) parts.push(options.join("\n"));
     return parts.map((part) => `${part}\n`).join("\n");
@@ -79,10 +79,6 @@ export interface Leaf {
 export function leavesOf(command: Command, path = command.name()): Leaf[] {
   if (command.commands.length === 0) return [{ path, command }];
   return command.commands.flatMap((child) => leavesOf(child, `${path} ${child.name()}`));
-}
-
-function usageOf(command: Command): string {
-  return command.usage();
 }
 
 function describeOption(option: Option): string {
