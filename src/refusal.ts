@@ -2,11 +2,14 @@
  * A refusal: the value that a function returns in place of its result if a request is understood but not granted.
  *
  * Refusals are expected, so they are values; exceptions are for unexpected errors. The code is for programs
- * (`http/error_response.ts` turns it into a status). The sentence is for people and never contains a key or a token.
+ * (`wire/error_response.ts` turns it into a status). The sentence is for people and never contains a key or a token.
  */
 
-/** The codes of the contract (`MISSING_KEY` … `NOT_CONFIGURED`), and the codes that Claviger adds. */
-export type Code =
+/** Every code. */
+export type Code = ClientCode | OperatorCode;
+
+/** The codes for clients: those of the contract (`MISSING_KEY` … `NOT_CONFIGURED`), and those that Claviger adds. */
+export type ClientCode =
   | "MISSING_KEY"
   | "INVALID_FORMAT"
   | "MISSING_EVENT_TYPE"
@@ -29,6 +32,19 @@ export type Code =
   /** Clients get it as `INVALID_REQUEST` with a different status. */
   | "CLAIM_MISMATCH";
 
+/** The codes that only operators get, besides those for clients. */
+export type OperatorCode =
+  | "INVALID_TOKEN"
+  | "SCOPE_REQUIRED"
+  /** A token may not do this with that tier, mode or limit, or from that address. */
+  | "NOT_ALLOWED"
+  | "ALREADY_EXISTS"
+  /** The state of the key, license, account or model does not allow the change. */
+  | "CONFLICT"
+  | "CURSOR_EXPIRED"
+  /** The request is for another host. */
+  | "MISDIRECTED_REQUEST";
+
 /** Why a key is refused. Only operators see the reason; clients get the code. */
 export type KeyFlaw = "unknown" | "suspended" | "revoked" | "expired";
 
@@ -36,6 +52,15 @@ export type KeyFlaw = "unknown" | "suspended" | "revoked" | "expired";
 export interface RefusalDetails {
   readonly retryAfterSeconds?: number;
   readonly reason?: KeyFlaw;
+  /** The fields of the request that are wrong, each with a sentence. */
+  readonly fields?: readonly WrongField[];
+  /** The identifier of the thing that exists already, such as `lic_…`. */
+  readonly id?: string;
+}
+
+export interface WrongField {
+  readonly field: string;
+  readonly error: string;
 }
 
 export class Refusal {
@@ -44,12 +69,17 @@ export class Refusal {
   /** When to try again, if the code does not tell whether that can help. */
   readonly retryAfterSeconds: number | undefined;
   readonly reason: KeyFlaw | undefined;
+  readonly fields: readonly WrongField[] | undefined;
+  readonly id: string | undefined;
 
-  constructor(code: Code, sentence: string, { retryAfterSeconds, reason }: RefusalDetails = {}) {
+  constructor(code: Code, sentence: string, details: RefusalDetails = {}) {
+    const { retryAfterSeconds, reason, fields, id } = details;
     this.code = code;
     this.sentence = sentence;
     this.retryAfterSeconds = retryAfterSeconds;
     this.reason = reason;
+    this.fields = fields;
+    this.id = id;
   }
 }
 

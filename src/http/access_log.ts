@@ -11,9 +11,8 @@ import { toId } from "../ids.ts";
 import type { LineGroup, Log, LogFields, LogRequests } from "../log.ts";
 import { isRefusal } from "../refusal.ts";
 import { redactQuery } from "../secrets/mod.ts";
-import { statusOf, toWireCode } from "./error_response.ts";
+import { statusOf, targetOf, toWireCode } from "../wire/mod.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
-import { targetOf } from "./target.ts";
 
 export interface AccessLogOptions {
   readonly log: Log;

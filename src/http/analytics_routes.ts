@@ -9,13 +9,12 @@ import { type KeyRecord, usedIn } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { redactKeysInEvent, renderWithoutKeys } from "../secrets/mod.ts";
 import { digestEvent, type EventOutcome, type UsageEvent } from "../usage/mod.ts";
+import type { JsonObject } from "../wire/mod.ts";
+import { andThen, type Eventually, parseFields } from "../wire/mod.ts";
 import { type EventFields, eventFields, isPlainEvent } from "./event_fields.ts";
-import { andThen, type Eventually } from "./eventually.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
-import { parseFields } from "./fields.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { isUsedUp, remainingOf } from "./license_answer.ts";
-import type { JsonObject } from "./read_body.ts";
 
 const MISSING_EVENT_TYPE = refuse("MISSING_EVENT_TYPE", "event_type is required");
 const QUOTA_EXCEEDED = refuse("QUOTA_EXCEEDED", "The monthly quota is used up: the event was not counted");

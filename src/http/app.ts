@@ -8,6 +8,7 @@
  * present" to "not expired" in `authenticate.ts`, the others in the handler. `serve.ts` calls them in this order.
  */
 import { Hono } from "hono";
+import { pathOf } from "../wire/mod.ts";
 import { analyticsLog } from "./analytics_routes.ts";
 import { refresh, revoke, validate } from "./auth_routes.ts";
 import { createAuthenticator } from "./authenticate.ts";
@@ -20,7 +21,6 @@ import { repoToken } from "./installer_routes.ts";
 import { modelsList } from "./models_routes.ts";
 import { openApiDocument } from "./openapi/routes.ts";
 import { createRouteHandlers } from "./serve.ts";
-import { pathOf } from "./target.ts";
 
 /** Builds the app that answers clients. The platform calls its `fetch` with the request and the connection. */
 export function createApp(options: AppOptions): Hono<HttpEnv> {

@@ -3,9 +3,8 @@ import * as v from "valibot";
 import { monthOf } from "../calendar.ts";
 import { type KeyRecord, renderKeyHash, revokeKey } from "../keys/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { andThen } from "./eventually.ts";
+import { andThen, optionalText, parseFields } from "../wire/mod.ts";
 import { type Outcome, reply } from "./exchange.ts";
-import { optionalText, parseFields } from "./fields.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import { renderRefresh, renderValidation } from "./license_answer.ts";
 
@@ -47,9 +46,12 @@ export function revoke({ authenticator, database, directory, clock }: HandlerDep
     const fields = parseFields(revocation, body);
     if (isRefusal(fields)) return fields;
     const { licenseUuid } = found.record;
+    const address = authenticator.addressOf(exchange);
     const actor = {
-      door: "http",
-      name: authenticator.addressOf(exchange),
+      kind: "http",
+      name: address,
+      address,
+      request: exchange.id,
       reason: fields.reason ?? undefined,
     } as const;
     let revoked: Awaited<ReturnType<typeof revokeKey>>;

@@ -20,10 +20,9 @@ import { createKeyHasher, type KeyDirectory, type KeyHash, type KeyRecord, keyPa
 import { type Limiter, type TrustedProxies, toClientGroup } from "../limits/mod.ts";
 import type { Platform } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { andThen, type Eventually } from "./eventually.ts";
+import type { JsonObject } from "../wire/mod.ts";
+import { andThen, type Eventually, readQuery } from "../wire/mod.ts";
 import type { Exchange } from "./exchange.ts";
-import type { JsonObject } from "./read_body.ts";
-import { readQuery } from "./target.ts";
 
 export interface AuthenticatorOptions {
   readonly directory: KeyDirectory;

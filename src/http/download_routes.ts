@@ -26,12 +26,12 @@ import {
 } from "../models/mod.ts";
 import type { FilePart } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { readQuery } from "../wire/mod.ts";
 import type { CountOnce } from "./authenticate.ts";
 import { isKnown, isRangeWanted, parseRange } from "./byte_ranges.ts";
 import { LINK_SECONDS, readLink } from "./download_link.ts";
 import type { Exchange, Reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
-import { readQuery } from "./target.ts";
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such model and version");
 const ELSEWHERE = refuse("NOT_FOUND", "The file is hosted elsewhere: use the download_url of the model list");

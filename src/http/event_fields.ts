@@ -7,8 +7,8 @@
  */
 import * as v from "valibot";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../usage/mod.ts";
-import { isOptionalText, optionalMetadata, optionalText } from "./fields.ts";
-import type { JsonObject } from "./read_body.ts";
+import type { JsonObject } from "../wire/mod.ts";
+import { isOptionalText, optionalMetadata, optionalText } from "../wire/mod.ts";
 
 const NAME_CHARACTERS = 200;
 const MESSAGE_CHARACTERS = 2_000;

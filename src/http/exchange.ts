@@ -11,10 +11,7 @@ import type { KeyRecord } from "../keys/mod.ts";
 import type { Verdict } from "../limits/mod.ts";
 import type { Peer } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
-import { newHeaders, newJsonResponse } from "./answer_headers.ts";
-import { renderError, statusOf } from "./error_response.ts";
-
-import { hasTrailers } from "./read_body.ts";
+import { hasTrailers, newHeaders, newJsonResponse, renderError, statusOf } from "../wire/mod.ts";
 
 /** The body of an answer that is a part of a file. */
 export interface FileBytes {

@@ -11,12 +11,11 @@ import type { Platform } from "../platform/mod.ts";
 import type { TokenSource } from "../repository_token/mod.ts";
 import type { Signer } from "../secrets/mod.ts";
 import type { EventWriter } from "../usage/mod.ts";
+import type { Eventually, JsonObject } from "../wire/mod.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { DownloadLinks } from "./download_link.ts";
-import type { Eventually } from "./eventually.ts";
 import type { Exchange, Outcome } from "./exchange.ts";
 import type { RequestMetrics } from "./metrics/request_metrics.ts";
-import type { JsonObject } from "./read_body.ts";
 
 export interface AppOptions {
   readonly brand: Brand;

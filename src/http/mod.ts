@@ -1,5 +1,5 @@
 /** The HTTP interface: the endpoints of the contract. Read `app.ts` first. */
-export { IDLE_TIMEOUT_SECONDS } from "./answer_headers.ts";
+export { IDLE_TIMEOUT_SECONDS } from "../wire/mod.ts";
 export { createApp } from "./app.ts";
 export type { AppOptions } from "./handler.ts";
 export { listenForMetrics } from "./metrics/listen_for_metrics.ts";

@@ -4,10 +4,9 @@ import { isStorableText } from "../database/mod.ts";
 import type { KeyRecord } from "../keys/mod.ts";
 import { type ListedFile, listModelsFor } from "../models/mod.ts";
 import { isRefusal, refuse } from "../refusal.ts";
+import { readQuery } from "../wire/mod.ts";
 import { reply } from "./exchange.ts";
-
 import type { Handler, HandlerDeps } from "./handler.ts";
-import { readQuery } from "./target.ts";
 
 /** Creates the handler that lists the models that a key may load. */
 export function modelsList({ authenticator, database, links, publicUrl, log }: HandlerDeps): Handler {

@@ -8,13 +8,19 @@ import type { Context, ErrorHandler, MiddlewareHandler, NotFoundHandler } from "
 import type { LimitedEndpoint } from "../endpoints.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { redactKeys } from "../secrets/mod.ts";
+import {
+  discardBody,
+  type JsonObject,
+  NO_BODY,
+  readJson,
+  toBodyRefusal,
+  toFailure,
+  toJsonObject,
+} from "../wire/mod.ts";
 import { createAccessLog, type LoggedRoute } from "./access_log.ts";
-import { discardBody } from "./discard_body.ts";
-import { toFailure } from "./error_response.ts";
 import { Exchange, type HttpEnv, type Outcome, toResponse } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 import type { EndpointMetrics } from "./metrics/request_metrics.ts";
-import { type JsonObject, NO_BODY, readJson, toBodyRefusal, toJsonObject } from "./read_body.ts";
 
 /** The name of an endpoint in log and metrics. All endpoints except `openapi` and `health` have a rate limit. */
 export type Endpoint = LimitedEndpoint | "openapi" | "health";

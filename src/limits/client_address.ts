@@ -43,11 +43,27 @@ const MAX_ENTRY_LENGTH = 100;
  * (`2001:db8:0:1::/64`, the size that one household or host gets), or `unknown`. An IPv4 address that is
  * mapped into IPv6 counts as IPv4.
  */
-export function toClientGroup({ peer, forwardedFor, trustedProxies }: ClientSource): string {
+export function toClientGroup(source: ClientSource): string {
+  const address = findClient(source);
+  return address === undefined ? UNKNOWN_GROUP : renderGroup(address);
+}
+
+/** Returns the address of a sender; `unknown` if the runtime does not know it. */
+export function toClientAddress(source: ClientSource): string {
+  return findClient(source)?.toString() ?? UNKNOWN_GROUP;
+}
+
+/** Tells whether an address lies in one of the networks, such as `10.0.0.0/8`; false for a text that is no address. */
+export function isInNetworks(address: string, networks: TrustedProxies): boolean {
+  const parsed = parseAddress(address);
+  return parsed !== undefined && isTrusted(parsed, networks);
+}
+
+function findClient({ peer, forwardedFor, trustedProxies }: ClientSource): Address | undefined {
   const address = peer === undefined ? undefined : parseAddress(peer);
-  if (address === undefined) return UNKNOWN_GROUP;
-  if (!forwardedFor || !isTrusted(address, trustedProxies)) return renderGroup(address);
-  return renderGroup(walkForwardedFor(address, { header: forwardedFor, trustedProxies }));
+  if (address === undefined) return undefined;
+  if (!forwardedFor || !isTrusted(address, trustedProxies)) return address;
+  return walkForwardedFor(address, { header: forwardedFor, trustedProxies });
 }
 
 function walkForwardedFor(

@@ -5,9 +5,11 @@
  */
 export {
   type ClientSource,
+  isInNetworks,
   type ParsedProxies,
   parseTrustedProxies,
   type TrustedProxies,
+  toClientAddress,
   toClientGroup,
 } from "./client_address.ts";
 export { CountedOnce } from "./counted_once.ts";

@@ -12,8 +12,8 @@ import { PAGES } from "../../src/cli/guide/pages.ts";
 import { renderPage } from "../../src/cli/guide/render_page.ts";
 import { leavesOf, writeCommandsPage, writeSettingsPage } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
-import { statusOf, toWireCode } from "../../src/http/error_response.ts";
-import type { Code } from "../../src/refusal.ts";
+import type { ClientCode, Code } from "../../src/refusal.ts";
+import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { createCommandLine, surround } from "./command_line.ts";
 
 const folder = join(import.meta.dir, "../../src/cli/guide");
@@ -233,7 +233,7 @@ const CODES = Object.keys({
   RANGE_NOT_SATISFIABLE: 0,
   UNSUPPORTED_MEDIA_TYPE: 0,
   SERVICE_UNAVAILABLE: 0,
-} satisfies Record<Exclude<Code, "CLAIM_MISMATCH">, 0>);
+} satisfies Record<Exclude<ClientCode, "CLAIM_MISMATCH">, 0>);
 
 const PATH = { PATH: process.env.PATH ?? "" };
 

@@ -231,7 +231,7 @@ describe("GET /v1/models/download by a link", () => {
       const path = link.slice(service.url.length);
       await expectFile(second.url + path);
       await expectFile(link);
-      const actor = { door: "command", name: "test" } as const;
+      const actor = { kind: "command", name: "test" } as const;
       await revokeKey(service.database, { uuid: uuidOf(doomed) }, { actor, now: service.clock.now() });
       const revokedMs = performance.now();
       const watched = [second, service].map(async (each) => {
@@ -255,7 +255,7 @@ describe("GET /v1/models/download by a link", () => {
   test("refuses a link whose key is suspended or whose license has expired", async () => {
     const suspended = await service.issue();
     const first = await linkTo(service, suspended.apiKey, "m");
-    const actor = { door: "command", name: "test" } as const;
+    const actor = { kind: "command", name: "test" } as const;
     await suspendKey(service.database, uuidOf(suspended), { actor, now: service.clock.now() });
     const expired = await service.issue();
     const second = await linkTo(service, expired.apiKey, "m");

@@ -147,7 +147,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
       { uuid: keyUuid, mode: "live", overlapMs: 3_600_000 },
       {
         brand: service.config.brand,
-        actor: { door: "command", name: "test" },
+        actor: { kind: "command", name: "test" },
         now: service.clock.now(),
       },
     );

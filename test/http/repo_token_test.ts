@@ -7,7 +7,7 @@ import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
 const BOTH = [ENDPOINTS.getRepoToken, ENDPOINTS.postRepoToken];
-const actor = { door: "command", name: "test" } as const;
+const actor = { kind: "command", name: "test" } as const;
 
 let service: TestService;
 

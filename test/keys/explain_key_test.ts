@@ -88,7 +88,7 @@ describe("explainKey()", () => {
     const old = await issue(database, { expiresAt: after(48) });
     const request = { uuid: uuidOf(old), mode: "live", overlapMs: HOUR_MS } as const;
     const rotated = await rotateKey(database, request, { brand: BRAND, ...by(1) });
-    const id = "id" in rotated ? rotated.id : "";
+    const id = "apiKey" in rotated ? rotated.id : "";
     expect(await explain(old, 1.5)).toMatchObject({ key: { replacedBy: id }, obstacles: [] });
     expect(await explain(old, 3)).toMatchObject({ since: after(2), obstacles: ["replaced"] });
     expect((await explain({ id }, 49)).obstacles).toEqual(["expired"]);

@@ -176,7 +176,7 @@ describe("createPulse()", () => {
         select gen_random_uuid(), ${many.licenseUuid}::uuid, sha256(('few' || number)::bytea), '', 'live', now()
           from generate_series(1, 2001) as number`,
     );
-    const actor = { door: "command", name: "test" } as const;
+    const actor = { kind: "command", name: "test" } as const;
     await revokeKey(database, { hash }, { actor, now: systemClock.now() });
     await pulse.beat();
 

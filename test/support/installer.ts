@@ -14,7 +14,7 @@ export async function setToken(service: TestService, expiresAt: Date | null = nu
     { token: INSTALLER_TOKEN, expiresAt },
     {
       secrets: createSecrets(root.rootSecret),
-      actor: { door: "command", name: "test" },
+      actor: { kind: "command", name: "test" },
       now: service.clock.now(),
     },
   );

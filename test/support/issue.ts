@@ -7,7 +7,7 @@ import { isRefusal, type Refusal } from "../../src/refusal.ts";
 
 export const BRAND = createBrand();
 export const NOW = new Date("2026-11-20T12:00:00Z");
-export const ACTOR = { door: "command", name: "tester" } as const;
+export const ACTOR = { kind: "command", name: "tester" } as const;
 
 let issued = 0;
 

@@ -24,7 +24,7 @@ export async function issueIn(
 export async function bringInto(service: TestService, key: IssuedKey, state: State): Promise<void> {
   if (state === "expired") await expire(service, key);
   if (state === "suspended" || state === "revoked") {
-    const actor = { door: "command", name: "test" } as const;
+    const actor = { kind: "command", name: "test" } as const;
     const uuid = uuidOf(key);
     const by = { actor, now: service.clock.now() };
     const changed =

@@ -30,7 +30,7 @@ export async function addTestModel(
     service.config.brand,
   );
   if (isRefusal(parsed)) throw new Error(parsed.sentence);
-  const by = { actor: { door: "command", name: "test" }, now: service.clock.now() } as const;
+  const by = { actor: { kind: "command", name: "test" }, now: service.clock.now() } as const;
   const added = await addModel(service.database, parsed, by);
   if (isRefusal(added)) throw new Error(added.sentence);
 }

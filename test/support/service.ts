@@ -138,7 +138,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
           ...issue,
           now: clock.now(),
         },
-        { brand: config.brand, actor: { door: "command", name: "test" } },
+        { brand: config.brand, actor: { kind: "command", name: "test" } },
       );
       if (isRefusal(key)) throw new Error(key.sentence);
       return key;

@@ -194,7 +194,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
         expiresAt: new Date("2027-11-20"),
         now: clock.now(),
       },
-      { brand: createBrand("svc"), actor: { door: "command", name: "test" } },
+      { brand: createBrand("svc"), actor: { kind: "command", name: "test" } },
     );
     if (isRefusal(key)) throw new Error(key.sentence);
     await database.query(

@@ -1,6 +1,6 @@
 /** `GET /metrics`: the metrics of the service, for Prometheus, on an address of its own. */
 import type { Answer } from "../../platform/mod.ts";
-import { pathOf } from "../target.ts";
+import { pathOf } from "../../wire/mod.ts";
 import { collectMetrics, type MetricsSources } from "./collect_metrics.ts";
 import { EXPOSITION_TYPE, renderExposition } from "./exposition.ts";
 

@@ -6,7 +6,7 @@
  */
 import { Histogram, type HistogramCounts } from "../../histogram.ts";
 import { type Code, isRefusal } from "../../refusal.ts";
-import { CODES, statusOf, toWireCode } from "../error_response.ts";
+import { CLIENT_CODES, statusOf, toWireCode } from "../../wire/mod.ts";
 import type { Outcome, Reply } from "../exchange.ts";
 
 /** An answer from the cache takes 0.1 ms, a commit about 10 ms, and no answer takes longer than 5 s. */
@@ -19,11 +19,11 @@ const REPLIES: readonly Reply["status"][] = [200, 202, 206, 304, 503];
 /** All outcomes, in the order of the counters, each with the code that the client sees. */
 const OUTCOMES: readonly { readonly status: number; readonly code: Code | "OK" | "UNHEALTHY" }[] = [
   ...REPLIES.map((status) => ({ status, code: status === 503 ? ("UNHEALTHY" as const) : ("OK" as const) })),
-  ...CODES.map((code) => ({ status: statusOf(code), code: toWireCode(code) })),
+  ...CLIENT_CODES.map((code) => ({ status: statusOf(code), code: toWireCode(code) })),
 ];
 /** The index of the counter for each status of a success and each code of a refusal. */
 const INDEXES = new Map<number | Code, number>(
-  [...REPLIES, ...CODES].map((outcome, index) => [outcome, index]),
+  [...REPLIES, ...CLIENT_CODES].map((outcome, index) => [outcome, index]),
 );
 
 export interface OutcomeCount {

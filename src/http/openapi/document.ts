@@ -8,10 +8,9 @@
 import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import type { Brand } from "../../brand.ts";
 import type { LimitedEndpoint } from "../../endpoints.ts";
-import type { Code } from "../../refusal.ts";
-import { statusOf, toWireCode } from "../error_response.ts";
+import type { ClientCode } from "../../refusal.ts";
+import { BODY_LIMIT_BYTES, statusOf, toWireCode } from "../../wire/mod.ts";
 import { API_VERSION } from "../health_routes.ts";
-import { BODY_LIMIT_BYTES } from "../read_body.ts";
 import { HEADERS, type HeaderName } from "./headers.ts";
 import type { Json, Operation, Success } from "./operation.ts";
 import { operations } from "./operations.ts";
@@ -26,7 +25,7 @@ export interface OpenApiOptions {
 }
 
 /** The condition under which each code is answered. */
-const CONDITIONS: Readonly<Record<Code, string>> = {
+const CONDITIONS: Readonly<Record<ClientCode, string>> = {
   MISSING_KEY: "The request carries no key",
   INVALID_FORMAT: "The key is malformed",
   MISSING_EVENT_TYPE: "The event has no type",
@@ -61,7 +60,7 @@ const TAGS: Readonly<Record<string, string>> = {
 };
 
 /** The codes that every endpoint may answer. */
-const EVERYWHERE: readonly Code[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"];
+const EVERYWHERE: readonly ClientCode[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"];
 const WINDOW_HEADERS: readonly HeaderName[] = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -187,7 +186,7 @@ function renderSuccess(success: Success, windowHeaders: readonly HeaderName[]): 
 }
 
 /** Renders the refusals of one status, each with its condition and an example. */
-function renderRefusals(codes: readonly Code[], windowHeaders: readonly HeaderName[]): Json {
+function renderRefusals(codes: readonly ClientCode[], windowHeaders: readonly HeaderName[]): Json {
   const headers: HeaderName[] = ["X-Request-Id"];
   if (codes.includes("METHOD_NOT_ALLOWED")) headers.push("Allow");
   else headers.push(...windowHeaders);

@@ -1,6 +1,6 @@
 /** The type of an operation in the OpenAPI document, and the values that several operations share. */
 import type { LimitedEndpoint } from "../../endpoints.ts";
-import type { Code } from "../../refusal.ts";
+import type { ClientCode } from "../../refusal.ts";
 import type { HeaderName } from "./headers.ts";
 import type { SchemaName } from "./schemas.ts";
 
@@ -34,18 +34,18 @@ export interface Operation {
   readonly parameters?: readonly Json[];
   readonly successes: readonly Success[];
   /** The codes of its refusals, besides those of every endpoint. */
-  readonly codes: readonly Code[];
+  readonly codes: readonly ClientCode[];
 }
 
-export const WITH_KEY: readonly Code[] = [
+export const WITH_KEY: readonly ClientCode[] = [
   "MISSING_KEY",
   "INVALID_FORMAT",
   "INVALID_REQUEST",
   "RATE_LIMIT_EXCEEDED",
   "SERVICE_UNAVAILABLE",
 ];
-export const WITH_GOOD_KEY: readonly Code[] = [...WITH_KEY, "INVALID_KEY", "KEY_EXPIRED"];
-export const WITH_BODY: readonly Code[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
+export const WITH_GOOD_KEY: readonly ClientCode[] = [...WITH_KEY, "INVALID_KEY", "KEY_EXPIRED"];
+export const WITH_BODY: readonly ClientCode[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
 
 /** Returns an optional parameter that is a text. */
 export function parameter(

@@ -7,8 +7,8 @@ import type { Brand } from "../../brand.ts";
 import { type IdKind, toId } from "../../ids.ts";
 import { keyPattern } from "../../keys/mod.ts";
 import { featuresOf, TIERS } from "../../licensing/mod.ts";
+import { CLIENT_CODES, toWireCode } from "../../wire/mod.ts";
 import { revocation } from "../auth_routes.ts";
-import { CODES, toWireCode } from "../error_response.ts";
 import { eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";
 
@@ -61,7 +61,7 @@ export function createSchemas(brand: Brand) {
   };
   const error = {
     error: v.pipe(v.string(), v.description("A sentence for people")),
-    code: oneOfThese([...new Set(CODES.map(toWireCode))]),
+    code: oneOfThese([...new Set(CLIENT_CODES.map(toWireCode))]),
   };
 
   return {

@@ -1,8 +1,8 @@
 /** The status of each error code, and the body of every error. */
 import { DatabaseUnavailable } from "../database/mod.ts";
-import { type Code, type Refusal, refuse } from "../refusal.ts";
+import { type ClientCode, type Code, type OperatorCode, type Refusal, refuse } from "../refusal.ts";
 
-const STATUSES: Readonly<Record<Code, number>> = {
+const CLIENT_STATUSES: Readonly<Record<ClientCode, number>> = {
   MISSING_KEY: 400,
   INVALID_FORMAT: 400,
   MISSING_EVENT_TYPE: 400,
@@ -25,13 +25,25 @@ const STATUSES: Readonly<Record<Code, number>> = {
   SERVICE_UNAVAILABLE: 503,
 };
 
-/** Returns the code that clients see. */
+const OPERATOR_STATUSES: Readonly<Record<OperatorCode, number>> = {
+  INVALID_TOKEN: 401,
+  SCOPE_REQUIRED: 403,
+  NOT_ALLOWED: 403,
+  ALREADY_EXISTS: 409,
+  CONFLICT: 409,
+  CURSOR_EXPIRED: 410,
+  MISDIRECTED_REQUEST: 421,
+};
+
+const STATUSES: Readonly<Record<Code, number>> = { ...CLIENT_STATUSES, ...OPERATOR_STATUSES };
+
+/** Returns the code on the wire. */
 export function toWireCode(code: Code): Code {
   return code === "CLAIM_MISMATCH" ? "INVALID_REQUEST" : code;
 }
 
-/** Every internal code, in the order of the statuses; {@linkcode toWireCode} gives the code for clients. */
-export const CODES = Object.keys(STATUSES) as readonly Code[];
+/** The internal codes for clients, in the order of the statuses; {@linkcode toWireCode} gives the code on the wire. */
+export const CLIENT_CODES = Object.keys(CLIENT_STATUSES) as readonly ClientCode[];
 
 /** Returns the HTTP status of a code. */
 export function statusOf(code: Code): number {
