@@ -1,12 +1,24 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 import { redactKeys } from "../secrets/mod.ts";
 
-/** The person who makes a change: by which door, and the name for the log. */
+/** The person or program that makes a change. */
 export interface Actor {
-  readonly door: "http" | "command";
-  /** The operator's user name for a command; the client's address for a request. */
+  readonly kind: keyof typeof DOORS;
+  /** A client's address, a user of the host, or the name of a token or an operator. */
   readonly name: string;
   readonly reason?: string | undefined;
+  /** The identifier of the request, `req_…`; undefined for a command. */
+  readonly request?: string | undefined;
+  /** The address that the request came from; undefined for a command. */
+  readonly address?: string | undefined;
+}
+
+/** How each kind of actor comes in. */
+const DOORS = { http: "client", command: "command", token: "api", operator: "console" } as const;
+
+/** Returns the actor as the audit log names it, such as `token:shop`. */
+export function nameOfActor({ kind, name }: Actor): string {
+  return `${kind}:${name}`;
 }
 
 export interface AuditCte {
@@ -28,8 +40,9 @@ export interface AuditCte {
 export function auditCte(sql: Sql, { action, actor, at, from }: AuditCte): Fragment {
   const reason = actor.reason === undefined ? null : redactKeys(actor.reason);
   return sql`
-    insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason)
-    select ${at}::timestamptz, ${`${actor.door}:${actor.name}`}::text, ${action}::text,
-           account_id, license_id, key_id, before, after, ${reason}::text
+    insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason, door, request, address)
+    select ${at}::timestamptz, ${nameOfActor(actor)}::text, ${action}::text,
+           account_id, license_id, key_id, before, after, ${reason}::text,
+           ${DOORS[actor.kind]}::text, ${actor.request ?? null}::text, ${actor.address ?? null}::text
       from ${from}`;
 }

@@ -4,5 +4,5 @@
  * The statement that makes a change also writes its row, so neither exists without the other. Therefore this
  * room gives other rooms a CTE for their statements.
  */
-export { type Actor, type AuditCte, auditCte } from "./audit_cte.ts";
+export { type Actor, type AuditCte, auditCte, nameOfActor } from "./audit_cte.ts";
 export { type AuditFilter, type AuditRow, listAudit } from "./list_audit.ts";

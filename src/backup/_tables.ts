@@ -2,8 +2,17 @@
 import type { Migration, Sql } from "../database/mod.ts";
 import type { BackedUpTable } from "./format.ts";
 
-/** Tables whose rows mean nothing in another database; the migrations create `schema_migrations`. */
-const NOT_CARRIED: readonly string[] = ["usage_changes", "schema_migrations"];
+/**
+ * Tables whose rows mean nothing in another database, or must not come back to life: an old login code, session or
+ * answer to a repeated request. The migrations create `schema_migrations`.
+ */
+const NOT_CARRIED: readonly string[] = [
+  "usage_changes",
+  "schema_migrations",
+  "login_codes",
+  "operator_sessions",
+  "idempotent_answers",
+];
 
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */
 export function tableNamesOf(migrations: readonly Migration[]): string[] {

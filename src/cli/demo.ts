@@ -73,7 +73,7 @@ export async function addDemo(
   }: { readonly config: Config; readonly userName: string; readonly now: Date },
 ): Promise<readonly DemoKey[] | undefined> {
   if ((await countKeys(database)) > 0) return undefined;
-  const actor: Actor = { door: "command", name: userName, reason: "demo" };
+  const actor: Actor = { kind: "command", name: userName, reason: "demo" };
   const expiresAt = new Date(now.getTime() + 365 * DAY_MS);
   const free = monthlyLimitOf("free") ?? 0;
   const made = [

@@ -102,7 +102,7 @@ export async function withDatabase(
       deadlineMs: COMMAND_DEADLINE_MS,
     });
     try {
-      const actor: Actor = { door: "command", name: surroundings.userName };
+      const actor: Actor = { kind: "command", name: surroundings.userName };
       await work({ ...opened, config, database, actor, now: clock.now() });
     } finally {
       await database.close();

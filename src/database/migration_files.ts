@@ -14,6 +14,7 @@ import retiredModels from "../../sql/0012_retired_models.sql" with { type: "text
 import search from "../../sql/0013_search.sql" with { type: "text" };
 import fileNames from "../../sql/0014_file_names.sql" with { type: "text" };
 import refusals from "../../sql/0015_refusals.sql" with { type: "text" };
+import operators from "../../sql/0016_operators.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -37,4 +38,5 @@ export const migrations: readonly Migration[] = [
   { number: 13, name: "0013_search", text: search },
   { number: 14, name: "0014_file_names", text: fileNames },
   { number: 15, name: "0015_refusals", text: refusals },
+  { number: 16, name: "0016_operators", text: operators },
 ];

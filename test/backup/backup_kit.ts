@@ -173,6 +173,18 @@ export async function fill(database: Database): Promise<void> {
   await addModels(database);
   await database.query(
     (sql) => sql`
+      insert into operators (name, role, created_at, removed_at)
+      values ('olga', 'admin', ${NOW}::timestamptz, null), ('otto', 'viewer', ${NOW}::timestamptz, ${NOW}::timestamptz)`,
+  );
+  await database.query(
+    (sql) => sql`
+      insert into tokens (id, name, hash, scopes, tiers, state, created_by, created_at, renewed_at)
+      select gen_random_uuid(), 'shop', min(hash), '{keys:read}', '{free}', 'disabled', 'command:root',
+             ${NOW}::timestamptz, ${NOW}::timestamptz
+        from keys`,
+  );
+  await database.query(
+    (sql) => sql`
       insert into claims (key_id, claim, event_hash, event_id, claimed_at)
       select id, sha256(hash), hash, gen_random_uuid(), ${NOW}::timestamptz from keys`,
   );
@@ -216,16 +228,16 @@ export async function dump(database: Database): Promise<Record<string, string[]>
     (sql) => sql`
       select relname as name from pg_class
        where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition
-         and relname not in ('schema_migrations', 'usage_changes')
+         and relname not in ('schema_migrations', 'usage_changes', 'login_codes', 'operator_sessions', 'idempotent_answers')
        order by relname`,
   );
   const dumped: Record<string, string[]> = {};
   for (const { name } of tables) {
     const rows = await database.query<{ row: string }>(
       (sql) => sql`
-        select (to_jsonb(t) - 'changed_xid')::text as row from ${sql(name)} t
+        select (to_jsonb(t) - 'changed_xid' - 'xid')::text as row from ${sql(name)} t
          where (to_jsonb(t) ->> 'action') is distinct from 'database.restore'
-         order by (to_jsonb(t) - 'changed_xid')::text collate "C"`,
+         order by (to_jsonb(t) - 'changed_xid' - 'xid')::text collate "C"`,
     );
     dumped[name] = rows.map(({ row }) => row);
   }

@@ -168,7 +168,7 @@ export async function createActors(service: HostingService): Promise<Actors> {
       isTokenSet = !isTokenSet;
       if (isTokenSet) await setToken(service);
       else {
-        const actor = { door: "command", name: "test" } as const;
+        const actor = { kind: "command", name: "test" } as const;
         await clearInstallerToken(service.database, { actor, now: service.clock.now() });
       }
     },

@@ -138,7 +138,7 @@ async function restore(surroundings: Surroundings, file: string, options: Restor
       withoutSealed: plan.withoutSealed,
       dataDir: config.dataDir,
       place: placeOf(config),
-      actor: { door: "command", name: userName },
+      actor: { kind: "command", name: userName },
       clock,
       log: opened.log,
       watch: progress,

@@ -1,0 +1,104 @@
+/**
+ * An operation of the API: what a route takes, what it answers, and the function that does it. The OpenAPI document is
+ * rendered from the same value that checks the requests, so the two cannot differ.
+ */
+import * as v from "valibot";
+import type { Actor } from "../../audit/mod.ts";
+import type { Token } from "../../operators/mod.ts";
+import type { Code } from "../../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import type { AdminOptions } from "../options.ts";
+
+/** A schema of the fields of a query or a body. */
+export type Fields =
+  | v.ObjectSchema<v.ObjectEntries, undefined>
+  | v.StrictObjectSchema<v.ObjectEntries, undefined>;
+
+/** One request of a program. */
+export interface Call {
+  readonly token: Token;
+  /** The token as the audit log names it, with the request and its address. */
+  readonly actor: Actor;
+  readonly now: Date;
+  /** The parts of the path that are not fixed, as they were sent. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly request: Request;
+  /** The header of a request that must not be carried out twice; only for operations that require it. */
+  readonly idempotencyKey: string;
+}
+
+export interface Success {
+  /** 200 by default. */
+  readonly status?: 200 | 201;
+  readonly schema: v.GenericSchema;
+  readonly description: string;
+  /** What the operation can answer besides JSON, such as `text/csv`. */
+  readonly otherTypes?: readonly string[];
+}
+
+/** What an operation returns: a value for JSON, a response that is complete already, or a refusal. */
+export type Result = object | Response | Refusal;
+
+interface Specification<Query extends Fields, Body extends Fields> {
+  /** The name of the operation in generated clients. */
+  readonly id: string;
+  /** One sentence without a period. */
+  readonly summary: string;
+  readonly description?: string;
+  readonly query?: Query;
+  readonly body?: Body;
+  readonly success: Success;
+  /** The codes of its refusals, besides those that every operation has. */
+  readonly codes: readonly Code[];
+  /** True if the answer contains an API key: then the request must have an `Idempotency-Key`. */
+  readonly needsIdempotencyKey?: boolean;
+  run(
+    options: AdminOptions,
+    call: Call & { readonly query: v.InferOutput<Query>; readonly body: v.InferOutput<Body> },
+  ): Promise<Result>;
+}
+
+export interface Operation extends Omit<Specification<Fields, Fields>, "run"> {
+  /** Checks the fields and carries the operation out. */
+  perform(
+    options: AdminOptions,
+    call: Call,
+    sent: { readonly query: unknown; readonly body: unknown },
+  ): Promise<Result>;
+}
+
+const NO_FIELDS = v.strictObject({});
+
+/** Defines an operation. */
+export function operation<Query extends Fields = typeof NO_FIELDS, Body extends Fields = typeof NO_FIELDS>(
+  specification: Specification<Query, Body>,
+): Operation {
+  const { run, ...described } = specification;
+  return {
+    ...described,
+    async perform(options, call, sent) {
+      const query = parse(specification.query ?? NO_FIELDS, sent.query, "query");
+      if (isRefusal(query)) return query;
+      const body = parse(specification.body ?? NO_FIELDS, sent.body, "body");
+      if (isRefusal(body)) return body;
+      return await run(options, {
+        ...call,
+        query: query as v.InferOutput<Query>,
+        body: body as v.InferOutput<Body>,
+      });
+    },
+  };
+}
+
+/** The most wrong fields that one refusal names. */
+const MAX_WRONG_FIELDS = 20;
+
+function parse(schema: Fields, sent: unknown, place: string): unknown {
+  const parsed = v.safeParse(schema, sent);
+  if (parsed.success) return parsed.output;
+  const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => ({
+    field: (v.getDotPath(issue) ?? place).slice(0, 100),
+    error: issue.message.slice(0, 300),
+  }));
+  return refuse("INVALID_REQUEST", `The ${place} has fields that are wrong: ${fields[0]?.error}`, { fields });
+}

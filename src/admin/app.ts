@@ -1,0 +1,39 @@
+/**
+ * Defines what the listener for operators serves. The checks of a request run in this order:
+ *
+ *     host → path → method → token or session → rate limit → scope or role → fields → state
+ *
+ * The first check is the host: a foreign website can make a browser send requests here under its own name.
+ */
+import { Hono } from "hono";
+import { refuse } from "../refusal.ts";
+import { redactKeys } from "../secrets/mod.ts";
+import { pathOf, statusOf, toFailure } from "../wire/mod.ts";
+import { answerRefusal } from "./answer.ts";
+import { createApi } from "./api/app.ts";
+import { logRequests } from "./log_requests.ts";
+import type { AdminEnv, AdminOptions } from "./options.ts";
+
+const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
+
+/** Builds the app that answers operators. The platform calls its `fetch` with the request and the connection. */
+export function createAdminApp(options: AdminOptions): Hono<AdminEnv> {
+  const app = new Hono<AdminEnv>({ getPath: pathOf });
+  app.use(logRequests(options));
+  app.get("/", (c) => c.redirect("/console/", 303));
+  app.route("/admin/v1", createApi(options));
+  app.notFound((c) => answerRefusal(c, NOT_FOUND));
+  app.onError((error, c) => {
+    const failure = toFailure(error);
+    if (statusOf(failure.code) === 500) {
+      const reason = redactKeys(String(error));
+      options.log.error(
+        "A request of an operator failed",
+        { request: c.get("requestId"), reason },
+        { kind: {} },
+      );
+    }
+    return answerRefusal(c, failure);
+  });
+  return app;
+}

@@ -1,0 +1,6 @@
+/**
+ * The listener for operators: `/admin/v1` for programs with a token, `/console` for people with a session. Read
+ * `app.ts` first. This is no hot path, so it is ordinary Hono with middleware.
+ */
+export { createAdminApp } from "./app.ts";
+export type { AdminOptions } from "./options.ts";

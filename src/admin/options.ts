@@ -1,0 +1,49 @@
+/** What the listener for operators needs from the service, and what its middleware finds out about a request. */
+import type { Actor } from "../audit/mod.ts";
+import type { Brand } from "../brand.ts";
+import type { Clock } from "../clock.ts";
+import type { Database } from "../database/mod.ts";
+import type { KeyDirectory } from "../keys/mod.ts";
+import type { TrustedProxies } from "../limits/mod.ts";
+import type { Log } from "../log.ts";
+import type { Token } from "../operators/mod.ts";
+import type { Peer } from "../platform/mod.ts";
+import type { Secrets } from "../secrets/mod.ts";
+
+export interface AdminOptions {
+  readonly brand: Brand;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** A pool of its own, so that a slow list never delays a client. */
+  readonly database: Database;
+  readonly secrets: Secrets;
+  /** Learns of changes at once, so that a revoked key is refused from the answer on. */
+  readonly directory: Pick<KeyDirectory, "forgetLicense">;
+  readonly trustedProxies: TrustedProxies;
+  /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
+  readonly adminUrl: string | undefined;
+  /** True if the listener serves https itself. */
+  readonly isTls: boolean;
+  /** The port of the listener; the cookie's name contains it. */
+  readonly port: () => number;
+  readonly logSlowMs: number;
+  /** Tells whether the service was told to stop. */
+  readonly isStopping: () => boolean;
+}
+
+export interface AdminEnv {
+  Bindings: Peer;
+  Variables: {
+    /** The identifier of the request, `req_…`. */
+    requestId: string;
+    /** The address that the request came from. */
+    address: string;
+    /** The group of addresses whose window counts wrong tokens. */
+    addressGroup: string;
+    /** Who asks, for the log and the audit log. Like the token, it is set when the request is authenticated. */
+    actor: Actor;
+    token: Token;
+    /** The code of a refusal, for the log. */
+    code: string | undefined;
+  };
+}

@@ -1,0 +1,38 @@
+/** What a token or an operator may do. A route names the scope that it needs; a role is a set of scopes. */
+
+/** Every scope, in the order of the manual. */
+export const SCOPES = [
+  "keys:read",
+  "keys:issue",
+  "keys:manage",
+  "keys:revoke",
+  "accounts:read",
+  "accounts:write",
+  "accounts:erase",
+  "usage:read",
+  "models:read",
+  "models:write",
+  "audit:read",
+  "status:read",
+] as const;
+
+export type Scope = (typeof SCOPES)[number];
+
+/** Every role, from the lowest to the highest. */
+export const ROLES = ["viewer", "editor", "admin"] as const;
+
+export type Role = (typeof ROLES)[number];
+
+const READING = SCOPES.filter((scope) => scope.endsWith(":read"));
+
+/** A viewer reads; an editor also changes keys, accounts and models; only an admin also revokes and erases. */
+const SCOPES_OF_ROLES: Readonly<Record<Role, readonly Scope[]>> = {
+  viewer: READING,
+  editor: [...READING, "keys:issue", "keys:manage", "accounts:write", "models:write"],
+  admin: SCOPES,
+};
+
+/** Returns the scopes of a role. */
+export function scopesOf(role: Role): readonly Scope[] {
+  return SCOPES_OF_ROLES[role];
+}

@@ -1,0 +1,119 @@
+/** Tokens of programs: issue, and the check of each request. Only the SHA-256 of a token is stored. */
+import { createHash, randomBytes } from "node:crypto";
+import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
+import type { Brand } from "../brand.ts";
+import { constraintOf, type Database, toTextArray } from "../database/mod.ts";
+import { newUuid } from "../ids.ts";
+import type { Restriction, Tier } from "../licensing/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import type { Scope } from "./scopes.ts";
+
+/** A token as a request with it is judged. */
+export interface Token {
+  /** Identifies the integration: a renewed token keeps it. */
+  readonly uuid: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly restriction: Restriction;
+  /** The networks from which the token is accepted, such as `10.0.0.0/8`; undefined for every address. */
+  readonly sources: readonly string[] | undefined;
+}
+
+export interface TokenRequest {
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly restriction: Restriction;
+  readonly sources?: readonly string[] | undefined;
+  readonly expiresAt?: Date | undefined;
+}
+
+export interface IssuedToken {
+  readonly name: string;
+  /** The token itself. It is not stored, so it cannot be shown again. */
+  readonly token: string;
+}
+
+/** Returns the pattern of tokens: `svc_op_` and 48 lowercase hexadecimal digits, with the brand's name as prefix. */
+export function tokenPattern(brand: Brand): RegExp {
+  return new RegExp(`^${brand.name}_op_[0-9a-f]{48}$`);
+}
+
+/** Issues a token. Refuses a name that was used before. */
+export async function issueToken(
+  database: Database,
+  request: TokenRequest,
+  { brand, actor, now }: { readonly brand: Brand; readonly actor: Actor; readonly now: Date },
+): Promise<IssuedToken | Refusal> {
+  const { name, scopes, restriction, sources, expiresAt } = request;
+  const token = `${brand.name}_op_${randomBytes(24).toString("hex")}`;
+  try {
+    await database.query(
+      (sql) => sql`
+        with made as (
+          insert into tokens (id, name, hash, scopes, tiers, mode, sources, created_by, created_at, renewed_at, expires_at)
+          values (${newUuid()}::uuid, ${name}, ${hashOf(token)}::text::bytea, ${toTextArray(scopes)}::text[],
+                  ${restriction.tiers ? toTextArray(restriction.tiers) : null}::text[], ${restriction.mode ?? null},
+                  ${sources ? toTextArray(sources) : null}::text[], ${nameOfActor(actor)}, ${now}::timestamptz,
+                  ${now}::timestamptz, ${expiresAt ?? null}::timestamptz)
+          returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id, null::jsonb as before,
+                    jsonb_build_object('token', name, 'scopes', scopes, 'tiers', tiers, 'mode', mode,
+                      'sources', sources, 'expires_at', expires_at) as after
+        )
+        ${auditCte(sql, { action: "token.issue", actor, at: now, from: sql`made` })}`,
+    );
+  } catch (error) {
+    if (constraintOf(error) !== "token_name_unique") throw error;
+    return refuse(
+      "ALREADY_EXISTS",
+      `Cannot issue token: the name ${name} was used before; choose another name`,
+    );
+  }
+  return { name, token };
+}
+
+/**
+ * Finds the active token with this text, in one statement, so that a revoked token is refused from the next request on.
+ * Writes its last use, at most once a minute. Undefined for any other text.
+ */
+export async function findToken(
+  database: Database,
+  token: string,
+  { now }: { readonly now: Date },
+): Promise<Token | undefined> {
+  const [row] = await database.query<Row>(
+    (sql) => sql`
+      with found as (
+        select id, name, scopes, tiers, mode, sources, last_used_at
+          from tokens
+         where hash = ${hashOf(token)}::text::bytea and state = 'active'
+           and (expires_at is null or expires_at > ${now}::timestamptz)
+      ),
+      used as (
+        update tokens t set last_used_at = ${now}::timestamptz
+          from found
+         where t.id = found.id
+           and (found.last_used_at is null or found.last_used_at <= ${now}::timestamptz - interval '1 minute')
+      )
+      -- As JSON: the driver does not parse arrays.
+      select id as uuid, name, to_json(scopes) as scopes, to_json(tiers) as tiers, mode, to_json(sources) as sources
+        from found`,
+  );
+  if (row === undefined) return undefined;
+  const { uuid, name, scopes, tiers, mode, sources } = row;
+  const restriction = { tiers: tiers ?? undefined, mode: mode ?? undefined };
+  return { uuid, name, scopes, restriction, sources: sources ?? undefined };
+}
+
+interface Row {
+  readonly uuid: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly tiers: readonly Tier[] | null;
+  readonly mode: "live" | "test" | null;
+  readonly sources: readonly string[] | null;
+}
+
+/** Returns the hash of a token or a code as PostgreSQL reads bytes. */
+function hashOf(text: string): string {
+  return `\\x${createHash("sha256").update(text).digest("hex")}`;
+}

@@ -1,0 +1,127 @@
+/** Starts the listener for operators on port 0, with its own database: real HTTP, real PostgreSQL, a clock that moves. */
+import { type AdminOptions, createAdminApp } from "../../src/admin/mod.ts";
+import type { Database } from "../../src/database/mod.ts";
+import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
+import type { Restriction } from "../../src/licensing/mod.ts";
+import { createLog } from "../../src/log.ts";
+import { issueToken, SCOPES, type Scope } from "../../src/operators/mod.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
+import { createTestClock, type TestClock } from "./clock.ts";
+import { createTestDatabase, type TestDatabase } from "./database.ts";
+import { ACTOR, BRAND, issue } from "./issue.ts";
+import { type JsonResponse, TEST_SECRET } from "./service.ts";
+
+export interface TestAdmin {
+  /** Such as `http://127.0.0.1:40123`. */
+  readonly url: string;
+  readonly clock: TestClock;
+  /** Direct access to the tables. */
+  readonly database: Database;
+  readonly testDatabase: TestDatabase;
+  /** The licenses whose cached keys were dropped. */
+  readonly forgotten: string[];
+  readonly logLines: string[];
+  /** Issues a token, with every scope by default, and returns its text. */
+  token(request?: TestToken): Promise<string>;
+  /** Issues a key as a command would. */
+  issue(request?: Partial<IssueRequest>): Promise<IssuedKey>;
+  /** Sends a request to `/admin/v1` and the path. */
+  call(method: string, path: string, options?: CallOptions): Promise<JsonResponse>;
+  close(): Promise<void>;
+}
+
+export interface TestToken {
+  readonly name?: string;
+  readonly scopes?: readonly Scope[];
+  readonly restriction?: Restriction;
+  readonly sources?: readonly string[];
+  readonly expiresAt?: Date;
+}
+
+export interface CallOptions {
+  /** By default a token with every scope. */
+  readonly token?: string;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export async function startAdmin(
+  options: {
+    readonly on?: TestDatabase;
+    readonly clock?: TestClock;
+    readonly admin?: Partial<AdminOptions>;
+  } = {},
+): Promise<TestAdmin> {
+  const testDatabase = options.on ?? (await createTestDatabase());
+  const clock = options.clock ?? createTestClock();
+  const secret = parseRootSecret(TEST_SECRET);
+  if (!secret.ok) throw new Error(secret.error);
+  const { database } = testDatabase;
+  const logLines: string[] = [];
+  const forgotten: string[] = [];
+  const app = createAdminApp({
+    brand: BRAND,
+    clock,
+    log: createLog({ format: "json", clock, write: (line) => void logLines.push(line) }),
+    database,
+    secrets: createSecrets(secret.rootSecret),
+    directory: { forgetLicense: (uuid) => void forgotten.push(uuid) },
+    trustedProxies: [],
+    adminUrl: undefined,
+    isTls: false,
+    port: () => listener.port,
+    logSlowMs: 1_000,
+    isStopping: () => false,
+    ...options.admin,
+  });
+  const listener = await bunPlatform.listen({
+    host: "127.0.0.1",
+    port: 0,
+    maxBodyBytes: 1024 * 1024,
+    idleTimeoutSeconds: 30,
+    answer: app.fetch,
+  });
+  const url = `http://127.0.0.1:${listener.port}`;
+  let tokens = 0;
+  let everyScope: Promise<string> | undefined;
+
+  async function token({
+    name,
+    scopes = SCOPES,
+    restriction = {},
+    ...rest
+  }: TestToken = {}): Promise<string> {
+    const request = { name: name ?? `token-${++tokens}`, scopes, restriction, ...rest };
+    const issued = await issueToken(database, request, { brand: BRAND, actor: ACTOR, now: clock.now() });
+    if (isRefusal(issued)) throw new Error(issued.sentence);
+    return issued.token;
+  }
+
+  return {
+    url,
+    clock,
+    database,
+    testDatabase,
+    forgotten,
+    logLines,
+    token,
+    issue: (request) => issue(database, { now: clock.now(), ...request }),
+    async call(method, path, { token: given, body, headers = {} } = {}) {
+      everyScope ??= token({ name: "every-scope" });
+      const response = await fetch(`${url}/admin/v1${path}`, {
+        method,
+        headers: { authorization: `Bearer ${given ?? (await everyScope)}`, ...headers },
+        ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      const isJson = response.headers.get("content-type")?.startsWith("application/json");
+      return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    },
+    async close() {
+      await listener.stop(1_000);
+      if (options.on === undefined) await testDatabase.close();
+    },
+  };
+}
