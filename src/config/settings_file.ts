@@ -1,5 +1,5 @@
 /** Reads the settings file, and other small files that settings name. */
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { isForeignPath } from "../host/mod.ts";
 import { type NamedFile, readNamedFile, readRegularFile } from "../read_regular_file.ts";
 import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
@@ -40,7 +40,17 @@ export function settingsFilesOf({
   unitFiles = [],
 }: Pick<SettingsFileSource, "envFile" | "unitFiles">): readonly string[] {
   const standard = unitFiles.length > 0 ? unitFiles : [DEFAULT_ENV_FILE];
-  return envFile === undefined ? standard.filter((path) => existsSync(path)) : [envFile];
+  return envFile === undefined ? standard.filter((path) => !isMissing(path)) : [envFile];
+}
+
+/** Returns false also if this user may not look: then reading the file fails with the reason. */
+function isMissing(path: string): boolean {
+  try {
+    statSync(path);
+    return false;
+  } catch (error) {
+    return hasCode(error, "ENOENT") || hasCode(error, "ENOTDIR");
+  }
 }
 
 function readOne(path: string, { envFile, env }: SettingsFileSource): Map<string, FileSetting> {

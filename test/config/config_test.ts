@@ -30,6 +30,17 @@ function read(given: Partial<ConfigSource>): Config {
   return config;
 }
 
+/** Runs `work` without the privileges of root. */
+function asOrdinaryUser(work: () => void): void {
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) process.seteuid?.(65_534);
+  try {
+    work();
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+  }
+}
+
 function refusal(given: Partial<ConfigSource>): string {
   const config = readConfig(source(given));
   return isRefusal(config) ? config.sentence : "accepted";
@@ -336,6 +347,22 @@ describe("readConfig() and the settings file", () => {
     expect(refusal({ envFile: folder })).toBe(`Cannot read the settings file: ${folder}: it is a folder`);
     const large = fileWith("#".repeat(65_537));
     expect(refusal({ envFile: large })).toContain("has more than 65536 bytes");
+  });
+
+  test("refuses the standard file in a folder that this user may not enter, unless the unit gave its settings", () => {
+    const closed = join(folder, "closed");
+    mkdirSync(closed);
+    chmodSync(closed, 0);
+    const path = join(closed, "claviger.env");
+    const unit = { name: "claviger.service", env: {}, envFiles: [path], credentials: new Map() };
+    const standard = { unit, envFile: undefined };
+    asOrdinaryUser(() => {
+      expect(refusal(standard)).toStartWith(
+        `Cannot read the settings file: ${path}: this user may not read it; run the command with sudo`,
+      );
+      expect(read({ ...standard, env: { STATE_DIRECTORY: "/state" } }).dataDir).toBe("/state");
+    });
+    expect(read({ ...standard, unit: { ...unit, envFiles: ["/nowhere/claviger.env"] } }).port).toBe(8080);
   });
 
   test("reads a pipe, but only up to the size limit", () => {
