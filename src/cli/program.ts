@@ -1,5 +1,6 @@
 /** Defines all commands, runs one, and returns its exit status. */
 import { Command, CommanderError } from "commander";
+import { findNearest } from "../config/mod.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import { VERSION } from "../version.ts";
 import { DoneByOther, enterAsOwner } from "./as_owner.ts";
@@ -82,6 +83,7 @@ export function createProgram(surroundings: Surroundings): Command {
   addGuideCommand(program, surroundings);
   addCompletionCommand(program, surroundings);
   addVersionCommand(program, surroundings);
+  program.on("command:*", ([name = ""]) => refuseUnknown(program, name));
   setOutput(program, surroundings, "claviger");
   return program;
 }
@@ -92,9 +94,22 @@ function showHelp(program: Command, names: readonly string[]): never {
   for (const name of names) {
     if (command.commands.length === 0) break;
     const child = command.commands.find((each) => each.name() === name);
-    command = child ?? command.error(`unknown command '${name}'`);
+    command = child ?? refuseUnknown(command, name);
   }
   command.help();
+}
+
+/** Refuses an unknown command, and suggests the commands of that name in the groups, else a similar name. */
+function refuseUnknown(command: Command, name: string): never {
+  const inGroups = command.commands
+    .filter((group) => group.commands.some((child) => child.name() === name))
+    .map((group) => `${group.name()} ${name}`);
+  const nearest = findNearest(
+    name,
+    command.commands.map((child) => child.name()),
+  );
+  const suggested = inGroups.length > 0 ? inGroups.join(" or ") : nearest;
+  command.error(`unknown command '${name}'${suggested === undefined ? "" : ` (did you mean ${suggested}?)`}`);
 }
 
 /** Makes each command print an error of usage as one line that names the help to read. */
