@@ -4,7 +4,7 @@
  * A script holds commands, options, choices, pages and the names of settings. It never asks the database, so it
  * cannot show a key or an id.
  */
-import type { Command, Option } from "commander";
+import type { Argument, Command, Option } from "commander";
 import { SETTINGS } from "../config/mod.ts";
 import { PAGES } from "./guide/pages.ts";
 
@@ -14,7 +14,8 @@ export type Shell = (typeof SHELLS)[number];
 /** Returns the completion script of a shell. */
 export function renderCompletion(program: Command, shell: Shell): string {
   const commands = commandsOf(program, []);
-  return RENDERERS[shell](commands);
+  const helped = commands.filter(({ words }) => words.at(-1) !== "help");
+  return RENDERERS[shell]([...helped, ...helped.map(toHelp)]);
 }
 
 interface Completed {
@@ -22,8 +23,8 @@ interface Completed {
   readonly words: readonly string[];
   readonly subcommands: readonly { readonly name: string; readonly description: string }[];
   readonly options: readonly CompletedOption[];
-  /** The values that the command's argument may have; undefined if the argument is a file. */
-  readonly values: readonly string[] | undefined;
+  /** For each of the command's arguments the values that it may have, none if they are not known, or a file. */
+  readonly arguments: readonly (readonly string[] | "file")[];
 }
 
 interface CompletedOption {
@@ -46,9 +47,20 @@ function commandsOf(command: Command, words: readonly string[]): Completed[] {
         description: option.description,
         value: followingOf(option),
       })),
-    values: valuesOf(command, visible),
+    arguments: visible.length > 0 ? [visible.map(nameOf)] : command.registeredArguments.map(valuesOf),
   };
   return [own, ...visible.flatMap((child) => commandsOf(child, [...words, child.name()]))];
+}
+
+/** Returns what completes `help` before the words of a command. */
+function toHelp({ words, subcommands }: Completed): Completed {
+  const named = subcommands.filter(({ name }) => name !== "help");
+  return {
+    words: ["help", ...words],
+    subcommands: named,
+    options: [],
+    arguments: [named.map(({ name }) => name)],
+  };
 }
 
 function followingOf({ argChoices, required, optional, flags }: Option): CompletedOption["value"] {
@@ -57,12 +69,13 @@ function followingOf({ argChoices, required, optional, flags }: Option): Complet
   return /<(?:file|dir|folder|path)>/i.test(flags) ? "file" : "text";
 }
 
-function valuesOf(command: Command, subcommands: readonly Command[]): readonly string[] | undefined {
-  if (subcommands.length > 0) return subcommands.map((child) => child.name());
-  const [argument] = command.registeredArguments;
-  if (argument === undefined) return [];
+function nameOf(command: Command): string {
+  return command.name();
+}
+
+function valuesOf(argument: Argument): readonly string[] | "file" {
   if (argument.name() === "page") return [...PAGES, ...SETTINGS].map(({ name }) => name);
-  return argument.argChoices ?? (argument.name() === "file" ? undefined : []);
+  return argument.argChoices ?? (argument.name() === "file" ? "file" : []);
 }
 
 const RENDERERS: Readonly<Record<Shell, (commands: readonly Completed[]) => string>> = {
@@ -72,27 +85,31 @@ const RENDERERS: Readonly<Record<Shell, (commands: readonly Completed[]) => stri
   fish: renderFish,
 };
 
-/** The script finds the command from the words without options and their values. A `case` then has its candidates. */
+/**
+ * The script finds the command from the words without options and their values. A `case` then has its candidates: after
+ * an option, or for an argument by the number of arguments before it.
+ */
 function renderBash(commands: readonly Completed[]): string {
-  const cases = commands.map(({ words, options, values }) => {
-    const valued = options.flatMap(({ name, value }) =>
-      typeof value === "string" ? [] : [`      ${name}) words=${quote(value.join(" "))}; options= ;;`],
-    );
-    const files = options.filter(({ value }) => value === "file").map(({ name }) => name);
-    const texts = options.filter(({ value }) => value === "text").map(({ name }) => name);
-    if (files.length > 0) valued.push(`      ${files.join("|")}) files=1; words=; options= ;;`);
-    if (texts.length > 0) valued.push(`      ${texts.join("|")}) words=; options= ;;`);
-    const fileArguments = values === undefined ? " files=1;" : "";
+  const cases = commands.map(({ words, options, arguments: given }) => {
+    const places = [
+      ...given.map((values, index) => ({ place: String(index), values })),
+      ...options.map(({ name, value }) => ({ place: name, values: value })),
+    ].flatMap(({ place, values }) => {
+      if (values === "file") return [`        ${place}) files=1 ;;`];
+      return typeof values === "string" || values.length === 0
+        ? []
+        : [`        ${place}) words=${quote(values.join(" "))} ;;`];
+    });
     return [
       `    ${quote(words.join(" "))})`,
-      `      words=${quote((values ?? []).join(" "))};${fileArguments} options=${quote(options.map(({ name }) => name).join(" "))}`,
-      ...(valued.length > 0 ? [`      case $before in`, ...valued, "      esac"] : []),
+      `      options=${quote(options.map(({ name }) => name).join(" "))}`,
+      ...(places.length > 0 ? [`      case \${before:-$given} in`, ...places, "      esac"] : []),
       "      ;;",
     ].join("\n");
   });
   return `# Completion of claviger. In bash: source <(claviger completion bash)
 _claviger() {
-  local word before= command= words= options= files= skip= index
+  local word before= command= given=0 words= options= files= skip= index
   local current=\${COMP_WORDS[COMP_CWORD]}
   for ((index = 1; index < COMP_CWORD; index++)); do
     word=\${COMP_WORDS[index]}
@@ -103,6 +120,7 @@ _claviger() {
       *)
         case "$command" in
           ${groupsOf(commands).join("|")}) command="\${command:+$command }$word" ;;
+          *) given=$((given + 1)) ;;
         esac
         ;;
     esac
@@ -111,7 +129,7 @@ _claviger() {
   case "$command" in
 ${cases.join("\n")}
   esac
-  case $current in -*) words=$options ;; esac
+  case $current in -*) [ -n "$before" ] || words=$options ;; esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   local IFS=$'\\n'
   if [ -n "$files" ]; then COMPREPLY+=($(compgen -f -- "$current")); fi
@@ -121,27 +139,30 @@ complete -o filenames -F _claviger claviger
 }
 
 function renderFish(commands: readonly Completed[]): string {
-  const lines = commands.flatMap(({ words, subcommands, options, values }) => {
-    const here = `-n "__claviger_is ${words.join(" ")}"`;
-    const isLeaf = subcommands.length === 0;
+  const lines = commands.flatMap(({ words, subcommands, options, arguments: given }) => {
+    const at = (...place: string[]) => `-n "__claviger_is ${[...words, ...place].join(" ")}"`;
+    const children = subcommands.map(
+      ({ name, description }) => `complete -c claviger -f ${at()} -a ${name} -d ${quote(description)}`,
+    );
+    const values = given.map((each, index) =>
+      each === "file"
+        ? `complete -c claviger -F ${at(`@${index}`)}`
+        : `complete -c claviger -f ${at(`@${index}`)} -a ${quote(each.join(" "))}`,
+    );
     return [
-      ...subcommands.map(
-        ({ name, description }) => `complete -c claviger -f ${here} -a ${name} -d ${quote(description)}`,
-      ),
-      ...(isLeaf && values !== undefined
-        ? [`complete -c claviger -f ${here} -a ${quote(values.join(" "))}`]
-        : []),
-      ...(isLeaf && values === undefined ? [`complete -c claviger -F ${here}`] : []),
+      ...(children.length > 0 ? children : [`complete -c claviger -f ${at()}`, ...values]),
       ...options.map(({ name, description, value }) => {
         const follows = { file: " -r -F", text: " -x", none: " -f" } as const;
         const ending = typeof value === "string" ? follows[value] : ` -x -a ${quote(value.join(" "))}`;
-        return `complete -c claviger ${here} -l ${name.replace(/^--/, "")} -d ${quote(description)}${ending}`;
+        return `complete -c claviger ${at()} -l ${name.replace(/^--/, "")} -d ${quote(description)}${ending}`;
       }),
     ];
   });
   return `# Completion of claviger. In fish: claviger completion fish | source
+# Tells whether the words are the command, or the command and @ with the number of its arguments so far.
 function __claviger_is
   set -l command
+  set -l given 0
   set -l skip
   for word in (commandline -opc)[2..]
     if test -n "$skip"
@@ -155,10 +176,12 @@ function __claviger_is
       case '*'
         if contains -- "$command" ${groupsOf(commands).join(" ")}
           set command (string trim "$command $word")
+        else
+          set given (math $given + 1)
         end
     end
   end
-  test "$command" = "$argv"
+  contains -- "$argv" "$command" "$command @$given"
 end
 ${lines.join("\n")}
 `;
