@@ -58,8 +58,8 @@ colours on a terminal, unless \`NO_COLOR\` is set.
 | 2 | wrong usage: an unknown command or option, or a wrong value |
 | 78 | \`serve\` found a wrong setting; the unit of \`claviger systemd\` does not restart it then, nor after 2 |
 
-Only \`serve\` and \`migrate\` create or change the schema of a database. Every other command refuses a folder without
-data, so that nobody issues keys into a database that no service uses.
+Only \`serve\`, \`migrate\` and \`restore\` create or change the schema of a database. Every other command refuses a
+folder without data, so that nobody issues keys into a database that no service uses.
 
 Control characters, line breaks and marks of writing direction in texts of other people are shown as escapes
 (\`\\u001b\`). \`--csv\` puts an apostrophe before a text that a spreadsheet would take for a formula.
