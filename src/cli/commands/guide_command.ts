@@ -1,10 +1,11 @@
 /** `claviger guide`: the manual that comes with the executable. */
 import { spawnSync } from "node:child_process";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { findNearest, findSetting } from "../../config/mod.ts";
 import { findPage, PAGES } from "../guide/pages.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
 import { renderPage } from "../guide/render_page.ts";
+import { WrongUsage } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 interface GuideOptions {
@@ -40,8 +41,8 @@ function pageArgument(name: string): string {
   if (findPage(name) !== undefined || findSetting(name) !== undefined) return name;
   const names = PAGES.map((page) => page.name);
   const nearest = findNearest(name.toLowerCase(), names);
-  throw new InvalidArgumentError(
-    `There is no such page${nearest === undefined ? "" : `; the nearest is ${nearest}`}. ` +
+  throw new WrongUsage(
+    `Cannot find page ${name}${nearest === undefined ? "" : `; the nearest is ${nearest}`}; ` +
       "`claviger guide` lists the pages",
   );
 }

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
 import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../../read_regular_file.ts";
+import { FILE_REASONS } from "../../system_error.ts";
 import { renderFileFailure } from "../failures.ts";
 import { withJson } from "../options.ts";
 import { printJson, printLine } from "../print.ts";
@@ -71,7 +72,8 @@ async function readCa({ readInput }: Surroundings, path: string): Promise<string
       path === "-"
         ? await readInput(CERTIFICATES_LIMIT_BYTES)
         : readNamedFile(path, CERTIFICATES_LIMIT_BYTES).text;
-    if (text?.includes("-----BEGIN CERTIFICATE-----")) return text;
+    if (text === undefined) throw new Error(FILE_REASONS.EFBIG);
+    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
     throw new CommandRefused(
       `Cannot use the certificates of --ca ${path}: it has no certificate in PEM form`,
     );
