@@ -127,13 +127,13 @@ export function quoted(identifier: string): string {
 
 /**
  * Sets this transaction to write the same rows as the same text on every server, and to allow a long duration.
- * Takes no snapshot.
+ * `lockWaitMs` is how long a statement waits for a lock. Takes no snapshot.
  */
-export async function setCopySettings(sql: Sql): Promise<void> {
+export async function setCopySettings(sql: Sql, lockWaitMs = 30_000): Promise<void> {
   await sql.unsafe(`
     set local datestyle = 'ISO, MDY'; set local intervalstyle = 'postgres'; set local timezone = 'UTC';
     set local extra_float_digits = 1; set local bytea_output = 'hex'; set local client_encoding = 'UTF8';
-    set local idle_in_transaction_session_timeout = 0; set local lock_timeout = '30s';
+    set local idle_in_transaction_session_timeout = 0; set local lock_timeout = '${lockWaitMs}ms';
     set local work_mem = '64MB'`);
 }
 

@@ -44,6 +44,8 @@ export interface RestoreOptions {
   readonly actor: Actor;
   readonly clock: Clock;
   readonly log: Log;
+  /** How long to wait while another process locks a table; 30 s by default. */
+  readonly lockWaitMs?: number;
   readonly watch: Watch;
   /** Called after everything is loaded and compared, before the commit. If it throws, everything is rolled back. */
   readonly beforeCommit: () => void;
@@ -129,7 +131,7 @@ class NotEmpty extends Error {}
 async function load(sql: Sql, migrations: readonly Migration[], options: RestoreOptions): Promise<void> {
   const { proven, watch } = options;
   const { tables } = proven.head;
-  await setCopySettings(sql);
+  await setCopySettings(sql, options.lockWaitMs);
   // A service or command that starts now waits, and then finds the whole restore or no change.
   const names = [...tableNamesOf(migrations), "schema_migrations"].map(quoted);
   await sql.unsafe(`lock table ${names.join(", ")} in access exclusive mode`);

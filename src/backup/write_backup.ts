@@ -59,6 +59,8 @@ export interface BackupOptions {
   readonly secret?: string | undefined;
   /** The folder of model files, if the backup should contain them. */
   readonly modelsFolder?: string | undefined;
+  /** How long to wait while another process locks a table; 30 s by default. */
+  readonly lockWaitMs?: number;
   readonly watch: Watch;
 }
 
@@ -100,7 +102,7 @@ export async function writeBackup(
     await checkPlace(options.path, options);
     return await inTransaction(address, async (sql) => {
       await sql`set transaction isolation level repeatable read, read only`;
-      await setCopySettings(sql);
+      await setCopySettings(sql, options.lockWaitMs);
       // The lock takes no snapshot: the first statement that reads rows does.
       await sql.unsafe(`lock table ${tableNamesOf(known).map(quoted).join(", ")} in access share mode`);
       return await writeSnapshot(sql, known, options);

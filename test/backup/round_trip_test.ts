@@ -311,6 +311,28 @@ test("a backup waits while another session locks a table", async () => {
   await holder.close();
 });
 
+test("a backup and a restore are refused while another process locks a table for long", async () => {
+  const target = await another({});
+  await backUp(source.address, file("unlocked"));
+  const proven = await prove(file("unlocked"));
+  const options = { lockWaitMs: 1 };
+  for (const [{ address }, mode, work] of [
+    [source, "access exclusive", () => tryBackup(source.address, file("refused"), options)],
+    [target, "access share", () => tryRestore(target.address, proven, options)],
+  ] as const) {
+    const holder = openSession(address, { statementTimeoutMs: 0 });
+    await holder.transaction(async (sql) => {
+      await sql.unsafe(`lock table keys in ${mode} mode`);
+      expect(await work()).toMatchObject({
+        sentence: expect.stringMatching(
+          /^Cannot (back up|restore): another process is changing the tables; try again when it is done$/,
+        ),
+      });
+    });
+    await holder.close();
+  }
+});
+
 async function relations({ database }: TestDatabase): Promise<string[]> {
   const rows = await database.query<{ name: string }>(
     (sql) => sql`
