@@ -204,7 +204,7 @@ export function createPulse(options: PulseOptions): Pulse {
   return {
     async start() {
       await beat();
-      repetition = repeat(INTERVAL_MS, beatInTime);
+      if (!stopped) repetition = repeat(INTERVAL_MS, beatInTime);
     },
     async stop() {
       stopped = true;

@@ -107,6 +107,7 @@ export function createUpkeep({ address, clock, log, keptMonths = 0 }: UpkeepOpti
   return {
     async start() {
       await months.makeAhead();
+      if (stopping) return;
       const cleaning = [cleanClaims, cleanChanges].map((clean) =>
         repeat(CLEANING_INTERVAL_MS, async () => {
           await clean();

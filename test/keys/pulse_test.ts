@@ -211,6 +211,20 @@ describe("createPulse()", () => {
     await beating.close();
   });
 
+  test("createPulse() does not repeat the pulse when it is stopped during its start", async () => {
+    const database = openDatabase(service.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
+    const [stopped, later] = [createLonePulse(database).pulse, createLonePulse(database).pulse];
+    const started = stopped.start();
+    await stopped.stop();
+    await started;
+
+    await later.start();
+    await until(() => later.stats().beats > 2);
+    expect(stopped.stats()).toMatchObject({ beats: 1 });
+    await later.stop();
+    await database.close();
+  });
+
   test("createPulse() stays fresh when one of its statements is never answered", async () => {
     const proxy = await startFaultyProxy(service.address);
     const database = openDatabase(proxy.address, { clock: systemClock, log: silentLog });

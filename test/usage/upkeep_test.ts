@@ -1,5 +1,5 @@
 /** Upkeep: a task that fails is logged and tried again, and does not delay other tasks. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { createLog, silentLog } from "../../src/log.ts";
@@ -49,6 +49,17 @@ async function count(table: string): Promise<number | undefined> {
 }
 
 describe("createUpkeep()", () => {
+  test("start() plans no task when it is stopped meanwhile", async () => {
+    const timers = spyOn(globalThis, "setTimeout");
+    const started = upkeep.start();
+    await upkeep.stop();
+    await started;
+    const pauses = timers.mock.calls.map(([, ms]) => ms);
+    timers.mockRestore();
+    // The pauses before the first round of each task.
+    for (const ms of [15_000, 30_000]) expect(pauses).not.toContain(ms);
+  });
+
   test("clean() deletes all claims older than 24 hours, in any order in the table, and no other", async () => {
     for (const age of ["25 hours", "23 hours", "24 hours 1 minute", "1 minute"]) {
       await insertClaims(age, 10_000);
