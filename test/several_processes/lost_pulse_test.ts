@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { issue } from "../support/issue.ts";
+import { until } from "../support/until.ts";
 import { createInstallation, type Installation, type Replica } from "./installation.ts";
 
 setDefaultTimeout(30_000);
@@ -24,25 +25,35 @@ beforeAll(async () => {
 afterAll(() => installation.close());
 
 test("Without a pulse a process answers 503 for cached keys, and the others serve", async () => {
-  const [kept, revoked] = [await issue(installation.database), await issue(installation.database)];
+  const kept = await issue(installation.database);
   const validate = (at: Replica, { apiKey } = kept) => at.post("/v1/auth/validate", { api_key: apiKey });
   const log = (at: Replica) =>
     at.post("/v1/analytics/log", { api_key: kept.apiKey, event_type: "inference" });
-  // The pulse drops new keys from the cache once more, because their licenses have just changed.
-  const cachedMs = performance.now() + 3 * PULSE_MS;
-  do {
-    for (const replica of [cutOff, beside]) {
-      for (const key of [kept, revoked]) expect((await validate(replica, key)).status).toBe(200);
-    }
-    await Bun.sleep(20);
-  } while (performance.now() < cachedMs);
 
-  await cutOff.gate.shut();
-  const shutMs = performance.now();
-  expect((await beside.post("/v1/auth/revoke", { api_key: revoked.apiKey })).status).toBe(200);
-  const revokedMs = performance.now();
-  // The last answer from the cache began within the second for which the cache is trusted.
+  let revoked = kept;
+  let [shutMs, revokedMs] = [0, 0];
+  /** When the last answer from the cache began. */
   let lastOldMs = Number.NEGATIVE_INFINITY;
+  // On a busy machine the revoke may take all the time for which the cached key is trusted: then another key is tried.
+  while (lastOldMs < revokedMs) {
+    cutOff.gate.open();
+    await until(async () => (await validate(cutOff)).status === 200);
+    revoked = await issue(installation.database);
+    // The pulse drops new keys from the cache once more, because their licenses have just changed.
+    const cachedMs = performance.now() + 3 * PULSE_MS;
+    do {
+      for (const replica of [cutOff, beside]) {
+        for (const key of [kept, revoked]) expect((await validate(replica, key)).status).toBe(200);
+      }
+      await Bun.sleep(20);
+    } while (performance.now() < cachedMs);
+
+    await cutOff.gate.shut();
+    shutMs = performance.now();
+    expect((await beside.post("/v1/auth/revoke", { api_key: revoked.apiKey })).status).toBe(200);
+    revokedMs = performance.now();
+    if ((await validate(cutOff, revoked)).status === 200) lastOldMs = revokedMs;
+  }
   while (performance.now() - shutMs < 2.5 * TRUSTED_MS) {
     const beganMs = performance.now();
     if ((await validate(cutOff, revoked)).status === 200) lastOldMs = beganMs;
@@ -53,9 +64,8 @@ test("Without a pulse a process answers 503 for cached keys, and the others serv
     expect((await validate(beside, revoked)).status).toBe(401);
     await Bun.sleep(5);
   }
-  expect(lastOldMs - revokedMs).toBeLessThan(TRUSTED_MS);
-  // On a busy machine the revoke may take most of the time in which the cached key is trusted.
-  if (revokedMs - shutMs < TRUSTED_MS / 2) expect(lastOldMs).toBeGreaterThan(revokedMs);
+  // The last answer from the cache began within the second for which the cache is trusted.
+  expect(lastOldMs - shutMs).toBeLessThan(TRUSTED_MS);
   const fresh = await issue(installation.database);
   expect(await validate(cutOff, fresh)).toMatchObject({
     status: 503,
