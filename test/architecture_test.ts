@@ -172,7 +172,7 @@ function breachesOf(file: string, source: string): string[] {
 describe("direction of imports", () => {
   test("no file in src/ breaks the rules", async () => {
     const root = join(import.meta.dir, "..");
-    const files = [...new Bun.Glob("src/**/*.ts").scanSync(root)].sort();
+    const files = [...new Bun.Glob("src/**/*.{ts,tsx}").scanSync(root)].sort();
     const breaches: string[] = [];
     for (const file of files) breaches.push(...breachesOf(file, await Bun.file(join(root, file)).text()));
     expect(breaches).toEqual([]);

@@ -33,6 +33,9 @@ export function compileExecutable({ outfile, entry, archive, glibc, runtime }: C
       "--asset-naming=[name].[ext]",
       "--no-compile-autoload-dotenv",
       "--no-compile-autoload-bunfig",
+      // Not --production: it also shortens names, and stack traces must stay readable.
+      "--define",
+      'process.env.NODE_ENV="production"',
       "--define",
       `CLAVIGER_COMMIT=${JSON.stringify(readCommit())}`,
       ...(glibc === undefined ? [] : ["--define", `CLAVIGER_NEEDS_GLIBC=${JSON.stringify(glibc)}`]),

@@ -26,7 +26,8 @@ const build = await Bun.build({
   format: "esm",
   // Names are kept, so that stack traces can be read.
   minify: { syntax: true, whitespace: true },
-  define: { CLAVIGER_COMMIT: JSON.stringify(readCommit()) },
+  // The mode also makes the compiler emit JSX without the file names and lines that help in development.
+  define: { "process.env.NODE_ENV": '"production"', CLAVIGER_COMMIT: JSON.stringify(readCommit()) },
   banner: "#!/usr/bin/env node",
   throw: false,
 });
