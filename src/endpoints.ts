@@ -13,6 +13,11 @@ export function originOf(
   return `${isTls ? "https" : "http"}://${bracketedHost(host)}:${port}`;
 }
 
+/** Returns whether only this machine reaches a host: `localhost` or a loopback address, with or without brackets. */
+export function isLoopback(host: string): boolean {
+  return /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/i.test(host);
+}
+
 /** The endpoints with a rate limit, by their names in the settings. */
 export type LimitedEndpoint =
   | "validate"

@@ -19,6 +19,7 @@ import {
   type ListenAddress,
   matching,
   oneOf,
+  readAdminUrl,
   readApiUrl,
   readDatabaseUrl,
   readHost,
@@ -61,6 +62,10 @@ export interface Config {
   readonly eventsKeptMonths: number;
   /** The address that serves metrics; undefined if metrics are not served. */
   readonly metricsListen: ListenAddress | undefined;
+  /** The address that serves the console and the API for operators; undefined if neither is served. */
+  readonly adminListen: ListenAddress | undefined;
+  /** The origin under which operators reach it, such as `https://admin.example.org`; undefined if it is not set. */
+  readonly adminUrl: string | undefined;
   /** The root secret that was given; undefined if it is kept in the data folder. */
   readonly secret: GivenSecret | undefined;
   /** The GitHub App that mints repository tokens; undefined if the operator stores a token. */
@@ -263,6 +268,8 @@ function read(source: ConfigSource): Config {
     logSlowMs: wholeNumber(get, "CLAVIGER_LOG_SLOW_MS", 60_000, 1),
     eventsKeptMonths: wholeNumber(get, "CLAVIGER_EVENTS_KEPT", 1_200),
     metricsListen: readListenAddress(get, "CLAVIGER_METRICS_LISTEN"),
+    adminListen: readListenAddress(get, "CLAVIGER_ADMIN_LISTEN"),
+    adminUrl: readAdminUrl(get("CLAVIGER_ADMIN_URL")),
     secret: readSecret(get, source),
     gitHubApp: readGitHubApp(get, source),
     unseen: source.unseen,

@@ -1,5 +1,6 @@
 /** Readers of setting values. Each throws an error with the allowed values if the value is not allowed. */
 import { type DatabaseUrl, parseDatabaseTls, parseDatabaseUrl } from "../database/mod.ts";
+import { isLoopback } from "../endpoints.ts";
 import type { LogRequests } from "../log.ts";
 import { CERTIFICATES_LIMIT_BYTES } from "../read_regular_file.ts";
 import { demand, SettingError, wrong } from "./setting_error.ts";
@@ -103,13 +104,26 @@ export function readPublicUrl(text: string): string | undefined {
   return new URL(text).href.replace(/\/+$/, "");
 }
 
-const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+/** Reads the address of the console and of the API for operators as an origin, such as `https://admin.example.org`. */
+export function readAdminUrl(text: string): string | undefined {
+  if (text === "") return undefined;
+  const url = URL.parse(text);
+  // A path could not be kept: cookies and the check of `Host` know only the host.
+  if (!isSafe(url) || !/^https?:\/\/[^\s/?#@\\]{1,255}\/?$/i.test(text)) {
+    throw new SettingError(demand("CLAVIGER_ADMIN_URL"), "CLAVIGER_ADMIN_URL");
+  }
+  return url.origin;
+}
+
+/** Returns whether nobody can read on the way what is sent there. */
+function isSafe(url: URL | null): url is URL {
+  return url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url.hostname));
+}
 
 /** Checks the address of the GitHub API. A wrong address may hold a secret, so the error does not repeat it. */
 export function readApiUrl(text: string): string {
   const url = URL.parse(text);
-  const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && LOOPBACK.test(url.hostname));
-  if (url === null || !isSafe || url.username + url.password !== "" || /[?#\s]/.test(text)) {
+  if (!isSafe(url) || url.username + url.password !== "" || /[?#\s]/.test(text)) {
     throw new SettingError(demand("CLAVIGER_GITHUB_URL"), "CLAVIGER_GITHUB_URL");
   }
   return url.href.replace(/\/+$/, "");

@@ -164,6 +164,21 @@ export const SETTINGS: readonly Setting[] = [
       "the address that answers GET /metrics, for Prometheus; without this setting metrics are not served",
   },
   {
+    name: "CLAVIGER_ADMIN_LISTEN",
+    default: "",
+    allowed: "HOST:PORT, such as 127.0.0.1:8081 or [::1]:8081",
+    meaning:
+      "the address that serves the console and the API for operators; without this setting neither is served",
+  },
+  {
+    name: "CLAVIGER_ADMIN_URL",
+    default: "",
+    allowed:
+      "an https:// address without user, path, query or fragment, such as https://admin.example.org (http:// only for a loopback address)",
+    meaning:
+      "the address under which operators reach CLAVIGER_ADMIN_LISTEN; requests for another host are refused; required when that listener is not on a loopback address",
+  },
+  {
     name: "CLAVIGER_EVENTS_KEPT",
     default: "0",
     allowed: "a whole number from 0 to 1200",

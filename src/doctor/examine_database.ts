@@ -15,6 +15,7 @@ import {
   refusedWrite,
   tryDisk,
 } from "../database/mod.ts";
+import { isLoopback } from "../endpoints.ts";
 import { openSecrets } from "../installation/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isRefusal } from "../refusal.ts";
@@ -46,7 +47,6 @@ export interface DatabaseContext {
   readonly app?: FindingState | undefined;
 }
 
-const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
 const SLIGHTLY_OFF_MS = 2_000;
 const FAR_OFF_MS = 60_000;
 const SOON_DAYS = 14;
@@ -140,7 +140,7 @@ async function examineConnection({ database, config }: DatabaseContext): Promise
   if (tls.protection === "verified") {
     return ok(name, "encrypted, with a server whose certificate is verified");
   }
-  if (url.servers.every(({ host }) => LOOPBACK.test(host))) return ok(name, "within this machine");
+  if (url.servers.every(({ host }) => isLoopback(host))) return ok(name, "within this machine");
   const [row] = await database.query<{ isEncrypted: boolean }>(
     (sql) => sql`select ssl as "isEncrypted" from pg_stat_ssl where pid = pg_backend_pid()`,
   );

@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
-import { originOf } from "../endpoints.ts";
+import { isLoopback, originOf } from "../endpoints.ts";
 import type { ServingAt } from "../installation/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp, tryGitHubApp } from "../repository_token/mod.ts";
@@ -33,7 +33,6 @@ const MB = 1024 * 1024;
 const LEAST_FREE_MB = 256;
 const LITTLE_FREE_MB = 2_048;
 const HEALTH_LIMIT_MS = 6_000;
-const LOOPBACK = /^(127\.|::1$|localhost$)/;
 
 /** Examines everything that needs no database, then runs the checks in `more`. */
 export function examineHost(
@@ -125,7 +124,7 @@ function examineTls({ config, clock, serving }: HostContext): Finding {
   if (tls === undefined) {
     const unseen = serving === undefined ? skipUnseen("tls", config) : undefined;
     if (unseen !== undefined) return unseen;
-    const isOpen = !LOOPBACK.test(host) && trustedProxies.length === 0;
+    const isOpen = !isLoopback(host) && trustedProxies.length === 0;
     return isOpen
       ? warn(
           "tls",

@@ -74,6 +74,8 @@ test("readConfig() returns the defaults of the contract if nothing is set", () =
     logSlowMs: 500,
     eventsKeptMonths: 0,
     metricsListen: undefined,
+    adminListen: undefined,
+    adminUrl: undefined,
     secret: undefined,
     gitHubApp: undefined,
   });
@@ -122,6 +124,11 @@ const accepted: [name: string, value: string, expected: Partial<Config> | object
   ["CLAVIGER_METRICS_LISTEN", "127.0.0.1:9464", { metricsListen: { host: "127.0.0.1", port: 9464 } }],
   ["CLAVIGER_METRICS_LISTEN", "[::1]:0", { metricsListen: { host: "::1", port: 0 } }],
   ["CLAVIGER_METRICS_LISTEN", "db-1.example.org:1", { metricsListen: { host: "db-1.example.org", port: 1 } }],
+  ["CLAVIGER_ADMIN_LISTEN", "[::1]:8081", { adminListen: { host: "::1", port: 8081 } }],
+  ["CLAVIGER_ADMIN_URL", "https://Admin.example.org:443/", { adminUrl: "https://admin.example.org" }],
+  ["CLAVIGER_ADMIN_URL", "https://admin.example.org:8443", { adminUrl: "https://admin.example.org:8443" }],
+  ["CLAVIGER_ADMIN_URL", "http://[::1]:8081", { adminUrl: "http://[::1]:8081" }],
+  ["CLAVIGER_ADMIN_URL", "http://localhost:8081", { adminUrl: "http://localhost:8081" }],
   ["CLAVIGER_SECRET", "abc", { secret: { text: "abc", source: "CLAVIGER_SECRET" } }],
 ];
 
@@ -183,6 +190,14 @@ const refused: [name: string, value: string][] = [
   ["CLAVIGER_METRICS_LISTEN", "::1:9464"],
   ["CLAVIGER_METRICS_LISTEN", "127.0.0.1:65536"],
   ["CLAVIGER_METRICS_LISTEN", "http://127.0.0.1:9464"],
+  ["CLAVIGER_ADMIN_LISTEN", "8081"],
+  ["CLAVIGER_ADMIN_URL", "admin.example.org"],
+  ["CLAVIGER_ADMIN_URL", "http://admin.example.org"],
+  ["CLAVIGER_ADMIN_URL", "http://127.0.0.1.example.org"],
+  ["CLAVIGER_ADMIN_URL", "https://admin.example.org/console"],
+  ["CLAVIGER_ADMIN_URL", "https://hidden:hidden@admin.example.org"],
+  ["CLAVIGER_ADMIN_URL", "https://admin.example.org?a=hidden"],
+  ["CLAVIGER_ADMIN_URL", "https://admin.example.org#hidden"],
 ];
 
 test.each(refused)(
@@ -192,7 +207,7 @@ test.each(refused)(
     const { allowed } = SETTINGS.find((setting) => setting.name === name)!;
     expect(sentence).toStartWith(`${name} must be ${allowed}`);
     expect(sentence).not.toContain("\n");
-    if (name === "DATABASE_URL") expect(sentence).not.toContain("hid");
+    if (name.endsWith("_URL")) expect(sentence).not.toContain("hid");
   },
 );
 

@@ -1,0 +1,56 @@
+import { expect, test } from "bun:test";
+import { refuseAdminListener } from "../../src/config/mod.ts";
+import { parseTrustedProxies } from "../../src/limits/mod.ts";
+import type { Refusal } from "../../src/refusal.ts";
+
+const TLS = { certFile: "/c", keyFile: "/k" };
+const parsed = parseTrustedProxies("10.0.0.1");
+const PROXY = parsed.ok ? parsed.proxies : [];
+const URL_SET = "https://admin.example.org";
+
+interface Given {
+  readonly at?: string;
+  readonly adminUrl?: string;
+  readonly tls?: typeof TLS;
+  readonly proxies?: typeof PROXY;
+}
+
+function refused({ at, adminUrl, tls, proxies = [] }: Given): Refusal | undefined {
+  const adminListen = at === undefined ? undefined : { host: at, port: 8081 };
+  return refuseAdminListener({ adminListen, adminUrl, tls, trustedProxies: proxies });
+}
+
+test("refuseAdminListener() allows a loopback address without further settings", () => {
+  for (const at of [undefined, "127.0.0.1", "127.9.9.9", "::1", "localhost"]) {
+    expect(refused(at === undefined ? {} : { at })).toBeUndefined();
+  }
+  expect(refused({ at: "127.0.0.1", adminUrl: URL_SET })).toBeUndefined();
+  expect(refused({ at: "127.0.0.1", adminUrl: "http://localhost:8081" })).toBeUndefined();
+});
+
+test("refuseAdminListener() allows other addresses with https through a certificate or a trusted proxy", () => {
+  for (const at of ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example.org"]) {
+    expect(refused({ at, adminUrl: URL_SET, tls: TLS })).toBeUndefined();
+    expect(refused({ at, adminUrl: URL_SET, proxies: PROXY })).toBeUndefined();
+    expect(refused({ at, tls: TLS })?.sentence).toContain("needs CLAVIGER_ADMIN_URL with https");
+    expect(refused({ at, proxies: PROXY })?.sentence).toContain("needs CLAVIGER_ADMIN_URL with https");
+    expect(refused({ at, adminUrl: URL_SET })?.sentence).toContain("set CLAVIGER_TLS_CERT and");
+  }
+});
+
+test("refuseAdminListener() says at which address, why, and what to do", () => {
+  expect(refused({ at: "::" })?.sentence).toBe(
+    "Cannot serve operators at [::]:8081: an address that other machines reach needs CLAVIGER_ADMIN_URL with " +
+      "https, such as https://admin.example.org; set it, or listen on 127.0.0.1 and use `ssh -L`",
+  );
+  expect(refused({ at: "0.0.0.0", adminUrl: "http://localhost", proxies: PROXY })?.sentence).toContain(
+    "needs CLAVIGER_ADMIN_URL with https",
+  );
+});
+
+test("refuseAdminListener() refuses an address with http for a listener that serves https", () => {
+  expect(refused({ at: "127.0.0.1", adminUrl: "http://127.0.0.1:8081", tls: TLS })?.sentence).toBe(
+    "Cannot serve operators at 127.0.0.1:8081: with a certificate it serves https, so CLAVIGER_ADMIN_URL must " +
+      "begin with https",
+  );
+});
