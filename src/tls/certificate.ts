@@ -9,8 +9,8 @@ import { readTlsIdentity, type TlsFiles, type TlsIdentity, tlsWarning } from "./
 export interface CertificateOptions {
   /** The files that a reload reads again. */
   readonly files: TlsFiles;
-  /** The listener that uses the certificate. */
-  readonly listener: Listener;
+  /** The listeners that use the certificate. */
+  readonly listeners: readonly Listener[];
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -18,7 +18,7 @@ export interface CertificateOptions {
 export interface Certificate {
   /** Starts to warn in the log when the certificate must be renewed. */
   start(): Promise<void>;
-  /** Stops: the listener gets no other certificate from now on. */
+  /** Stops: the listeners get no other certificate from now on. */
   stop(): Promise<void>;
   /** Reads the files again. If they cannot be used, the old certificate stays. The log has the outcome. */
   reload(): Promise<void>;
@@ -27,7 +27,7 @@ export interface Certificate {
 /** Creates the part that warns before the certificate expires, and replaces it on request. */
 export function createCertificate(
   first: TlsIdentity,
-  { files, listener, clock, log }: CertificateOptions,
+  { files, listeners, clock, log }: CertificateOptions,
 ): Certificate {
   let shown = first;
   let isStopped = false;
@@ -47,10 +47,12 @@ export function createCertificate(
       else log.info("The certificate is the same as before");
       return;
     }
-    if (listener.renewTls === undefined)
-      return keep("a certificate cannot be changed here: restart the service");
     try {
-      await listener.renewTls(found);
+      for (const listener of listeners) {
+        if (listener.renewTls === undefined)
+          return keep("a certificate cannot be changed here: restart the service");
+        await listener.renewTls(found);
+      }
     } catch (error) {
       return keep(reasonOf(error));
     }

@@ -1,0 +1,96 @@
+/** Stops the parts of a service in the reverse order of their start, each within its limit. */
+import type { Clock } from "./clock.ts";
+import type { Log } from "./log.ts";
+
+/** Ends by the deadline; unfinished work is cut off then. */
+export interface Stoppable {
+  stop(deadlineMs: number): Promise<void>;
+}
+
+/** A part that runs beside requests. */
+export interface BackgroundPart extends Stoppable {
+  start(): Promise<void>;
+}
+
+/**
+ * How long a stop waits for a part: a number of milliseconds, until the end of the drain, or without a limit for a part
+ * that keeps its deadline itself.
+ */
+export type StopLimit = number | "drain" | "own";
+
+/** The started parts, which stop in the reverse order. */
+export interface StopOrder {
+  /** The limit is {@linkcode CUT_OFF_MS} by default. */
+  add(part: Stoppable, limit?: StopLimit): void;
+  /** Adds a part and starts it. */
+  start(part: BackgroundPart, limit?: StopLimit): Promise<void>;
+  isStopping(): boolean;
+  /**
+   * Stops in order: health answers 503, requests are still taken for the grace, requests in flight finish, queued
+   * events are committed, the database stops. Each step is cut off at its limit, so that the stop ends by the deadline.
+   * Committed events stay committed. A second call skips the waiting.
+   */
+  stop(deadlineMs: number, options?: { readonly graceMs?: number }): Promise<void>;
+}
+
+/** The share of a stop's time after the grace for requests and queued events. */
+const DRAIN_SHARE = 0.45;
+/** The time that the orderly stop of the database must leave for ending it by force, which takes at most 4 s. */
+const FORCE_SHARE = 0.45;
+const MAX_FORCE_MS = 4_000;
+/** The limit of parts that close at once. */
+const CUT_OFF_MS = 250;
+
+/** Creates the order, which is empty. */
+export function createStopOrder({ clock, log }: { readonly clock: Clock; readonly log: Log }): StopOrder {
+  const parts: { readonly part: Stoppable; readonly limit: StopLimit }[] = [];
+  const hurried = Promise.withResolvers<void>();
+  let stopped: Promise<void> | undefined;
+
+  async function stopAll(deadlineMs: number, graceMs: number): Promise<void> {
+    const endMs = clock.monotonicMs() + deadlineMs;
+    await Promise.race([sleep(graceMs), hurried.promise]);
+    const spanMs = Math.max(0, deadlineMs - graceMs);
+    const drainEndMs = clock.monotonicMs() + spanMs * DRAIN_SHARE;
+    const forceAtMs = endMs - Math.min(MAX_FORCE_MS, spanMs * FORCE_SHARE);
+    const until = (atMs: number) => Math.max(0, atMs - clock.monotonicMs());
+    for (const { part, limit } of parts.toReversed()) {
+      if (limit === "drain") await within(until(drainEndMs) + CUT_OFF_MS, part.stop(until(drainEndMs)));
+      else if (limit !== "own") await within(limit, part.stop(0));
+      // The database inside: the stop is not complete while it runs.
+      else await part.stop(until(forceAtMs));
+    }
+  }
+
+  /** Waits at most this long, and not at all after a second call of `stop`. */
+  async function within(limitMs: number, work: Promise<void>): Promise<void> {
+    const timeout = Promise.withResolvers<void>();
+    const timer = setTimeout(timeout.resolve, limitMs);
+    try {
+      const settled = work.catch((error) =>
+        log.warn("A part did not stop in order", { reason: String(error) }),
+      );
+      await Promise.race([settled, timeout.promise, hurried.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  return {
+    add: (part, limit = CUT_OFF_MS) => void parts.push({ part, limit }),
+    async start(part, limit = CUT_OFF_MS) {
+      parts.push({ part, limit });
+      await part.start();
+    },
+    isStopping: () => stopped !== undefined,
+    stop(deadlineMs, { graceMs = 0 } = {}) {
+      if (stopped !== undefined) hurried.resolve();
+      stopped ??= stopAll(deadlineMs, graceMs);
+      return stopped;
+    },
+  };
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
