@@ -5,7 +5,7 @@
 
 import { monthOf } from "./calendar.ts";
 import type { Clock } from "./clock.ts";
-import type { Config } from "./config/mod.ts";
+import { type Config, refuseAdminListener } from "./config/mod.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
 import { originOf } from "./endpoints.ts";
 import {
@@ -133,7 +133,9 @@ async function openStores(options: ServiceOptions, order: StopOrder) {
   const close = (installation: Installation) =>
     order.add({ stop: (deadlineMs) => installation.close(deadlineMs) }, "own");
   if (options.installation !== undefined) close(options.installation);
-  // Checked first: an invalid key must not leave a new database behind.
+  // Checked first: a wrong setting must not leave a new database behind.
+  const unsafe = refuseAdminListener(config);
+  if (unsafe !== undefined) return unsafe;
   const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
   if (isRefusal(app)) return app;
   const tls = config.tls && readTlsIdentity(config.tls);

@@ -1,8 +1,8 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import type { Config } from "../config/mod.ts";
+import type { Config, ListenAddress } from "../config/mod.ts";
 import { findServing } from "../installation/mod.ts";
-import type { ListenOptions, Platform } from "../platform/mod.ts";
+import type { Listener, ListenOptions, Platform } from "../platform/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
 
@@ -14,28 +14,44 @@ import { reasonOf } from "../system_error.ts";
  * data folder, which comes later, says more.
  */
 export async function refuseTakenAddress(
-  { host, port, metricsListen, dataDir }: Config,
+  { host, port, metricsListen, adminListen, dataDir }: Config,
   platform: Platform,
 ): Promise<Refusal | undefined> {
   if (findServing(dataDir) !== undefined) return undefined;
   const addresses = [{ host, port, hint: "" }];
-  if (metricsListen !== undefined)
-    addresses.push({ ...metricsListen, hint: "; choose another with --metrics-listen" });
-  for (const { hint, ...address } of addresses) {
-    if (!(await hasAddress(address.host))) {
-      const where = `${address.host}:${address.port}`;
-      return refuse("INVALID_REQUEST", `Cannot listen on ${where}: there is no host of that name${hint}`);
-    }
-    if (address.port === 0) continue;
-    try {
-      const listener = await platform.listen({ ...address, ...REFUSE_ALL });
-      await listener.stop(0);
-    } catch (error) {
-      const reason = reasonOf(error);
-      return refuse("INVALID_REQUEST", `${reason}${hint}`);
-    }
+  for (const [address, flag] of [
+    [metricsListen, "--metrics-listen"],
+    [adminListen, "--admin-listen"],
+  ] as const) {
+    if (address !== undefined) addresses.push({ ...address, hint: `; choose another with ${flag}` });
   }
-  return undefined;
+  // All at the same time, so that two settings with one address are refused.
+  const listeners: Listener[] = [];
+  try {
+    for (const { hint, ...address } of addresses) {
+      const taken = await tryToListen(address, { platform, listeners });
+      if (taken !== undefined) return refuse("INVALID_REQUEST", `${taken}${hint}`);
+    }
+    return undefined;
+  } finally {
+    for (const listener of listeners) await listener.stop(0);
+  }
+}
+
+/** Listens and adds the listener; returns why that is not possible. A port that the system chooses is always free. */
+async function tryToListen(
+  address: ListenAddress,
+  { platform, listeners }: { readonly platform: Platform; readonly listeners: Listener[] },
+): Promise<string | undefined> {
+  const { host, port } = address;
+  if (!(await hasAddress(host))) return `Cannot listen on ${host}:${port}: there is no host of that name`;
+  if (port === 0) return undefined;
+  try {
+    listeners.push(await platform.listen({ ...address, ...REFUSE_ALL }));
+    return undefined;
+  } catch (error) {
+    return reasonOf(error);
+  }
 }
 
 /** Looks the name up before listening: for an unknown name, Bun 1.4.5 reports the last error of the system instead. */

@@ -20,7 +20,7 @@ export {
 } from "./config.ts";
 export { findNearest } from "./find_nearest.ts";
 export { demand, SettingError, settingOf, unknown, wrong } from "./setting_error.ts";
-export { type Get, readHost, readListenAddress, readPort } from "./setting_values.ts";
+export { type Get, type ListenAddress, readHost, readListenAddress, readPort } from "./setting_values.ts";
 export { findSetting, isSetting, SETTINGS, type Setting } from "./settings.ts";
 export {
   DEFAULT_ENV_FILE,

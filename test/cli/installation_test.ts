@@ -93,9 +93,27 @@ describe("claviger serve in a data folder", () => {
     const first = await line.run(["serve", "--port", String(port), ...place]);
     const metrics = ["--port", "0", "--metrics-listen", `127.0.0.1:${port}`];
     const second = await line.run(["serve", ...metrics, ...place]);
+    const admin = ["--port", "0", "--admin-listen", `127.0.0.1:${port}`];
+    const third = await line.run(["serve", ...admin, ...place]);
     other.close();
     expect(refusalOf(first)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
     expect(refusalOf(second)).toEndWith("choose another with --metrics-listen");
+    expect(refusalOf(third)).toEndWith("choose another with --admin-listen");
+    const same = ["--port", String(port), "--admin-listen", `127.0.0.1:${port}`];
+    expect(refusalOf(await line.run(["serve", ...same, ...place]))).toEndWith("another with --admin-listen");
+    expect(existsSync(fresh)).toBe(false);
+  });
+
+  test("refuses a listener for operators that others would reach without https, before it makes any file", async () => {
+    const fresh = join(line.folder, "open");
+    const place = ["--data-dir", fresh, "--env-file", "/dev/null"];
+    const ended = await line.run(["serve", "--port", "0", "--admin-listen", "0.0.0.0:0", ...place]);
+    expect(ended.status).toBe(78);
+    expect(ended.err).toContain("needs CLAVIGER_ADMIN_URL with https");
+    const checked = await line.run(["config", "check", ...place], {
+      env: { CLAVIGER_ADMIN_LISTEN: "0.0.0.0:0", CLAVIGER_ADMIN_URL: "https://admin.example.org" },
+    });
+    expect([checked.status, checked.err]).toEqual([1, expect.stringContaining("set CLAVIGER_TLS_CERT and")]);
     expect(existsSync(fresh)).toBe(false);
   });
 

@@ -57,6 +57,19 @@ describe("claviger systemd", () => {
     );
   });
 
+  test("passes the address of the listener for operators", async () => {
+    const lines = (await unit("--admin-listen", "127.0.0.1:8081")).split("\n");
+    expect(lines).toContain("Environment=CLAVIGER_ADMIN_LISTEN=127.0.0.1:8081");
+    expect(lines).toContain("CapabilityBoundingSet=");
+    expect((await unit("--admin-listen", "[::]:443")).split("\n")).toContain(
+      "CapabilityBoundingSet=CAP_NET_BIND_SERVICE",
+    );
+    const zone = await line.run(["systemd", "--admin-listen", "[fe80::1%1]:8081"]);
+    expect(usageErrorOf(zone)).toContain("without a zone");
+    const portAlone = await line.run(["systemd", "--admin-listen", "8081"]);
+    expect(usageErrorOf(portAlone)).toContain("It must be HOST:PORT");
+  });
+
   test("passes the operator's files as credentials, and names each in a setting, so that a missing one is an error", async () => {
     const text = await unit("--secret", "/etc/claviger/secret", ...TLS);
     expect(text.match(/^(LoadCredential|Environment)=.*/gm)).toEqual([

@@ -1,6 +1,6 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows the settings in force. */
 import type { Command } from "commander";
-import { type Config, readConfig } from "../../config/mod.ts";
+import { type Config, readConfig, refuseAdminListener } from "../../config/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { openGitHubApp } from "../../repository_token/mod.ts";
@@ -62,6 +62,8 @@ export function checkFiles(config: Config, { clock }: Pick<Surroundings, "clock"
     const secret = openSecrets(config, { create: false });
     if (isRefusal(secret)) return { warnings, fault: secret };
   }
+  const unsafe = refuseAdminListener(config);
+  if (unsafe !== undefined) return { warnings, fault: unsafe };
   const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
   if (isRefusal(app)) return { warnings, fault: app };
   const identity = config.tls && readTlsIdentity(config.tls);

@@ -1,6 +1,13 @@
 /** `claviger serve`: starts the service, prints its address, and stops it in order at a signal. */
 import type { Command } from "commander";
-import { type Config, readConfig, readHost, readListenAddress, readPort } from "../../config/mod.ts";
+import {
+  type Config,
+  readConfig,
+  readHost,
+  readListenAddress,
+  readPort,
+  refuseAdminListener,
+} from "../../config/mod.ts";
 import { DatabaseUnavailable } from "../../database/mod.ts";
 import { originOf } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
@@ -21,6 +28,7 @@ interface ServeOptions extends InstallationFlags {
   readonly host?: string;
   readonly port?: string;
   readonly metricsListen?: string;
+  readonly adminListen?: string;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly demo: boolean;
@@ -42,6 +50,11 @@ export function addServeCommand(program: Command, surroundings: Surroundings): v
       "answer GET /metrics at this address, for Prometheus; off by default",
       settingOption("CLAVIGER_METRICS_LISTEN", readListenAddress),
     )
+    .option(
+      "--admin-listen <host:port>",
+      "serve the console and the API for operators at this address; off by default",
+      settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress),
+    )
     .option("--demo", "add keys and models to try to an empty database, and show the keys", false)
     .action((options: ServeOptions) => serve(surroundings, options));
 }
@@ -55,12 +68,15 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     CLAVIGER_HOST: options.host,
     CLAVIGER_PORT: options.port,
     CLAVIGER_METRICS_LISTEN: options.metricsListen,
+    CLAVIGER_ADMIN_LISTEN: options.adminListen,
     CLAVIGER_TLS_CERT: options.tlsCert,
     CLAVIGER_TLS_KEY: options.tlsKey,
   };
   // Leaves out the unit's settings: the unit's own service has them already, and any other process is another service.
   const config = readConfig({ ...surroundings, envFile: options.envFile, flags });
   if (isRefusal(config)) throw new WrongSettings(config.sentence);
+  const unsafe = refuseAdminListener(config);
+  if (unsafe !== undefined) throw new WrongSettings(unsafe.sentence);
   const say = createSay(surroundings, config);
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
   orRefuse((await refuseTakenAddress(config, platform)) ?? {});

@@ -2,8 +2,9 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
+import { readListenAddress } from "../../config/mod.ts";
 import { WRONG_SETTINGS, WRONG_USAGE } from "../exit_status.ts";
-import { wholeNumberOption } from "../options.ts";
+import { settingOption, wholeNumberOption } from "../options.ts";
 import { WrongUsage } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -11,6 +12,7 @@ export interface UnitOptions {
   readonly binary: string;
   readonly host?: string;
   readonly port?: number;
+  readonly adminListen?: string;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly tlsGroup?: string;
@@ -32,6 +34,11 @@ export function addSystemdCommand(program: Command, surroundings: Surroundings):
       "--port <port>",
       "the port to listen on; below 1024 the unit gets the capability for it",
       wholeNumberOption(1, 65_535),
+    )
+    .option(
+      "--admin-listen <host:port>",
+      "serve the console and the API for operators at this address",
+      listenOption,
     )
     .option("--tls-cert <file>", "the certificate, given to the service as a credential", pathOption)
     .option(
@@ -56,7 +63,7 @@ export function addSystemdCommand(program: Command, surroundings: Surroundings):
         "print the line for sysusers.d that creates the service's user, instead of the unit",
       )
         .default(false)
-        .conflicts(["host", "port", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"]),
+        .conflicts(["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"]),
     )
     .action((options: SystemdOptions) =>
       surroundings.out(options.sysusers ? SYSUSERS_LINE : renderUnit(options)),
@@ -87,17 +94,19 @@ const FIRST_FREE_PORT = 1_024;
  * This is one long function, so that the code shows the unit in the order of its lines.
  */
 export function renderUnit(options: UnitOptions): string {
-  const { binary, host, port, tlsCert, tlsKey, tlsGroup } = options;
+  const { binary, host, port, adminListen, tlsCert, tlsKey, tlsGroup } = options;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw new WrongUsage("Cannot print the unit: --tls-cert and --tls-key go together");
   }
   if (tlsGroup !== undefined && tlsCert === undefined) {
     throw new WrongUsage("Cannot print the unit: --tls-group needs --tls-cert and --tls-key");
   }
-  const isPrivileged = port !== undefined && port < FIRST_FREE_PORT;
+  const adminPort = Number(adminListen?.replace(/^.*:/, "") ?? 0);
+  const isPrivileged = [port ?? 0, adminPort].some((each) => each > 0 && each < FIRST_FREE_PORT);
   const environment = [
     ...(host === undefined ? [] : [`CLAVIGER_HOST=${host}`]),
     ...(port === undefined ? [] : [`CLAVIGER_PORT=${port}`]),
+    ...(adminListen === undefined ? [] : [`CLAVIGER_ADMIN_LISTEN=${adminListen}`]),
     ...(tlsGroup === undefined ? [] : [`CLAVIGER_TLS_CERT=${tlsCert}`, `CLAVIGER_TLS_KEY=${tlsKey}`]),
   ];
   const credentials = CREDENTIALS.filter(({ option }) => options[option] !== undefined).filter(
@@ -211,6 +220,12 @@ function pathOption(text: string): string {
 function hostOption(text: string): string {
   if (/^[\w.:-]{1,255}$/.test(text)) return text;
   throw new InvalidArgumentError("It must be an address or host name");
+}
+
+function listenOption(text: string): string {
+  const address = settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress)(text);
+  if (!address.includes("%")) return address;
+  throw new InvalidArgumentError("It must be an address without a zone, such as [::1]:8081");
 }
 
 function groupOption(text: string): string {
