@@ -3,18 +3,13 @@
  * stop. Only this file knows all parts.
  */
 
+import { listenForOperators } from "./admin/mod.ts";
 import { monthOf } from "./calendar.ts";
 import type { Clock } from "./clock.ts";
 import { type Config, refuseAdminListener } from "./config/mod.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
 import { originOf } from "./endpoints.ts";
-import {
-  createApp,
-  createMetricsPage,
-  createRequestMetrics,
-  IDLE_TIMEOUT_SECONDS,
-  listenForMetrics,
-} from "./http/mod.ts";
+import { createApp, createMetricsPage, createRequestMetrics, IDLE_TIMEOUT_SECONDS } from "./http/mod.ts";
 import { newUuid } from "./ids.ts";
 import {
   type Installation,
@@ -25,14 +20,14 @@ import {
 } from "./installation/mod.ts";
 import { createKeyDirectory, type KeyDirectory } from "./keys/mod.ts";
 import { createLimiter } from "./limits/mod.ts";
+import { listenOrRefuse } from "./listen_or_refuse.ts";
 import type { Log } from "./log.ts";
 import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
-import type { Listener, Platform } from "./platform/mod.ts";
+import type { Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { createStopOrder, type StopOrder } from "./stop_order.ts";
-import { reasonOf } from "./system_error.ts";
 import { createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 
@@ -63,6 +58,8 @@ export interface Service {
   readonly url: string;
   /** The listener for metrics, if there is one. */
   readonly metrics: { readonly host: string; readonly port: number } | undefined;
+  /** The listener for operators, if there is one, and the address under which they reach it. */
+  readonly admin: { readonly host: string; readonly port: number; readonly url: string } | undefined;
   /** Where the data is, in words. */
   readonly place: string;
   readonly database: Database;
@@ -83,8 +80,8 @@ const LAST_WORDS_MS = 1_000;
 const ABANDON_MS = 9_000;
 /** The pulse runs four times a second and times out after 900 ms. */
 const STUCK_MS = 10_000;
-/** The runtime's limit is off, because its refusal is not JSON. Our own code reads at most 64 KiB. */
-const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER;
+/** Of every listener. The runtime refuses no body, because its refusal is not JSON: our own code reads at most 64 KiB. */
+const LIMITS = { maxBodyBytes: Number.MAX_SAFE_INTEGER, idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS };
 
 /** Starts the service. Refuses, with a sentence for the operator, if something must be fixed first. */
 export async function startService(options: ServiceOptions): Promise<Service | Refusal> {
@@ -109,11 +106,17 @@ async function startStages(options: ServiceOptions, order: StopOrder): Promise<S
   const parts = await startParts(options, { stores, order });
   const listeners = await listen(options, { stores, parts, order });
   if (isRefusal(listeners)) return listeners;
-  const { listener, metrics, certificate } = listeners;
+  const { listener, admin, metrics, certificate } = listeners;
+  const isTls = stores.tls !== undefined;
   return {
     host: listener.host,
     port: listener.port,
-    url: originOf(listener, stores.tls !== undefined),
+    url: originOf(listener, isTls),
+    admin: admin && {
+      host: admin.host,
+      port: admin.port,
+      url: options.config.adminUrl ?? originOf(admin, isTls),
+    },
     metrics: metrics && { host: metrics.host, port: metrics.port },
     place: stores.installation.place,
     database: parts.database,
@@ -198,20 +201,38 @@ async function startParts(
   return { upkeep, writes, database, directory, events, minted, tokens, limiter, requestMetrics };
 }
 
-/** Listens for requests and metrics. */
+/** Listens for requests of operators, for metrics, and for requests of clients. */
 async function listen(
   { config, platform, clock, log }: ServiceOptions,
-  {
-    stores: { tls, secrets },
-    parts,
-    order,
-  }: { readonly stores: Stores; readonly parts: Parts; readonly order: StopOrder },
+  { stores, parts, order }: { readonly stores: Stores; readonly parts: Parts; readonly order: StopOrder },
 ) {
+  const { tls, secrets } = stores;
   const { isStopping } = order;
-  const limits = { maxBodyBytes: MAX_BODY_BYTES, idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS };
   const { dataDir } = config;
-  const metricsPage = createMetricsPage({ ...parts, isStopping, tokens: parts.minted, dataDir });
-  const metrics = await listenForMetrics(config.metricsListen, { platform, ...limits, answer: metricsPage });
+  const admin =
+    config.adminListen &&
+    (await listenForOperators(config.adminListen, {
+      ...config,
+      ...LIMITS,
+      platform,
+      clock,
+      log,
+      secrets,
+      directory: parts.directory,
+      databaseAddress: stores.installation.address,
+      tls,
+      isStopping,
+    }));
+  if (isRefusal(admin)) return admin;
+  if (admin !== undefined) order.add(admin, "drain");
+  const metrics =
+    config.metricsListen &&
+    (await listenOrRefuse(platform, {
+      ...config.metricsListen,
+      ...LIMITS,
+      answer: createMetricsPage({ ...parts, isStopping, tokens: parts.minted, dataDir }),
+      remedy: "; choose another with --metrics-listen",
+    }));
   if (isRefusal(metrics)) return metrics;
   if (metrics !== undefined) order.add(metrics);
   // Started after the metrics, so that the metrics show the queue until its last event is committed.
@@ -229,17 +250,14 @@ async function listen(
     linkSigner: secrets.signer("download-link"),
   });
   const { host, port } = config;
-  let listener: Listener;
-  try {
-    listener = await platform.listen({ host, port, ...limits, answer, ...(tls && { tls }) });
-  } catch (error) {
-    return refuse("INVALID_REQUEST", reasonOf(error));
-  }
+  const listener = await listenOrRefuse(platform, { host, port, ...LIMITS, answer, ...(tls && { tls }) });
+  if (isRefusal(listener)) return listener;
   order.add(listener, "drain");
+  const listeners = admin === undefined ? [listener] : [listener, admin];
   const certificate =
-    tls && config.tls && createCertificate(tls, { files: config.tls, listeners: [listener], clock, log });
+    tls && config.tls && createCertificate(tls, { files: config.tls, listeners, clock, log });
   if (certificate !== undefined) await order.start(certificate);
-  return { listener, metrics, certificate };
+  return { listener, admin, metrics, certificate };
 }
 
 /** Returns a function that returns false after the pulse has neither succeeded nor failed for long. */

@@ -11,6 +11,7 @@ import { redactKeys } from "../secrets/mod.ts";
 import { pathOf, statusOf, toFailure } from "../wire/mod.ts";
 import { answerRefusal } from "./answer.ts";
 import { createApi } from "./api/app.ts";
+import { refuseMisdirected } from "./host_check.ts";
 import { logRequests } from "./log_requests.ts";
 import type { AdminEnv, AdminOptions } from "./options.ts";
 
@@ -20,6 +21,7 @@ const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
 export function createAdminApp(options: AdminOptions): Hono<AdminEnv> {
   const app = new Hono<AdminEnv>({ getPath: pathOf });
   app.use(logRequests(options));
+  app.use(refuseMisdirected(options));
   app.get("/", (c) => c.redirect("/console/", 303));
   app.route("/admin/v1", createApi(options));
   app.notFound((c) => answerRefusal(c, NOT_FOUND));

@@ -10,16 +10,18 @@
  * name with a dot at its end are refused, because no browser sends them to the address that is set.
  */
 import type { MiddlewareHandler } from "hono";
-
-export interface HostCheckOptions {
-  /** The origin of `CLAVIGER_ADMIN_URL`; undefined if it is not set. */
-  readonly adminUrl: string | undefined;
-  /** Whether the listener is on a loopback address. */
-  readonly isLoopback: boolean;
-}
+import { isLoopback } from "../endpoints.ts";
+import { isInNetworks } from "../limits/mod.ts";
+import { refuse } from "../refusal.ts";
+import { answerRefusal } from "./answer.ts";
+import type { AdminEnv, AdminOptions } from "./options.ts";
 
 /** Any port, so that `ssh -L 9000:127.0.0.1:8081` works. */
 const LOOPBACK_HOST = /^(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?$/i;
+const UNENCRYPTED = refuse(
+  "MISDIRECTED_REQUEST",
+  "This listener takes unencrypted requests only from the proxies in CLAVIGER_TRUSTED_PROXIES",
+);
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { "https:": ":443", "http:": ":80" };
 
 /**
@@ -28,27 +30,36 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = { "https:": ":443", "htt
  */
 export function createHostCheck({
   adminUrl,
-  isLoopback,
-}: HostCheckOptions): (host: string | undefined) => boolean {
-  if (adminUrl === undefined) return (host = "") => isLoopback && LOOPBACK_HOST.test(host);
+  isLoopback: isLocal,
+}: Pick<AdminOptions, "adminUrl" | "isLoopback">): (host: string | undefined) => boolean {
+  if (adminUrl === undefined) return (host = "") => isLocal && LOOPBACK_HOST.test(host);
   const { host: own, port, protocol } = new URL(adminUrl);
   const accepted = port === "" ? [own, own + DEFAULT_PORTS[protocol]] : [own];
   return (host = "") => accepted.includes(host.toLowerCase());
 }
 
-/** Returns the middleware that answers 421 for a foreign `Host`. It must be the first one of the app. */
-export function refuseForeignHost(options: HostCheckOptions): MiddlewareHandler {
+/**
+ * Creates the middleware that answers 421 for a foreign `Host`, before a body is read or the database is asked. Also
+ * for a request that crossed a network unencrypted: without our TLS only the proxy, which serves https, may send some.
+ */
+export function refuseMisdirected(
+  options: Pick<AdminOptions, "adminUrl" | "isLoopback" | "isTls" | "trustedProxies">,
+): MiddlewareHandler<AdminEnv> {
   const isOwn = createHostCheck(options);
-  const expected = options.adminUrl ?? "127.0.0.1, localhost or [::1]";
-  const body = {
-    error: `This listener answers only at ${expected}; CLAVIGER_ADMIN_URL sets another address`,
-    code: "MISDIRECTED_REQUEST",
+  const { adminUrl, isTls, isLoopback: isLocal, trustedProxies } = options;
+  const address = adminUrl ?? "127.0.0.1, localhost or [::1]";
+  const foreign = refuse(
+    "MISDIRECTED_REQUEST",
+    `This listener answers only at ${address}; the setting CLAVIGER_ADMIN_URL changes that`,
+  );
+  const isPrivate = (peer: string) =>
+    isTls || isLocal || isLoopback(peer.replace(/^::ffff:/i, "")) || isInNetworks(peer, trustedProxies);
+
+  return async (c, next) => {
+    const isMine = isOwn(c.req.header("host"));
+    if (isMine && isPrivate(c.env.address(c.req.raw))) return await next();
+    // The body stays unread, so the connection cannot carry another request.
+    c.header("Connection", "close");
+    return answerRefusal(c, isMine ? UNENCRYPTED : foreign);
   };
-  // The body stays unread, so the connection cannot carry another request.
-  const headers = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    Connection: "close",
-  };
-  return async (c, next) => (isOwn(c.req.header("host")) ? await next() : c.json(body, 421, headers));
 }

@@ -3,4 +3,5 @@
  * `app.ts` first. This is no hot path, so it is ordinary Hono with middleware.
  */
 export { createAdminApp } from "./app.ts";
+export { listenForOperators } from "./listen_for_operators.ts";
 export type { AdminOptions } from "./options.ts";

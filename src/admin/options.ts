@@ -22,6 +22,8 @@ export interface AdminOptions {
   readonly trustedProxies: TrustedProxies;
   /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
   readonly adminUrl: string | undefined;
+  /** True if the listener is on a loopback address. */
+  readonly isLoopback: boolean;
   /** True if the listener serves https itself. */
   readonly isTls: boolean;
   /** The port of the listener; the cookie's name contains it. */

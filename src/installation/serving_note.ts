@@ -20,6 +20,8 @@ export interface ServingAt {
   readonly port: number;
   /** The certificate and key of its https. */
   readonly tls?: TlsFiles | undefined;
+  /** The listener for operators, if there is one. */
+  readonly admin?: { readonly host: string; readonly port: number } | undefined;
   /** The folder of the credentials that systemd gave to the service. */
   readonly credentials?: string | undefined;
 }
@@ -39,6 +41,7 @@ const note = v.object({
   tls: v.optional(
     v.object({ certFile: v.string(), keyFile: v.string(), isCopy: v.optional(v.literal(true)) }),
   ),
+  admin: v.optional(v.object({ host: v.string(), port: v.pipe(v.number(), v.integer()) })),
   credentials: v.optional(v.string()),
   pid: v.pipe(v.number(), v.integer()),
   startedAt: v.string(),

@@ -1,5 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { createHostCheck } from "../../src/admin/host_check.ts";
+import { Hono } from "hono";
+import { createHostCheck, refuseMisdirected } from "../../src/admin/host_check.ts";
+import type { AdminEnv } from "../../src/admin/options.ts";
+import { parseTrustedProxies } from "../../src/limits/mod.ts";
 
 const HOSTS_OF_NOBODY = [
   undefined,
@@ -82,5 +85,34 @@ describe("createHostCheck() with CLAVIGER_ADMIN_URL", () => {
     for (const host of ["localhost", "localhost:80", "localhost:8082", "127.0.0.1:8081", "[::1]:8081"]) {
       expect([host, isOwn(host)]).toEqual([host, false]);
     }
+  });
+});
+
+describe("refuseMisdirected() beyond loopback", () => {
+  const parsed = parseTrustedProxies("10.0.0.0/8");
+  const beyond = {
+    adminUrl: "https://admin.example.org",
+    isLoopback: false,
+    isTls: false,
+    trustedProxies: parsed.ok ? parsed.proxies : [],
+  };
+
+  async function statusFrom(peer: string, options = beyond): Promise<number> {
+    const app = new Hono<AdminEnv>().use(refuseMisdirected(options)).get("/", (c) => c.text("in"));
+    const request = new Request("http://any/", { headers: { Host: "admin.example.org" } });
+    return (await app.fetch(request, { address: () => peer })).status;
+  }
+
+  test("takes unencrypted requests only from trusted proxies and from this machine", async () => {
+    for (const peer of ["10.1.2.3", "::ffff:10.1.2.3", "127.0.0.1", "::1", "::ffff:127.0.0.1"]) {
+      expect([peer, await statusFrom(peer)]).toEqual([peer, 200]);
+    }
+    for (const peer of ["192.0.2.7", "2001:db8::1", ""]) {
+      expect([peer, await statusFrom(peer)]).toEqual([peer, 421]);
+    }
+  });
+
+  test("takes requests over our own TLS from every address", async () => {
+    expect(await statusFrom("192.0.2.7", { ...beyond, isTls: true })).toBe(200);
   });
 });

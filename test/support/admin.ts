@@ -70,6 +70,7 @@ export async function startAdmin(
     directory: { forgetLicense: (uuid) => void forgotten.push(uuid) },
     trustedProxies: [],
     adminUrl: undefined,
+    isLoopback: true,
     isTls: false,
     port: () => listener.port,
     logSlowMs: 1_000,

@@ -20,7 +20,7 @@ import { testFolder } from "./postgres.ts";
 
 export interface NodeProcess {
   readonly pid: number;
-  readonly service: Pick<Service, "host" | "port" | "metrics" | "stop"> & {
+  readonly service: Pick<Service, "host" | "port" | "metrics" | "admin" | "stop"> & {
     /** Of the other process's parts, a test can reach only its pulse. */
     readonly directory: { beat(): Promise<void> };
   };
@@ -75,10 +75,9 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
     await proxy.close();
     rmSync(folder, { recursive: true, force: true });
   };
-  let port: number;
-  let metrics: Service["metrics"];
+  let ports: Ports;
   try {
-    [port, metrics] = await readPorts(child, { hasMetrics: options.config.metricsListen !== undefined });
+    ports = await readPorts(child, options.config);
   } catch (error) {
     child.kill("SIGKILL");
     const log = readFileSync(logPath, "utf8");
@@ -101,8 +100,7 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
     pid: child.pid ?? 0,
     service: {
       host: "127.0.0.1",
-      port,
-      metrics,
+      ...ports,
       directory: {
         async beat() {
           await ready();
@@ -133,21 +131,24 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Nod
   };
 }
 
-/** Reads the service's port and the metrics' port from the lines that `serve` prints when it is ready. */
-function readPorts(
-  child: ChildProcess,
-  { hasMetrics }: { readonly hasMetrics: boolean },
-): Promise<[port: number, metrics: Service["metrics"]]> {
+type Ports = Pick<Service, "port" | "metrics" | "admin">;
+
+/** Reads the ports of all listeners from the lines that `serve` prints when it is ready. */
+function readPorts(child: ChildProcess, { metricsListen, adminListen, adminUrl }: Config): Promise<Ports> {
   return new Promise((resolve, reject) => {
     let out = "";
     const timer = setTimeout(() => reject(new Error("The service was not ready in time")), START_DEADLINE_MS);
     child.stdout?.on("data", (chunk) => {
       out += chunk;
-      const port = /serves at http:\/\/127\.0\.0\.1:(\d+)\b/.exec(out)?.[1];
-      const metricsPort = /metrics are at http:\/\/127\.0\.0\.1:(\d+)\//.exec(out)?.[1];
-      if (port === undefined || (hasMetrics && metricsPort === undefined)) return;
+      const at = (words: string) => {
+        const port = new RegExp(`${words} http://127\\.0\\.0\\.1:(\\d+)\\b`).exec(out)?.[1];
+        return port === undefined ? undefined : { host: "127.0.0.1", port: Number(port) };
+      };
+      const [service, metrics, admin] = [at("serves at"), at("metrics are at"), at("serves operators at")];
+      if (service === undefined || (metricsListen && !metrics) || (adminListen && !admin)) return;
       clearTimeout(timer);
-      resolve([Number(port), hasMetrics ? { host: "127.0.0.1", port: Number(metricsPort) } : undefined]);
+      const url = adminUrl ?? `http://127.0.0.1:${admin?.port}`;
+      resolve({ port: service.port, metrics, admin: admin && { ...admin, url } });
     });
     child.once("exit", (code) => {
       clearTimeout(timer);
@@ -189,9 +190,9 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_LOG_REQUESTS: config.logRequests,
     CLAVIGER_LOG_SLOW_MS: String(config.logSlowMs),
     CLAVIGER_EVENTS_KEPT: String(config.eventsKeptMonths),
-    CLAVIGER_METRICS_LISTEN: config.metricsListen
-      ? `${config.metricsListen.host}:${config.metricsListen.port}`
-      : "",
+    CLAVIGER_METRICS_LISTEN: toText(config.metricsListen),
+    CLAVIGER_ADMIN_LISTEN: toText(config.adminListen),
+    CLAVIGER_ADMIN_URL: config.adminUrl ?? "",
     CLAVIGER_SECRET: config.secret?.text ?? "",
     ...(config.gitHubApp && {
       CLAVIGER_GITHUB_APP_ID: config.gitHubApp.appId,
@@ -201,4 +202,8 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
       CLAVIGER_GITHUB_URL: config.gitHubApp.apiUrl,
     }),
   };
+}
+
+function toText(address: Config["metricsListen"]): string {
+  return address === undefined ? "" : `${address.host}:${address.port}`;
 }

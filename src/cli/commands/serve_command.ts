@@ -101,6 +101,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
         const url = `${originOf(service.metrics, false)}/metrics`;
         say(`Its metrics are at ${url}`, { url });
       }
+      if (service.admin) sayOperators(service.admin, { isTls: config.tls !== undefined, say });
       const commandTo = toCommand(surroundings, { config, envFile: options.envFile });
       if (!options.demo) await warnOfDemo(service, { command: commandTo("demo remove"), say });
       const issue = commandTo("keys issue --email you@example.org --tier research");
@@ -127,14 +128,29 @@ function createSay({ out, clock }: Surroundings, { logFormat }: Config): Say {
   return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
 }
 
+function sayOperators(
+  admin: NonNullable<Service["admin"]>,
+  { isTls, say }: { readonly isTls: boolean; readonly say: Say },
+): void {
+  const at = originOf(admin, isTls);
+  const name = admin.url === at ? "" : `, as ${admin.url}`;
+  say(`It serves operators at ${at}${name}`, { url: admin.url });
+}
+
 /** Writes the note that `doctor` and other commands read. They also work without it, so a failure does not stop the service. */
 function leaveNote(
   { env }: Surroundings,
-  { host, port }: Service,
+  { host, port, admin }: Service,
   { config: { dataDir, tls }, log }: { readonly config: Config; readonly log: Log },
 ): ServingNote | undefined {
   try {
-    return leaveServingNote(dataDir, { host, port, tls, credentials: env.CREDENTIALS_DIRECTORY });
+    return leaveServingNote(dataDir, {
+      host,
+      port,
+      tls,
+      admin: admin && { host: admin.host, port: admin.port },
+      credentials: env.CREDENTIALS_DIRECTORY,
+    });
   } catch (error) {
     log.warn("Cannot write the file serving, which says where the service listens", {
       dataDir,

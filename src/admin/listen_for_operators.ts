@@ -1,0 +1,59 @@
+import { type DatabaseAddress, openDatabase } from "../database/mod.ts";
+import { isLoopback } from "../endpoints.ts";
+import { listenOrRefuse } from "../listen_or_refuse.ts";
+import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
+import { isRefusal, type Refusal } from "../refusal.ts";
+import { createAdminApp } from "./app.ts";
+import type { AdminOptions } from "./options.ts";
+
+export interface OperatorsListenerOptions
+  extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
+    Omit<AdminOptions, "database" | "isLoopback" | "isTls" | "port"> {
+  readonly platform: Platform;
+  readonly databaseAddress: DatabaseAddress;
+  readonly tls: TlsPair | undefined;
+}
+
+/** Longer than the deadline of a client's statement: operators can wait for a list. */
+const POOL = { maxConnections: 2, deadlineMs: 2_000 };
+
+/**
+ * Listens for requests of operators, and opens a pool for their statements alone. With the pool of the clients, a slow
+ * list would cost the clients a connection, and the whole pool when it misses the deadline.
+ */
+export async function listenForOperators(
+  { host, port }: { readonly host: string; readonly port: number },
+  options: OperatorsListenerOptions,
+): Promise<Listener | Refusal> {
+  const { platform, databaseAddress, clock, log, tls, maxBodyBytes, idleTimeoutSeconds } = options;
+  const database = openDatabase(databaseAddress, { clock, log, ...POOL });
+  let bound = port;
+  const app = createAdminApp({
+    ...options,
+    database,
+    isLoopback: isLoopback(host),
+    isTls: tls !== undefined,
+    port: () => bound,
+  });
+  const listener = await listenOrRefuse(platform, {
+    host,
+    port,
+    maxBodyBytes,
+    idleTimeoutSeconds,
+    answer: app.fetch,
+    ...(tls && { tls }),
+    remedy: "; choose another with --admin-listen",
+  });
+  if (isRefusal(listener)) {
+    await database.close();
+    return listener;
+  }
+  bound = listener.port;
+  return {
+    ...listener,
+    async stop(deadlineMs) {
+      await listener.stop(deadlineMs);
+      await database.close();
+    },
+  };
+}

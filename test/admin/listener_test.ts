@@ -1,0 +1,229 @@
+/** The listener for operators as a part of the service: its paths, its hosts, and its own pool. Also runs on Node. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { openSession } from "../../src/database/mod.ts";
+import { issueToken } from "../../src/operators/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { ENDPOINTS } from "../support/endpoints.ts";
+import { ACTOR } from "../support/issue.ts";
+import { sendRaw } from "../support/raw_http.ts";
+import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+
+const ANY_PORT = { host: "127.0.0.1", port: 0 };
+
+let service: TestService;
+let url: string;
+let token: string;
+
+beforeAll(async () => {
+  service = await startTestService({ config: { adminListen: ANY_PORT } });
+  url = service.service.admin?.url ?? "";
+  token = await newToken(service);
+});
+afterAll(() => service.close());
+
+async function newToken({ database, config, clock }: TestService): Promise<string> {
+  const request = { name: `token-${clock.nowMs()}`, scopes: ["keys:read"], restriction: {} } as const;
+  const issued = await issueToken(database, request, {
+    brand: config.brand,
+    actor: ACTOR,
+    now: clock.now(),
+  });
+  if (isRefusal(issued)) throw new Error(issued.sentence);
+  return issued.token;
+}
+
+function whoami(): Promise<Response> {
+  return fetch(`${url}/admin/v1/whoami`, { headers: { Authorization: `Bearer ${token}` } });
+}
+
+/** Sends the lines of a head, which may break the rules, to the listener. */
+async function statusOf(lines: readonly string[], at = url): Promise<number | undefined> {
+  const [answer] = await sendRaw(at, `${lines.join("\r\n")}\r\n\r\n`);
+  return answer?.status;
+}
+
+const AUTHORIZED = () => `Authorization: Bearer ${token}`;
+
+describe("the listener for operators", () => {
+  test("is off by default", async () => {
+    const quiet = await startTestService();
+    try {
+      expect(quiet.service.admin).toBeUndefined();
+    } finally {
+      await quiet.close();
+    }
+  });
+
+  test("answers a token, and leads a browser from / to the console", async () => {
+    const answer = await whoami();
+    expect([answer.status, await answer.json()]).toMatchObject([200, { scopes: ["keys:read"] }]);
+    const home = await fetch(url, { redirect: "manual" });
+    expect([home.status, home.headers.get("location")]).toEqual([303, "/console/"]);
+  });
+
+  test("has no path of the clients, and the clients' listener has none of the operators", async () => {
+    const { apiKey } = await service.issue();
+    const paths = Object.values(ENDPOINTS).map(({ path }) => path);
+    for (const path of [...paths, "/api/health", "/openapi.json", "/metrics"]) {
+      for (const method of ["GET", "POST"]) {
+        const answer = await fetch(url + path, { method, headers: { "X-API-Key": apiKey } });
+        expect([path, answer.status, await answer.json()]).toEqual([
+          path,
+          404,
+          { code: "NOT_FOUND", error: expect.any(String) },
+        ]);
+      }
+    }
+    const authorized = { Authorization: `Bearer ${token}` };
+    for (const path of ["/", "/console", "/console/", "/console/enter", "/admin/v1", "/admin/v1/whoami"]) {
+      expect([path, (await service.get(path, authorized)).status]).toEqual([path, 404]);
+    }
+  });
+
+  test("takes no cookie for a token", async () => {
+    const cookie = await fetch(`${url}/admin/v1/whoami`, { headers: { Cookie: `session=${token}` } });
+    expect(cookie.status).toBe(401);
+  });
+});
+
+describe("the Host of a request for operators", () => {
+  const GET = "GET /admin/v1/whoami HTTP/1.1";
+  const own = () => `Host: ${new URL(url).host}`;
+
+  test("may be a loopback name with any port, so that a tunnel of ssh works", async () => {
+    for (const host of ["127.0.0.1", "localhost:9000", "LOCALHOST:9000", "[::1]:9000", "\t127.0.0.1:9000 "]) {
+      expect([host, await statusOf([GET, `Host: ${host}`, AUTHORIZED()])]).toEqual([host, 200]);
+    }
+  });
+
+  test("is refused with 421 if it is any other", async () => {
+    const hosts = [
+      "evil.example",
+      "localhost.",
+      "localhost.evil.example",
+      "127.0.0.2",
+      "u@localhost",
+      "a b",
+      "",
+    ];
+    for (const host of [...hosts, "127.0.0.1, evil.example", "127.0.0.1/", "[::ffff:127.0.0.1]", "\u00e9"]) {
+      expect([host, await statusOf([GET, `Host: ${host}`, AUTHORIZED()])]).toEqual([host, 421]);
+    }
+    for (const path of ["/", "/console/", "/nothing", "//", "/%2e%2e/"]) {
+      expect([path, await statusOf([`GET ${path} HTTP/1.1`, "Host: evil.example"])]).toEqual([path, 421]);
+    }
+  });
+
+  test("is refused with 421 if there are two, or none", async () => {
+    expect(await statusOf([GET, own(), own(), AUTHORIZED()])).toBe(421);
+    expect(await statusOf([GET, own(), "Host: evil.example", AUTHORIZED()])).toBe(421);
+    expect(await statusOf([GET, "Host: evil.example", own(), AUTHORIZED()])).toBe(421);
+    expect(await statusOf(["GET /admin/v1/whoami HTTP/1.0", AUTHORIZED()])).toBe(421);
+    // For HTTP/1.1 the runtime demands one itself.
+    expect(await statusOf([GET, AUTHORIZED()])).toBe(400);
+  });
+
+  test("is the header's, whatever the request target and the forwarding headers say", async () => {
+    const absolute = (host: string) => `GET http://${host}/admin/v1/whoami HTTP/1.1`;
+    expect(await statusOf([absolute("127.0.0.1"), "Host: evil.example", AUTHORIZED()])).toBe(421);
+    expect(await statusOf([absolute("evil.example"), own(), AUTHORIZED()])).toBe(200);
+    for (const forged of ["X-Forwarded-Host: 127.0.0.1", "Forwarded: host=127.0.0.1", "X-Host: localhost"]) {
+      expect([forged, await statusOf([GET, "Host: evil.example", forged, AUTHORIZED()])]).toEqual([
+        forged,
+        421,
+      ]);
+    }
+    for (const forged of ["X-Forwarded-Host: evil.example", "Forwarded: host=evil.example"]) {
+      expect([forged, await statusOf([GET, own(), forged, AUTHORIZED()])]).toEqual([forged, 200]);
+    }
+  });
+
+  test("is checked before the body is read and before the token is looked up", async () => {
+    const session = openSession(service.address, { statementTimeoutMs: 10_000 });
+    try {
+      await session.transaction(async (sql) => {
+        await sql`lock table tokens in access exclusive mode`;
+        const head = ["POST /admin/v1/keys HTTP/1.1", "Host: evil.example", AUTHORIZED()];
+        // The body never comes: an answer means that nothing waits for it.
+        const [answer] = await sendRaw(url, `${[...head, "Content-Length: 100"].join("\r\n")}\r\n\r\n`);
+        expect(answer?.status).toBe(421);
+        expect(answer?.headers.get("connection")).toBe("close");
+        expect(answer?.headers.get("cache-control")).toBe("no-store");
+        expect(JSON.parse(answer?.text ?? "")).toEqual({
+          error:
+            "This listener answers only at 127.0.0.1, localhost or [::1]; the setting CLAVIGER_ADMIN_URL " +
+            "changes that",
+          code: "MISDIRECTED_REQUEST",
+        });
+      });
+    } finally {
+      await session.close();
+    }
+  });
+
+  test("must be that of CLAVIGER_ADMIN_URL if it is set", async () => {
+    const named = await startTestService({
+      on: service.testDatabase,
+      config: { adminListen: ANY_PORT, adminUrl: "https://admin.example.org" },
+    });
+    try {
+      const at = `http://127.0.0.1:${named.service.admin?.port}`;
+      expect(named.service.admin?.url).toBe("https://admin.example.org");
+      for (const host of ["admin.example.org", "Admin.Example.org:443"]) {
+        expect([host, await statusOf([GET, `Host: ${host}`, AUTHORIZED()], at)]).toEqual([host, 200]);
+      }
+      for (const host of [new URL(at).host, "localhost", "admin.example.org:8443", "example.org"]) {
+        expect([host, await statusOf([GET, `Host: ${host}`, AUTHORIZED()], at)]).toEqual([host, 421]);
+      }
+    } finally {
+      await named.close();
+    }
+  });
+});
+
+describe("the pool of the listener for operators", () => {
+  test.skipIf(ON_NODE)("costs the clients nothing when its statements are slow", async () => {
+    const session = openSession(service.address, { statementTimeoutMs: 10_000 });
+    const { database } = service.service;
+    const before = database.stats();
+    let slowest = 0;
+    let validated = 0;
+    try {
+      await session.transaction(async (sql) => {
+        await sql`lock table tokens in access exclusive mode`;
+        let waiting = 12;
+        const slow = Array.from({ length: waiting }, async () => {
+          const { status } = await whoami();
+          waiting--;
+          return status;
+        });
+        await until(async () => {
+          const [row] = await service.database.query<{ waiting: number }>(
+            (read) => read`select count(*)::int as waiting from pg_locks where not granted`,
+          );
+          return (row?.waiting ?? 0) >= 2;
+        });
+        while (waiting > 0) {
+          // A new key each time: its look-up is a statement on the pool of the clients.
+          const { apiKey } = await service.issue();
+          const beganMs = performance.now();
+          expect((await service.post("/v1/auth/validate", { api_key: apiKey })).status).toBe(200);
+          slowest = Math.max(slowest, performance.now() - beganMs);
+          validated++;
+        }
+        for (const status of await Promise.all(slow)) expect([500, 503]).toContain(status);
+      });
+    } finally {
+      await session.close();
+    }
+    expect(validated).toBeGreaterThan(10);
+    expect(slowest).toBeLessThan(1_000);
+    const { poolsReplaced, deadlinesMissed } = database.stats();
+    expect({ poolsReplaced, deadlinesMissed }).toEqual({
+      poolsReplaced: before.poolsReplaced,
+      deadlinesMissed: before.deadlinesMissed,
+    });
+    expect((await whoami()).status).toBe(200);
+  });
+});
