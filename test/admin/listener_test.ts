@@ -87,6 +87,57 @@ describe("the listener for operators", () => {
   });
 });
 
+describe("a stop of the service", () => {
+  // On Node the test's stop begins with a grace, after which the statement would be cancelled.
+  test.skipIf(ON_NODE)(
+    "lets a request of an operator finish, with its statement, and closes the connection",
+    async () => {
+      const stopping = await startTestService({
+        on: service.testDatabase,
+        config: { adminListen: ANY_PORT },
+      });
+      const at = stopping.service.admin?.url;
+      const headers = { Authorization: `Bearer ${token}` };
+      const session = openSession(service.address, { statementTimeoutMs: 10_000 });
+      let asked: Promise<Response> | undefined;
+      let stopped: Promise<void> | undefined;
+      try {
+        await session.transaction(async (sql) => {
+          await sql`lock table tokens in access exclusive mode`;
+          asked = fetch(`${at}/admin/v1/whoami`, { headers });
+          await untilWaiting(1);
+          stopped = stopping.service.stop(8_000);
+          await until(() => isClosed(stopping.url));
+        });
+        const answer = await asked;
+        expect([answer?.status, answer?.headers.get("connection")]).toEqual([200, "close"]);
+      } finally {
+        await session.close();
+        await stopped;
+      }
+      expect(await isClosed(at)).toBe(true);
+    },
+  );
+});
+
+/** Waits until so many statements wait for a lock in the database. */
+async function untilWaiting(count: number): Promise<void> {
+  await until(async () => {
+    const [row] = await service.database.query<{ waiting: number }>(
+      (sql) => sql`select count(*)::int as waiting from pg_locks where not granted`,
+    );
+    return (row?.waiting ?? 0) >= count;
+  });
+}
+
+/** Tells whether a listener takes no connection any more. */
+function isClosed(at: string | undefined): Promise<boolean> {
+  return fetch(`${at}/`, { redirect: "manual" }).then(
+    () => false,
+    () => true,
+  );
+}
+
 describe("the Host of a request for operators", () => {
   const GET = "GET /admin/v1/whoami HTTP/1.1";
   const own = () => `Host: ${new URL(url).host}`;
@@ -198,12 +249,7 @@ describe("the pool of the listener for operators", () => {
           waiting--;
           return status;
         });
-        await until(async () => {
-          const [row] = await service.database.query<{ waiting: number }>(
-            (read) => read`select count(*)::int as waiting from pg_locks where not granted`,
-          );
-          return (row?.waiting ?? 0) >= 2;
-        });
+        await untilWaiting(2);
         while (waiting > 0) {
           // A new key each time: its look-up is a statement on the pool of the clients.
           const { apiKey } = await service.issue();

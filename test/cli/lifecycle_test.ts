@@ -3,7 +3,7 @@
  * clients, and a new certificate under load.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync, copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -263,8 +263,11 @@ describe("TLS", () => {
   test("loads a new certificate on SIGHUP without losing a connection, and ignores a bad one", async () => {
     const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
     copy(one);
-    const service = await start(...files);
+    const service = await start(...files, "--admin-listen", "127.0.0.1:0");
+    const { admin } = JSON.parse(readFileSync(join(dataDir, "serving"), "utf8"));
     const show = () => shownFingerprint(service.port, "/api/health");
+    const showToOperators = () => shownFingerprint(admin.port, "/");
+    expect(await showToOperators()).toEqual({ fingerprint: one.fingerprint, status: 303 });
     expect(await show()).toEqual({ fingerprint: one.fingerprint, status: 200 });
     expect(manager.received().join("\n")).toContain(`Serving at https://127.0.0.1:${service.port}; the`);
 
@@ -274,7 +277,8 @@ describe("TLS", () => {
     const clients = Array.from({ length: 16 }, async () => {
       while (running) {
         asked++;
-        await show().catch((error: unknown) => failures.push(String(error)));
+        const shown = asked % 4 === 0 ? showToOperators() : show();
+        await shown.catch((error: unknown) => failures.push(String(error)));
       }
     });
     copy(two);
@@ -289,6 +293,7 @@ describe("TLS", () => {
     await Promise.all(clients);
     expect(failures).toEqual([]);
     expect((await show()).fingerprint).toBe(two.fingerprint);
+    expect((await showToOperators()).fingerprint).toBe(two.fingerprint);
     service.process.kill("SIGINT");
     expect(await service.process.exited).toBe(0);
   });
