@@ -27,7 +27,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test prove check check-style check-types check-imports guide format build release test-executable node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test prove check check-style check-types check-imports guide format build release test-executable test-console node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -70,6 +70,10 @@ release: $(INSTALLED) ## Build what is handed out, dist/release: an executable a
 
 test-executable: dist/claviger ## Test the compiled executable, built first if need be (ARGS="test/compiled/x_test.ts").
 	$(TEST) --path-ignore-patterns= $(or $(ARGS),./test/compiled)
+
+test-console: $(INSTALLED) ## Test the console in a real Chromium, fetched if need be (CHROMIUM=path, SCREENSHOTS=folder).
+	@$(BUN) test/console/support/chromium.ts
+	$(BUN) test/support/run_suite.ts --path-ignore-patterns= $(or $(ARGS),./test/console)
 
 node: dist/claviger.mjs ## Bundle the program for Node, dist/claviger.mjs.
 

@@ -16,6 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { fetchPackage, integrityOf } from "../../src/build/packages.ts";
+import { CHROMIUM } from "../console/support/chromium.ts";
 
 setDefaultTimeout(60_000);
 
@@ -66,16 +67,17 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("integrity.txt has a digest for the pinned Bun on each platform that a build may want", () => {
+test("integrity.txt has a digest for Chromium, and for the pinned Bun on each platform that a build may want", () => {
   const lines = readFileSync(join(checkout, "src/build/integrity.txt"), "utf8").trim().split("\n");
   const entries = lines.filter((line) => !line.startsWith("#"));
   const platforms = [
     ...["linux-x64", "linux-x64-baseline", "linux-x64-musl", "linux-x64-musl-baseline"],
     ...["linux-aarch64", "linux-aarch64-musl", "darwin-x64", "darwin-x64-baseline", "darwin-aarch64"],
   ];
-  expect(entries.map((line) => line.split(" ")[0])).toEqual(
-    platforms.map((platform) => `@oven/bun-${platform}@${version}`),
-  );
+  expect(entries.map((line) => line.split(" ")[0])).toEqual([
+    ...platforms.map((platform) => `@oven/bun-${platform}@${version}`),
+    `${CHROMIUM.name}@${CHROMIUM.version}`,
+  ]);
   for (const line of entries) expect(line).toMatch(/ sha512-[A-Za-z0-9+/]{86}==$/);
   expect(new Set(entries.map((line) => line.split(" ")[1])).size).toBe(entries.length);
 });

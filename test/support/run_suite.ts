@@ -30,7 +30,8 @@ const status = await child.exited;
 await stopTestServer();
 if (patterns.length === 0) {
   console.log(
-    "Left out: test/compiled, which `make test-executable` runs, and *_proof.ts, which `make prove` runs",
+    "Left out: test/compiled, which `make test-executable` runs, test/console, which `make test-console` runs, " +
+      "and *_proof.ts, which `make prove` runs",
   );
 }
 process.exit(status);
