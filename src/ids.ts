@@ -9,7 +9,7 @@
  */
 import { randomBytes } from "node:crypto";
 
-export type IdKind = "usr" | "lic" | "key" | "evt" | "req" | "mdl";
+export type IdKind = "usr" | "lic" | "key" | "evt" | "req" | "mdl" | "ses";
 
 /** The number of values of the last 12 bits. */
 const COUNTS = 0x1000;

@@ -24,7 +24,8 @@ export function nameOfActor({ kind, name }: Actor): string {
 export interface AuditCte {
   /** Noun and verb: `key.revoke`. */
   readonly action: string;
-  readonly actor: Actor;
+  /** Its name can be a column of `from`, if only the statement knows who acts. */
+  readonly actor: Omit<Actor, "name"> & { readonly name: string | Fragment };
   readonly at: Date;
   /**
    * The CTE that makes the change: a row for each changed thing, with the columns `account_id`, `license_id`,
@@ -39,9 +40,10 @@ export interface AuditCte {
  */
 export function auditCte(sql: Sql, { action, actor, at, from }: AuditCte): Fragment {
   const reason = actor.reason === undefined ? null : redactKeys(actor.reason);
+  const name = typeof actor.name === "string" ? sql`${actor.name}::text` : actor.name;
   return sql`
     insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason, door, request, address)
-    select ${at}::timestamptz, ${nameOfActor(actor)}::text, ${action}::text,
+    select ${at}::timestamptz, ${`${actor.kind}:`}::text || ${name}, ${action}::text,
            account_id, license_id, key_id, before, after, ${reason}::text,
            ${DOORS[actor.kind]}::text, ${actor.request ?? null}::text, ${actor.address ?? null}::text
       from ${from}`;

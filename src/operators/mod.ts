@@ -2,7 +2,27 @@
  * Operators: people with roles, their login codes and sessions, tokens of programs, and scopes. Owns the tables
  * `operators`, `login_codes`, `operator_sessions`, `tokens` and `idempotent_answers`.
  */
+export {
+  type By,
+  type LoginCode,
+  listOperators,
+  loginOperator,
+  NAME_RULE,
+  type Operator,
+  type RemovedOperator,
+  removeOperator,
+  setRole,
+} from "./people.ts";
 export { ROLES, type Role, SCOPES, type Scope, scopesOf } from "./scopes.ts";
+export {
+  type BegunSession,
+  endSession,
+  findSession,
+  type ListedSession,
+  listSessions,
+  redeemCode,
+  type Session,
+} from "./sessions.ts";
 export {
   findToken,
   type IssuedToken,

@@ -1,11 +1,12 @@
 /** Tokens of programs: issue, and the check of each request. Only the SHA-256 of a token is stored. */
-import { createHash, randomBytes } from "node:crypto";
 import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { constraintOf, type Database, toTextArray } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import type { Restriction, Tier } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { noSubject } from "./_no_subject.ts";
+import { hashOf, randomDigits } from "./_secret_text.ts";
 import type { Scope } from "./scopes.ts";
 
 /** A token as a request with it is judged. */
@@ -45,7 +46,7 @@ export async function issueToken(
   { brand, actor, now }: { readonly brand: Brand; readonly actor: Actor; readonly now: Date },
 ): Promise<IssuedToken | Refusal> {
   const { name, scopes, restriction, sources, expiresAt } = request;
-  const token = `${brand.name}_op_${randomBytes(24).toString("hex")}`;
+  const token = `${brand.name}_op_${randomDigits(192)}`;
   try {
     await database.query(
       (sql) => sql`
@@ -55,7 +56,7 @@ export async function issueToken(
                   ${restriction.tiers ? toTextArray(restriction.tiers) : null}::text[], ${restriction.mode ?? null},
                   ${sources ? toTextArray(sources) : null}::text[], ${nameOfActor(actor)}, ${now}::timestamptz,
                   ${now}::timestamptz, ${expiresAt ?? null}::timestamptz)
-          returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id, null::jsonb as before,
+          returning ${noSubject(sql)}, null::jsonb as before,
                     jsonb_build_object('token', name, 'scopes', scopes, 'tiers', tiers, 'mode', mode,
                       'sources', sources, 'expires_at', expires_at) as after
         )
@@ -111,9 +112,4 @@ interface Row {
   readonly tiers: readonly Tier[] | null;
   readonly mode: "live" | "test" | null;
   readonly sources: readonly string[] | null;
-}
-
-/** Returns the hash of a token or a code as PostgreSQL reads bytes. */
-function hashOf(text: string): string {
-  return `\\x${createHash("sha256").update(text).digest("hex")}`;
 }

@@ -1,0 +1,239 @@
+/**
+ * People: a name, a role, and codes to log in with. Operators are created only on the host, and rows are never
+ * deleted, so a name in the audit log means one person for ever.
+ */
+import { type Actor, auditCte } from "../audit/mod.ts";
+import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { isAlive } from "./_is_alive.ts";
+import { noSubject } from "./_no_subject.ts";
+import { hashOf, randomDigits } from "./_secret_text.ts";
+import { ROLES, type Role } from "./scopes.ts";
+
+export interface Operator {
+  readonly name: string;
+  readonly role: Role;
+  readonly createdAt: Date;
+  /** Null while the operator can log in. */
+  readonly removedAt: Date | null;
+  /** Exact to the minute; null without a session that has not ended. */
+  readonly lastSeenAt: Date | null;
+}
+
+export interface By {
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
+export interface LoginCode {
+  readonly operator: string;
+  readonly role: Role;
+  /** Whether the operator was created with this code. */
+  readonly isNew: boolean;
+  /** The code itself, 32 hexadecimal digits. It is not stored, so it cannot be shown again. */
+  readonly code: string;
+  readonly expiresAt: Date;
+}
+
+const CODE_BITS = 128;
+const CODE_LIFE_MS = 10 * 60_000;
+
+/**
+ * Creates a code with which an operator logs in once within ten minutes. With a role it creates the operator if the
+ * name is new. Refuses a new name without a role, a role that differs from the operator's, and the name of a removed
+ * operator.
+ */
+export async function loginOperator(
+  database: Database,
+  { name, role }: { readonly name: string; readonly role?: Role | undefined },
+  { actor, now }: By,
+): Promise<LoginCode | Refusal> {
+  const code = randomDigits(CODE_BITS);
+  const expiresAt = new Date(now.getTime() + CODE_LIFE_MS);
+  try {
+    const [row] = await database.query<{ role: Role; isNew: boolean }>(
+      (sql) => sql`
+        with added as (
+          insert into operators (name, role, created_at)
+          select ${name}, ${role ?? null}::text, ${now}::timestamptz where ${role ?? null}::text is not null
+          -- The update changes nothing: it locks a known operator, so that its role is compared as it is now.
+          on conflict (name) do update set role = excluded.role
+            where operators.role = excluded.role and operators.removed_at is null
+          returning name, role, xmax = 0 as is_new
+        ),
+        person as (
+          select name, role, is_new from added
+          union all
+          select name, role, false from operators
+           where name = ${name} and removed_at is null and ${role ?? null}::text is null
+        ),
+        coded as (
+          insert into login_codes (hash, operator, expires_at)
+          select ${hashOf(code)}::text::bytea, name, ${expiresAt}::timestamptz from person
+        ),
+        created as (
+          select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name, 'role', role) as after
+            from person where is_new
+        ),
+        logged_creation as (
+          ${auditCte(sql, { action: "operator.create", actor, at: now, from: sql`created` })} returning id
+        ),
+        asked as (
+          select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name) as after
+            from person
+           -- True always: the row of the creation is written first.
+           where (select count(*) from logged_creation) < 2
+        ),
+        logged as (${auditCte(sql, { action: "operator.login", actor, at: now, from: sql`asked` })})
+        select role, is_new as "isNew" from person`,
+    );
+    if (row !== undefined) return { operator: name, code, expiresAt, ...row };
+  } catch (error) {
+    if (constraintOf(error) !== "operator_name_form") throw error;
+    return refuse("INVALID_REQUEST", `Cannot create login code: ${NAME_RULE}`);
+  }
+  return await refuseLogin(database, { name, role });
+}
+
+/** What names of operators and tokens look like, as a phrase. */
+export const NAME_RULE =
+  "a name must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit";
+
+async function refuseLogin(
+  database: Database,
+  { name, role }: { readonly name: string; readonly role?: Role | undefined },
+): Promise<Refusal> {
+  const known = await findOperator(database, name);
+  const cannot = "Cannot create login code";
+  if (known === undefined) {
+    const roles = ROLES.join(", ");
+    return refuse(
+      "NOT_FOUND",
+      `${cannot}: no operator is named ${name}; to create one, give a role: ${roles}`,
+    );
+  }
+  if (known.removedAt !== null)
+    return refuse(
+      "CONFLICT",
+      `${cannot}: the operator ${name} was removed, and names are not used again; choose another name`,
+    );
+  return refuse(
+    "CONFLICT",
+    `${cannot}: ${name} has the role ${known.role}, not ${role}; change the role first`,
+  );
+}
+
+/** Lists all operators by name, also those that were removed. */
+export async function listOperators(
+  database: Database,
+  { now }: { readonly now: Date },
+): Promise<readonly Operator[]> {
+  return await database.query<Operator>(
+    (sql) => sql`
+      select o.name, o.role, o.created_at as "createdAt", o.removed_at as "removedAt",
+             (select max(s.last_seen_at) from operator_sessions s
+               where s.operator = o.name and ${isAlive(sql, now)}) as "lastSeenAt"
+        from operators o
+       order by o.name collate "C"`,
+    { isRead: true },
+  );
+}
+
+async function findOperator(
+  database: Database,
+  name: string,
+): Promise<{ readonly role: Role; readonly removedAt: Date | null } | undefined> {
+  const [row] = await database.query<{ role: Role; removedAt: Date | null }>(
+    (sql) => sql`select role, removed_at as "removedAt" from operators where name = ${name}`,
+    { isRead: true },
+  );
+  return row;
+}
+
+/**
+ * Returns the CTEs of a change to an operator that could leave no admin: `was` is the operator, and `admins.count` the
+ * number of admins. All these rows are locked, in one order, so of two changes at once the second counts what the first
+ * left.
+ */
+function lockedCtes(sql: Sql, name: string): Fragment {
+  return sql`
+    locked as (
+      select name, role, removed_at from operators
+       where name = ${name} or (role = 'admin' and removed_at is null)
+       order by name for update
+    ),
+    was as (select name, role from locked where name = ${name} and removed_at is null),
+    admins as (select count(*) from locked where role = 'admin' and removed_at is null)`;
+}
+
+/** Gives an operator another role. Refuses an unknown or removed operator, and a lower role for the last admin. */
+export async function setRole(
+  database: Database,
+  { name, role }: { readonly name: string; readonly role: Role },
+  { actor, now }: By,
+): Promise<{ readonly isChanged: boolean } | Refusal> {
+  const [row] = await database.query(
+    (sql) => sql`
+      with ${lockedCtes(sql, name)},
+      changed as (
+        update operators o set role = ${role}
+          from was, admins
+         where o.name = was.name and was.role <> ${role} and (was.role <> 'admin' or admins.count > 1)
+        returning ${noSubject(sql)}, jsonb_build_object('operator', o.name, 'role', was.role) as before,
+                  jsonb_build_object('operator', o.name, 'role', o.role) as after
+      ),
+      logged as (${auditCte(sql, { action: "operator.role", actor, at: now, from: sql`changed` })})
+      select from changed`,
+  );
+  if (row !== undefined) return { isChanged: true };
+  const known = await findOperator(database, name);
+  if (known?.removedAt === null && known.role === role) return { isChanged: false };
+  return refuseChange(`change the role of ${name}`, known);
+}
+
+export interface RemovedOperator {
+  /** How many sessions ended. */
+  readonly sessions: number;
+  /** The names of the tokens that the operator issued and that are not revoked. They still work. */
+  readonly tokens: readonly string[];
+}
+
+/**
+ * Removes an operator for good, and ends the operator's sessions and codes. Refuses an unknown or removed operator, and
+ * the last admin. A dry run refuses in the same cases and changes nothing.
+ */
+export async function removeOperator(
+  database: Database,
+  name: string,
+  { actor, now, isDryRun = false }: By & { readonly isDryRun?: boolean },
+): Promise<RemovedOperator | Refusal> {
+  const [row] = await database.query<RemovedOperator>(
+    (sql) => sql`
+      with ${lockedCtes(sql, name)},
+      removable as (select was.name from was, admins where was.role <> 'admin' or admins.count > 1),
+      changed as (
+        update operators o set removed_at = ${now}::timestamptz
+          from removable
+         where o.name = removable.name and not ${isDryRun}::boolean
+        returning o.name, ${noSubject(sql)}, jsonb_build_object('operator', o.name, 'role', o.role) as before,
+                  null::jsonb as after
+      ),
+      no_codes as (delete from login_codes c using changed where c.operator = changed.name),
+      no_sessions as (delete from operator_sessions s using changed where s.operator = changed.name),
+      logged as (${auditCte(sql, { action: "operator.remove", actor, at: now, from: sql`changed` })})
+      select (select count(*) from operator_sessions s where s.operator = removable.name and ${isAlive(sql, now)})
+               as sessions,
+             -- A person mostly has the same name on the host, where tokens are issued by command.
+             coalesce((select json_agg(t.name order by t.name collate "C") from tokens t
+                        where t.created_by in ('operator:' || removable.name, 'command:' || removable.name)
+                          and t.state <> 'revoked'), '[]') as tokens
+        from removable`,
+  );
+  return row ?? refuseChange(`remove ${name}`, await findOperator(database, name));
+}
+
+function refuseChange(what: string, known: Awaited<ReturnType<typeof findOperator>>): Refusal {
+  if (known === undefined) return refuse("NOT_FOUND", `Cannot ${what}: no operator has this name`);
+  if (known.removedAt !== null) return refuse("CONFLICT", `Cannot ${what}: the operator was removed already`);
+  return refuse("CONFLICT", `Cannot ${what}: it is the last admin; make another operator an admin first`);
+}

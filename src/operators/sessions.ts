@@ -1,0 +1,141 @@
+/**
+ * Sessions of browsers. A code begins a session once. The session ends after 30 minutes without a request, after 12
+ * hours, by logout, or with its operator. Codes and cookies are stored as hashes.
+ */
+import { type Actor, auditCte } from "../audit/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { newUuid, parseId, toId } from "../ids.ts";
+import { isAlive } from "./_is_alive.ts";
+import { noSubject } from "./_no_subject.ts";
+import { hashOf, randomDigits } from "./_secret_text.ts";
+import type { By } from "./people.ts";
+import type { Role } from "./scopes.ts";
+
+/** The session of a request. The role is the operator's role now. */
+export interface Session {
+  /** `ses_…`. */
+  readonly id: string;
+  readonly operator: string;
+  readonly role: Role;
+}
+
+export interface BegunSession extends Session {
+  /** The value of the cookie, 64 hexadecimal digits. It is not stored, so it cannot be sent again. */
+  readonly cookieValue: string;
+}
+
+const COOKIE_BITS = 256;
+
+/**
+ * Begins a session with a code, in one statement that also deletes the code, so a code works once. Undefined for any
+ * text that is not a valid code. White space, hyphens and capitals do not matter, because people type codes.
+ */
+export async function redeemCode(
+  database: Database,
+  text: string,
+  { now, request, address }: Pick<Actor, "request" | "address"> & { readonly now: Date },
+): Promise<BegunSession | undefined> {
+  const code = text.slice(0, 100).replaceAll(/[\s-]/g, "").toLowerCase();
+  const cookieValue = randomDigits(COOKIE_BITS);
+  const uuid = newUuid();
+  const id = toId("ses", uuid);
+  const [row] = await database.query<{ operator: string; role: Role }>(
+    (sql) => sql`
+      with redeemed as (
+        delete from login_codes
+         where hash = ${hashOf(code)}::text::bytea and expires_at > ${now}::timestamptz
+        returning operator
+      ),
+      person as (
+        select o.name, o.role from redeemed join operators o on o.name = redeemed.operator where o.removed_at is null
+      ),
+      begun as (
+        insert into operator_sessions (id, hash, operator, created_at, last_seen_at)
+        select ${uuid}::uuid, ${hashOf(cookieValue)}::text::bytea, name, ${now}::timestamptz, ${now}::timestamptz
+          from person
+        returning operator, ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('session', ${id}::text) as after
+      ),
+      logged as (
+        ${auditCte(sql, {
+          action: "session.begin",
+          actor: { kind: "operator", name: sql`operator`, request, address },
+          at: now,
+          from: sql`begun`,
+        })}
+      )
+      select name as operator, role from person`,
+  );
+  return row && { id, cookieValue, ...row };
+}
+
+/**
+ * Finds the session of a cookie, in one statement, so that an ended session, a removed operator and a changed role count
+ * from the next request on. `extends`: whether the request is a sign of activity; it is written at most once a minute.
+ */
+export async function findSession(
+  database: Database,
+  cookieValue: string,
+  options: { readonly now: Date; readonly extends: boolean },
+): Promise<Session | undefined> {
+  const { now } = options;
+  const [row] = await database.query<{ uuid: string; operator: string; role: Role }>(
+    (sql) => sql`
+      with found as (
+        select s.id, s.operator, o.role, s.last_seen_at
+          from operator_sessions s join operators o on o.name = s.operator
+         where s.hash = ${hashOf(cookieValue)}::text::bytea and ${isAlive(sql, now)} and o.removed_at is null
+      ),
+      seen as (
+        update operator_sessions s set last_seen_at = ${now}::timestamptz
+          from found
+         where s.id = found.id and ${options.extends}::boolean
+           and found.last_seen_at <= ${now}::timestamptz - interval '1 minute'
+      )
+      select id as uuid, operator, role from found`,
+  );
+  return row && { id: toId("ses", row.uuid), operator: row.operator, role: row.role };
+}
+
+/** Ends a session (`ses_…`), by logout or by an admin. False if it had ended already. */
+export async function endSession(database: Database, id: string, { actor, now }: By): Promise<boolean> {
+  const uuid = parseId("ses", id);
+  if (uuid === undefined) return false;
+  const [row] = await database.query(
+    (sql) => sql`
+      with ended as (
+        delete from operator_sessions s where s.id = ${uuid}::uuid
+        returning ${isAlive(sql, now)} as was_alive, ${noSubject(sql)},
+                  jsonb_build_object('session', ${id}::text, 'operator', operator) as before, null::jsonb as after
+      ),
+      alive as (select * from ended where was_alive),
+      logged as (${auditCte(sql, { action: "session.end", actor, at: now, from: sql`alive` })})
+      select from alive`,
+  );
+  return row !== undefined;
+}
+
+export interface ListedSession extends Session {
+  readonly createdAt: Date;
+  /** Exact to the minute. */
+  readonly lastSeenAt: Date;
+}
+
+/** More sessions than people can have at once. */
+const MAX_LISTED = 1_000;
+
+/** Lists the sessions that have not ended, newest first. */
+export async function listSessions(
+  database: Database,
+  { now }: { readonly now: Date },
+): Promise<readonly ListedSession[]> {
+  const rows = await database.query<Omit<ListedSession, "id"> & { readonly uuid: string }>(
+    (sql) => sql`
+      select s.id as uuid, s.operator, o.role, s.created_at as "createdAt", s.last_seen_at as "lastSeenAt"
+        from operator_sessions s join operators o on o.name = s.operator
+       where ${isAlive(sql, now)} and o.removed_at is null
+       order by s.id desc
+       limit ${MAX_LISTED}`,
+    { isRead: true },
+  );
+  return rows.map(({ uuid, ...row }) => ({ id: toId("ses", uuid), ...row }));
+}

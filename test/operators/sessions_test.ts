@@ -1,0 +1,150 @@
+/** Login codes work once; sessions end by themselves, by logout and with their operator; only hashes are stored. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { listAudit } from "../../src/audit/mod.ts";
+import {
+  endSession,
+  findSession,
+  listOperators,
+  listSessions,
+  redeemCode,
+  removeOperator,
+  setRole,
+} from "../../src/operators/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, NOW } from "../support/issue.ts";
+import { enter, login } from "./login.ts";
+
+const BY = { actor: ACTOR, now: NOW };
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+  await login(server.database, "root", { role: "admin" });
+});
+afterAll(() => server.close());
+
+const after = (minutes: number) => new Date(NOW.getTime() + minutes * 60_000);
+const find = (cookieValue: string, minutes = 0, extend = true) =>
+  findSession(server.database, cookieValue, { now: after(minutes), extends: extend });
+
+async function statementsOf(work: () => Promise<unknown>): Promise<number> {
+  const before = server.database.stats().statements;
+  await work();
+  return server.database.stats().statements - before;
+}
+
+describe("redeemCode()", () => {
+  test("begins a session once, in one statement, with an audit row of the operator", async () => {
+    const { code } = await login(server.database, "olga", { role: "editor" });
+    const how = { now: NOW, request: "req_1", address: "192.0.2.1" };
+    const session = await redeemCode(server.database, code, how);
+    expect(session).toMatchObject({ operator: "olga", role: "editor" });
+    expect(session?.cookieValue).toMatch(/^[0-9a-f]{64}$/);
+    expect(await redeemCode(server.database, code, how)).toBeUndefined();
+    const rows = await server.database.query(
+      (sql) => sql`select actor, action, door, request, address, after from audit order by id desc limit 1`,
+    );
+    expect(rows).toEqual([
+      {
+        actor: "operator:olga",
+        action: "session.begin",
+        door: "console",
+        request: "req_1",
+        address: "192.0.2.1",
+        after: { session: session?.id },
+      },
+    ]);
+  });
+
+  test("begins one session for a code that is used fifty times at once", async () => {
+    const { code } = await login(server.database, "fifty", { role: "viewer" });
+    const begun = await Promise.all(
+      Array.from({ length: 50 }, () => redeemCode(server.database, code, { now: NOW })),
+    );
+    expect(begun.filter((session) => session !== undefined)).toHaveLength(1);
+    const sessions = await listSessions(server.database, { now: NOW });
+    expect(sessions.filter(({ operator }) => operator === "fifty")).toHaveLength(1);
+    expect(await statementsOf(() => redeemCode(server.database, code, { now: NOW }))).toBe(1);
+  });
+
+  test("takes a code as people type it, and no other text", async () => {
+    const { code } = await login(server.database, "typist", { role: "viewer" });
+    for (const wrong of ["", "x".repeat(10_000), code.slice(1), `${code}0`, `${code.slice(0, 31)}\0`, "💡"]) {
+      expect(await redeemCode(server.database, wrong, { now: NOW })).toBeUndefined();
+    }
+    const typed = ` ${code.toUpperCase().replaceAll(/(.{4})/g, "$1 - ")}\n`;
+    expect(await redeemCode(server.database, typed, { now: NOW })).toMatchObject({ operator: "typist" });
+  });
+
+  test("refuses a code after ten minutes", async () => {
+    const { code } = await login(server.database, "late", { role: "viewer" });
+    expect(await redeemCode(server.database, code, { now: after(10) })).toBeUndefined();
+    expect(await redeemCode(server.database, code, { now: after(9.99) })).toBeDefined();
+  });
+});
+
+describe("findSession()", () => {
+  test("finds a session by its cookie in one statement, and nothing for other texts", async () => {
+    const { id, cookieValue } = await enter(server.database, "finder", { role: "viewer" });
+    expect(await find(cookieValue)).toEqual({ id, operator: "finder", role: "viewer" });
+    expect(await statementsOf(() => find(cookieValue))).toBe(1);
+    for (const wrong of ["", "0".repeat(64), cookieValue.toUpperCase(), `${cookieValue} `]) {
+      expect(await find(wrong)).toBeUndefined();
+    }
+  });
+
+  test("ends a session after 30 minutes without activity, and a refresh of a page is no activity", async () => {
+    const { cookieValue } = await enter(server.database, "idle", { role: "viewer" });
+    expect(await find(cookieValue, 29)).toBeDefined();
+    expect(await find(cookieValue, 58, false)).toBeDefined();
+    expect(await find(cookieValue, 59, false)).toBeUndefined();
+  });
+
+  test("ends a session after twelve hours, however active it is", async () => {
+    const { cookieValue } = await enter(server.database, "eager", { role: "viewer" });
+    for (let minutes = 20; minutes < 720; minutes += 20)
+      expect(await find(cookieValue, minutes)).toBeDefined();
+    expect(await find(cookieValue, 719.9)).toBeDefined();
+    expect(await find(cookieValue, 720)).toBeUndefined();
+  });
+
+  test("writes the last activity at most once a minute", async () => {
+    const { id, cookieValue } = await enter(server.database, "busy", { role: "viewer" });
+    const lastSeenAt = async () =>
+      (await listSessions(server.database, { now: NOW })).find((session) => session.id === id)?.lastSeenAt;
+    await find(cookieValue, 0.9);
+    expect(await lastSeenAt()).toEqual(NOW);
+    await find(cookieValue, 1, false);
+    expect(await lastSeenAt()).toEqual(NOW);
+    await find(cookieValue, 1);
+    expect(await lastSeenAt()).toEqual(after(1));
+    const operators = await listOperators(server.database, { now: after(1) });
+    expect(operators.find(({ name }) => name === "busy")?.lastSeenAt).toEqual(after(1));
+  });
+
+  test("tells the role of now, and refuses a removed operator from then on", async () => {
+    const { cookieValue } = await enter(server.database, "changing", { role: "viewer" });
+    await setRole(server.database, { name: "changing", role: "admin" }, BY);
+    expect(await find(cookieValue)).toMatchObject({ role: "admin" });
+    await removeOperator(server.database, "changing", BY);
+    expect(await find(cookieValue)).toBeUndefined();
+  });
+});
+
+describe("endSession()", () => {
+  test("ends a session once, with an audit row", async () => {
+    const { id, cookieValue } = await enter(server.database, "leaver", { role: "viewer" });
+    const by = { actor: { kind: "operator", name: "leaver" } as const, now: NOW };
+    expect(await endSession(server.database, id, by)).toBe(true);
+    expect(await find(cookieValue)).toBeUndefined();
+    expect((await listAudit(server.database, { limit: 1 }))[0]).toMatchObject({
+      actor: "operator:leaver",
+      action: "session.end",
+      before: { session: id, operator: "leaver" },
+    });
+    const rows = await listAudit(server.database);
+    expect(await endSession(server.database, id, by)).toBe(false);
+    expect(await endSession(server.database, "ses_1", by)).toBe(false);
+    expect(await listAudit(server.database)).toEqual(rows);
+  });
+});
