@@ -18,6 +18,7 @@ import { openInstallation } from "../installation/mod.ts";
 import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { renderDatabaseFailure } from "./failures.ts";
+import { withHint } from "./hints.ts";
 import type { InstallationFlags } from "./options.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -34,7 +35,7 @@ export class WrongSettings extends CommandRefused {}
 
 /** Returns a result; throws {@linkcode CommandRefused} for a refusal. */
 export function orRefuse<Result>(result: Result | Refusal): Result {
-  if (isRefusal(result)) throw new CommandRefused(result.sentence);
+  if (isRefusal(result)) throw new CommandRefused(withHint(result.sentence));
   return result;
 }
 

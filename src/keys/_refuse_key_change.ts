@@ -1,5 +1,5 @@
 import type { Database } from "../database/mod.ts";
-import { noSuchKey } from "../licensing/mod.ts";
+import { refuseUnknownKey } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
 
@@ -22,8 +22,8 @@ export async function refuseKeyChange(
     readonly reasonOf: (key: KeySummary) => string | undefined;
   },
 ): Promise<Refusal> {
-  const cannot = (why: string) => refuse("KEY_NOT_FOUND", `Cannot ${what}: ${why}`);
   const key = await findKey(database, { uuid }, { now });
-  if (key === undefined) return cannot(noSuchKey(uuid));
-  return cannot(reasonOf(key) ?? "somebody changed it at the same moment; try again");
+  if (key === undefined) return refuseUnknownKey(what, uuid);
+  const why = reasonOf(key) ?? "somebody changed it at the same moment; try again";
+  return refuse("CONFLICT", `Cannot ${what}: ${why}`);
 }

@@ -55,9 +55,9 @@ export async function issueKey(
   );
   if (row === undefined) {
     return refuse(
-      "INVALID_REQUEST",
+      "CONFLICT",
       `Cannot issue key: the account ${request.email} has another name or organization; leave them out, or ` +
-        `change the account first with \`claviger accounts update ${request.email}\``,
+        "change the account first",
     );
   }
   return {

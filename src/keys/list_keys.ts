@@ -11,6 +11,8 @@ export interface KeySummary {
   readonly hint: string;
   readonly userId: string;
   readonly licenseId: string;
+  /** The operator's own name for the license; null if there is none. */
+  readonly externalId: string | null;
   readonly email: string;
   readonly name: string;
   readonly organization: string;
@@ -33,6 +35,7 @@ export interface KeySummary {
 /** The conditions of a list: it contains the keys that meet all given conditions. */
 export interface KeyFilter extends ListPart {
   readonly accountUuid?: string | undefined;
+  readonly externalId?: string | undefined;
   readonly tier?: Tier | undefined;
   readonly state?: KeySummary["state"] | undefined;
   readonly mode?: KeyMode | undefined;
@@ -90,7 +93,7 @@ async function select(
     (sql) => sql`
       with summary as (
         select k.id as uuid, k.hash, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
-               a.organization, l.tier, k.mode,
+               a.organization, l.external_id as "externalId", l.tier, k.mode,
                case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= ${now}::timestamptz
                  then 'expired' else k.state end as state,
                l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
@@ -103,12 +106,13 @@ async function select(
           join accounts a on a.id = l.account_id
           left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
       )
-      select uuid, hint, "accountUuid", "licenseUuid", email, name, organization, tier, mode, state,
+      select uuid, hint, "accountUuid", "licenseUuid", "externalId", email, name, organization, tier, mode, state,
              "monthlyLimit", used, "expiresAt", "licenseExpiresAt", "createdAt", "lastUsedAt", "replacedByUuid"
         from summary
        where (${uuid ?? null}::uuid is null or uuid = ${uuid ?? null}::uuid)
          and (${hash ?? null}::text is null or hash = ${hash ? `\\x${hash}` : null}::text::bytea)
          and (${filter.accountUuid ?? null}::uuid is null or "accountUuid" = ${filter.accountUuid ?? null}::uuid)
+         and (${filter.externalId ?? null}::text is null or "externalId" = ${filter.externalId ?? null}::text)
          and (${filter.tier ?? null}::text is null or tier = ${filter.tier ?? null}::text)
          and (${filter.state ?? null}::text is null or state = ${filter.state ?? null}::text)
          and (${filter.mode ?? null}::text is null or mode = ${filter.mode ?? null}::text)

@@ -24,5 +24,6 @@ export {
 } from "./key_record.ts";
 export { countKeys, findKey, type KeyFilter, type KeySummary, listKeys } from "./list_keys.ts";
 export { listRefusals, type RefusalCount } from "./refusals.ts";
+export { renderExplanation, renderKey } from "./render_key.ts";
 export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, rotateKey } from "./rotate_key.ts";

@@ -72,9 +72,9 @@ export async function rotateKey(
       reasonOf: ({ state, replacedBy, expiresAt }) => {
         if (state === "revoked") return REVOKED;
         if (replacedBy !== null) return `it was replaced already, by ${replacedBy}; rotate that one`;
-        if (state === "suspended") return "it is suspended; `claviger keys resume` comes first";
+        if (state === "suspended") return "it is suspended; resume it first";
         if (state !== "expired") return undefined;
-        return `it expired at ${toTimestamp(expiresAt)}; \`claviger keys renew\` comes first`;
+        return `it expired at ${toTimestamp(expiresAt)}; renew its license first`;
       },
     });
   }

@@ -1,8 +1,8 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { noSuchKey, REVOKED } from "./no_such_key.ts";
 import type { Tier } from "./tiers.ts";
+import { REVOKED, refuseUnknownKey } from "./unknown_key.ts";
 
 /** One change of a license. The license is named by one of its keys, because support desks know the key. */
 export type LicenseChange =
@@ -77,6 +77,7 @@ async function refuseLicenseChange(database: Database, keyUuid: string, what: st
   const [key] = await database.query(
     (sql) => sql`select state from keys where id = ${keyUuid}::uuid and state = 'revoked'`,
   );
-  const why = key === undefined ? noSuchKey(keyUuid) : REVOKED;
-  return refuse("KEY_NOT_FOUND", `Cannot ${what}: ${why}`);
+  return key === undefined
+    ? refuseUnknownKey(what, keyUuid)
+    : refuse("CONFLICT", `Cannot ${what}: ${REVOKED}`);
 }

@@ -46,5 +46,5 @@ export async function eraseAccount(
     row.keysInUse === 1
       ? "a key of it is not revoked; revoke it first"
       : `${row.keysInUse} of its keys are not revoked; revoke them first`;
-  return refuse("INVALID_REQUEST", `Cannot erase account: ${why}`);
+  return refuse("CONFLICT", `Cannot erase account: ${why}`);
 }

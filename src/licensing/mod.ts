@@ -20,7 +20,7 @@ export {
   NEVER_EXPIRES,
   oneYearAfter,
 } from "./licenses.ts";
-export { noSuchKey, REVOKED } from "./no_such_key.ts";
 export { allowsMode, allowsTier, isRestricted, type Restriction } from "./restriction.ts";
 export { MAX_SEARCHED, type Search, searchAccounts } from "./search_accounts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
+export { REVOKED, refuseUnknownKey } from "./unknown_key.ts";

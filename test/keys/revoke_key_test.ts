@@ -30,10 +30,11 @@ async function stateOf(key: IssuedKey, now = NOW): Promise<string | undefined> {
 
 describe("revokeKey()", () => {
   test("revokeKey() revokes by hash and by UUID, once, with an audit row", async () => {
-    for (const by of [
-      (key: IssuedKey) => ({ hash: hashApiKey(key.apiKey) }),
-      (key: IssuedKey) => ({ uuid: uuidOf(key) }),
-    ]) {
+    const ways = [
+      [(key: IssuedKey) => ({ hash: hashApiKey(key.apiKey) }), "KEY_NOT_FOUND"],
+      [(key: IssuedKey) => ({ uuid: uuidOf(key) }), "CONFLICT"],
+    ] as const;
+    for (const [by, code] of ways) {
       const key = await issue(server.database);
       const actor = { ...ACTOR, reason: "lost" };
       expect(await revokeKey(server.database, by(key), { actor, now: NOW })).toEqual({
@@ -41,7 +42,7 @@ describe("revokeKey()", () => {
         licenseUuid: key.licenseUuid,
       });
       expect(await stateOf(key)).toBe("revoked");
-      expect(await revokeKey(server.database, by(key), BY)).toMatchObject({ code: "KEY_NOT_FOUND" });
+      expect(await revokeKey(server.database, by(key), BY)).toMatchObject({ code });
       expect(await auditOf(key)).toMatchObject([
         { action: "key.issue" },
         { action: "key.revoke", before: { state: "active" }, after: { state: "revoked" }, reason: "lost" },
@@ -88,14 +89,14 @@ describe("suspendKey()", () => {
       licenseUuid: key.licenseUuid,
     });
     expect(await stateOf(key)).toBe("suspended");
-    expect(await suspendKey(server.database, uuidOf(key), BY)).toMatchObject({ code: "KEY_NOT_FOUND" });
+    expect(await suspendKey(server.database, uuidOf(key), BY)).toMatchObject({ code: "CONFLICT" });
     expect((await auditOf(key)).map(({ action }) => action)).toEqual(["key.issue", "key.suspend"]);
   });
 
   test("suspendKey() refuses a revoked key", async () => {
     const key = await issue(server.database);
     await revokeKey(server.database, { uuid: uuidOf(key) }, BY);
-    expect(await suspendKey(server.database, uuidOf(key), BY)).toMatchObject({ code: "KEY_NOT_FOUND" });
+    expect(await suspendKey(server.database, uuidOf(key), BY)).toMatchObject({ code: "CONFLICT" });
     expect(await stateOf(key)).toBe("revoked");
   });
 });

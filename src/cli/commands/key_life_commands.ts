@@ -3,7 +3,13 @@ import { Argument, type Command, Option } from "commander";
 import { type Month, monthOf, toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { findKey, resumeKey, rotateKey, suspendKey } from "../../keys/mod.ts";
-import { changeLicense, type LicenseChange, noSuchKey, TIERS, type Tier } from "../../licensing/mod.ts";
+import {
+  changeLicense,
+  type LicenseChange,
+  refuseUnknownKey,
+  TIERS,
+  type Tier,
+} from "../../licensing/mod.ts";
 import { findUsageByDay } from "../../usage/mod.ts";
 import {
   expiryOption,
@@ -17,7 +23,7 @@ import {
   withJson,
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 interface Options extends InstallationFlags {
@@ -106,8 +112,7 @@ async function change(
     const { isChanged } = orRefuse(
       await changeLicense(database, uuid, { change, actor: { ...actor, reason: options.reason }, now }),
     );
-    const key = await findKey(database, { uuid }, { now });
-    if (key === undefined) throw new CommandRefused(`Cannot show key: ${noSuchKey(uuid)}`);
+    const key = orRefuse((await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show key", uuid));
     const shown = {
       id: key.id,
       license_id: key.licenseId,
@@ -153,8 +158,9 @@ async function rotate(
     surroundings,
     readSettings(surroundings, options),
     async ({ config, database, actor, now }) => {
-      const old = await findKey(database, { uuid }, { now });
-      if (old === undefined) throw new CommandRefused(`Cannot rotate key: ${noSuchKey(uuid)}`);
+      const old = orRefuse(
+        (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("rotate key", uuid),
+      );
       const rotated = orRefuse(
         await rotateKey(
           database,
@@ -181,8 +187,9 @@ async function usage(
   options: Options & { readonly month?: Month },
 ): Promise<void> {
   await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
-    const key = await findKey(database, { uuid }, { now });
-    if (key === undefined) throw new CommandRefused(`Cannot show usage: ${noSuchKey(uuid)}`);
+    const key = orRefuse(
+      (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show usage", uuid),
+    );
     const month = options.month ?? monthOf(now.getTime());
     const licenseUuid = parseId("lic", key.licenseId) ?? "";
     const { used, imported, days } = await findUsageByDay(database, licenseUuid, month);

@@ -3,12 +3,18 @@ import type { Command } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
 import { escapeControls } from "../../escape_controls.ts";
-import { explainKey, type KeyExplanation, type KeySummary, type Obstacle } from "../../keys/mod.ts";
-import { monthlyLimitOf, NEVER_EXPIRES, noSuchKey } from "../../licensing/mod.ts";
+import {
+  explainKey,
+  type KeyExplanation,
+  type KeySummary,
+  type Obstacle,
+  renderExplanation,
+} from "../../keys/mod.ts";
+import { monthlyLimitOf, NEVER_EXPIRES, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { idOption, type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
-import { CommandRefused, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 type Limits = Config["limits"];
@@ -19,46 +25,13 @@ export function addKeyWhyCommand(keys: Command, surroundings: Surroundings): voi
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ config, database, now }) => {
-        const explanation = await explainKey(database, uuid, { now });
-        if (explanation === undefined) throw new CommandRefused(`Cannot explain key: ${noSuchKey(uuid)}`);
-        if (options.json) printJson(surroundings, toJson(explanation, config.limits));
+        const explanation = orRefuse(
+          (await explainKey(database, uuid, { now })) ?? refuseUnknownKey("explain key", uuid),
+        );
+        if (options.json) printJson(surroundings, renderExplanation(explanation, config.limits));
         else printPage(surroundings, explanation, config.limits);
       }),
     );
-}
-
-function toJson({ key, since, change, obstacles, resetsAt, refusals }: KeyExplanation, limits: Limits) {
-  return {
-    id: key.id,
-    key: key.hint,
-    user_id: key.userId,
-    license_id: key.licenseId,
-    email: key.email,
-    tier: key.tier,
-    mode: key.mode,
-    state: key.state,
-    since: since && toTimestamp(since),
-    change: change && { ...change, at: toTimestamp(change.at) },
-    obstacles,
-    expires_at: toTimestamp(key.expiresAt),
-    license_expires_at: toTimestamp(key.licenseExpiresAt),
-    replaced_by: key.replacedBy,
-    quota: {
-      monthly_limit: key.monthlyLimit,
-      used: key.used,
-      remaining: key.monthlyLimit === null ? null : Math.max(0, key.monthlyLimit - key.used),
-      resets_at: resetsAt,
-    },
-    // Requests a minute; null means unlimited.
-    limits: Object.fromEntries(Object.entries(limits).map(([endpoint, limit]) => [endpoint, limit || null])),
-    last_used_at: key.lastUsedAt && toTimestamp(key.lastUsedAt),
-    refusals: refusals.map(({ code, reason, lastAt, count }) => ({
-      code,
-      reason,
-      last_at: toTimestamp(lastAt),
-      count,
-    })),
-  };
 }
 
 function printPage(surroundings: Surroundings, explanation: KeyExplanation, limits: Limits): void {

@@ -12,9 +12,10 @@ import {
   type KeySummary,
   keyPattern,
   listKeys,
+  renderKey,
   revokeKey,
 } from "../../keys/mod.ts";
-import { noSuchKey, oneYearAfter, TIERS, type Tier } from "../../licensing/mod.ts";
+import { oneYearAfter, refuseUnknownKey, TIERS, type Tier } from "../../licensing/mod.ts";
 import { importedUsageCte } from "../../usage/mod.ts";
 import { withNeeds } from "../as_owner.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
@@ -101,8 +102,9 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
-        const key = await findKey(context.database, { uuid }, context);
-        if (key === undefined) throw new CommandRefused(`Cannot show key: ${noSuchKey(uuid)}`);
+        const key = orRefuse(
+          (await findKey(context.database, { uuid }, context)) ?? refuseUnknownKey("show key", uuid),
+        );
         show(surroundings, options, key);
       }),
     );
@@ -185,7 +187,7 @@ async function list(surroundings: Surroundings, options: KeyListOptions): Promis
     const found = await listKeys(database, { now, filter });
     const show = (keys: readonly KeySummary[]) =>
       options.json
-        ? printJson(surroundings, keys.map(toJson))
+        ? printJson(surroundings, keys.map(renderKey))
         : printTable(surroundings, keys.map(toTableRow));
     showPart(surroundings, { ...options, found, show });
   });
@@ -248,29 +250,8 @@ async function revoke(surroundings: Surroundings, uuid: string, options: RevokeO
 }
 
 function show(surroundings: Surroundings, options: JsonOptions, key: KeySummary): void {
-  if (options.json) printJson(surroundings, toJson(key));
-  else printFields(surroundings, toJson(key));
-}
-
-function toJson(key: KeySummary): Readonly<Record<string, unknown>> {
-  return {
-    id: key.id,
-    key: key.hint,
-    user_id: key.userId,
-    license_id: key.licenseId,
-    email: key.email,
-    name: key.name,
-    organization: key.organization,
-    tier: key.tier,
-    mode: key.mode,
-    state: key.state,
-    monthly_limit: key.monthlyLimit,
-    used: key.used,
-    expires_at: toTimestamp(key.expiresAt),
-    created_at: toTimestamp(key.createdAt),
-    last_used_at: key.lastUsedAt && toTimestamp(key.lastUsedAt),
-    replaced_by: key.replacedBy,
-  };
+  if (options.json) printJson(surroundings, renderKey(key));
+  else printFields(surroundings, renderKey(key));
 }
 
 async function runImport(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {

@@ -1,0 +1,11 @@
+/** The reasons for refusing a change of a key or of its license, in the same words for all changes. */
+import { toId } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+
+/** Returns the refusal for an unknown key; `what` is what cannot be done, such as `suspend key`. */
+export function refuseUnknownKey(what: string, uuid: string): Refusal {
+  return refuse("KEY_NOT_FOUND", `Cannot ${what}: there is no key ${toId("key", uuid)}`);
+}
+
+/** Why a revoked key cannot be changed, and why its license cannot be changed through that key. */
+export const REVOKED = "it is revoked, and that is for good; issue a new key instead";
