@@ -30,7 +30,7 @@ function hasAtMost(text: string, maxCharacters: number): boolean {
 }
 
 /** Describes a check of our own in JSON Schema, for the OpenAPI document. */
-function inJsonSchema<Input>(keywords: Readonly<Record<string, unknown>>) {
+export function inJsonSchema<Input>(keywords: Readonly<Record<string, unknown>>) {
   return v.metadata<Input, { readonly jsonSchema: typeof keywords }>({ jsonSchema: keywords });
 }
 

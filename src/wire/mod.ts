@@ -10,7 +10,7 @@ export {
 export { discardBody } from "./discard_body.ts";
 export { CLIENT_CODES, renderError, statusOf, toFailure, toWireCode } from "./error_response.ts";
 export { andThen, type Eventually } from "./eventually.ts";
-export { isOptionalText, optionalMetadata, optionalText, parseFields } from "./fields.ts";
+export { inJsonSchema, isOptionalText, optionalMetadata, optionalText, parseFields } from "./fields.ts";
 export {
   BODY_LIMIT_BYTES,
   hasTrailers,
