@@ -1,6 +1,5 @@
 /**
- * Reads the bytes of a file that a request asks for: `Range`, `If-Range` and `If-None-Match`. Source: RFC 9110,
- * sections 13 and 14.
+ * Reads the bytes of a file that a request asks for: `Range` and `If-Range`. Source: RFC 9110, sections 13 and 14.
  *
  * One range is served: first and last byte, first byte only, or a suffix. Several ranges, and text that is not
  * a range of bytes, get the whole file, as the RFC allows. Spaces around a number are accepted: Bun itself reads
@@ -36,13 +35,4 @@ export function parseRange(header: string | null, sizeBytes: number): ByteRange 
  */
 export function isRangeWanted(ifRange: string | null, etag: string): boolean {
   return ifRange === null || ifRange.trim() === etag;
-}
-
-/** Tells whether `If-None-Match` names the tag, by the weak comparison of RFC 9110, 13.1.2. */
-export function isKnown(ifNoneMatch: string | null, etag: string): boolean {
-  if (ifNoneMatch === null) return false;
-  return ifNoneMatch.split(",").some((entry) => {
-    const tag = entry.trim().replace(/^W\//, "");
-    return tag === etag || tag === "*";
-  });
 }

@@ -26,9 +26,9 @@ import {
 } from "../models/mod.ts";
 import type { FilePart } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
-import { readQuery } from "../wire/mod.ts";
+import { isKnown, readQuery } from "../wire/mod.ts";
 import type { CountOnce } from "./authenticate.ts";
-import { isKnown, isRangeWanted, parseRange } from "./byte_ranges.ts";
+import { isRangeWanted, parseRange } from "./byte_ranges.ts";
 import { LINK_SECONDS, readLink } from "./download_link.ts";
 import type { Exchange, Reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";

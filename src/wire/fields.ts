@@ -29,7 +29,7 @@ function hasAtMost(text: string, maxCharacters: number): boolean {
   return text.length <= maxCharacters || [...text].length <= maxCharacters;
 }
 
-/** Describes a check of our own in JSON Schema, for the OpenAPI document. */
+/** Describes a check of our own in JSON Schema, for the OpenAPI documents. */
 export function inJsonSchema<Input>(keywords: Readonly<Record<string, unknown>>) {
   return v.metadata<Input, { readonly jsonSchema: typeof keywords }>({ jsonSchema: keywords });
 }

@@ -2,15 +2,28 @@
  * What both listeners do with requests and answers: read bodies and fields within bounds, and render headers and
  * errors. Knows no route.
  */
+
+export { count, identifier, oneOfThese, timestamp } from "./answer_fields.ts";
 export {
   IDLE_TIMEOUT_SECONDS,
   newHeaders,
   newJsonResponse,
 } from "./answer_headers.ts";
 export { discardBody } from "./discard_body.ts";
+export { isKnown, tagOf } from "./entity_tag.ts";
 export { CLIENT_CODES, renderError, statusOf, toFailure, toWireCode } from "./error_response.ts";
 export { andThen, type Eventually } from "./eventually.ts";
 export { inJsonSchema, isOptionalText, optionalMetadata, optionalText, parseFields } from "./fields.ts";
+export {
+  COMMON_CONDITIONS,
+  COMMON_HEADERS,
+  type Json,
+  refTo,
+  renderHeaders,
+  renderRefusals,
+  renderSchemas,
+  WINDOW_HEADERS,
+} from "./openapi.ts";
 export {
   BODY_LIMIT_BYTES,
   hasTrailers,

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { isKnown, isRangeWanted, parseRange } from "../../src/http/byte_ranges.ts";
+import { isRangeWanted, parseRange } from "../../src/http/byte_ranges.ts";
+import { isKnown } from "../../src/wire/mod.ts";
 
 const ranges: readonly (readonly [header: string | null, expected: ReturnType<typeof parseRange>])[] = [
   [null, "all"],

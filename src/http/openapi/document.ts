@@ -5,14 +5,22 @@
  * and numbers from the limits in the settings. Facts that the program states nowhere else, such as the codes that an
  * endpoint may answer, are in `operations.ts`.
  */
-import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import type { Brand } from "../../brand.ts";
 import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { ClientCode } from "../../refusal.ts";
-import { BODY_LIMIT_BYTES, statusOf, toWireCode } from "../../wire/mod.ts";
+import {
+  COMMON_CONDITIONS,
+  type Json,
+  refTo,
+  renderHeaders,
+  renderRefusals,
+  renderSchemas,
+  statusOf,
+  WINDOW_HEADERS,
+} from "../../wire/mod.ts";
 import { API_VERSION } from "../health_routes.ts";
 import { HEADERS, type HeaderName } from "./headers.ts";
-import type { Json, Operation, Success } from "./operation.ts";
+import type { Operation, Success } from "./operation.ts";
 import { operations } from "./operations.ts";
 import { createSchemas, type SchemaName } from "./schemas.ts";
 
@@ -26,6 +34,7 @@ export interface OpenApiOptions {
 
 /** The condition under which each code is answered. */
 const CONDITIONS: Readonly<Record<ClientCode, string>> = {
+  ...COMMON_CONDITIONS,
   MISSING_KEY: "The request carries no key",
   INVALID_FORMAT: "The key is malformed",
   MISSING_EVENT_TYPE: "The event has no type",
@@ -37,14 +46,9 @@ const CONDITIONS: Readonly<Record<ClientCode, string>> = {
   LICENSE_REQUIRED: "The model requires a higher tier, which the error names",
   KEY_NOT_FOUND: "The key is unknown or already revoked",
   NOT_FOUND: "There is nothing at this path, or no such model",
-  METHOD_NOT_ALLOWED: "The method is not in the list of `Allow`",
-  PAYLOAD_TOO_LARGE: `The body has more than ${BODY_LIMIT_BYTES} bytes`,
-  UNSUPPORTED_MEDIA_TYPE: "The body is encoded: leave out `Content-Encoding`",
   CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another event; the error names the field that differs",
   RANGE_NOT_SATISFIABLE: "The range lies beyond the file's end",
   QUOTA_EXCEEDED: "The monthly quota is used up",
-  RATE_LIMIT_EXCEEDED: "Too many requests within a minute: wait as `Retry-After` says",
-  SERVER_ERROR: "Internal error",
   NOT_CONFIGURED:
     "The service has no repository token at present; without `Retry-After`, the operator must act first",
   SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
@@ -61,11 +65,6 @@ const TAGS: Readonly<Record<string, string>> = {
 
 /** The codes that every endpoint may answer. */
 const EVERYWHERE: readonly ClientCode[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"];
-const WINDOW_HEADERS: readonly HeaderName[] = [
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Reset",
-];
 
 /** Renders the document. It depends only on the options, and holds no key. */
 export function renderOpenApi(options: OpenApiOptions): string {
@@ -89,9 +88,9 @@ export function renderOpenApi(options: OpenApiOptions): string {
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
     components: {
-      schemas: renderSchemas(brand),
+      schemas: renderSchemas(createSchemas(brand)),
       headers: HEADERS,
-      responses: { NotFound: renderRefusals(["NOT_FOUND"], []) },
+      responses: { NotFound: renderClientRefusals(["NOT_FOUND"], []) },
       securitySchemes: {
         ApiKeyHeader: {
           type: "apiKey",
@@ -112,27 +111,6 @@ export function renderOpenApi(options: OpenApiOptions): string {
   });
 }
 
-function renderSchemas(brand: Brand): Json {
-  return toJsonSchemaDefs(createSchemas(brand), {
-    target: "draft-2020-12",
-    typeMode: "input",
-    errorMode: "throw",
-    // `inJsonSchema` (`fields.ts`) describes the checks; numbers in JSON are always finite.
-    ignoreActions: ["check", "finite"],
-    overrideSchema: ({ valibotSchema }) => (valibotSchema.type === "custom" ? {} : undefined),
-    overrideAction: ({ valibotAction, jsonSchema }) =>
-      valibotAction.type === "metadata" ? withKeywordsOf(valibotAction, { ...jsonSchema }) : undefined,
-    overrideRef: ({ referenceId }) => refTo("schemas", referenceId),
-  });
-}
-
-/** Returns the schema with the keywords of `inJsonSchema` at its top level, without the property that held them. */
-function withKeywordsOf(action: object, { jsonSchema: _, ...schema }: Json): Json {
-  const metadata: unknown = "metadata" in action ? action.metadata : undefined;
-  const isOurs = typeof metadata === "object" && metadata !== null && "jsonSchema" in metadata;
-  return isOurs ? { ...schema, ...(metadata.jsonSchema as Json) } : schema;
-}
-
 function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json {
   const { id, summary, description, method, limit, request, parameters, successes } = operation;
   const perMinute = limit === undefined ? 0 : limits[limit];
@@ -144,7 +122,7 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   const responses: Record<string, Json> = {};
   for (const success of successes) responses[success.status] = renderSuccess(success, windowHeaders);
   for (const [status, codes] of Map.groupBy([...operation.codes, ...EVERYWHERE], statusOf)) {
-    const { content, ...head } = renderRefusals(codes, windowHeaders);
+    const { content, ...head } = renderClientRefusals(codes, windowHeaders);
     responses[status] = method === "head" ? head : { ...head, content };
   }
   return {
@@ -185,46 +163,18 @@ function renderSuccess(success: Success, windowHeaders: readonly HeaderName[]): 
   };
 }
 
-/** Renders the refusals of one status, each with its condition and an example. */
-function renderRefusals(codes: readonly ClientCode[], windowHeaders: readonly HeaderName[]): Json {
-  const headers: HeaderName[] = ["X-Request-Id"];
-  if (codes.includes("METHOD_NOT_ALLOWED")) headers.push("Allow");
-  else headers.push(...windowHeaders);
+function renderClientRefusals(codes: readonly ClientCode[], windowHeaders: readonly HeaderName[]): Json {
+  const headers: HeaderName[] = codes.includes("METHOD_NOT_ALLOWED") ? ["Allow"] : [...windowHeaders];
   if (codes.includes("RATE_LIMIT_EXCEEDED") || codes.includes("SERVICE_UNAVAILABLE"))
     headers.push("Retry-After");
   if (codes.includes("RANGE_NOT_SATISFIABLE")) headers.push("Content-Range");
   if (codes.includes("UNSUPPORTED_MEDIA_TYPE")) headers.push("Accept-Encoding");
-  const schemas = [
-    ...(codes.some((code) => code !== "NOT_CONFIGURED") ? [schemaRef("Error")] : []),
-    ...(codes.includes("NOT_CONFIGURED") ? [schemaRef("NotConfigured")] : []),
-  ];
-  // Not an enumeration: a client that is generated today must accept codes that are added later.
-  const only = { properties: { code: { type: "string", "x-extensible-enum": codes.map(toWireCode) } } };
-  const examples = codes.map((internalCode) => {
-    const error = CONDITIONS[internalCode];
-    const code = toWireCode(internalCode);
-    return [code, { value: { error, code, ...(code === "NOT_CONFIGURED" && { message: error }) } }] as const;
-  });
-  return {
-    description: codes.map((code) => `\`${toWireCode(code)}\`: ${CONDITIONS[code]}`).join(". "),
-    headers: renderHeaders(headers),
-    content: {
-      "application/json": {
-        schema: { ...(schemas.length === 1 ? schemas[0] : { anyOf: schemas }), ...only },
-        examples: Object.fromEntries(examples),
-      },
-    },
-  };
-}
-
-function renderHeaders(names: readonly HeaderName[]): Json {
-  return Object.fromEntries(names.map((name) => [name, { $ref: refTo("headers", name) }]));
+  const schemas: SchemaName[] = [];
+  if (codes.some((code) => code !== "NOT_CONFIGURED")) schemas.push("Error");
+  if (codes.includes("NOT_CONFIGURED")) schemas.push("NotConfigured");
+  return renderRefusals(codes, { headers, conditions: CONDITIONS, schemas });
 }
 
 function schemaRef(name: SchemaName): Json {
   return { $ref: refTo("schemas", name) };
-}
-
-function refTo(kind: "schemas" | "headers", name: string): string {
-  return `#/components/${kind}/${name}`;
 }

@@ -1,10 +1,9 @@
 /** The type of an operation in the OpenAPI document, and the values that several operations share. */
 import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { ClientCode } from "../../refusal.ts";
+import type { Json } from "../../wire/mod.ts";
 import type { HeaderName } from "./headers.ts";
 import type { SchemaName } from "./schemas.ts";
-
-export type Json = Readonly<Record<string, unknown>>;
 
 /** An answer that is not a refusal. */
 export interface Success {

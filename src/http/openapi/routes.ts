@@ -1,6 +1,5 @@
 /** The handler of the OpenAPI document. It needs no key and has no limit. */
-import { hash } from "node:crypto";
-import { isKnown } from "../byte_ranges.ts";
+import { isKnown, tagOf } from "../../wire/mod.ts";
 import type { Handler, HandlerDeps } from "../handler.ts";
 import { renderOpenApi } from "./document.ts";
 
@@ -11,7 +10,7 @@ export function openApiDocument({
   publicUrl,
 }: Pick<HandlerDeps, "brand" | "limits" | "publicUrl">): Handler {
   const body = renderOpenApi({ brand, limits, publicUrl });
-  const etag = `"${hash("sha256", body, "base64url")}"`;
+  const etag = tagOf(body);
   // Clients may cache it but must ask at every use: it changes with the executable and its settings.
   const headers = { ETag: etag, "Cache-Control": "no-cache" };
   return ({ request }) => {

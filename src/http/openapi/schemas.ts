@@ -4,10 +4,9 @@
  */
 import * as v from "valibot";
 import type { Brand } from "../../brand.ts";
-import { type IdKind, toId } from "../../ids.ts";
 import { keyPattern } from "../../keys/mod.ts";
 import { featuresOf, TIERS } from "../../licensing/mod.ts";
-import { CLIENT_CODES, toWireCode } from "../../wire/mod.ts";
+import { CLIENT_CODES, count, identifier, oneOfThese, timestamp, toWireCode } from "../../wire/mod.ts";
 import { revocation } from "../auth_routes.ts";
 import { eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";
@@ -103,23 +102,4 @@ export function createSchemas(brand: Brand) {
       message: v.pipe(v.string(), v.description("The same text as `error`")),
     }),
   };
-}
-
-/** Returns a schema of the known values that also accepts others: clients must accept values that are added later. */
-function oneOfThese(known: readonly string[]) {
-  return v.union([v.picklist(known), v.string()]);
-}
-
-function count(least = 0) {
-  return v.pipe(v.number(), v.safeInteger(), v.minValue(least));
-}
-
-/** Returns the schema of a time in UTC, to the second. */
-function timestamp() {
-  return v.pipe(v.string(), v.isoTimestamp(), v.regex(/T\d\d:\d\d:\d\dZ$/));
-}
-
-function identifier(kind: IdKind) {
-  const example = toId(kind, "019a0000-0000-7000-8000-000000000000");
-  return v.pipe(v.string(), v.regex(new RegExp(`^${kind}_[0-9a-f]{32}$`)), v.examples([example]));
 }
