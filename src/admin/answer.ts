@@ -10,6 +10,7 @@ export function answerRefusal(c: Context<AdminEnv>, refusal: Refusal): Response 
   const { code, sentence, fields, id, retryAfterSeconds } = refusal;
   c.set("code", toWireCode(code));
   if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
+  if (code === "UNSUPPORTED_MEDIA_TYPE") c.header("Accept-Encoding", "identity");
   if (code === "SERVICE_UNAVAILABLE") c.header("Retry-After", "1");
   const body = {
     error: sentence,

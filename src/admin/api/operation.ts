@@ -34,6 +34,8 @@ export interface Success {
   readonly description: string;
   /** What the operation can answer besides JSON, such as `text/csv`. */
   readonly otherTypes?: readonly string[];
+  /** True if the answer has an `ETag`, and `If-None-Match` is answered with 304. */
+  readonly hasTag?: boolean;
 }
 
 /** What an operation returns: a value for JSON, a response that is complete already, or a refusal. */

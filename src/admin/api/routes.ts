@@ -1,18 +1,15 @@
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it. */
-import type { Scope } from "../../operators/mod.ts";
+import { openApiDocument } from "./document_routes.ts";
 import type { Operation } from "./operation.ts";
+import type { Route } from "./route.ts";
 import { whoami } from "./service_routes.ts";
 
-export interface Route {
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** As Hono writes paths: `/keys/:id`. */
-  readonly path: string;
-  /** `any`: every token will do. */
-  readonly scope: Scope | "any";
-  readonly operation: Operation;
-}
+const getOpenApi = openApiDocument(() => ROUTES);
 
-export const ROUTES: readonly Route[] = [route("GET", "/whoami", "any", whoami)];
+export const ROUTES: readonly Route[] = [
+  route("GET", "/whoami", "any", whoami),
+  route("GET", "/openapi.json", "any", getOpenApi),
+];
 
 function route(
   method: Route["method"],

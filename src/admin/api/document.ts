@@ -1,0 +1,191 @@
+/**
+ * Renders the API as an OpenAPI 3.1 document, from the table of routes and the schemas that check the requests.
+ * `document_facts.ts` has what these do not say.
+ */
+import * as v from "valibot";
+import type { Brand } from "../../brand.ts";
+import type { Code } from "../../refusal.ts";
+import {
+  type Json,
+  refTo,
+  renderHeaders,
+  renderRefusals,
+  renderSchemas,
+  statusOf,
+  WINDOW_HEADERS,
+} from "../../wire/mod.ts";
+import {
+  CONDITIONS,
+  codesOf,
+  ERROR,
+  HEADERS,
+  HEADERS_OF_STATUS,
+  IDEMPOTENCY_KEY,
+  PATH_PARAMETERS,
+  TAGS,
+  UNCOUNTED,
+} from "./document_facts.ts";
+import type { Operation } from "./operation.ts";
+import type { Route } from "./route.ts";
+
+export interface DocumentOptions {
+  readonly brand: Brand;
+  /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
+  readonly adminUrl: string | undefined;
+  readonly routes: readonly Route[];
+}
+
+/** Renders the document. It holds no key and no token. */
+export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): string {
+  const names = nameSchemas(routes);
+  const paths: Record<string, Json> = {};
+  for (const route of routes) {
+    const path = route.path.replace(/:(\w+)/g, "{$1}");
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: renderOperation(route, names) };
+  }
+  return JSON.stringify({
+    openapi: "3.1.1",
+    info: {
+      title: "Operators' API of the licensing service",
+      version: "v1",
+      description:
+        "Issues and changes keys, licenses, accounts and models, and reads usage and the audit log. If you do not know " +
+        "the `code` of an error, use the status. A path that is not listed here gets 404 `NOT_FOUND`, and a method " +
+        "that is not listed gets 405 `METHOD_NOT_ALLOWED` with `Allow`.",
+    },
+    servers: [{ url: `${adminUrl ?? ""}/admin/v1` }],
+    tags: Object.entries(TAGS)
+      .filter(([name]) => routes.some((route) => tagOf(route) === name))
+      .map(([name, description]) => ({ name, description })),
+    security: [{ Token: [] }],
+    paths,
+    components: {
+      schemas: renderSchemas(Object.fromEntries([...names].map(([schema, name]) => [name, schema]))),
+      headers: HEADERS,
+      securitySchemes: {
+        Token: {
+          type: "http",
+          scheme: "bearer",
+          bearerFormat: `${brand.name}_op_ and 48 hexadecimal digits`,
+          description: "A token that the command `tokens issue` made",
+        },
+      },
+    },
+  });
+}
+
+/**
+ * Gives schemas their names in the document: a title (`v.title`) if they have one, otherwise the name of the first
+ * operation that sends or answers them.
+ */
+function nameSchemas(routes: readonly Route[]): Map<v.GenericSchema, string> {
+  const names = new Map<v.GenericSchema, string>([[ERROR, "Error"]]);
+  for (const { operation } of routes) {
+    const { id, body, success } = operation;
+    const base = id.charAt(0).toUpperCase() + id.slice(1);
+    if (body !== undefined) names.set(body, v.getTitle(body) ?? `${base}Request`);
+    for (const schema of titledSchemasIn(success.schema)) names.set(schema, v.getTitle(schema) ?? "");
+    if (!names.has(success.schema)) names.set(success.schema, `${base}Answer`);
+  }
+  return names;
+}
+
+/** Yields the schemas with a title, at any depth. */
+function* titledSchemasIn(schema: v.GenericSchema): Generator<v.GenericSchema> {
+  if (v.getTitle(schema) !== undefined) yield schema;
+  const { entries, item, wrapped, options } = schema as Partial<
+    Record<"entries" | "item" | "wrapped" | "options", object>
+  >;
+  for (const inner of [item, wrapped, ...Object.values(entries ?? {}), ...Object.values(options ?? {})]) {
+    if (typeof inner === "object" && "kind" in inner) yield* titledSchemasIn(inner as v.GenericSchema);
+  }
+}
+
+function renderOperation(route: Route, names: ReadonlyMap<v.GenericSchema, string>): Json {
+  const { scope, operation } = route;
+  const { id, summary, description, body, success, needsIdempotencyKey } = operation;
+  const refToSchema = (schema: v.GenericSchema) => ({ $ref: refTo("schemas", names.get(schema) ?? "") });
+  const needs = scope === "any" ? "Every token may call it." : `The token needs the scope \`${scope}\`.`;
+
+  const parameters = [
+    ...pathParameters(route),
+    ...queryParameters(operation),
+    ...(needsIdempotencyKey ? [IDEMPOTENCY_KEY] : []),
+  ];
+  const content: Record<string, Json> = { "application/json": { schema: refToSchema(success.schema) } };
+  for (const type of success.otherTypes ?? []) content[type] = { schema: { type: "string" } };
+  const headers = ["X-Request-Id", ...WINDOW_HEADERS, ...(success.hasTag ? ["ETag"] : [])];
+  const responses: Record<string, Json> = {
+    [success.status ?? 200]: {
+      description: success.description,
+      headers: renderHeaders(headers),
+      content,
+    },
+  };
+  if (success.hasTag) {
+    responses[304] = { description: "`If-None-Match` names the tag", headers: renderHeaders(headers) };
+  }
+  for (const [status, codes] of Map.groupBy(codesOf(route), statusOf)) {
+    const counted = UNCOUNTED.includes(status) ? [] : WINDOW_HEADERS;
+    responses[status] = renderRefusals(codes, {
+      headers: [...counted, ...(HEADERS_OF_STATUS[status] ?? [])],
+      conditions: CONDITIONS as Record<Code, string>,
+      schemas: ["Error"],
+    });
+  }
+  return {
+    operationId: id,
+    summary,
+    description: [description, needs].filter((sentence) => sentence !== undefined).join(" "),
+    tags: [tagOf(route)],
+    // OpenAPI 3.1 lets a bearer scheme name what a token must be allowed to do.
+    security: [{ Token: scope === "any" ? [] : [scope] }],
+    ...(parameters.length > 0 && { parameters }),
+    ...(body !== undefined && {
+      requestBody: {
+        required: Object.values(body.entries).some((entry) => !isOptional(entry)),
+        content: { "application/json": { schema: refToSchema(body) } },
+      },
+    }),
+    responses,
+  };
+}
+
+function tagOf({ path }: Route): string {
+  const [, segment = ""] = path.split("/");
+  return segment in TAGS ? segment : "service";
+}
+
+function pathParameters({ path }: Route): Json[] {
+  return [...path.matchAll(/:(\w+)/g)].map(({ 0: { length }, 1: name, index }) => {
+    const described = PATH_PARAMETERS[path.slice(0, index + length)];
+    if (described === undefined) throw new Error(`Cannot render ${path}: ${name} is not described`);
+    return { name, in: "path", required: true, ...described };
+  });
+}
+
+/** Returns the parameters of the query, each with the type that its text stands for. */
+function queryParameters({ query }: Operation): Json[] {
+  if (query === undefined) return [];
+  return Object.entries(query.entries).map(([name, entry]) => {
+    const { sent, meant } = {
+      ...renderSchemas({ sent: entry }),
+      ...renderSchemas({ meant: entry }, "output"),
+    };
+    const { description = sent?.description, default: preset, ...schema } = meant ?? {};
+    return {
+      name,
+      in: "query",
+      required: !isOptional(entry),
+      ...(description !== undefined && { description }),
+      schema: {
+        ...schema,
+        ...(preset !== undefined && { default: schema.type === "integer" ? Number(preset) : preset }),
+      },
+    };
+  });
+}
+
+function isOptional({ type }: v.GenericSchema): boolean {
+  return type === "optional" || type === "nullish" || type === "exact_optional";
+}

@@ -1,0 +1,227 @@
+/** The OpenAPI document of the API: valid, complete, and made from the same schemas as the checks. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import * as v from "valibot";
+import { renderDocument } from "../../src/admin/api/document.ts";
+import { CONDITIONS, codesOf } from "../../src/admin/api/document_facts.ts";
+import { operation } from "../../src/admin/api/operation.ts";
+import { ROUTES } from "../../src/admin/api/routes.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { BRAND } from "../support/issue.ts";
+
+let admin: TestAdmin;
+let text: string;
+// biome-ignore lint/suspicious/noExplicitAny: a document has every shape.
+let document: any;
+
+beforeAll(async () => {
+  admin = await startAdmin();
+  const { body } = await admin.call("GET", "/openapi.json");
+  document = body;
+  text = JSON.stringify(body);
+});
+afterAll(() => admin.close());
+
+const render = (route: Parameters<typeof renderDocument>[0]["routes"][number]) =>
+  JSON.parse(renderDocument({ brand: BRAND, adminUrl: undefined, routes: [route] }));
+
+/** Yields every object in a value, at any depth. */
+function* objectsIn(value: unknown): Generator<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null) return;
+  if (!Array.isArray(value)) yield value as Record<string, unknown>;
+  for (const inner of Object.values(value)) yield* objectsIn(inner);
+}
+
+describe("GET /admin/v1/openapi.json", () => {
+  test("answers every token, and 304 to the tag that it gave", async () => {
+    const token = await admin.token({ scopes: ["status:read"] });
+    const first = await admin.call("GET", "/openapi.json", { token });
+    const etag = first.headers.get("etag") ?? "";
+    expect({ status: first.status, etag }).toEqual({
+      status: 200,
+      etag: expect.stringMatching(/^"[\w-]{43}"$/),
+    });
+    expect(first.headers.get("cache-control")).toBe("no-cache");
+    const again = await admin.call("GET", "/openapi.json", { token, headers: { "If-None-Match": etag } });
+    expect({ status: again.status, body: again.body, etag: again.headers.get("etag") }).toEqual({
+      status: 304,
+      body: "",
+      etag,
+    });
+    const other = await admin.call("GET", "/openapi.json", {
+      token,
+      headers: { "If-None-Match": '"other"' },
+    });
+    expect(other.body).toEqual(first.body);
+  });
+
+  test("needs a token", async () => {
+    const { status } = await fetch(`${admin.url}/admin/v1/openapi.json`);
+    expect(status).toBe(401);
+  });
+});
+
+describe("The document", () => {
+  test("is valid OpenAPI 3.1", async () => {
+    const validator = new Validator();
+    const { valid, errors } = await validator.validate(structuredClone(document));
+    expect(errors).toBeUndefined();
+    expect({ valid, version: validator.version }).toEqual({ valid: true, version: "3.1" });
+  });
+
+  test("has each route with its scope, its parameters and its codes", () => {
+    const written = Object.entries<object>(document.paths).flatMap(([path, operations]) =>
+      Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    expect(written.toSorted()).toEqual(
+      ROUTES.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`).toSorted(),
+    );
+    for (const route of ROUTES) {
+      const { method, path, scope } = route;
+      const described = document.paths[path.replace(/:(\w+)/g, "{$1}")][method.toLowerCase()];
+      expect(described.security).toEqual([{ Token: scope === "any" ? [] : [scope] }]);
+      if (scope !== "any") expect(described.description).toContain(`\`${scope}\``);
+      const names = (described.parameters ?? []).map((parameter: { name: string }) => parameter.name);
+      const { query = { entries: {} }, needsIdempotencyKey } = route.operation;
+      expect(names).toEqual([
+        ...[...path.matchAll(/:(\w+)/g)].map(([, name]) => name),
+        ...Object.keys(query.entries),
+        ...(needsIdempotencyKey ? ["Idempotency-Key"] : []),
+      ]);
+      const codes = Object.values<{ content?: Record<string, { examples?: object }> }>(described.responses)
+        .flatMap(({ content }) => Object.values(content ?? {}))
+        .flatMap(({ examples }) => Object.keys(examples ?? {}));
+      expect(new Set(codes)).toEqual(
+        new Set(codesOf(route).map((code) => (code === "CLAIM_MISMATCH" ? "INVALID_REQUEST" : code))),
+      );
+    }
+  });
+
+  test("states when each code is answered", () => {
+    for (const route of ROUTES) {
+      const without = codesOf(route).filter((code) => CONDITIONS[code] === undefined);
+      expect({ route: `${route.method} ${route.path}`, without }).toEqual({
+        route: `${route.method} ${route.path}`,
+        without: [],
+      });
+    }
+  });
+
+  test("has only references to existing components, and uses each component", () => {
+    const used = new Set(["securitySchemes/Token", "headers/Accept-Encoding"]);
+    for (const { $ref } of objectsIn(document)) {
+      if (typeof $ref !== "string") continue;
+      const [kind = "", name = ""] = $ref.replace("#/components/", "").split("/");
+      expect({ $ref, there: document.components[kind]?.[name] !== undefined }).toEqual({ $ref, there: true });
+      used.add(`${kind}/${name}`);
+    }
+    const made = Object.entries<object>(document.components).flatMap(([kind, parts]) =>
+      Object.keys(parts).map((name) => `${kind}/${name}`),
+    );
+    expect(made.filter((name) => !used.has(name))).toEqual([]);
+  });
+
+  test("has a different identifier for each operation, and a description for each tag and operation", () => {
+    const operations = Object.values<object>(document.paths).flatMap((path) => Object.values(path));
+    const identifiers = operations.map(({ operationId }) => operationId);
+    expect(new Set(identifiers).size).toBe(ROUTES.length);
+    const tags = document.tags.map(({ name }: { name: string }) => name);
+    for (const { tags: own, description, summary } of operations) {
+      expect(tags).toContain(own[0]);
+      expect(summary).toMatch(/^[A-Z].*[^.]$/);
+      expect(description).toMatch(/\.$/);
+    }
+  });
+
+  test("contains no key, no token, and no keyword that only the program knows", () => {
+    expect(text).not.toMatch(/_(live|test|op)_[0-9a-f]{8}/i);
+    expect(text).not.toContain('"jsonSchema"');
+  });
+
+  test("names the address of the listener, or only the path if none is set", () => {
+    const serversOf = (adminUrl: string | undefined) =>
+      JSON.parse(renderDocument({ brand: BRAND, adminUrl, routes: ROUTES })).servers;
+    expect(serversOf("https://admin.example.org")).toEqual([{ url: "https://admin.example.org/admin/v1" }]);
+    expect(serversOf(undefined)).toEqual([{ url: "/admin/v1" }]);
+  });
+});
+
+describe("renderDocument()", () => {
+  const pet = v.pipe(v.object({ name: v.string() }), v.title("Pet"));
+  const route = {
+    method: "POST" as const,
+    path: "/keys/:id/pets",
+    scope: "keys:manage" as const,
+    operation: operation({
+      id: "listPets",
+      summary: "List pets",
+      query: v.strictObject({
+        limit: v.optional(
+          v.pipe(v.string(), v.transform(Number), v.number(), v.integer(), v.minValue(1), v.maxValue(100)),
+          "50",
+        ),
+        since: v.optional(v.pipe(v.string(), v.description("A day"), v.isoTimestamp())),
+        colour: v.picklist(["red", "blue"]),
+      }),
+      body: v.strictObject({ size: v.nullable(v.number()), note: v.optional(v.string()) }),
+      success: {
+        status: 201,
+        schema: v.object({ data: v.array(pet) }),
+        description: "The pets",
+        otherTypes: ["text/csv"],
+      },
+      codes: ["CONFLICT"],
+      needsIdempotencyKey: true,
+      run: () => Promise.resolve({}),
+    }),
+  };
+  const rendered = render(route).paths["/keys/{id}/pets"].post;
+
+  test("gives parameters the type that their text stands for", () => {
+    expect(rendered.parameters.slice(1)).toMatchObject([
+      { name: "limit", required: false, schema: { type: "integer", minimum: 1, maximum: 100, default: 50 } },
+      {
+        name: "since",
+        required: false,
+        description: "A day",
+        schema: { type: "string", format: "date-time" },
+      },
+      { name: "colour", required: true, schema: { enum: ["red", "blue"] } },
+      { name: "Idempotency-Key", in: "header", required: true },
+    ]);
+    expect(rendered.parameters[0]).toMatchObject({ name: "id", in: "path", required: true });
+  });
+
+  test("names schemas by their titles or their operations, and refers to them", () => {
+    const { schemas } = render(route).components;
+    expect(Object.keys(schemas)).toEqual(["Error", "ListPetsRequest", "Pet", "ListPetsAnswer"]);
+    expect(schemas.ListPetsAnswer.properties.data.items).toEqual({ $ref: "#/components/schemas/Pet" });
+    expect(schemas.ListPetsRequest).toMatchObject({ additionalProperties: false, required: ["size"] });
+    expect(rendered.requestBody.required).toBe(true);
+    expect(Object.keys(rendered.responses["201"].content)).toEqual(["application/json", "text/csv"]);
+  });
+
+  test("lists a refusal with its status, its headers and its condition", () => {
+    expect(Object.keys(rendered.responses)).toEqual([
+      "201",
+      "400",
+      "401",
+      "403",
+      "409",
+      "413",
+      "415",
+      "421",
+      "422",
+      "429",
+      "500",
+      "503",
+    ]);
+    expect(rendered.responses["429"].headers).toHaveProperty("Retry-After");
+    expect(rendered.responses["401"].headers).not.toHaveProperty("X-RateLimit-Limit");
+    expect(rendered.responses["422"].content["application/json"].examples).toHaveProperty("INVALID_REQUEST");
+  });
+
+  test("refuses a path with a parameter that nothing describes", () => {
+    expect(() => render({ ...route, path: "/keys/:colour" })).toThrow("colour is not described");
+  });
+});
