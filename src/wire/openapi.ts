@@ -84,11 +84,17 @@ export function renderSchemas(
   }) as Readonly<Record<string, Json>>;
 }
 
-/** Returns the schema with the keywords of `inJsonSchema` at its top level, without the property that held them. */
+/**
+ * Returns the schema with the keywords of `inJsonSchema` at its top level, without the property that held them. If they
+ * name another type, they replace the keywords of the first one.
+ */
 function withKeywordsOf(action: object, { jsonSchema: _, ...schema }: Json): Json {
   const metadata: unknown = "metadata" in action ? action.metadata : undefined;
   const isOurs = typeof metadata === "object" && metadata !== null && "jsonSchema" in metadata;
-  return isOurs ? { ...schema, ...(metadata.jsonSchema as Json) } : schema;
+  if (!isOurs) return schema;
+  const keywords = metadata.jsonSchema as Json;
+  const isSameType = (keywords.type ?? schema.type) === schema.type;
+  return isSameType ? { ...schema, ...keywords } : keywords;
 }
 
 export interface RefusalsOptions<Known extends Code> {

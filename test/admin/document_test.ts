@@ -6,6 +6,7 @@ import { renderDocument } from "../../src/admin/api/document.ts";
 import { CONDITIONS, codesOf } from "../../src/admin/api/document_facts.ts";
 import { operation } from "../../src/admin/api/operation.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
+import { inJsonSchema } from "../../src/wire/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
 
@@ -160,6 +161,14 @@ describe("renderDocument()", () => {
           v.pipe(v.string(), v.transform(Number), v.number(), v.integer(), v.minValue(1), v.maxValue(100)),
           "50",
         ),
+        size: v.optional(
+          v.pipe(
+            v.string(),
+            v.regex(/^\d+$/),
+            inJsonSchema({ type: "integer", description: "How large" }),
+            v.transform(Number),
+          ),
+        ),
         since: v.optional(v.pipe(v.string(), v.description("A day"), v.isoTimestamp())),
         colour: v.picklist(["red", "blue"]),
       }),
@@ -180,6 +189,7 @@ describe("renderDocument()", () => {
   test("gives parameters the type that their text stands for", () => {
     expect(rendered.parameters.slice(1)).toMatchObject([
       { name: "limit", required: false, schema: { type: "integer", minimum: 1, maximum: 100, default: 50 } },
+      { name: "size", description: "How large", schema: { type: "integer" } },
       {
         name: "since",
         required: false,
@@ -189,6 +199,7 @@ describe("renderDocument()", () => {
       { name: "colour", required: true, schema: { enum: ["red", "blue"] } },
       { name: "Idempotency-Key", in: "header", required: true },
     ]);
+    expect(rendered.parameters[2].schema).toEqual({ type: "integer" });
     expect(rendered.parameters[0]).toMatchObject({ name: "id", in: "path", required: true });
   });
 

@@ -2,7 +2,7 @@
  * Checks answers against the OpenAPI document that the service itself serves, and against the contract's rules for
  * every answer: its headers, its code, no key in it, and the bytes of a file.
  */
-import { compileSchema, type JsonSchema, type SchemaCheck } from "./json_schema.ts";
+import { type AnswerRule, type ApiDocument, readPaths, toAnswerRule } from "../support/api_document.ts";
 import type { RenderedRequest } from "./requests.ts";
 import type { WireAnswer } from "./wire.ts";
 
@@ -18,43 +18,6 @@ export interface AnswerCheckOptions {
 
 /** Returns what is wrong with an answer; undefined if nothing is wrong. */
 export type AnswerCheck = (request: RenderedRequest, answer: WireAnswer) => string | undefined;
-
-interface AnswerRule {
-  /** "json" for a body that `check` checks, "bytes" for a file; undefined if no body is documented. */
-  readonly body: "json" | "bytes" | undefined;
-  readonly check: SchemaCheck | undefined;
-  readonly codes: readonly string[] | undefined;
-  readonly isDocument: boolean;
-  readonly headers: readonly HeaderRule[];
-}
-
-interface HeaderRule {
-  readonly name: string;
-  readonly isRequired: boolean;
-  readonly check: (value: string) => boolean;
-}
-
-interface Path {
-  readonly pattern: RegExp;
-  readonly operations: ReadonlyMap<string, ReadonlyMap<number, AnswerRule>>;
-  /** The methods that `Allow` must name. */
-  readonly methods: readonly string[];
-}
-
-interface Documented {
-  readonly description?: string;
-  readonly headers?: Record<string, { readonly $ref: string }>;
-  readonly content?: Record<string, { readonly schema?: JsonSchema }>;
-}
-
-interface Document {
-  readonly paths: Record<string, Record<string, { readonly responses: Record<string, Documented> }>>;
-  readonly components: {
-    readonly schemas: JsonSchema;
-    readonly responses: Record<string, Documented>;
-    readonly headers: Record<string, { readonly required: boolean; readonly schema: JsonSchema }>;
-  };
-}
 
 /** Headers that an answer may only have if the document says so. */
 const ONLY_IF_DOCUMENTED = [
@@ -101,11 +64,9 @@ const MAX_WINDOW_SECONDS = 62;
 const NEEDS_RETRY_AFTER = new Set(["RATE_LIMIT_EXCEEDED", "SERVICE_UNAVAILABLE"]);
 
 export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
-  const document: Document = JSON.parse(options.document);
+  const document: ApiDocument = JSON.parse(options.document);
   const documentBytes = Buffer.from(options.document);
-  const paths = Object.entries(document.paths).map(([path, operations]) =>
-    toPath(path, operations, document),
-  );
+  const paths = readPaths(document);
   const notFound = toAnswerRule(document.components.responses.NotFound ?? {}, document);
 
   return (request, answer) => {
@@ -213,47 +174,6 @@ export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
     const isSame = end > first && Buffer.compare(body, file.subarray(first, end)) === 0;
     return isSame ? undefined : "the bytes are not those of the file";
   }
-}
-
-function toPath(path: string, operations: Document["paths"][string], document: Document): Path {
-  const names = Object.keys(operations);
-  return {
-    pattern: new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
-    methods: names.map((name) => name.toUpperCase()),
-    operations: new Map(
-      Object.entries(operations).map(([name, { responses }]) => [
-        name.toUpperCase(),
-        new Map(
-          Object.entries(responses).map(([status, each]) => [Number(status), toAnswerRule(each, document)]),
-        ),
-      ]),
-    ),
-  };
-}
-
-function toAnswerRule({ headers = {}, content }: Documented, document: Document): AnswerRule {
-  const json = content?.["application/json"]?.schema;
-  const codes = (json?.properties as { code?: { "x-extensible-enum"?: string[] } } | undefined)?.code?.[
-    "x-extensible-enum"
-  ];
-  return {
-    body: content === undefined ? undefined : json === undefined ? "bytes" : "json",
-    check: json && compileSchema(json, document.components),
-    codes,
-    isDocument: json?.$ref === "#/components/schemas/OpenApi",
-    headers: Object.entries(headers).map(([name, { $ref }]) => {
-      const rule = document.components.headers[$ref.slice($ref.lastIndexOf("/") + 1)];
-      if (rule === undefined) throw new Error(`Cannot read the document: it has no ${$ref}`);
-      return { name: name.toLowerCase(), isRequired: rule.required, check: toHeaderCheck(rule.schema) };
-    }),
-  };
-}
-
-function toHeaderCheck(schema: JsonSchema): HeaderRule["check"] {
-  const { type, minimum = 0, pattern, const: constant } = schema;
-  if (type === "integer") return (value) => /^\d+$/.test(value) && Number(value) >= Number(minimum);
-  const form = new RegExp(String(pattern ?? ""));
-  return (value) => form.test(value) && (constant === undefined || value === constant);
 }
 
 /**

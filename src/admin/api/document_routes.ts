@@ -14,7 +14,7 @@ export function openApiDocument(routes: () => readonly Route[]): Operation {
     id: "getOpenApi",
     summary: "Get this document",
     success: {
-      schema: v.looseObject({ openapi: v.string() }),
+      schema: v.pipe(v.looseObject({ openapi: v.string() }), v.title("OpenApi")),
       description: "The document",
       hasTag: true,
     },

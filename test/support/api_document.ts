@@ -1,0 +1,86 @@
+/** Reads an OpenAPI document as rules: which answers an operation may give, and what each of them must look like. */
+import { compileSchema, type JsonSchema, type SchemaCheck } from "../hostile_input/json_schema.ts";
+
+export interface AnswerRule {
+  /** "json" for a body that `check` checks, "bytes" for a file; undefined if no body is documented. */
+  readonly body: "json" | "bytes" | undefined;
+  readonly check: SchemaCheck | undefined;
+  readonly codes: readonly string[] | undefined;
+  readonly isDocument: boolean;
+  readonly headers: readonly HeaderRule[];
+}
+
+export interface HeaderRule {
+  readonly name: string;
+  readonly isRequired: boolean;
+  readonly check: (value: string) => boolean;
+}
+
+export interface PathRule {
+  readonly pattern: RegExp;
+  readonly operations: ReadonlyMap<string, ReadonlyMap<number, AnswerRule>>;
+  /** The methods that `Allow` must name. */
+  readonly methods: readonly string[];
+}
+
+interface Documented {
+  readonly description?: string;
+  readonly headers?: Record<string, { readonly $ref: string }>;
+  readonly content?: Record<string, { readonly schema?: JsonSchema }>;
+}
+
+export interface ApiDocument {
+  readonly paths: Record<string, Record<string, { readonly responses: Record<string, Documented> }>>;
+  readonly components: {
+    readonly schemas: JsonSchema;
+    readonly responses: Record<string, Documented>;
+    readonly headers: Record<string, { readonly required: boolean; readonly schema: JsonSchema }>;
+  };
+}
+
+/** Returns the rules of every path. */
+export function readPaths(document: ApiDocument): PathRule[] {
+  return Object.entries(document.paths).map(([path, operations]) => toPath(path, operations, document));
+}
+
+function toPath(path: string, operations: ApiDocument["paths"][string], document: ApiDocument): PathRule {
+  const names = Object.keys(operations);
+  return {
+    pattern: new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
+    methods: names.map((name) => name.toUpperCase()),
+    operations: new Map(
+      Object.entries(operations).map(([name, { responses }]) => [
+        name.toUpperCase(),
+        new Map(
+          Object.entries(responses).map(([status, each]) => [Number(status), toAnswerRule(each, document)]),
+        ),
+      ]),
+    ),
+  };
+}
+
+/** Returns the rule of an answer. */
+export function toAnswerRule({ headers = {}, content }: Documented, document: ApiDocument): AnswerRule {
+  const json = content?.["application/json"]?.schema;
+  const codes = (json?.properties as { code?: { "x-extensible-enum"?: string[] } } | undefined)?.code?.[
+    "x-extensible-enum"
+  ];
+  return {
+    body: content === undefined ? undefined : json === undefined ? "bytes" : "json",
+    check: json && compileSchema(json, document.components),
+    codes,
+    isDocument: json?.$ref === "#/components/schemas/OpenApi",
+    headers: Object.entries(headers).map(([name, { $ref }]) => {
+      const rule = document.components.headers[$ref.slice($ref.lastIndexOf("/") + 1)];
+      if (rule === undefined) throw new Error(`Cannot read the document: it has no ${$ref}`);
+      return { name: name.toLowerCase(), isRequired: rule.required, check: toHeaderCheck(rule.schema) };
+    }),
+  };
+}
+
+function toHeaderCheck(schema: JsonSchema): HeaderRule["check"] {
+  const { type, minimum = 0, pattern, const: constant } = schema;
+  if (type === "integer") return (value) => /^\d+$/.test(value) && Number(value) >= Number(minimum);
+  const form = new RegExp(String(pattern ?? ""));
+  return (value) => form.test(value) && (constant === undefined || value === constant);
+}
