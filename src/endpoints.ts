@@ -13,6 +13,11 @@ export function originOf(
   return `${isTls ? "https" : "http"}://${bracketedHost(host)}:${port}`;
 }
 
+/** Returns the host by which this machine reaches a listener: the loopback address for one on all addresses. */
+export function toReachedHost(host: string): string {
+  return host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+}
+
 /** Returns whether only this machine reaches a host: `localhost` or a loopback address, with or without brackets. */
 export function isLoopback(host: string): boolean {
   return /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/i.test(host);

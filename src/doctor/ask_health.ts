@@ -35,14 +35,24 @@ export function toHealthUrl(url: URL): URL {
 }
 
 /** Asks a service for its health once. Never throws: without an answer it resolves to the reason. */
-export function askHealth(url: URL, { ca, trustAny = false, timeoutMs }: AskOptions): Promise<HealthAnswer> {
+export async function askHealth(url: URL, options: AskOptions): Promise<HealthAnswer> {
+  const answer = await ask(url, options);
+  return "error" in answer ? { isHealthy: false, ...answer } : toAnswer(answer.httpStatus, answer.text);
+}
+
+export type Answer =
+  | { readonly httpStatus: number; readonly text: string }
+  | { readonly error: string; readonly isCertificate?: boolean };
+
+/** Sends a GET request once. Never throws: without an answer it resolves to the reason. */
+export function ask(url: URL, { ca, trustAny = false, timeoutMs }: AskOptions): Promise<Answer> {
   const isSecure = url.protocol === "https:";
   return new Promise((resolve) => {
-    const fail = (error: string) => resolve({ isHealthy: false, error });
+    const fail = (error: string) => resolve({ error });
     const failFor = (error: Error) => {
       const reason = certificateReasonOf(error, ca !== undefined);
       if (reason === undefined) fail(reasonOf(error, REASONS));
-      else resolve({ isHealthy: false, error: reason, isCertificate: true });
+      else resolve({ error: reason, isCertificate: true });
     };
     const options = { agent: false, rejectUnauthorized: !trustAny, ...(ca !== undefined && { ca }) } as const;
     const asked = (isSecure ? requestHttps : requestHttp)(url, options, (response) => {
@@ -52,7 +62,7 @@ export function askHealth(url: URL, { ca, trustAny = false, timeoutMs }: AskOpti
         text += chunk;
         if (text.length > ANSWER_LIMIT_BYTES) asked.destroy();
       });
-      response.on("end", () => resolve(toAnswer(response.statusCode ?? 0, text)));
+      response.on("end", () => resolve({ httpStatus: response.statusCode ?? 0, text }));
       response.on("error", (error) => fail(reasonOf(error, REASONS)));
     });
     const timer = setTimeout(() => {

@@ -12,12 +12,13 @@ import { join } from "node:path";
 import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
-import { isLoopback, originOf } from "../endpoints.ts";
+import { isLoopback, originOf, toReachedHost } from "../endpoints.ts";
 import type { ServingAt } from "../installation/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp, tryGitHubApp } from "../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../tls/mod.ts";
-import { askHealth } from "./ask_health.ts";
+import { askHealth, toHealthUrl } from "./ask_health.ts";
+import { examineOperators } from "./examine_operators.ts";
 import { type Check, examine, type Finding, fail, ok, requireReadable, skipUnseen, warn } from "./finding.ts";
 
 export interface HostContext {
@@ -49,6 +50,7 @@ const CHECKS: readonly Check<HostContext>[] = [
   { name: "tls", examine: examineTls },
   { name: "github app", examine: examineApp },
   { name: "service", examine: examineService },
+  { name: "operators", examine: examineOperators },
 ];
 
 function examineFolder({ config: { dataDir, databaseUrl } }: HostContext): Finding {
@@ -180,7 +182,7 @@ async function examineService({ config, serving }: HostContext): Promise<Finding
   if (serving === undefined && config.databaseUrl === undefined) return await examineAbsence(config);
   // The service's own note comes first: another process cannot read the flags of `serve`, such as --port.
   const at = serving ?? config;
-  const url = new URL(toUrl(at));
+  const url = toHealthUrl(new URL(toUrl(at)));
   if (at.port === 0) return ok("service", "the system chooses its port, so it cannot be asked here");
   const answer = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
   if (answer.isHealthy) {
@@ -211,7 +213,7 @@ async function examineAbsence(config: Config): Promise<Finding> {
   if (existsSync(dataDir)) accessSync(dataDir, constants.R_OK | constants.X_OK);
   const none = `no service runs from ${dataDir}`;
   if (config.port === 0) return warn("service", none, START);
-  const url = new URL(toUrl(config));
+  const url = toHealthUrl(new URL(toUrl(config)));
   const { httpStatus, database } = await askHealth(url, { timeoutMs: HEALTH_LIMIT_MS, trustAny: true });
   if (httpStatus === undefined) return warn("service", none, START);
   const other = database === undefined ? "another program answers" : "another installation answers";
@@ -220,6 +222,5 @@ async function examineAbsence(config: Config): Promise<Finding> {
 
 /** Returns the address at which this machine reaches a service that listens at `host` and `port`. */
 function toUrl({ host, port, tls }: ServingAt): string {
-  const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return `${originOf({ host: reached, port }, tls !== undefined)}/api/health`;
+  return originOf({ host: toReachedHost(host), port }, tls !== undefined);
 }

@@ -1,0 +1,92 @@
+/** The listener for operators as the person sees it who runs the service: `serve`, its note, and `doctor`. */
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createCommandLine } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
+
+const line = createCommandLine({ prepared: true });
+afterAll(() => line.remove());
+
+interface Found {
+  readonly name: string;
+  readonly state: string;
+  readonly message: string;
+}
+
+async function examined(env: Readonly<Record<string, string>> = {}): Promise<Found | undefined> {
+  const { findings } = JSON.parse((await line.here(["doctor", "--json"], { env })).out);
+  return (findings as Found[]).find(({ name }) => name === "operators");
+}
+
+const LISTEN = ["--admin-listen", "127.0.0.1:0"];
+const note = join(line.dataDir, "serving");
+
+describe("claviger serve --admin-listen", () => {
+  test("says at which address it serves operators, and leaves the address in its note", async () => {
+    const service = await line.serve(LISTEN, { env: { CLAVIGER_ADMIN_URL: "https://admin.example.org" } });
+    try {
+      const { admin } = JSON.parse(readFileSync(note, "utf8"));
+      expect(admin).toEqual({ host: "127.0.0.1", port: expect.any(Number) });
+      expect(service.out).toContain(
+        `\nIt serves operators at http://127.0.0.1:${admin.port}, as https://admin.example.org\n`,
+      );
+      const answer = await fetch(`http://127.0.0.1:${admin.port}`, { redirect: "manual" });
+      expect(answer.status).toBe(421);
+      expect(await examined({ CLAVIGER_ADMIN_URL: "https://admin.example.org" })).toMatchObject({
+        state: "ok",
+        message: `served at http://127.0.0.1:${admin.port}, as https://admin.example.org`,
+      });
+    } finally {
+      await service.stop();
+    }
+  });
+});
+
+describe("claviger doctor", () => {
+  test("finds that operators are served, and that another program or no program answers", async () => {
+    const service = await line.serve(LISTEN);
+    const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
+    try {
+      const written = readFileSync(note, "utf8");
+      const { admin, ...at } = JSON.parse(written);
+      const served = { state: "ok", message: `served at http://127.0.0.1:${admin.port}` };
+      expect(await examined()).toMatchObject(served);
+      // The note of the running service counts, and not the settings, which apply from its next start.
+      expect(await examined({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:1" })).toMatchObject(served);
+
+      writeFileSync(note, JSON.stringify({ ...at, admin: { host: "127.0.0.1", port: other.port } }));
+      expect(await examined()).toMatchObject({
+        state: "fail",
+        message: `another program answers at http://127.0.0.1:${other.port}, not Claviger (200)`,
+      });
+      await other.stop(true);
+      expect(await examined()).toMatchObject({
+        state: "fail",
+        message: expect.stringContaining("no service answers"),
+      });
+      writeFileSync(note, JSON.stringify(at));
+      expect(await examined({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:1" })).toMatchObject({
+        state: "warn",
+        message: "not served: CLAVIGER_ADMIN_LISTEN was set after the service had started",
+      });
+      writeFileSync(note, written);
+    } finally {
+      await other.stop(true);
+      await service.stop();
+    }
+  });
+
+  test("examines the settings while no service runs", async () => {
+    expect(await examined()).toMatchObject({ state: "ok", message: expect.stringContaining("not served") });
+    expect(await examined({ CLAVIGER_ADMIN_LISTEN: "[::1]:8081" })).toMatchObject({
+      state: "ok",
+      message: "to be served at http://[::1]:8081 while the service runs",
+    });
+    expect(await examined({ CLAVIGER_ADMIN_LISTEN: "0.0.0.0:8081" })).toMatchObject({
+      state: "fail",
+      message: expect.stringContaining("needs CLAVIGER_ADMIN_URL with https"),
+    });
+  });
+});
