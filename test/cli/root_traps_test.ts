@@ -1,6 +1,6 @@
 /**
  * An ordinary user plants a trap in a data folder, and root runs a command there. The command must not change or show
- * any file of root's, and must not wait.
+ * any file of root's, and must not wait. `root_traps_proof.ts` has the traps that appear while the command runs.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { execFileSync } from "node:child_process";
@@ -16,72 +16,20 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { canActAsBoth, createRootStage, type Ended, type RootStage, USER } from "./as_root.ts";
+import { canActAsBoth, createRootStage, type RootStage, USER } from "./as_root.ts";
+import { COPY_LIMIT_MS, commands, createTrapStage, env, LIMIT_MS, type TrapStage } from "./trap_stage.ts";
 
 setDefaultTimeout(30_000);
 
 /** A user who is neither root nor the owner of the data folder. */
 const THIRD = 54_321;
-/** A command that falls into a trap waits forever. The limit is far above the time that a busy machine needs. */
-const LIMIT_MS = 5_000;
-const COPY_LIMIT_MS = 60_000;
 
 describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants traps", () => {
-  let stage: RootStage;
-  let before: object;
-  /** The time of a command without a trap, measured because the machine may be busy. */
-  let usualMs: number;
-
+  let stage: TrapStage;
   beforeAll(async () => {
-    stage = createRootStage();
-    const made = await stage.asRoot(["migrate"]);
-    if (made.status !== 0) throw new Error(made.err);
-    stage.asUser("cp -a . ../whole");
-    usualMs = (await stage.asRoot(["keys", "list"])).ms;
-    before = stage.lookAtVictim();
+    stage = await createTrapStage();
   }, COPY_LIMIT_MS);
   afterAll(() => stage.remove());
-
-  /** Restores the folder as it was before any trap. */
-  function mend(): void {
-    rmSync(stage.dataDir, { recursive: true, force: true });
-    mkdirSync(stage.dataDir, { mode: 0o700 });
-    chownSync(stage.dataDir, USER.uid, USER.gid);
-    stage.asUser("cp -a ../whole/postgres ../whole/lock . && cp -al ../whole/postgres-* .");
-  }
-
-  function expectHarmless({ status, out, err, ms }: Ended): void {
-    expect(stage.lookAtVictim()).toEqual(before);
-    expect(ms - usualMs).toBeLessThan(LIMIT_MS);
-    expectOutcomeTold({ status, out, err });
-    stage.expectOwnedByUser();
-  }
-
-  /** The command worked, or gave the reason in one line, possibly after lines of PostgreSQL. */
-  function expectOutcomeTold({ status, out, err }: Omit<Ended, "ms">): void {
-    if (status !== 0)
-      expect(err).toMatch(/^(\S+Z (?:error|warn ) PostgreSQL: [^\n]+\n)*(claviger: [^\n]{20,}\n)+$/);
-    expect(out + err).not.toContain("    at ");
-  }
-
-  const model = ["--name", "m", "--version", "1", "--type", "SvcLDA", "--paradigm", "p300"].concat([
-    "--n-features",
-    "8",
-    "--n-classes",
-    "2",
-    "--requires-license",
-    "free",
-    "--file",
-    "weights",
-  ]);
-  const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
-  const commands: Readonly<Record<string, readonly string[]>> = {
-    list: ["keys", "list"],
-    backup: ["backup", "saved", "--with-secret", "--force"],
-    doctor: ["doctor"],
-    check: ["config", "check"],
-    add: ["models", "add", ...model],
-  };
 
   /**
    * The trap, the shell line that plants it, the command that meets it, and root's message; `$1` is the
@@ -110,61 +58,17 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
   ];
 
   test.each(traps)("is safe from a trap at %s", async (_, plant, command, told) => {
-    mend();
+    stage.mend();
     stage.asUser(plant);
-    writeFileSync(join(stage.folder, "weights"), "weights");
-    const ended = await stage.asRoot(commands[command] ?? [], { env });
+    const ended = await stage.asRoot(commands[command], { env });
     if (!told.test("")) expect(ended.err).toMatch(told);
     if (!told.test("")) expect(ended.status).toBe(1);
-    expectHarmless(ended);
+    stage.expectHarmless(ended);
     expect(existsSync(join(stage.folder, "saved"))).toBe(false);
   });
 
-  const swaps: readonly (readonly [string, string, keyof typeof commands])[] = [
-    ["lock", "ln -sf $1/key lock; rm -f lock; : > lock; rm -f lock", "list"],
-    ["models", "ln -s $1 models; rm models; mkdir models; rm -rf models", "add"],
-    ["secret", "ln -s $1/key secret; rm -f secret; mkfifo secret; rm -f secret", "backup"],
-    [
-      "serving, for root itself",
-      "ln -s $1/key serving; rm -f serving; mkfifo serving; rm -f serving",
-      "check",
-    ],
-    ["postgres", "mv postgres p; ln -s $1/below postgres; rm postgres; mv p postgres", "list"],
-    [
-      "PG_VERSION",
-      "mv postgres/PG_VERSION v; ln -s $1/key postgres/PG_VERSION; rm postgres/PG_VERSION; mv v postgres/PG_VERSION",
-      "list",
-    ],
-    [
-      "the unpack folder",
-      "for n in postgres-*.unfinished-*; do [ -d $n ] && [ ! -h $n ] && mv $n away.$$ && ln -s $1 $n && rm $n && mv away.$$ $n; done",
-      "list",
-    ],
-    ["the data folder", "cd ..; mv data d; ln -s $1 data; rm data; mv d data; cd data", "list"],
-  ];
-
-  test.each(swaps)(
-    "is safe from a link that is swapped in and out all the time: %s",
-    async (what, swap, command) => {
-      mend();
-      if (what === "the unpack folder") stage.asUser("rm -r postgres-*");
-      const loop = stage.loopAsUser(swap);
-      try {
-        for (let round = 0; round < 4; round++) {
-          const ended = await stage.asRoot(commands[command] ?? [], { env });
-          expectOutcomeTold(ended);
-          expect(stage.lookAtVictim()).toEqual(before);
-          expect(ended.ms - usualMs).toBeLessThan(2 * LIMIT_MS);
-        }
-      } finally {
-        await loop.end();
-      }
-    },
-    COPY_LIMIT_MS,
-  );
-
   test("is safe from a link at secret.new, where a restore stores the secret", async () => {
-    mend();
+    stage.mend();
     writeFileSync(join(stage.folder, "secret"), randomBytes(32).toString("hex"));
     const given = { CLAVIGER_SECRET_FILE: join(stage.folder, "secret") };
     const saved = await stage.asRoot(["backup", "with-secret", "--with-secret"], { env: given });
@@ -173,13 +77,13 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
     stage.asUser("rm -rf * && ln -s $1/key secret.new && ln -s $1/key serving.1");
     const restored = await stage.asRoot(["restore", "with-secret"]);
     expect(restored).toMatchObject({ status: 0, err: "" });
-    expect(stage.lookAtVictim()).toEqual(before);
+    stage.expectSameVictim();
     expect(statSync(join(stage.dataDir, "secret"))).toMatchObject({ ...USER, mode: 0o100600 });
     stage.expectOwnedByUser();
   });
 
   test("is safe from a link and a pipe at the paths of files to read", async () => {
-    mend();
+    stage.mend();
     stage.asUser("ln -s $1/key ../file; mkfifo ../pipe");
     for (const name of ["file", "pipe"]) {
       const path = join(stage.home, name);
@@ -190,33 +94,33 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
         const ended = await stage.asRoot(args);
         expect(ended).toMatchObject({ status: 1, out: "" });
         expect(ended.err).toMatch(/may not|no regular file/);
-        expectHarmless(ended);
+        stage.expectHarmless(ended);
       }
     }
   });
 
   test("writes a backup into the user's folder with only the user's rights", async () => {
-    mend();
+    stage.mend();
     stage.asUser("ln -s $1 ../elsewhere");
     const refused = await stage.asRoot(["backup", join(stage.home, "elsewhere/new")]);
     expect(refused).toMatchObject({ status: 1 });
-    expectHarmless(refused);
+    stage.expectHarmless(refused);
     const path = join(stage.home, "mine");
     expect(await stage.asRoot(["backup", path])).toMatchObject({ status: 0 });
     expect(statSync(path)).toMatchObject(USER);
   });
 
   test("refuses settings that the user can change", async () => {
-    mend();
+    stage.mend();
     stage.asUser("echo CLAVIGER_SECRET_FILE=$1/key > ../own.env");
     const ended = await stage.asRoot(["keys", "list", "--env-file", join(stage.home, "own.env")]);
     expect(ended.err).toContain(`${stage.home}/own.env`);
     expect(ended.status).toBe(1);
-    expectHarmless(ended);
+    stage.expectHarmless(ended);
   });
 
   test("refuses settings that the user's group, or every user, may write", async () => {
-    mend();
+    stage.mend();
     const path = join(stage.folder, "open.env");
     writeFileSync(path, "");
     for (const [gid, mode] of [
@@ -226,13 +130,13 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
       chownSync(path, 0, gid);
       chmodSync(path, mode);
       const ended = await stage.asRoot(["keys", "list", "--env-file", path]);
-      expectHarmless(ended);
+      stage.expectHarmless(ended);
       expect(ended).toMatchObject({ status: 1, err: expect.stringContaining(`chmod go-w ${path}`) });
     }
   });
 
   test("refuses a link to root's secret at the path of the user's secret", async () => {
-    mend();
+    stage.mend();
     const secret = randomBytes(32).toString("hex");
     const given = { env: { CLAVIGER_SECRET_FILE: join(stage.dataDir, "own") } };
     const save = () => stage.asRoot(["backup", "stolen", "--with-secret", "--force"], given);
@@ -242,7 +146,7 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
     writeFileSync(join(stage.folder, "roots"), secret, { mode: 0o600 });
     stage.asUser("ln -sf ../../roots own");
     const ended = await save();
-    expectHarmless(ended);
+    stage.expectHarmless(ended);
     expect(ended).toMatchObject({
       status: 1,
       err: expect.stringContaining("leads to another user's file"),
@@ -251,7 +155,7 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
   });
 
   test("refuses root's file in the folder of a third user, who may help the owner", async () => {
-    mend();
+    stage.mend();
     const third = join(stage.folder, "third");
     mkdirSync(third, { mode: 0o755 });
     chownSync(third, THIRD, THIRD);
@@ -275,7 +179,7 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
   });
 
   test("refuses a folder at the path of a file", async () => {
-    mend();
+    stage.mend();
     for (const args of [
       ["keys", "import", stage.victim],
       ["restore", stage.victim],
@@ -287,11 +191,11 @@ describe.skipIf(!canActAsBoth)("root in the data folder of a user who plants tra
   });
 
   test("ends an endless start of PostgreSQL at a signal", async () => {
-    mend();
+    stage.mend();
     stage.asUser("rm postgres/postgresql.auto.conf; mkfifo postgres/postgresql.auto.conf");
-    const ended = await stage.asRoot(["keys", "list"], { terminateAfterMs: usualMs + 500 });
+    const ended = await stage.asRoot(["keys", "list"], { terminateAfterMs: stage.usualMs + 500 });
     expect(ended).toMatchObject({ status: 1, err: "claviger: Stopped by SIGTERM: nothing was changed\n" });
-    expect(ended.ms).toBeLessThan(2 * usualMs + 500 + LIMIT_MS);
+    expect(ended.ms).toBeLessThan(2 * stage.usualMs + 500 + LIMIT_MS);
   });
 });
 
