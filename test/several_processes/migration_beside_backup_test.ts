@@ -24,7 +24,8 @@ const NEXT: Migration = {
     create index events_time_key on events using brin (received_at, key_id uuid_bloom_ops);
     alter table usage_changes set (toast_tuple_target = 4080);`,
 };
-const WAITING_MS = 4_000;
+/** How long events go on after the migration has said that it waits: until it has tried again. */
+const WAITING_MS = 1_000;
 
 const folder = makeFolder();
 let service: TestService;
@@ -36,7 +37,7 @@ beforeAll(async () => {
     (sql) => sql`
       insert into events (id, received_at, key_id, license_id, event_type, success)
       select gen_random_uuid(), now() - number * interval '1 ms', gen_random_uuid(), gen_random_uuid(), 'error', true
-        from generate_series(1, 200000) as number`,
+        from generate_series(1, 100000) as number`,
   );
 });
 afterAll(async () => {
@@ -90,7 +91,9 @@ test("A migration waits for a backup without holding up events, and says once th
     });
   let slowestMs = 0;
   const statuses = new Set<number>();
-  for (const untilMs = performance.now() + WAITING_MS; performance.now() < untilMs; ) {
+  let untilMs = Number.POSITIVE_INFINITY;
+  while (performance.now() < untilMs) {
+    if (lines.length > 0) untilMs = Math.min(untilMs, performance.now() + WAITING_MS);
     const beganMs = performance.now();
     const { status } = await service.post("/v1/analytics/log", { api_key: apiKey, event_type: "inference" });
     statuses.add(status);
