@@ -2,7 +2,13 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type CommandLine, createCommandLine, refusalOf, usageErrorOf } from "../cli/command_line.ts";
+import {
+  type CommandLine,
+  type CommandLineOptions,
+  createCommandLine,
+  refusalOf,
+  usageErrorOf,
+} from "../cli/command_line.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { makeFolder, otherSecret } from "./backup_kit.ts";
@@ -20,7 +26,7 @@ let proxy: FaultyProxy;
 let external: { env: { DATABASE_URL: string } };
 
 beforeAll(async () => {
-  line = installation();
+  line = installation({ prepared: true });
   target = await createTestDatabase({ empty: true });
   proxy = await startFaultyProxy(target.address);
   external = { env: { DATABASE_URL: "url" in proxy.address ? proxy.address.url : "" } };
@@ -33,8 +39,8 @@ afterAll(async () => {
   await target.close();
 });
 
-function installation(): CommandLine {
-  const made = createCommandLine();
+function installation(options: CommandLineOptions = {}): CommandLine {
+  const made = createCommandLine(options);
   lines.push(made);
   return made;
 }
@@ -164,7 +170,7 @@ describe("claviger restore", () => {
   });
 
   test("--forget-sealed restores everything except the rows that the lost secret sealed", async () => {
-    const restored = installation();
+    const restored = installation({ prepared: true });
     const { next, tables } = await restored.json(["restore", file("plain"), "--forget-sealed"]);
     expect(tables.keys).toBe(1);
     expect(next).toEqual(["There is no repository token: set one with `claviger installer set-token`"]);
@@ -200,7 +206,7 @@ describe("claviger restore", () => {
     const saved = await line.json(["backup", file("external"), "--with-secret"], { env });
     expect(saved.tables).toMatchObject({ keys: 1, installer_token: 1 });
 
-    const back = installation();
+    const back = installation({ prepared: true });
     expect((await back.here(["restore", file("external")])).status).toBe(0);
     const [before] = await line.json(["keys", "list"]);
     expect(await back.json(["keys", "list"])).toEqual([before]);
