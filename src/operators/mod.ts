@@ -3,6 +3,14 @@
  * `operators`, `login_codes`, `operator_sessions`, `tokens` and `idempotent_answers`.
  */
 export {
+  answerOnce,
+  type Claim,
+  type Claimed,
+  type OnceOptions,
+  type RepeatableRequest,
+  type StoredAnswer,
+} from "./idempotent_answers.ts";
+export {
   type By,
   type LoginCode,
   listOperators,

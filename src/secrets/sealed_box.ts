@@ -33,6 +33,13 @@ export interface Secrets {
 
   /** Creates a signer for a purpose; keep and reuse it. Throws a RangeError for a bad purpose. */
   signer(purpose: string): Signer;
+
+  /**
+   * Derives other secrets from the root secret and a text that is not stored: without the text nobody opens their
+   * boxes, not even the holder of the root secret. Throws a RangeError for a bad purpose, and for a text that is longer
+   * than 900 bytes or has an unpaired surrogate.
+   */
+  derive(purpose: string, text: string): Secrets;
 }
 
 const ALGORITHM = "aes-256-gcm";
@@ -42,6 +49,8 @@ const TAG_BYTES = 16;
 const KEY_BYTES = 32;
 const HEADER_BYTES = 1 + NONCE_BYTES;
 const MAX_PURPOSES = 64;
+/** HKDF takes at most 1,024 bytes with the purpose. */
+const MAX_TEXT_BYTES = 900;
 
 export function createSecrets(rootSecret: RootSecret): Secrets {
   const keys = new Map<string, KeyObject>();
@@ -49,9 +58,7 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
   const keyOf = (purpose: string): KeyObject => {
     const known = keys.get(purpose);
     if (known !== undefined) return known;
-    if (!/^[a-z0-9_-]{1,64}$/.test(purpose)) {
-      throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
-    }
+    checkPurpose(purpose);
     if (keys.size >= MAX_PURPOSES) {
       throw new RangeError(`Cannot derive a key: there are ${MAX_PURPOSES} purposes already`);
     }
@@ -93,7 +100,22 @@ export function createSecrets(rootSecret: RootSecret): Secrets {
     },
 
     signer: (purpose) => createSigner(rootSecret, purpose),
+
+    derive(purpose, text) {
+      checkPurpose(purpose);
+      if (!text.isWellFormed() || Buffer.byteLength(text) > MAX_TEXT_BYTES) {
+        throw new RangeError("Cannot derive secrets: the text is too long or has an unpaired surrogate");
+      }
+      // A purpose has no slash, so no two pairs of purpose and text give the same secrets.
+      const derived = hkdfSync("sha256", rootSecret, "claviger", `secrets/${purpose}/${text}`, KEY_BYTES);
+      return createSecrets(createSecretKey(new Uint8Array(derived)));
+    },
   };
+}
+
+function checkPurpose(purpose: string): void {
+  if (/^[a-z0-9_-]{1,64}$/.test(purpose)) return;
+  throw new RangeError("Cannot derive a key: purpose must be 1 to 64 of a-z, 0-9, _ and -");
 }
 
 function decodeBox(sealed: string): Buffer | undefined {

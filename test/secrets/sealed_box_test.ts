@@ -118,6 +118,29 @@ describe("seal() and open()", () => {
   });
 });
 
+describe("derive()", () => {
+  test("derive() gives secrets that only the same root secret, purpose and text give again", () => {
+    const sealed = newSecrets(fixedRoot).derive("answer", "text").seal("answer", "hidden");
+    expect(newSecrets(fixedRoot).derive("answer", "text").open("answer", sealed)).toBe("hidden");
+    for (const other of [
+      newSecrets(fixedRoot),
+      newSecrets(fixedRoot).derive("answer", "text "),
+      newSecrets(fixedRoot).derive("answer", ""),
+      newSecrets(fixedRoot).derive("other", "text"),
+      newSecrets().derive("answer", "text"),
+    ]) {
+      expect(other.open("answer", sealed)).toBeUndefined();
+    }
+  });
+
+  test("derive() throws for a bad purpose, and for a text that cannot be kept apart from others", () => {
+    expect(() => secrets.derive("a/b", "text")).toThrow("Cannot derive a key: purpose must be");
+    expect(() => secrets.derive("answer", "\ud800")).toThrow("Cannot derive secrets");
+    expect(() => secrets.derive("answer", "x".repeat(901))).toThrow("Cannot derive secrets");
+    secrets.derive("a".repeat(64), "x".repeat(900));
+  });
+});
+
 describe("opensCanary()", () => {
   test("opensCanary() is true for the root secret that sealed it, after a restart too", () => {
     expect(opensCanary(newSecrets(fixedRoot), sealCanary(newSecrets(fixedRoot)))).toBe(true);

@@ -1,0 +1,132 @@
+/**
+ * Answers to requests with an `Idempotency-Key`: for 24 hours the same key from the same integration gets the same
+ * answer, with its API key.
+ *
+ * The statement that issues the key also inserts the row of the answer. Of two simultaneous requests one violates the
+ * row's unique constraint, which rolls its whole statement back, and reads the answer of the other. The API key is
+ * sealed with a key derived from the root secret and the raw `Idempotency-Key`, of which only a hash is stored. So the
+ * database and the root secret together open no answer.
+ */
+import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import type { Secrets } from "../secrets/mod.ts";
+import { hashOf } from "./_secret_text.ts";
+
+/** A request that is carried out once, however often it is sent. */
+export interface RepeatableRequest {
+  /** The integration. A renewed token is the same. */
+  readonly tokenUuid: string;
+  /** The header `Idempotency-Key`, as it was sent. */
+  readonly key: string;
+  /** A text that only equal requests share: method, path, and the fields of the body in a fixed order. */
+  readonly request: string;
+}
+
+/** What the statement knows that issues the key. */
+export interface Claimed {
+  /** The CTE with the row of the new key. */
+  readonly from: Fragment;
+  /** The answer without the API key, as `jsonb`; it can use the columns of `from`. */
+  readonly answer: Fragment;
+  readonly apiKey: string;
+}
+
+/** Returns the CTE that stores the answer: `with …, claimed as (${claim(sql, …)}) select …`. */
+export type Claim = (sql: Sql, claimed: Claimed) => Fragment;
+
+export interface StoredAnswer {
+  /** The answer without the API key, as {@linkcode Claimed} had it; PostgreSQL orders its fields. */
+  readonly answer: Readonly<Record<string, unknown>>;
+  readonly apiKey: string;
+}
+
+export interface OnceOptions<Result> {
+  readonly secrets: Secrets;
+  readonly now: Date;
+  /** Carries the request out, with one statement that contains the claim. */
+  perform(claim: Claim): Promise<Result | Refusal>;
+  /** Turns the stored answer into the result; refuses a token that could not get the key now. */
+  repeat(stored: StoredAnswer): Result | Refusal;
+}
+
+const PURPOSE = "idempotent-answer";
+/** How long an answer is repeated. */
+const ANSWERS_KEPT_HOURS = 24;
+
+/**
+ * Carries a request out, or repeats its answer if it was carried out in the last 24 hours. Refuses an `Idempotency-Key`
+ * that was sent with another request (`CLAIM_MISMATCH`).
+ */
+export async function answerOnce<Result>(
+  database: Database,
+  request: RepeatableRequest,
+  { secrets, now, perform, repeat }: OnceOptions<Result>,
+): Promise<Result | Refusal> {
+  const again = async () => {
+    const stored = await findAnswer(database, request, { secrets, now });
+    return stored === undefined || isRefusal(stored) ? stored : repeat(stored);
+  };
+  const known = await again();
+  if (known !== undefined) return known;
+  try {
+    const result = await perform((sql, claimed) => claimCte(sql, request, { ...claimed, secrets, now }));
+    // The same request at the same moment can cause the refusal: it rotated the key, or took the external id.
+    return isRefusal(result) ? ((await again()) ?? result) : result;
+  } catch (error) {
+    if (constraintOf(error) !== "idempotent_answers_pkey") throw error;
+    const other = await again();
+    if (other === undefined) throw error;
+    return other;
+  }
+}
+
+function claimCte(
+  sql: Sql,
+  { tokenUuid, key, request }: RepeatableRequest,
+  { from, answer, apiKey, secrets, now }: Claimed & { readonly secrets: Secrets; readonly now: Date },
+): Fragment {
+  return sql`
+    insert into idempotent_answers (token_id, key_hash, request_digest, answer, sealed_api_key, created_at)
+    select ${tokenUuid}::uuid, ${hashOf(key)}::text::bytea, ${hashOf(request)}::text::bytea, ${answer},
+           ${secrets.derive(PURPOSE, key).seal(PURPOSE, apiKey, tokenUuid)}::text, ${now}::timestamptz
+      from ${from}`;
+}
+
+/** Finds the answer to an equal request. Deletes an older one, whose row would prevent a new claim. */
+async function findAnswer(
+  database: Database,
+  { tokenUuid, key, request }: RepeatableRequest,
+  { secrets, now }: { readonly secrets: Secrets; readonly now: Date },
+): Promise<StoredAnswer | Refusal | undefined> {
+  const [row] = await database.query<AnswerRow>(
+    (sql) => sql`
+      with old as (
+        delete from idempotent_answers
+         where token_id = ${tokenUuid}::uuid and key_hash = ${hashOf(key)}::text::bytea and ${isOldAnswer(sql, now)}
+      )
+      select answer, sealed_api_key as "sealedApiKey", request_digest = ${hashOf(request)}::text::bytea as "isSame"
+        from idempotent_answers
+       where token_id = ${tokenUuid}::uuid and key_hash = ${hashOf(key)}::text::bytea and not ${isOldAnswer(sql, now)}`,
+  );
+  if (row === undefined) return undefined;
+  if (!row.isSame) {
+    return refuse(
+      "CLAIM_MISMATCH",
+      "The Idempotency-Key was sent with another request before; use a new one",
+    );
+  }
+  const apiKey = secrets.derive(PURPOSE, key).open(PURPOSE, row.sealedApiKey, tokenUuid);
+  if (apiKey === undefined) throw new Error("Cannot open the stored answer to a repeated request");
+  return { answer: row.answer, apiKey };
+}
+
+/** Returns the condition of an answer that is not repeated any more. */
+export function isOldAnswer(sql: Sql, now: Date): Fragment {
+  return sql`(created_at <= ${now}::timestamptz - ${ANSWERS_KEPT_HOURS} * interval '1 hour')`;
+}
+
+interface AnswerRow {
+  readonly answer: StoredAnswer["answer"];
+  readonly sealedApiKey: string;
+  readonly isSame: boolean;
+}
