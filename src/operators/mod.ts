@@ -32,9 +32,20 @@ export {
   type Session,
 } from "./sessions.ts";
 export {
+  disableTokens,
+  type ListedToken,
+  listTokens,
+  renewToken,
+  resumeToken,
+  revokeToken,
+  type TokenChange,
+  type TokenState,
+} from "./token_life.ts";
+export {
   findToken,
   type IssuedToken,
   issueToken,
+  MAX_SOURCES,
   type Token,
   type TokenRequest,
   tokenPattern,

@@ -4,10 +4,12 @@ import type { Brand } from "../brand.ts";
 import { constraintOf, type Database, toTextArray } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import type { Restriction, Tier } from "../licensing/mod.ts";
+import { parseTrustedProxies } from "../limits/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
-import type { Scope } from "./scopes.ts";
+import { NAME_RULE } from "./people.ts";
+import { SCOPES, type Scope } from "./scopes.ts";
 
 /** A token as a request with it is judged. */
 export interface Token {
@@ -39,14 +41,27 @@ export function tokenPattern(brand: Brand): RegExp {
   return new RegExp(`^${brand.name}_op_[0-9a-f]{48}$`);
 }
 
-/** Issues a token. Refuses a name that was used before. */
+/** Generates a token, which has 192 random bits. */
+export function generateToken(brand: Brand): string {
+  return `${brand.name}_op_${randomDigits(192)}`;
+}
+
+/** The most networks of one token. */
+export const MAX_SOURCES = 32;
+
+/**
+ * Issues a token. Refuses a name that was used before or has a wrong form, no scope, an expiry that has passed, and
+ * sources that are not addresses or networks.
+ */
 export async function issueToken(
   database: Database,
   request: TokenRequest,
   { brand, actor, now }: { readonly brand: Brand; readonly actor: Actor; readonly now: Date },
 ): Promise<IssuedToken | Refusal> {
   const { name, scopes, restriction, sources, expiresAt } = request;
-  const token = `${brand.name}_op_${randomDigits(192)}`;
+  const wrong = findWrong(request, now);
+  if (wrong !== undefined) return refuse("INVALID_REQUEST", `Cannot issue token: ${wrong}`);
+  const token = generateToken(brand);
   try {
     await database.query(
       (sql) => sql`
@@ -63,6 +78,9 @@ export async function issueToken(
         ${auditCte(sql, { action: "token.issue", actor, at: now, from: sql`made` })}`,
     );
   } catch (error) {
+    if (constraintOf(error) === "token_name_form") {
+      return refuse("INVALID_REQUEST", `Cannot issue token: ${NAME_RULE}`);
+    }
     if (constraintOf(error) !== "token_name_unique") throw error;
     return refuse(
       "ALREADY_EXISTS",
@@ -70,6 +88,21 @@ export async function issueToken(
     );
   }
   return { name, token };
+}
+
+/** Returns what is wrong with a request, as a phrase. */
+function findWrong({ scopes, sources, expiresAt }: TokenRequest, now: Date): string | undefined {
+  if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;
+  if (expiresAt !== undefined && expiresAt <= now) return "the expiry lies in the past";
+  if (sources === undefined) return undefined;
+  if (sources.length === 0 || sources.length > MAX_SOURCES) {
+    return `it can have 1 to ${MAX_SOURCES} addresses and networks, not ${sources.length}`;
+  }
+  const networks = sources.map((source) => parseTrustedProxies(source));
+  const wrong = networks.findIndex((network) => !network.ok || network.proxies.length !== 1);
+  return wrong === -1
+    ? undefined
+    : `${JSON.stringify(sources[wrong])} is not an IP address or a network such as 10.0.0.0/8`;
 }
 
 /**
@@ -101,14 +134,21 @@ export async function findToken(
   );
   if (row === undefined) return undefined;
   const { uuid, name, scopes, tiers, mode, sources } = row;
-  const restriction = { tiers: tiers ?? undefined, mode: mode ?? undefined };
-  return { uuid, name, scopes, restriction, sources: sources ?? undefined };
+  return { uuid, name, scopes, restriction: toRestriction({ tiers, mode }), sources: sources ?? undefined };
 }
 
-interface Row {
+/** Returns the restriction that the columns of a token say. */
+export function toRestriction({ tiers, mode }: Pick<TokenColumns, "tiers" | "mode">): Restriction {
+  return { tiers: tiers ?? undefined, mode: mode ?? undefined };
+}
+
+interface Row extends TokenColumns {
   readonly uuid: string;
   readonly name: string;
   readonly scopes: readonly Scope[];
+}
+
+export interface TokenColumns {
   readonly tiers: readonly Tier[] | null;
   readonly mode: "live" | "test" | null;
   readonly sources: readonly string[] | null;

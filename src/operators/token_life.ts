@@ -1,0 +1,174 @@
+/** What happens to a token after its issue: it is listed, renewed, revoked for ever, and resumed after a restore. */
+import { auditCte } from "../audit/mod.ts";
+import type { Brand } from "../brand.ts";
+import { toTimestamp } from "../calendar.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+import type { Restriction } from "../licensing/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { noSubject } from "./_no_subject.ts";
+import { hashOf } from "./_secret_text.ts";
+import type { By } from "./people.ts";
+import type { Scope } from "./scopes.ts";
+import { generateToken, type IssuedToken, type TokenColumns, toRestriction } from "./tokens.ts";
+
+/** `disabled`: restored from a backup, until it is resumed. `expired` tokens can be renewed; `revoked` is final. */
+export type TokenState = "active" | "disabled" | "expired" | "revoked";
+
+export interface ListedToken {
+  readonly name: string;
+  readonly state: TokenState;
+  readonly scopes: readonly Scope[];
+  readonly restriction: Restriction;
+  readonly sources: readonly string[] | undefined;
+  /** As in the audit log, such as `command:olga`. */
+  readonly createdBy: string;
+  readonly createdAt: Date;
+  readonly renewedAt: Date;
+  readonly expiresAt: Date | null;
+  /** Exact to the minute. */
+  readonly lastUsedAt: Date | null;
+}
+
+/** Lists all tokens by name, also those that are revoked. */
+export async function listTokens(
+  database: Database,
+  { now }: { readonly now: Date },
+): Promise<readonly ListedToken[]> {
+  const rows = await database.query<ListedRow>(
+    (sql) => sql`
+      -- As JSON: the driver does not parse arrays.
+      select name, ${stateOf(sql, now)} as state, to_json(scopes) as scopes, to_json(tiers) as tiers, mode,
+             to_json(sources) as sources, created_by as "createdBy", created_at as "createdAt",
+             renewed_at as "renewedAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"
+        from tokens
+       order by name collate "C"`,
+    { isRead: true },
+  );
+  return rows.map(({ tiers, mode, sources, ...row }) => ({
+    ...row,
+    restriction: toRestriction({ tiers, mode }),
+    sources: sources ?? undefined,
+  }));
+}
+
+type ListedRow = Omit<ListedToken, "restriction" | "sources"> & TokenColumns;
+
+function stateOf(sql: Sql, now: Date): Fragment {
+  return sql`case when state = 'active' and expires_at <= ${now}::timestamptz then 'expired' else state end`;
+}
+
+/**
+ * Gives a token a new secret, and with `expiresAt` another expiry (null: none). The integration stays the same, and the
+ * old secret is refused from then on. Refuses an unknown or revoked token, and one that would still be expired.
+ */
+export async function renewToken(
+  database: Database,
+  { name, expiresAt }: { readonly name: string; readonly expiresAt?: Date | null | undefined },
+  { brand, actor, now }: By & { readonly brand: Brand },
+): Promise<(IssuedToken & { readonly state: TokenState }) | Refusal> {
+  const token = generateToken(brand);
+  const [row] = await database.query<{ state: TokenState; expiresAt: Date | null; isChanged: boolean }>(
+    (sql) => sql`
+      with old as (
+        select id, state, expires_at,
+               case when ${expiresAt === undefined}::boolean then expires_at else ${expiresAt ?? null}::timestamptz end
+                 as ends_at
+          from tokens where name = ${name} for update
+      ),
+      changed as (
+        update tokens t
+           set hash = ${hashOf(token)}::text::bytea, renewed_at = ${now}::timestamptz, expires_at = old.ends_at
+          from old
+         where t.id = old.id and old.state <> 'revoked' and (old.ends_at is null or old.ends_at > ${now}::timestamptz)
+        returning ${noSubject(sql)},
+                  jsonb_build_object('token', t.name, 'expires_at', old.expires_at) as before,
+                  jsonb_build_object('token', t.name, 'expires_at', t.expires_at) as after
+      ),
+      logged as (${auditCte(sql, { action: "token.renew", actor, at: now, from: sql`changed` })})
+      select state, ends_at as "expiresAt", exists (select from changed) as "isChanged" from old`,
+  );
+  if (row?.isChanged) return { name, token, state: row.state };
+  const cannot = `Cannot renew token ${name}`;
+  if (row === undefined) return refuse("NOT_FOUND", `${cannot}: ${NO_TOKEN}`);
+  if (row.state === "revoked")
+    return refuse("CONFLICT", `${cannot}: it is revoked, which is final; ${ISSUE}`);
+  const endedAt = toTimestamp(row.expiresAt ?? now);
+  return refuse("CONFLICT", `${cannot}: it would be expired since ${endedAt}; give a later expiry`);
+}
+
+const NO_TOKEN = "no token has this name";
+const ISSUE = "issue a token with another name";
+
+/**
+ * Revokes a token for ever: it is refused from the next request on. Refuses an unknown token. A dry run refuses in the
+ * same case and changes nothing.
+ */
+export async function revokeToken(
+  database: Database,
+  name: string,
+  { isDryRun = false, ...by }: By & { readonly isDryRun?: boolean },
+): Promise<TokenChange | Refusal> {
+  const change = await changeState(database, name, {
+    ...by,
+    from: ["active", "disabled"],
+    to: "revoked",
+    isDryRun,
+  });
+  return change ?? refuse("NOT_FOUND", `Cannot revoke token ${name}: ${NO_TOKEN}`);
+}
+
+/** Makes a token active again that a restore disabled. Refuses an unknown or revoked token. */
+export async function resumeToken(database: Database, name: string, by: By): Promise<TokenChange | Refusal> {
+  const change = await changeState(database, name, { ...by, from: ["disabled"], to: "active" });
+  const cannot = `Cannot resume token ${name}`;
+  if (change === undefined) return refuse("NOT_FOUND", `${cannot}: ${NO_TOKEN}`);
+  if (change.state !== "revoked") return change;
+  return refuse("CONFLICT", `${cannot}: it is revoked, which is final; ${ISSUE}`);
+}
+
+export interface TokenChange {
+  /** The state before the change. */
+  readonly state: TokenState;
+  readonly isChanged: boolean;
+}
+
+async function changeState(
+  database: Database,
+  name: string,
+  {
+    actor,
+    now,
+    from,
+    to,
+    isDryRun = false,
+  }: By & {
+    readonly from: readonly ("active" | "disabled")[];
+    readonly to: "active" | "revoked";
+    readonly isDryRun?: boolean;
+  },
+): Promise<TokenChange | undefined> {
+  const action = to === "active" ? "token.resume" : "token.revoke";
+  const [row] = await database.query<TokenChange>(
+    (sql) => sql`
+      with old as (select id, state, expires_at from tokens where name = ${name} for update),
+      changed as (
+        update tokens t set state = ${to}
+          from old
+         where t.id = old.id and old.state in ${sql(from)} and not ${isDryRun}::boolean
+        returning ${noSubject(sql)}, jsonb_build_object('token', t.name, 'state', old.state) as before,
+                  jsonb_build_object('token', t.name, 'state', t.state) as after
+      ),
+      logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
+      select ${stateOf(sql, now)} as state, exists (select from changed) as "isChanged" from old`,
+  );
+  return row;
+}
+
+/**
+ * Disables all active tokens of a database that is being restored: one of them may have been revoked after the backup
+ * was made. Returns how many there are. For a transaction of its caller.
+ */
+export async function disableTokens(sql: Sql): Promise<number> {
+  const { count } = await sql`update tokens set state = 'disabled' where state = 'active'`;
+  return count;
+}
