@@ -35,7 +35,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   models: ["licensing", "audit", "host", ...ground],
   repository_token: ["audit", ...ground],
   audit: ground,
-  backup: ["audit", "models", "usage", ...ground],
+  backup: ["audit", "models", "usage", "operators", ...ground],
   installation: ["config", "tls", "database", "secrets"],
   config: ["host", "tls", "database", "limits"],
   database: ["host", "sql"],

@@ -5,7 +5,7 @@
 export { checkPlace, FileFailure, writeWhole } from "./_files.ts";
 export { FORMAT_VERSION, type Head, type Sums, type TableSum } from "./format.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";
-export { checkBackupSchema, type RestoreOptions, restoreBackup } from "./restore_backup.ts";
+export { checkBackupSchema, type Restored, type RestoreOptions, restoreBackup } from "./restore_backup.ts";
 export {
   type Backup,
   type BackupOptions,

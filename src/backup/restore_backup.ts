@@ -1,6 +1,6 @@
 /**
  * Restores a backup into an empty database: migrates it to the backup's schema, loads everything in one transaction,
- * reads it back and compares it, commits, and then migrates to the newest schema.
+ * reads it back and compares it, disables the tokens, commits, and then migrates to the newest schema.
  *
  * The file was read completely before ({@linkcode ProvenBackup}), so a damaged file is refused before the database
  * changes. While it is loaded, it is compared with its sums again.
@@ -22,6 +22,7 @@ import {
 } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { storeBytes } from "../models/mod.ts";
+import { disableTokens } from "../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { attachPartition } from "../usage/mod.ts";
 import { explain } from "./_files.ts";
@@ -74,11 +75,16 @@ export function checkBackupSchema(
         `this program; use Claviger ${head.claviger}, which wrote it`;
 }
 
+export interface Restored {
+  /** How many tokens were active when the backup was made. Each is disabled until an operator resumes it. */
+  readonly disabledTokens: number;
+}
+
 /** Restores a backup; resolves to a refusal if the database cannot be restored into. */
 export async function restoreBackup(
   address: DatabaseAddress,
   options: RestoreOptions,
-): Promise<Refusal | undefined> {
+): Promise<Restored | Refusal> {
   const { proven, migrations } = options;
   const schema = proven.head.migrations.length;
   const own = migrations.slice(0, schema);
@@ -96,8 +102,9 @@ export async function restoreBackup(
   }
   const prepared = await migrate(address, own);
   if (isRefusal(prepared)) return prepared;
+  let restored: Restored;
   try {
-    await inTransaction(address, (sql) => load(sql, own, options));
+    restored = await inTransaction(address, (sql) => load(sql, own, options));
   } catch (error) {
     if (error instanceof NotEmpty) return cannot(notEmpty(options.place, error.message));
     if (isLockTimeout(error)) return cannot(LOCKED);
@@ -106,7 +113,7 @@ export async function restoreBackup(
   const migrated = await migrate(address, migrations);
   if (isRefusal(migrated)) return migrated;
   await finishRestore(address, options);
-  return undefined;
+  return restored;
 }
 
 function notEmpty(place: string, contents: string): string {
@@ -128,7 +135,7 @@ async function readContents(address: DatabaseAddress): Promise<string | undefine
 
 class NotEmpty extends Error {}
 
-async function load(sql: Sql, migrations: readonly Migration[], options: RestoreOptions): Promise<void> {
+async function load(sql: Sql, migrations: readonly Migration[], options: RestoreOptions): Promise<Restored> {
   const { proven, watch } = options;
   const { tables } = proven.head;
   await setCopySettings(sql, options.lockWaitMs);
@@ -162,7 +169,11 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
     const sealed = tables.filter(({ name }) => SEALED.includes(name));
     for (const { name } of sealed) await sql`delete from ${sql(name)}`;
   }
+  // Older backups have no tokens.
+  const hasTokens = tables.some(({ name }) => name === "tokens");
+  const disabledTokens = hasTokens ? await disableTokens(sql) : 0;
   options.beforeCommit();
+  return { disabledTokens };
 }
 
 /** The tables whose rows are useless without the secret that sealed them. */

@@ -6,6 +6,7 @@ import {
   type Backup,
   type BackupOptions,
   type ProvenBackup,
+  type Restored,
   type RestoreOptions,
   restoreBackup,
   verifyBackup,
@@ -64,7 +65,7 @@ export function tryRestore(
   address: DatabaseAddress,
   proven: ProvenBackup,
   options: Partial<RestoreOptions> = {},
-): Promise<Refusal | undefined> {
+): Promise<Restored | Refusal> {
   return restoreBackup(address, {
     proven,
     migrations,

@@ -24,7 +24,7 @@ import {
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
 import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
-import { printJson, printLine } from "../print.ts";
+import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -132,7 +132,7 @@ async function restore(surroundings: Surroundings, file: string, options: Restor
       );
     }
     const progress = createProgressLine(surroundings, opened.stopIfInterrupted);
-    const refusal = await restoreBackup(opened.address, {
+    const outcome = await restoreBackup(opened.address, {
       proven,
       migrations,
       withoutSealed: plan.withoutSealed,
@@ -147,9 +147,9 @@ async function restore(surroundings: Surroundings, file: string, options: Restor
         if (plan.keep !== undefined) keepSecret(config.dataDir, `${plan.keep}\n`);
       },
     }).finally(progress.clear);
-    if (refusal !== undefined) orRefuse(refusal);
+    const { disabledTokens } = orRefuse(outcome);
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
-    const advice = [...plan.advice, ...adviseModels(proven, config)];
+    const advice = [...plan.advice, ...adviseModels(proven, config), ...adviseTokens(disabledTokens)];
     const secret = plan.keep === undefined ? null : join(config.dataDir, "secret");
     if (options.json) {
       printJson(surroundings, {
@@ -195,6 +195,16 @@ function adviseModels({ head, sums }: ProvenBackup, config: Config): string[] {
   return [
     "The backup has no model files: copy the folder models of the old data folder into " +
       `${config.dataDir}, and run \`claviger models verify\``,
+  ];
+}
+
+/** Tells the operator that restored tokens are refused, and why. */
+function adviseTokens(disabled: number): string[] {
+  if (disabled === 0) return [];
+  const [tokens, are] = [counted(disabled, "token"), disabled === 1 ? "is" : "are"];
+  return [
+    `${tokens} ${are} disabled, because a token may have been revoked after the backup was made: ` +
+      "`claviger tokens list` shows them, and `claviger tokens resume NAME` lets one in again",
   ];
 }
 
