@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Month, monthOf, parseTimestamp } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
 import { type IdKind, parseId } from "../ids.ts";
-import { NEVER_EXPIRES, parseEmail } from "../licensing/mod.ts";
+import { EXTERNAL_ID_FORM, isExternalId, NEVER_EXPIRES, parseEmail } from "../licensing/mod.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */
 export interface InstallationFlags {
@@ -34,6 +34,11 @@ export function emailOption(text: string): string {
   const email = parseEmail(text);
   if (email !== undefined) return email;
   throw new InvalidArgumentError("It must be an e-mail address");
+}
+
+export function externalIdOption(text: string): string {
+  if (isExternalId(text)) return text;
+  throw new InvalidArgumentError(`It must have ${EXTERNAL_ID_FORM}`);
 }
 
 /** Accepts an account's id or its e-mail. */

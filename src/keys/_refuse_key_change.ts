@@ -1,5 +1,11 @@
 import type { Database } from "../database/mod.ts";
-import { refuseUnknownKey } from "../licensing/mod.ts";
+import {
+  allowsKey,
+  type Restriction,
+  refuseRestricted,
+  refuseUnknownKey,
+  UNRESTRICTED,
+} from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
 
@@ -15,15 +21,19 @@ export async function refuseKeyChange(
   {
     what,
     now,
+    restriction = UNRESTRICTED,
     reasonOf,
   }: {
     readonly what: string;
     readonly now: Date;
+    readonly restriction?: Restriction | undefined;
     readonly reasonOf: (key: KeySummary) => string | undefined;
   },
 ): Promise<Refusal> {
   const key = await findKey(database, { uuid }, { now });
   if (key === undefined) return refuseUnknownKey(what, uuid);
+  // Before the reason: a token learns nothing about keys that it may not change.
+  if (!allowsKey(restriction, key)) return refuseRestricted(what);
   const why = reasonOf(key) ?? "somebody changed it at the same moment; try again";
   return refuse("CONFLICT", `Cannot ${what}: ${why}`);
 }

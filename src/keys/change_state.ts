@@ -1,6 +1,6 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { REVOKED } from "../licensing/mod.ts";
+import { allowsRow, REVOKED, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import type { KeyState } from "./key_record.ts";
@@ -8,6 +8,7 @@ import type { KeyState } from "./key_record.ts";
 interface Change {
   readonly actor: Actor;
   readonly now: Date;
+  readonly restriction?: Restriction | undefined;
 }
 
 interface ChangedKey {
@@ -48,16 +49,21 @@ export function resumeKey(database: Database, uuid: string, change: Change): Pro
 async function changeState(
   database: Database,
   uuid: string,
-  { verb, from, to, otherwise, actor, now }: Change & Transition,
+  { verb, from, to, otherwise, actor, now, restriction = UNRESTRICTED }: Change & Transition,
 ): Promise<ChangedKey | Refusal> {
   const action = `key.${verb}`;
   const [row] = await database.query<ChangedKey>(
     (sql) => sql`
-      with changed as (
+      with old as (
+        select k.id, k.license_id, l.account_id
+          from keys k join licenses l on l.id = k.license_id
+         where k.id = ${uuid}::uuid and k.state = ${from} and ${allowsRow(sql, restriction)}
+           for update of k for share of l
+      ),
+      changed as (
         update keys k set state = ${to}
-          from licenses l
-         where l.id = k.license_id and k.id = ${uuid}::uuid and k.state = ${from}
-        returning l.account_id, k.license_id, k.id as key_id,
+          from old where k.id = old.id
+        returning old.account_id, k.license_id, k.id as key_id,
                   jsonb_build_object('state', ${from}::text) as before,
                   jsonb_build_object('state', ${to}::text) as after
       ),
@@ -68,6 +74,7 @@ async function changeState(
   return await refuseKeyChange(database, uuid, {
     what: `${verb} key`,
     now,
+    restriction,
     reasonOf({ state }) {
       if (state === "revoked") return REVOKED;
       return state === from ? undefined : otherwise;

@@ -10,15 +10,19 @@ import { parseTimestamp, toTimestamp } from "../calendar.ts";
 import { constraintOf, type Fragment, isStorableText, type Session, type Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import {
+  EXTERNAL_ID_FORM,
+  EXTERNAL_ID_UNIQUE,
   importedLicenseCtes,
+  isExternalId,
   NEVER_EXPIRES,
   oneYearAfter,
   parseEmail,
   TIERS,
   type Tier,
+  withExternalId,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { refuseDuplicate } from "./_refuse_duplicate.ts";
+import { refuseDuplicateExternalId, refuseDuplicateKey } from "./_refuse_duplicate.ts";
 import { hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
 
 /** The content of a valid line. */
@@ -34,6 +38,7 @@ export interface ImportedKey {
   readonly expiresAt: Date | null;
   readonly monthlyLimit: number | null;
   readonly used: number;
+  readonly externalId?: string | undefined;
 }
 
 /** A key with the number of its line. */
@@ -59,6 +64,9 @@ const importLine = v.strictObject({
   expires_at: v.nullish(v.string("must be an ISO 8601 timestamp")),
   monthly_limit: v.nullish(count()),
   used: v.nullish(count()),
+  external_id: v.nullish(
+    v.pipe(v.string("must be a string"), v.check(isExternalId, `must have ${EXTERNAL_ID_FORM}`)),
+  ),
 });
 
 export type ImportLine = v.InferInput<typeof importLine>;
@@ -129,6 +137,7 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
     expiresAt,
     monthlyLimit: rest.monthly_limit ?? null,
     used: rest.used ?? 0,
+    externalId: rest.external_id ?? undefined,
   };
 }
 
@@ -155,7 +164,7 @@ const CHUNK_SIZE = 5_000;
 
 /**
  * Imports keys in one transaction: creates a license and a key for each line, under the account of its e-mail.
- * If a key is known already or is on two lines, refuses all lines and names the line of that key.
+ * If a key or an external id is known already or is on two lines, refuses all lines and names the line.
  */
 export async function importKeys(
   session: Session,
@@ -171,7 +180,9 @@ export async function importKeys(
       }
     });
   } catch (error) {
-    if (constraintOf(error) === "key_hash_unique") return await refuseDuplicate(session, lines);
+    const unique = constraintOf(error);
+    if (unique === "key_hash_unique") return await refuseDuplicateKey(session, lines);
+    if (unique === EXTERNAL_ID_UNIQUE) return await refuseDuplicateExternalId(session, lines);
     throw error;
   }
   return { imported: lines.length };
@@ -197,13 +208,14 @@ async function insertChunk(
       expires_at: toTimestamp(key.expiresAt ?? oneYearAfter(now)),
       monthly_limit: key.monthlyLimit,
       used: key.used,
+      external_id: key.externalId ?? null,
     })),
   );
   await sql`
     with line as (
       select * from jsonb_to_recordset(${rows}::text::jsonb) as line (
         account_id uuid, license_id uuid, key_id uuid, hash bytea, hint text, mode text, email text, name text,
-        organization text, tier text, expires_at timestamptz, monthly_limit bigint, used bigint)
+        organization text, tier text, expires_at timestamptz, monthly_limit bigint, used bigint, external_id text)
     ),
     ${importedLicenseCtes(sql, now)},
     key as (
@@ -215,7 +227,8 @@ async function insertChunk(
     made as (
       select license.account_id, license.id as license_id, line.key_id, null::jsonb as before,
              jsonb_build_object('tier', line.tier, 'mode', line.mode,
-               'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at) as after
+               'monthly_limit', line.monthly_limit, 'used', line.used, 'expires_at', line.expires_at)
+               ${withExternalId(sql, sql`line.external_id`)} as after
         from line join license on license.id = line.license_id
     )
     ${auditCte(sql, { action: "key.import", actor, at: now, from: sql`made` })}`;

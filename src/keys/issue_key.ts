@@ -1,10 +1,19 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
-import type { Database } from "../database/mod.ts";
+import { constraintOf, type Database, type Sql } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
-import { type LicenseRequest, licenseCtes } from "../licensing/mod.ts";
+import {
+  EXTERNAL_ID_UNIQUE,
+  type LicenseRequest,
+  licenseCtes,
+  type Restriction,
+  refuseNewKey,
+  refuseTakenExternalId,
+  UNRESTRICTED,
+  withExternalId,
+} from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { generateApiKey, type KeyMode } from "./api_key.ts";
+import { generateApiKey, type KeyMode, type NewApiKey } from "./api_key.ts";
 
 export interface IssueRequest extends LicenseRequest {
   readonly mode: KeyMode;
@@ -22,37 +31,33 @@ export interface IssuedKey {
 
 /**
  * Issues a key: creates a license with the requested tier, limit and expiry, and its first key, under the account
- * with the e-mail address or under a new account. Refuses an expiry that has passed, and a name or organization
- * that differs from those of an existing account.
+ * with the e-mail address or under a new account. Refuses an expiry that has passed, a name or organization that
+ * differs from those of an existing account, and an external id that another license has. With a restriction, also
+ * refuses another tier or mode, and a limit or an expiry beyond the tier's defaults.
  */
 export async function issueKey(
   database: Database,
   request: IssueRequest,
-  { brand, actor }: { readonly brand: Brand; readonly actor: Actor },
+  {
+    brand,
+    actor,
+    restriction = UNRESTRICTED,
+  }: { readonly brand: Brand; readonly actor: Actor; readonly restriction?: Restriction | undefined },
 ): Promise<IssuedKey | Refusal> {
+  // The statement inserts exactly these values, so this needs no further check in SQL.
+  const restricted = refuseNewKey(restriction, request);
+  if (restricted !== undefined) return restricted;
   if (request.expiresAt <= request.now) {
     return refuse("INVALID_REQUEST", "Cannot issue key: the expiry lies in the past");
   }
-  const { apiKey, hash, hint } = generateApiKey(brand, request.mode);
-  const [row] = await database.query<{ uuid: string; accountUuid: string; licenseUuid: string }>(
-    (sql) => sql`
-      with ${licenseCtes(sql, request)},
-      key as (
-        insert into keys (id, license_id, hash, hint, mode, created_at)
-        select ${newUuid()}::uuid, license.id, ${`\\x${hash}`}::text::bytea, ${hint}, ${request.mode},
-               ${request.now}::timestamptz
-          from license
-        returning id
-      ),
-      made as (
-        select account.id as account_id, license.id as license_id, key.id as key_id, null::jsonb as before,
-               jsonb_build_object('tier', license.tier, 'mode', ${request.mode}::text,
-                 'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at) as after
-          from account, license, key
-      ),
-      logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
-      select key_id as uuid, account_id as "accountUuid", license_id as "licenseUuid" from made`,
-  );
+  const key = generateApiKey(brand, request.mode);
+  let row: Row | undefined;
+  try {
+    [row] = await database.query<Row>((sql) => issueStatement(sql, request, { key, actor }));
+  } catch (error) {
+    if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
+    return await refuseTakenExternalId(database, "issue key", request.externalId ?? "");
+  }
   if (row === undefined) {
     return refuse(
       "CONFLICT",
@@ -60,10 +65,37 @@ export async function issueKey(
         "change the account first",
     );
   }
-  return {
-    id: toId("key", row.uuid),
-    apiKey,
-    userId: toId("usr", row.accountUuid),
-    licenseUuid: row.licenseUuid,
-  };
+  const { uuid, accountUuid, licenseUuid } = row;
+  return { id: toId("key", uuid), apiKey: key.apiKey, userId: toId("usr", accountUuid), licenseUuid };
+}
+
+interface Row {
+  readonly uuid: string;
+  readonly accountUuid: string;
+  readonly licenseUuid: string;
+}
+
+function issueStatement(
+  sql: Sql,
+  request: IssueRequest,
+  { key: { hash, hint }, actor }: { readonly key: NewApiKey; readonly actor: Actor },
+) {
+  return sql<Row[]>`
+    with ${licenseCtes(sql, request)},
+    key as (
+      insert into keys (id, license_id, hash, hint, mode, created_at)
+      select ${newUuid()}::uuid, license.id, ${`\\x${hash}`}::text::bytea, ${hint}, ${request.mode},
+             ${request.now}::timestamptz
+        from license
+      returning id
+    ),
+    made as (
+      select account.id as account_id, license.id as license_id, key.id as key_id, null::jsonb as before,
+             jsonb_build_object('tier', license.tier, 'mode', ${request.mode}::text,
+               'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at)
+               ${withExternalId(sql, sql`license.external_id`)} as after
+        from account, license, key
+    ),
+    logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
+    select key_id as uuid, account_id as "accountUuid", license_id as "licenseUuid" from made`;
 }

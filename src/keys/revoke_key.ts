@@ -1,6 +1,7 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
+import { allowsRow, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
@@ -19,7 +20,11 @@ export interface RevokedKey {
 export async function revokeKey(
   database: Database,
   by: { readonly hash: string } | { readonly uuid: string },
-  { actor, now }: { readonly actor: Actor; readonly now: Date },
+  {
+    actor,
+    now,
+    restriction = UNRESTRICTED,
+  }: { readonly actor: Actor; readonly now: Date; readonly restriction?: Restriction | undefined },
 ): Promise<RevokedKey | Refusal> {
   const hash = "hash" in by ? `\\x${by.hash}` : null;
   const uuid = "uuid" in by ? by.uuid : null;
@@ -29,7 +34,8 @@ export async function revokeKey(
         select k.id, k.license_id, k.state, l.account_id
           from keys k join licenses l on l.id = k.license_id
          where (k.hash = ${hash}::text::bytea or k.id = ${uuid}::uuid) and k.state <> 'revoked'
-           for update of k
+           and ${allowsRow(sql, restriction)}
+           for update of k for share of l
       ),
       changed as (
         update keys k set state = 'revoked', revoked_at = ${now}::timestamptz
@@ -44,7 +50,7 @@ export async function revokeKey(
   if (row === undefined) {
     // A client names the key itself and gets no details; an operator names the id and gets the reason.
     if (uuid === null) return refuse("KEY_NOT_FOUND", "API key not found or already revoked");
-    return await refuseRevocation(database, uuid, now);
+    return await refuseRevocation(database, uuid, { now, restriction });
   }
   return { id: toId("key", row.uuid), licenseUuid: row.licenseUuid };
 }
@@ -56,13 +62,17 @@ export async function findRevocable(
   { now }: { readonly now: Date },
 ): Promise<KeySummary | Refusal> {
   const key = await findKey(database, { uuid }, { now });
-  return key === undefined || key.state === "revoked" ? await refuseRevocation(database, uuid, now) : key;
+  return key === undefined || key.state === "revoked" ? await refuseRevocation(database, uuid, { now }) : key;
 }
 
-function refuseRevocation(database: Database, uuid: string, now: Date): Promise<Refusal> {
+function refuseRevocation(
+  database: Database,
+  uuid: string,
+  by: { readonly now: Date; readonly restriction?: Restriction },
+): Promise<Refusal> {
   return refuseKeyChange(database, uuid, {
+    ...by,
     what: "revoke key",
-    now,
     reasonOf: ({ state }) => (state === "revoked" ? "it is revoked already" : undefined),
   });
 }

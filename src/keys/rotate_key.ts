@@ -3,7 +3,7 @@ import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
-import { REVOKED } from "../licensing/mod.ts";
+import { allowsRow, REVOKED, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type KeyMode } from "./api_key.ts";
@@ -15,6 +15,8 @@ export interface RotatedKey {
   readonly apiKey: string;
   /** Until when the old key works: the end of the overlap, or the expiry of the license if that is earlier. */
   readonly oldWorksUntil: Date;
+  /** The license whose cached keys must be forgotten before a request is answered. */
+  readonly licenseUuid: string;
 }
 
 /**
@@ -24,20 +26,31 @@ export interface RotatedKey {
 export async function rotateKey(
   database: Database,
   old: { readonly uuid: string; readonly mode: KeyMode; readonly overlapMs: number },
-  { brand, actor, now }: { readonly brand: Brand; readonly actor: Actor; readonly now: Date },
+  {
+    brand,
+    actor,
+    now,
+    restriction = UNRESTRICTED,
+  }: {
+    readonly brand: Brand;
+    readonly actor: Actor;
+    readonly now: Date;
+    readonly restriction?: Restriction | undefined;
+  },
 ): Promise<RotatedKey | Refusal> {
   const { apiKey, hash, hint } = generateApiKey(brand, old.mode);
   const uuid = newUuid();
   const id = toId("key", uuid);
   const endsAt = new Date(now.getTime() + old.overlapMs);
-  const [row] = await database.query<{ oldWorksUntil: Date }>(
+  const [row] = await database.query<{ oldWorksUntil: Date; licenseUuid: string }>(
     (sql) => sql`
       with old as (
         select k.id, k.license_id, l.account_id, l.tier, l.monthly_limit, l.expires_at
           from keys k join licenses l on l.id = k.license_id
          where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and k.state = 'active'
            and k.replaced_by is null and least(l.expires_at, k.own_expires_at) > ${now}::timestamptz
-           for update of k
+           and ${allowsRow(sql, restriction)}
+           for update of k for share of l
       ),
       made as (
         insert into keys (id, license_id, hash, hint, mode, created_at)
@@ -63,12 +76,13 @@ export async function rotateKey(
       logged as (${auditCte(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
       -- The new key has its own row in the audit log, so that its history is complete from its issue on.
       logged_issue as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`issued` })})
-      select works_until as "oldWorksUntil" from changed`,
+      select works_until as "oldWorksUntil", license_id as "licenseUuid" from changed`,
   );
   if (row === undefined) {
     return await refuseKeyChange(database, old.uuid, {
       what: "rotate key",
       now,
+      restriction,
       reasonOf: ({ state, replacedBy, expiresAt }) => {
         if (state === "revoked") return REVOKED;
         if (replacedBy !== null) return `it was replaced already, by ${replacedBy}; rotate that one`;
@@ -78,5 +92,5 @@ export async function rotateKey(
       },
     });
   }
-  return { id, apiKey, oldWorksUntil: row.oldWorksUntil };
+  return { id, apiKey, ...row };
 }

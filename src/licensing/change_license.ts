@@ -1,83 +1,177 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
-import type { Database } from "../database/mod.ts";
+import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
+import { oneYearAfter, tierLimit } from "./licenses.ts";
+import {
+  allowsMode,
+  allowsTier,
+  isRestricted,
+  type Restriction,
+  refuseBeyondDefaults,
+  refuseRestricted,
+  UNRESTRICTED,
+} from "./restriction.ts";
 import type { Tier } from "./tiers.ts";
-import { REVOKED, refuseUnknownKey } from "./unknown_key.ts";
+import { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";
 
-/** One change of a license. The license is named by one of its keys, because support desks know the key. */
-export type LicenseChange =
-  | { readonly action: "license.renew"; readonly expiresAt: Date }
-  | { readonly action: "license.tier"; readonly tier: Tier }
+/** The new values of a license. A field that is undefined stays as it is. */
+export interface LicenseChange {
+  readonly tier?: Tier | undefined;
   /** Null: the tier's own limit. */
-  | { readonly action: "license.limit"; readonly monthlyLimit: number | null };
+  readonly monthlyLimit?: number | null | undefined;
+  readonly expiresAt?: Date | undefined;
+  /** Null removes it. */
+  readonly externalId?: string | null | undefined;
+}
+
+/** A license, named by its own UUID or by the UUID of one of its keys. */
+export type LicenseName = { readonly licenseUuid: string } | { readonly keyUuid: string };
 
 export interface ChangedLicense {
-  readonly tier: Tier;
-  /** Null: the tier's own limit. */
-  readonly monthlyLimit: number | null;
-  readonly expiresAt: Date;
+  /** The license whose cached keys must be forgotten before a request is answered. */
+  readonly licenseUuid: string;
   /** False if the license already had these values; then no row is written. */
   readonly isChanged: boolean;
 }
 
+interface Options {
+  readonly change: LicenseChange;
+  readonly actor: Actor;
+  readonly now: Date;
+  readonly restriction?: Restriction | undefined;
+}
+
+interface Row extends ChangedLicense {
+  readonly isAllowed: boolean;
+  readonly isWithin: boolean;
+  readonly isOpen: boolean;
+}
+
 /**
- * Changes the expiry, tier or monthly limit of a key's license, for all keys of the license. Every process
- * applies the change within a second. Refuses an expiry in the past, and a key that is unknown or revoked.
+ * Changes tier, monthly limit, expiry and external id of a license, for all its keys: one change with one row in the
+ * audit log. Every process applies the change within a second. Refuses an expiry in the past, an external id that
+ * another license has, and a revoked key. If all keys of a license are revoked, only its external id can change. The
+ * restriction must allow the old and the new tier, and all keys.
  */
 export async function changeLicense(
   database: Database,
-  keyUuid: string,
-  { change, actor, now }: { readonly change: LicenseChange; readonly actor: Actor; readonly now: Date },
+  name: LicenseName,
+  options: Options,
 ): Promise<ChangedLicense | Refusal> {
-  if (change.action === "license.renew" && change.expiresAt <= now) {
-    return refuse("INVALID_REQUEST", "Cannot renew license: the expiry lies in the past");
+  const { change, now } = options;
+  const { action, what } = describeChange(change);
+  if (change.expiresAt !== undefined && change.expiresAt <= now) {
+    return refuse("INVALID_REQUEST", `Cannot ${what}: the expiry lies in the past`);
   }
-  const expiresAt = change.action === "license.renew" ? change.expiresAt : null;
-  const tier = change.action === "license.tier" ? change.tier : null;
-  const setsLimit = change.action === "license.limit";
-  const monthlyLimit = setsLimit ? change.monthlyLimit : null;
-  const [changed] = await database.query<ChangedLicense>(
-    (sql) => sql`
-      with old as (
-        select l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, k.id as key_id,
-               coalesce(${tier}::text, l.tier) as new_tier,
-               case when ${setsLimit}::boolean then ${monthlyLimit}::bigint else l.monthly_limit end as new_limit,
-               coalesce(${expiresAt}::timestamptz, l.expires_at) as new_expires_at
-          from keys k join licenses l on l.id = k.license_id
-         where k.id = ${keyUuid}::uuid and k.state <> 'revoked'
-           for update of l
-      ),
-      changed as (
-        update licenses l set tier = new_tier, monthly_limit = new_limit, expires_at = new_expires_at
-          from old
-         where l.id = old.id
-           and (new_tier, new_limit, new_expires_at) is distinct from (old.tier, old.monthly_limit, old.expires_at)
-        returning l.account_id, l.id as license_id, old.key_id, l.tier, l.monthly_limit, l.expires_at,
-                  jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
-                    'expires_at', old.expires_at) as before,
-                  jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
-                    'expires_at', l.expires_at) as after
-      ),
-      logged as (${auditCte(sql, { action: change.action, actor, at: now, from: sql`changed` })})
-      select new_tier as tier, new_limit as "monthlyLimit", new_expires_at as "expiresAt",
-             exists (select from changed) as "isChanged"
-        from old`,
-  );
-  return changed ?? (await refuseLicenseChange(database, keyUuid, WHAT[change.action]));
+  let row: Row | undefined;
+  try {
+    [row] = await database.query<Row>((sql) => changeStatement(sql, name, { ...options, action }));
+  } catch (error) {
+    if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
+    return await refuseTakenExternalId(database, what, change.externalId ?? "");
+  }
+  if (row === undefined) return await refuseUnknown(database, name, what);
+  if (!row.isAllowed) return refuseRestricted(what);
+  if (!row.isWithin) return refuseBeyondDefaults(what);
+  if (!row.isOpen)
+    return refuse("CONFLICT", `Cannot ${what}: all its keys are revoked; issue a new key instead`);
+  return { licenseUuid: row.licenseUuid, isChanged: row.isChanged };
 }
 
-const WHAT = {
-  "license.renew": "renew license",
-  "license.tier": "change tier",
-  "license.limit": "change monthly limit",
-} as const satisfies Record<LicenseChange["action"], string>;
+/** A change of one value has its own action in the audit log. */
+function describeChange(change: LicenseChange) {
+  const fields = Object.entries(change).flatMap(([field, value]) => (value === undefined ? [] : [field]));
+  const only = fields.length === 1 ? fields[0] : undefined;
+  if (only === "tier") return { action: "license.tier", what: "change tier" };
+  if (only === "monthlyLimit") return { action: "license.limit", what: "change monthly limit" };
+  if (only === "expiresAt") return { action: "license.renew", what: "renew license" };
+  return { action: "license.change", what: "change license" };
+}
+
+function changeStatement(
+  sql: Sql,
+  name: LicenseName,
+  { change, actor, now, restriction = UNRESTRICTED, action }: Options & { readonly action: string },
+) {
+  const { tier = null, monthlyLimit, expiresAt = null, externalId } = change;
+  const isForRevoked = tier === null && monthlyLimit === undefined && expiresAt === null;
+  return sql<Row[]>`
+    with license as (
+      ${selectLicense(sql, name)}
+    ),
+    old as (
+      select license.*,
+             coalesce(${tier}::text, tier) as new_tier,
+             case when ${monthlyLimit !== undefined}::boolean then ${monthlyLimit ?? null}::bigint
+                  else monthly_limit end as new_limit,
+             coalesce(${expiresAt}::timestamptz, expires_at) as new_expires_at,
+             case when ${externalId !== undefined}::boolean then ${externalId ?? null}::text
+                  else external_id end collate "C" as new_external_id
+        from license
+    ),
+    judged as (
+      select old.*,
+             ${allowsTier(sql, restriction, sql`tier`)} and ${allowsTier(sql, restriction, sql`new_tier`)}
+               and not exists (select from keys k
+                                where k.license_id = old.id and not ${allowsMode(sql, restriction, sql`k.mode`)})
+               as is_allowed,
+             not ${isRestricted(restriction)}::boolean
+               -- A new tier counts, too: the limit that a higher tier has may not be kept for a lower one.
+               or (((new_tier, new_limit) is not distinct from (tier, monthly_limit)
+                    or coalesce(new_limit <= ${tierLimit(sql, sql`new_tier`)}, true))
+                   and (new_expires_at = expires_at or new_expires_at <= ${oneYearAfter(now)}::timestamptz))
+               as is_within,
+             key_id is not null or ${isForRevoked}::boolean as is_open
+        from old
+    ),
+    changed as (
+      update licenses l
+         set tier = new_tier, monthly_limit = new_limit, expires_at = new_expires_at, external_id = new_external_id
+        from judged old
+       where l.id = old.id and is_allowed and is_within and is_open
+         and (new_tier, new_limit, new_expires_at, new_external_id)
+             is distinct from (old.tier, old.monthly_limit, old.expires_at, old.external_id)
+      returning l.account_id, l.id as license_id, old.key_id,
+                jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
+                  'expires_at', old.expires_at) ${withExternalId(sql, sql`old.external_id`)} as before,
+                jsonb_build_object('tier', l.tier, 'monthly_limit', l.monthly_limit,
+                  'expires_at', l.expires_at) ${withExternalId(sql, sql`l.external_id`)} as after
+    ),
+    logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
+    select id as "licenseUuid", is_allowed as "isAllowed", is_within as "isWithin", is_open as "isOpen",
+           exists (select from changed) as "isChanged"
+      from judged`;
+}
+
+/**
+ * Returns the query that locks the license. `key_id` is the key for the audit log: the key that names the license, or
+ * else its newest key that is not revoked, so that the history of a key contains the changes of its license.
+ */
+function selectLicense(sql: Sql, name: LicenseName): Fragment {
+  const columns = sql`l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, l.external_id, k.id as key_id`;
+  if ("keyUuid" in name) {
+    return sql`
+      select ${columns} from keys k join licenses l on l.id = k.license_id
+       where k.id = ${name.keyUuid}::uuid and k.state <> 'revoked'
+         for update of l`;
+  }
+  return sql`
+    select ${columns}
+      from licenses l
+      left join lateral (select id from keys where license_id = l.id and state <> 'revoked'
+                          order by id desc limit 1) k on true
+     where l.id = ${name.licenseUuid}::uuid
+       for update of l`;
+}
 
 /** Finds the reason after the attempt, because the statement of the change decides. */
-async function refuseLicenseChange(database: Database, keyUuid: string, what: string): Promise<Refusal> {
+async function refuseUnknown(database: Database, name: LicenseName, what: string): Promise<Refusal> {
+  if ("licenseUuid" in name) return refuseUnknownLicense(what, name.licenseUuid);
   const [key] = await database.query(
-    (sql) => sql`select state from keys where id = ${keyUuid}::uuid and state = 'revoked'`,
+    (sql) => sql`select state from keys where id = ${name.keyUuid}::uuid and state = 'revoked'`,
   );
   return key === undefined
-    ? refuseUnknownKey(what, keyUuid)
+    ? refuseUnknownKey(what, name.keyUuid)
     : refuse("CONFLICT", `Cannot ${what}: ${REVOKED}`);
 }

@@ -23,6 +23,8 @@ export interface LicenseRequest {
   /** Inferences a month; the tier's limit by default. */
   readonly monthlyLimit?: number | undefined;
   readonly expiresAt: Date;
+  /** The operator's own name for the license; `isExternalId` tells which texts can be one. */
+  readonly externalId?: string | undefined;
   readonly now: Date;
 }
 
@@ -46,18 +48,18 @@ export function licenseCtes(sql: Sql, request: LicenseRequest): Fragment {
       returning id, email, name, organization
     ),
     license as (
-      insert into licenses (id, account_id, tier, monthly_limit, expires_at, created_at)
+      insert into licenses (id, account_id, tier, monthly_limit, expires_at, external_id, created_at)
       select ${newUuid()}::uuid, account.id, ${request.tier}, ${request.monthlyLimit ?? null}::bigint,
-             ${request.expiresAt}::timestamptz, ${request.now}::timestamptz
+             ${request.expiresAt}::timestamptz, ${request.externalId ?? null}::text, ${request.now}::timestamptz
         from account
-      returning id, account_id, tier, monthly_limit, expires_at
+      returning id, account_id, tier, monthly_limit, expires_at, external_id
     )`;
 }
 
 /**
  * Returns the CTEs `account` and `license` for many lines at once, from a relation `line` with new `account_id`
- * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit` and `expires_at`. A known e-mail
- * keeps its account unchanged. For a new e-mail, the first of its lines gives name and organization.
+ * and `license_id`, `email`, `name`, `organization`, `tier`, `monthly_limit`, `expires_at` and `external_id`. A known
+ * e-mail keeps its account unchanged. For a new e-mail, the first of its lines gives name and organization.
  */
 export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
   return sql`
@@ -69,8 +71,8 @@ export function importedLicenseCtes(sql: Sql, now: Date): Fragment {
       returning id, email
     ),
     license as (
-      insert into licenses (id, account_id, tier, monthly_limit, expires_at, created_at)
-      select line.license_id, account.id, tier, monthly_limit, expires_at, ${now}::timestamptz
+      insert into licenses (id, account_id, tier, monthly_limit, expires_at, external_id, created_at)
+      select line.license_id, account.id, tier, monthly_limit, expires_at, external_id, ${now}::timestamptz
         from line join account using (email)
       returning id, account_id
     )`;
@@ -81,5 +83,10 @@ const TIER_LIMITS_SQL = TIERS.map((tier) => `when '${tier}' then ${monthlyLimitO
 
 /** Returns the effective limit of a row of `licenses` with the alias `l`, as SQL; null means unlimited. */
 export function effectiveLimit(sql: Sql): Fragment {
-  return sql.unsafe(`coalesce(l.monthly_limit, case l.tier ${TIER_LIMITS_SQL} end)`);
+  return sql`coalesce(l.monthly_limit, ${tierLimit(sql, sql`l.tier`)})`;
+}
+
+/** Returns the limit of a tier, as SQL; null means unlimited. */
+export function tierLimit(sql: Sql, tier: Fragment): Fragment {
+  return sql`case ${tier} ${sql.unsafe(TIER_LIMITS_SQL)} end`;
 }

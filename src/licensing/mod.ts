@@ -10,8 +10,21 @@ export {
   parseEmail,
   updateAccount,
 } from "./accounts.ts";
-export { type ChangedLicense, changeLicense, type LicenseChange } from "./change_license.ts";
+export {
+  type ChangedLicense,
+  changeLicense,
+  type LicenseChange,
+  type LicenseName,
+} from "./change_license.ts";
 export { eraseAccount } from "./erase_account.ts";
+export {
+  EXTERNAL_ID_FORM,
+  EXTERNAL_ID_UNIQUE,
+  isExternalId,
+  refuseTakenExternalId,
+  withExternalId,
+} from "./external_id.ts";
+export { findLicense, type LicenseKey, type LicenseSummary, renderLicense } from "./find_license.ts";
 export {
   effectiveLimit,
   importedLicenseCtes,
@@ -20,7 +33,14 @@ export {
   NEVER_EXPIRES,
   oneYearAfter,
 } from "./licenses.ts";
-export { allowsMode, allowsTier, isRestricted, type Restriction } from "./restriction.ts";
+export {
+  allowsKey,
+  allowsRow,
+  type Restriction,
+  refuseNewKey,
+  refuseRestricted,
+  UNRESTRICTED,
+} from "./restriction.ts";
 export { MAX_SEARCHED, type Search, searchAccounts } from "./search_accounts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
-export { REVOKED, refuseUnknownKey } from "./unknown_key.ts";
+export { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";

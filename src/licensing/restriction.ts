@@ -1,5 +1,12 @@
+/**
+ * Restrictions of tokens. A token with a restriction may only change keys, or be given keys, of certain tiers or of one
+ * mode. It also may not give limits and expiries beyond the defaults of the tier: otherwise a stolen token for free keys
+ * could make a free key as good as an enterprise key.
+ */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import type { Tier } from "./tiers.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { oneYearAfter } from "./licenses.ts";
+import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
 /** The keys that an actor may change or be given: only those of certain tiers, or of one mode. */
 export interface Restriction {
@@ -9,9 +16,20 @@ export interface Restriction {
   readonly mode?: "live" | "test" | undefined;
 }
 
+/** The restriction of an actor who may change every key. */
+export const UNRESTRICTED: Restriction = {};
+
 /** Tells whether there is a restriction at all. Then limits and expiries beyond the tier's defaults are refused too. */
 export function isRestricted({ tiers, mode }: Restriction): boolean {
   return tiers !== undefined || mode !== undefined;
+}
+
+/** Tells whether the restriction allows a key that was read. A change must also check this in its statement. */
+export function allowsKey(
+  { tiers, mode }: Restriction,
+  key: { readonly tier: Tier; readonly mode: "live" | "test" },
+): boolean {
+  return (tiers === undefined || tiers.includes(key.tier)) && (mode === undefined || mode === key.mode);
 }
 
 /** Returns the condition, as SQL, that the restriction allows a tier. The statement of a change must contain it. */
@@ -22,4 +40,40 @@ export function allowsTier(sql: Sql, { tiers }: Restriction, tier: Fragment): Fr
 /** Returns the condition, as SQL, that the restriction allows a mode. The statement of a change must contain it. */
 export function allowsMode(sql: Sql, { mode }: Restriction, ofKey: Fragment): Fragment {
   return mode === undefined ? sql`true` : sql`${ofKey} = ${mode}::text`;
+}
+
+/** Returns the condition, as SQL, that the restriction allows a row of `keys` (`k`) with its row of `licenses` (`l`). */
+export function allowsRow(sql: Sql, restriction: Restriction): Fragment {
+  return sql`${allowsTier(sql, restriction, sql`l.tier`)} and ${allowsMode(sql, restriction, sql`k.mode`)}`;
+}
+
+/** Refuses a change of a key or license that the restriction does not allow; says nothing about the key. */
+export function refuseRestricted(what: string): Refusal {
+  return refuse("NOT_ALLOWED", `Cannot ${what}: the token is restricted to other tiers or to another mode`);
+}
+
+/** Refuses a limit or an expiry that is beyond the defaults of the tier. */
+export function refuseBeyondDefaults(what: string): Refusal {
+  return refuse(
+    "NOT_ALLOWED",
+    `Cannot ${what}: a restricted token may not give a monthly limit above the tier's own, or an expiry later than in a year`,
+  );
+}
+
+/** Refuses a new key that the restriction does not allow; undefined if it allows the key. */
+export function refuseNewKey(
+  restriction: Restriction,
+  request: {
+    readonly tier: Tier;
+    readonly mode: "live" | "test";
+    readonly monthlyLimit?: number | undefined;
+    readonly expiresAt: Date;
+    readonly now: Date;
+  },
+): Refusal | undefined {
+  if (!isRestricted(restriction)) return undefined;
+  if (!allowsKey(restriction, request)) return refuseRestricted("issue key");
+  const { monthlyLimit = 0, expiresAt, now } = request;
+  const isWithin = monthlyLimit <= (monthlyLimitOf(request.tier) ?? Number.POSITIVE_INFINITY);
+  return isWithin && expiresAt <= oneYearAfter(now) ? undefined : refuseBeyondDefaults("issue key");
 }

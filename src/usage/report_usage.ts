@@ -41,6 +41,8 @@ export async function findUsageByDay(
 
 export interface MonthOfUse {
   readonly licenseId: string;
+  /** The operator's own name for the license; null if there is none. */
+  readonly externalId: string | null;
   readonly userId: string;
   readonly email: string;
   readonly organization: string;
@@ -58,7 +60,7 @@ export async function listUsage(database: Database, month: Month): Promise<Month
     Omit<MonthOfUse, "licenseId" | "userId"> & { licenseUuid: string; accountUuid: string }
   >(
     (sql) => sql`
-      select l.id as "licenseUuid", a.id as "accountUuid", a.email, a.organization, l.tier,
+      select l.id as "licenseUuid", l.external_id as "externalId", a.id as "accountUuid", a.email, a.organization, l.tier,
              (select string_agg(distinct k.mode, '+' order by k.mode) from keys k where k.license_id = l.id) as mode,
              l.monthly_limit as "monthlyLimit", u.used
         from usage u

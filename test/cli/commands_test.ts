@@ -118,6 +118,20 @@ describe("claviger keys issue", () => {
     expect(dated.expires_at).toBe("2999-05-06T05:08:09Z");
   });
 
+  test("gives the license an external id, which show, list and find print, and refuses one that is taken", async () => {
+    const issued = await line.json(issueArgs("--external-id", "order № 7"));
+    expect(issued.external_id).toBe("order № 7");
+    expect(await line.json(["keys", "show", issued.id])).toMatchObject({ external_id: "order № 7" });
+    expect(refusalOf(await line.here(issueArgs("--external-id", "order № 7")))).toBe(
+      "Cannot issue key: another license has this external id",
+    );
+    for (const wrong of ["", "a\tb", "a\u202eb", "x".repeat(256)]) {
+      expect(usageErrorOf(await line.here(issueArgs("--external-id", wrong)))).toContain(
+        "It must have 1 to 255 printable characters, and no API key",
+      );
+    }
+  });
+
   test("refuses an expiry that has passed", async () => {
     const ended = await line.here(issueArgs("--expires-at", "2020-01-01"));
     expect(refusalOf(ended)).toBe("Cannot issue key: the expiry lies in the past");

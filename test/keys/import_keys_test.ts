@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { monthOf } from "../../src/calendar.ts";
 import { openSession, type Session } from "../../src/database/mod.ts";
+import { toId } from "../../src/ids.ts";
 import {
   findKey,
   generateApiKey,
@@ -14,7 +15,7 @@ import { NEVER_EXPIRES, oneYearAfter } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { ACTOR, BRAND, countRows, NOW, sentenceOf } from "../support/issue.ts";
+import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf } from "../support/issue.ts";
 
 setDefaultTimeout(30_000);
 
@@ -38,10 +39,12 @@ describe("parseImportLine()", () => {
       expires_at: "2027-01-31T00:00:00Z",
       monthly_limit: 5,
       used: 6,
+      external_id: "Bestellung № 7",
     };
     expect(parse({ ...rest, ...all, sha256: SHA256, mode: "test", email: "ADA@example.org" })).toMatchObject({
       ...{ hash: SHA256, hint: "svc_test_…", mode: "test", email: "ada@example.org", name: "Ada" },
       ...{ organization: "Engines", expiresAt: new Date("2027-01-31T00:00:00Z"), monthlyLimit: 5, used: 6 },
+      externalId: "Bestellung № 7",
     });
   });
 
@@ -71,6 +74,9 @@ describe("parseImportLine()", () => {
     [{ ...LINE, monthly_limit: -1 }, /^monthly_limit must not be negative$/],
     [{ ...LINE, monthly_limit: 2 ** 53 }, /^monthly_limit must be a whole number$/],
     [{ ...LINE, used: 1.5 }, /^used must be a whole number$/],
+    [{ ...LINE, external_id: "" }, /^external_id must have 1 to 255 printable characters, and no API key$/],
+    [{ ...LINE, external_id: 7 }, /^external_id must be a string$/],
+    [{ ...LINE, external_id: KEY }, /^external_id must have 1 to 255/],
     [{ ...LINE, [KEY]: 1 }, /^it has a field that is not known$/],
     [{ ...LINE, Tier: "free" }, /^it has a field that is not known$/],
   ];
@@ -171,6 +177,30 @@ describe("importKeys()", () => {
     }
   });
 
+  test("importKeys() writes nothing if an external id exists or is in the file twice, and names the lines", async () => {
+    const taken = await issue(server.database, { externalId: "order-1" });
+    const license = toId("lic", taken.licenseUuid);
+    const before = await countRows(server.database);
+    const others = Array.from({ length: 51 }, (_, index) => made({ external_id: `import-${index}` }));
+    const known = made({ external_id: "order-1" });
+    const knownAt = (line: number) => `line ${line} has the external_id of the license ${license}`;
+    const cases: [keys: ImportedKey[], why: string][] = [
+      [[...others, known], `${knownAt(52)}; change one of them`],
+      [
+        [...others, made({ external_id: "import-50" })],
+        "line 52 has the same external_id as line 51; change one of them",
+      ],
+      [[made(), known, made(), known], `${knownAt(2)}; change one of them (the first of 2 such lines)`],
+    ];
+    for (const [keys, why] of cases.map(([keys, why]) => [keys.map(unlike), why] as const)) {
+      expect(sentenceOf(await importAll(keys))).toBe(`Cannot import keys: ${why}`);
+      expect(await countRows(server.database)).toEqual(before);
+    }
+    expect(await importAll([...others, made(), made()])).toEqual({ imported: 53 });
+    const { hash } = others[7]!;
+    expect(await findKey(server.database, { hash }, { now: NOW })).toMatchObject({ externalId: "import-7" });
+  });
+
   test("importKeys() imports 12,000 keys at more than 5,000 a second, and reports its progress", async () => {
     // An import can be slow while other tests run. The fastest of eight shows the time that the code needs.
     let fastestMs = Number.POSITIVE_INFINITY;
@@ -200,6 +230,11 @@ function good(line: object): ImportedKey {
 /** Returns the keys with their line numbers, as in a file without empty lines. */
 function numbered(keys: readonly ImportedKey[]): LineOfImport[] {
   return keys.map((key, index) => ({ key, line: index + 1 }));
+}
+
+/** Returns the key with a hash of its own. */
+function unlike(key: ImportedKey): ImportedKey {
+  return { ...key, hash: hashApiKey(`unlike ${++count}`) };
 }
 
 let count = 0;

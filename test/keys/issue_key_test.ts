@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { parseId } from "../../src/ids.ts";
-import { findKey, hashApiKey, keyPattern } from "../../src/keys/mod.ts";
+import { parseId, toId } from "../../src/ids.ts";
+import { findKey, hashApiKey, keyPattern, listKeys, revokeKey } from "../../src/keys/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
 
@@ -73,6 +74,32 @@ describe("issueKey()", () => {
       expect(sentenceOf(await tryToIssue(server.database, { expiresAt }))).toContain("lies in the past");
     }
     expect(await countRows(server.database)).toEqual(before);
+  });
+
+  test("issueKey() refuses an external id that another license has, also one of a revoked key, and names the license", async () => {
+    const externalId = "order-1";
+    const key = await issue(server.database, { externalId });
+    await revokeKey(server.database, { hash: hashApiKey(key.apiKey) }, { actor: ACTOR, now: NOW });
+    const before = await countRows(server.database);
+    expect(await tryToIssue(server.database, { externalId })).toMatchObject({
+      code: "ALREADY_EXISTS",
+      sentence: "Cannot issue key: another license has this external id",
+      id: toId("lic", key.licenseUuid),
+    });
+    expect(await countRows(server.database)).toEqual(before);
+    await issue(server.database, { externalId: "Order-1" });
+    const filter = { externalId };
+    expect(await listKeys(server.database, { now: NOW, filter })).toMatchObject([{ id: key.id, externalId }]);
+  });
+
+  test("issueKey() gives an external id to one of many keys that are issued at once", async () => {
+    const issued = await Promise.all(
+      Array.from({ length: 20 }, () => tryToIssue(server.database, { externalId: "contested" })),
+    );
+    expect(issued.filter((outcome) => !isRefusal(outcome))).toHaveLength(1);
+    expect(issued.filter((outcome) => isRefusal(outcome) && outcome.code === "ALREADY_EXISTS")).toHaveLength(
+      19,
+    );
   });
 
   test("issueKey() makes one account when many callers issue keys for a new e-mail at once", async () => {

@@ -53,18 +53,19 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     .action((uuid: string, options: Options & { readonly expiresAt: Date }) =>
       change(surroundings, uuid, {
         options,
-        change: { action: "license.renew", expiresAt: options.expiresAt },
+        what: "expiry",
+        change: { expiresAt: options.expiresAt },
       }),
     );
   command("tier", "give the key's license another tier")
     .addArgument(new Argument("<tier>", "the new tier").choices(TIERS))
     .action((uuid: string, tier: Tier, options: Options) =>
-      change(surroundings, uuid, { options, change: { action: "license.tier", tier } }),
+      change(surroundings, uuid, { options, what: "tier", change: { tier } }),
     );
   command("limit", "give the key's license a monthly limit of its own")
     .argument("<n>", "inferences a month, or none for the tier's own limit", limitOption)
     .action((uuid: string, monthlyLimit: number | null, options: Options) =>
-      change(surroundings, uuid, { options, change: { action: "license.limit", monthlyLimit } }),
+      change(surroundings, uuid, { options, what: "monthly limit", change: { monthlyLimit } }),
     );
   command("rotate", "issue a second key for the same license; the old key works until the overlap ends")
     .addOption(
@@ -106,11 +107,19 @@ async function setState(
 async function change(
   surroundings: Surroundings,
   uuid: string,
-  { options, change }: { readonly options: Options; readonly change: LicenseChange },
+  {
+    options,
+    what,
+    change,
+  }: { readonly options: Options; readonly what: string; readonly change: LicenseChange },
 ): Promise<void> {
   await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
     const { isChanged } = orRefuse(
-      await changeLicense(database, uuid, { change, actor: { ...actor, reason: options.reason }, now }),
+      await changeLicense(
+        database,
+        { keyUuid: uuid },
+        { change, actor: { ...actor, reason: options.reason }, now },
+      ),
     );
     const key = orRefuse((await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show key", uuid));
     const shown = {
@@ -133,8 +142,7 @@ async function change(
       return;
     }
     printFields(surroundings, { ...shown, monthly_limit: key.monthlyLimit ?? "unlimited" });
-    if (!isChanged)
-      surroundings.err(`Nothing changed: the license has this ${WHAT[change.action]} already\n`);
+    if (!isChanged) surroundings.err(`Nothing changed: the license has this ${what} already\n`);
     if (key.replacedBy === null) return;
     surroundings.err(
       `This key was replaced by ${key.replacedBy}: the change applies to the license of both keys, which expires at ` +
@@ -142,12 +150,6 @@ async function change(
     );
   });
 }
-
-const WHAT = {
-  "license.renew": "expiry",
-  "license.tier": "tier",
-  "license.limit": "monthly limit",
-} as const satisfies Record<LicenseChange["action"], string>;
 
 async function rotate(
   surroundings: Surroundings,

@@ -25,6 +25,7 @@ import {
   accountOption,
   emailOption,
   expiryOption,
+  externalIdOption,
   idOption,
   type JsonOptions,
   textOption,
@@ -59,6 +60,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       expiryOption,
     )
     .option("--monthly-limit <n>", "inferences a month; by default the tier's limit", wholeNumberOption(0))
+    .option("--external-id <id>", "your own name for the license, such as an order number", externalIdOption)
     .action((options: IssueOptions) => issue(surroundings, options));
 
   withNeeds(withInstallationFlags(withJson(keys.command("import"))), ({ args }) =>
@@ -67,7 +69,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .description("import keys that customers already have: all lines of a file, or none")
     .argument(
       "<file>",
-      "one JSON object a line: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, used; - is standard input",
+      "one JSON object a line: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, used, external_id; - is standard input",
     )
     .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 
@@ -143,6 +145,7 @@ interface IssueOptions extends JsonOptions {
   readonly mode: KeyMode;
   readonly expiresAt?: Date;
   readonly monthlyLimit?: number;
+  readonly externalId?: string;
 }
 
 async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
@@ -161,6 +164,7 @@ async function issue(surroundings: Surroundings, options: IssueOptions): Promise
         tier: options.tier,
         mode: options.mode,
         expires_at: toTimestamp(expiresAt),
+        ...(options.externalId !== undefined && { external_id: options.externalId }),
       };
       if (options.json) return printJson(surroundings, shown);
       printFields(surroundings, shown);

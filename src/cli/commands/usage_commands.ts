@@ -33,7 +33,11 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
         const rows = (await listUsage(database, options.month)).map((row) => toRow(row, options.month));
         if (options.json) return printJson(surroundings, rows);
-        const shown = rows.map((row) => ({ ...row, monthly_limit: row.monthly_limit ?? "unlimited" }));
+        const shown = rows.map((row) => ({
+          ...row,
+          monthly_limit: row.monthly_limit ?? "unlimited",
+          external_id: row.external_id ?? "",
+        }));
         // Only for Excel: other programs would read the mark as a part of the first heading.
         if (options.csv) surroundings.out(`${options.bom ? "\ufeff" : ""}${renderCsv(shown)}`);
         else printTable(surroundings, shown);
@@ -51,6 +55,7 @@ const COLUMNS = [
   "mode",
   "monthly_limit",
   "used",
+  "external_id",
 ] as const;
 
 type Row = Readonly<Record<(typeof COLUMNS)[number], string | number>>;
@@ -66,6 +71,7 @@ function toRow(use: MonthOfUse, month: Month) {
     mode: use.mode,
     monthly_limit: use.monthlyLimit,
     used: use.used,
+    external_id: use.externalId,
   };
 }
 

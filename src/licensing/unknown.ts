@@ -7,5 +7,10 @@ export function refuseUnknownKey(what: string, uuid: string): Refusal {
   return refuse("KEY_NOT_FOUND", `Cannot ${what}: there is no key ${toId("key", uuid)}`);
 }
 
+/** Returns the refusal for an unknown license; `what` is what cannot be done, such as `show license`. */
+export function refuseUnknownLicense(what: string, uuid: string): Refusal {
+  return refuse("NOT_FOUND", `Cannot ${what}: there is no license ${toId("lic", uuid)}`);
+}
+
 /** Why a revoked key cannot be changed, and why its license cannot be changed through that key. */
 export const REVOKED = "it is revoked, and that is for good; issue a new key instead";

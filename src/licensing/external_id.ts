@@ -1,0 +1,41 @@
+/**
+ * The operator's own name for a license, such as an order number. It is unique in the installation and compared as bytes.
+ */
+import { type Database, type Fragment, isStorableText, type Sql } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { redactKeys } from "../secrets/mod.ts";
+
+/** Any characters except controls, invisible characters, and separators of lines. */
+const EXTERNAL_ID = /^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u;
+
+/** What an external id must be, for messages. */
+export const EXTERNAL_ID_FORM = "1 to 255 printable characters, and no API key";
+
+/** Tells whether a text can be an external id. An API key cannot: it would be stored and shown. */
+export function isExternalId(text: string): boolean {
+  return EXTERNAL_ID.test(text) && isStorableText(text) && redactKeys(text) === text;
+}
+
+/** Returns SQL that adds the external id to a `jsonb` of the audit log, if there is one. */
+export function withExternalId(sql: Sql, externalId: Fragment): Fragment {
+  return sql`|| case when ${externalId} is null then '{}' else jsonb_build_object('external_id', ${externalId}) end`;
+}
+
+/** The constraint that refuses an external id that another license has. */
+export const EXTERNAL_ID_UNIQUE = "external_id_unique";
+
+/** Returns the refusal for an external id that another license has, with the id of that license. */
+export async function refuseTakenExternalId(
+  database: Database,
+  what: string,
+  externalId: string,
+): Promise<Refusal> {
+  const [license] = await database.query<{ uuid: string }>(
+    (sql) => sql`select id as uuid from licenses where external_id = ${externalId}::text`,
+    { isRead: true },
+  );
+  return refuse("ALREADY_EXISTS", `Cannot ${what}: another license has this external id`, {
+    ...(license && { id: toId("lic", license.uuid) }),
+  });
+}

@@ -1,0 +1,83 @@
+import { monthOf, toTimestamp } from "../calendar.ts";
+import type { Database } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import { monthlyLimitOf, type Tier } from "./tiers.ts";
+
+/** A license with its account and its keys. */
+export interface LicenseSummary {
+  readonly id: string;
+  readonly userId: string;
+  readonly email: string;
+  readonly externalId: string | null;
+  readonly tier: Tier;
+  /** The license's own limit, or else that of its tier; null means unlimited. */
+  readonly monthlyLimit: number | null;
+  /** The inferences of this month. */
+  readonly used: number;
+  readonly expiresAt: Date;
+  readonly createdAt: Date;
+  /** The newest key first; at most {@linkcode MAX_KEYS}. */
+  readonly keys: readonly LicenseKey[];
+}
+
+export interface LicenseKey {
+  readonly id: string;
+  readonly mode: "live" | "test";
+  /** As it is stored: an active key may have expired. */
+  readonly state: "active" | "suspended" | "revoked";
+}
+
+/** A license gets another key by each rotation, so their number has no bound. */
+const MAX_KEYS = 100;
+
+interface Row extends Omit<LicenseSummary, "id" | "userId" | "keys"> {
+  readonly accountUuid: string;
+  readonly keys: readonly { uuid: string; mode: LicenseKey["mode"]; state: LicenseKey["state"] }[];
+}
+
+/** Finds a license by its UUID, with the use of the month of `now`; undefined if there is no such license. */
+export async function findLicense(
+  database: Database,
+  uuid: string,
+  { now }: { readonly now: Date },
+): Promise<LicenseSummary | undefined> {
+  const [row] = await database.query<Row>(
+    (sql) => sql`
+      select a.id as "accountUuid", a.email, l.external_id as "externalId", l.tier,
+             l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
+             l.expires_at as "expiresAt", l.created_at as "createdAt",
+             (select coalesce(json_agg(newest), '[]')
+                from (select id as uuid, mode, state from keys
+                       where license_id = l.id order by id desc limit ${MAX_KEYS}) newest) as keys
+        from licenses l
+        join accounts a on a.id = l.account_id
+        left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
+       where l.id = ${uuid}::uuid`,
+    { isRead: true },
+  );
+  if (row === undefined) return undefined;
+  const { accountUuid, keys, monthlyLimit, ...rest } = row;
+  return {
+    id: toId("lic", uuid),
+    userId: toId("usr", accountUuid),
+    ...rest,
+    monthlyLimit: monthlyLimit ?? monthlyLimitOf(rest.tier),
+    keys: keys.map(({ uuid: key, mode, state }) => ({ id: toId("key", key), mode, state })),
+  };
+}
+
+/** Renders a license as JSON for the API. */
+export function renderLicense(license: LicenseSummary) {
+  return {
+    id: license.id,
+    user_id: license.userId,
+    email: license.email,
+    external_id: license.externalId,
+    tier: license.tier,
+    monthly_limit: license.monthlyLimit,
+    used: license.used,
+    expires_at: toTimestamp(license.expiresAt),
+    created_at: toTimestamp(license.createdAt),
+    keys: license.keys,
+  };
+}

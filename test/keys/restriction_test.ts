@@ -1,0 +1,135 @@
+/** Tests that the statement of each change enforces the restriction of a token, also while the license changes. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { openSession } from "../../src/database/mod.ts";
+import { newUuid, parseId } from "../../src/ids.ts";
+import {
+  findKey,
+  type IssuedKey,
+  type IssueRequest,
+  issueKey,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../../src/keys/mod.ts";
+import { NEVER_EXPIRES, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, BRAND, countRows, issue, NOW } from "../support/issue.ts";
+import { until } from "../support/until.ts";
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
+const FREE: Restriction = { tiers: ["free"] };
+const LIVE: Restriction = { mode: "live" };
+
+type Change = (uuid: string, restriction?: Restriction) => Promise<unknown>;
+const by = (restriction: Restriction | undefined) => ({ actor: ACTOR, now: NOW, restriction });
+const CHANGES: readonly (readonly [name: string, Change])[] = [
+  ["suspendKey()", (uuid, restriction) => suspendKey(server.database, uuid, by(restriction))],
+  ["resumeKey()", (uuid, restriction) => resumeKey(server.database, uuid, by(restriction))],
+  [
+    "rotateKey()",
+    (uuid, restriction) =>
+      rotateKey(server.database, { uuid, mode: "live", overlapMs: 0 }, { brand: BRAND, ...by(restriction) }),
+  ],
+  ["revokeKey()", (uuid, restriction) => revokeKey(server.database, { uuid }, by(restriction))],
+];
+
+async function keyFor(change: string, request: Partial<IssueRequest> = {}): Promise<IssuedKey> {
+  const key = await issue(server.database, request);
+  if (change === "resumeKey()") await suspendKey(server.database, uuidOf(key), by(undefined));
+  return key;
+}
+
+const stateOf = async (key: IssuedKey) =>
+  (await findKey(server.database, { uuid: uuidOf(key) }, { now: NOW }))?.state;
+
+for (const [name, change] of CHANGES) {
+  describe(`${name} with a restriction`, () => {
+    test(`${name} refuses a key of another tier or mode, and changes nothing`, async () => {
+      const key = await keyFor(name, { tier: "enterprise" });
+      const [before, rows] = [await stateOf(key), await countRows(server.database)];
+      for (const restriction of [FREE, { mode: "test" }, { tiers: ["enterprise"], mode: "test" }] as const) {
+        expect(await change(uuidOf(key), restriction)).toMatchObject({ code: "NOT_ALLOWED" });
+      }
+      expect([await stateOf(key), await countRows(server.database)]).toEqual([before, rows]);
+      expect(isRefusal(await change(uuidOf(key), { tiers: ["enterprise"], mode: "live" }))).toBe(false);
+    });
+
+    test(`${name} says only for keys that it may change why it cannot change them`, async () => {
+      const key = await issue(server.database, { tier: "enterprise" });
+      await revokeKey(server.database, { uuid: uuidOf(key) }, by(undefined));
+      expect(await change(uuidOf(key), FREE)).toMatchObject({ code: "NOT_ALLOWED" });
+      expect(await change(uuidOf(key), LIVE)).toMatchObject({ code: "CONFLICT" });
+      expect(await change(newUuid(), FREE)).toMatchObject({ code: "KEY_NOT_FOUND" });
+    });
+
+    test(`${name} refuses a key whose license becomes enterprise at the same moment`, async () => {
+      const key = await keyFor(name, { tier: "free" });
+      const [before, rows] = [await stateOf(key), await countRows(server.database)];
+      const upgrade = openSession(server.address, { statementTimeoutMs: 10_000 });
+      try {
+        let changing: Promise<unknown> | undefined;
+        await upgrade.transaction(async (sql) => {
+          await sql`update licenses set tier = 'enterprise' where id = ${key.licenseUuid}::uuid`;
+          changing = change(uuidOf(key), FREE);
+          await until(() => isWaiting());
+        });
+        expect(await changing).toMatchObject({ code: "NOT_ALLOWED" });
+      } finally {
+        await upgrade.close();
+      }
+      expect([await stateOf(key), await countRows(server.database)]).toEqual([before, rows]);
+    });
+  });
+}
+
+/** Tells whether a statement in this database waits for a lock. */
+async function isWaiting(): Promise<boolean> {
+  const rows = await server.database.query(
+    (sql) => sql`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  );
+  return rows.length > 0;
+}
+
+describe("issueKey() with a restriction", () => {
+  const tryIt = (request: Partial<IssueRequest>, restriction: Restriction) =>
+    issueKey(
+      server.database,
+      {
+        ...{ email: "shop@example.org", tier: "free", mode: "live", now: NOW, expiresAt: oneYearAfter(NOW) },
+        ...request,
+      },
+      { brand: BRAND, actor: ACTOR, restriction },
+    );
+
+  const wrong: [Partial<IssueRequest>, Restriction][] = [
+    [{ tier: "enterprise" }, FREE],
+    [{ mode: "test" }, LIVE],
+    [{ monthlyLimit: 10_001 }, FREE],
+    [{ monthlyLimit: Number.MAX_SAFE_INTEGER }, LIVE],
+    [{ expiresAt: NEVER_EXPIRES }, FREE],
+    [{ expiresAt: new Date(oneYearAfter(NOW).getTime() + 1_000) }, LIVE],
+  ];
+  for (const [request, restriction] of wrong) {
+    test(`issueKey() with a restriction ${JSON.stringify(restriction)} refuses ${JSON.stringify(request)}`, async () => {
+      const before = await countRows(server.database);
+      expect(await tryIt(request, restriction)).toMatchObject({ code: "NOT_ALLOWED" });
+      expect(await countRows(server.database)).toEqual(before);
+      expect(isRefusal(await tryIt(request, {}))).toBe(false);
+    });
+  }
+
+  test("issueKey() with a restriction issues what it allows, up to the tier's defaults", async () => {
+    expect(isRefusal(await tryIt({ monthlyLimit: 10_000 }, { ...FREE, ...LIVE }))).toBe(false);
+    expect(isRefusal(await tryIt({ tier: "enterprise", monthlyLimit: 10 ** 9 }, LIVE))).toBe(false);
+  });
+});

@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { newUuid, parseId } from "../../src/ids.ts";
+import { type IssuedKey, revokeKey, rotateKey } from "../../src/keys/mod.ts";
+import {
+  changeLicense,
+  findLicense,
+  type LicenseChange,
+  NEVER_EXPIRES,
+  oneYearAfter,
+  type Restriction,
+} from "../../src/licensing/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
+
+function change({ licenseUuid }: { licenseUuid: string }, change: LicenseChange, restriction?: Restriction) {
+  return changeLicense(server.database, { licenseUuid }, { change, actor: ACTOR, now: NOW, restriction });
+}
+
+const find = ({ licenseUuid }: IssuedKey) => findLicense(server.database, licenseUuid, { now: NOW });
+
+async function auditOf({ licenseUuid }: IssuedKey) {
+  const rows = await server.database.query<{ action: string; key_id: string; before: object; after: object }>(
+    (sql) => sql`
+      select action, key_id, before, after from audit
+       where license_id = ${licenseUuid}::uuid and action <> 'key.issue' order by id`,
+  );
+  return [...rows];
+}
+
+describe("changeLicense()", () => {
+  test("changeLicense() changes every value of a license at once, with one row in the audit log", async () => {
+    const key = await issue(server.database, { externalId: "order-1" });
+    const expiresAt = new Date("2027-06-01T00:00:00Z");
+    const all = { tier: "commercial", monthlyLimit: 7, expiresAt, externalId: "order-2" } as const;
+    expect(await change(key, all)).toEqual({ licenseUuid: key.licenseUuid, isChanged: true });
+    expect(await find(key)).toMatchObject({ ...all, keys: [{ id: key.id, mode: "live", state: "active" }] });
+    expect(await change(key, all)).toEqual({ licenseUuid: key.licenseUuid, isChanged: false });
+    expect(await auditOf(key)).toMatchObject([
+      {
+        ...{ action: "license.change", key_id: uuidOf(key) },
+        before: { tier: "research", monthly_limit: null, external_id: "order-1" },
+        after: { tier: "commercial", monthly_limit: 7, external_id: "order-2" },
+      },
+    ]);
+  });
+
+  test("changeLicense() writes the same row for the license's id as for its key, with the value's own action", async () => {
+    const [byId, byKey] = [await issue(server.database), await issue(server.database)];
+    const changes: LicenseChange[] = [
+      { tier: "free" },
+      { monthlyLimit: 3 },
+      { monthlyLimit: null },
+      { expiresAt: new Date("2027-06-01T00:00:00Z") },
+    ];
+    for (const change of changes) {
+      const options = { change, actor: ACTOR, now: NOW };
+      await changeLicense(server.database, { licenseUuid: byId.licenseUuid }, options);
+      await changeLicense(server.database, { keyUuid: uuidOf(byKey) }, options);
+    }
+    const rows = await auditOf(byId);
+    expect(rows.map(({ action }) => action)).toEqual([
+      "license.tier",
+      "license.limit",
+      "license.limit",
+      "license.renew",
+    ]);
+    expect(rows.map((row) => ({ ...row, key_id: uuidOf(byKey) }))).toEqual(await auditOf(byKey));
+  });
+
+  test("changeLicense() refuses an unknown license and an expiry in the past", async () => {
+    expect(await change({ licenseUuid: newUuid() }, { tier: "free" })).toMatchObject({ code: "NOT_FOUND" });
+    const key = await issue(server.database);
+    expect(await change(key, { expiresAt: NOW })).toMatchObject({ code: "INVALID_REQUEST" });
+  });
+
+  test("changeLicense() changes only the external id of a license whose keys are all revoked", async () => {
+    const key = await issue(server.database, { externalId: "revoked-1" });
+    const next = await rotateKey(
+      server.database,
+      { uuid: uuidOf(key), mode: "live", overlapMs: 0 },
+      { brand: BRAND, actor: ACTOR, now: NOW },
+    );
+    if (!("id" in next) || next.id === undefined) throw new Error("not rotated");
+    await revokeKey(server.database, { uuid: uuidOf(key) }, { actor: ACTOR, now: NOW });
+    expect(await change(key, { monthlyLimit: 4 })).toMatchObject({ isChanged: true });
+    await revokeKey(server.database, { uuid: parseId("key", next.id) ?? "" }, { actor: ACTOR, now: NOW });
+    for (const refused of [{ monthlyLimit: 5 }, { monthlyLimit: 5, externalId: null }]) {
+      expect(await change(key, refused)).toMatchObject({ code: "CONFLICT" });
+    }
+    expect(await find(key)).toMatchObject({ externalId: "revoked-1", monthlyLimit: 4 });
+    expect(await change(key, { externalId: null })).toMatchObject({ isChanged: true });
+    expect(await find(key)).toMatchObject({ externalId: null });
+    const other = await issue(server.database, { externalId: "revoked-1" });
+    expect(await find(other)).toMatchObject({ externalId: "revoked-1" });
+  });
+
+  test("changeLicense() refuses an external id that another license has, and compares bytes", async () => {
+    const [one, two] = [await issue(server.database, { externalId: "Zoë" }), await issue(server.database)];
+    expect(await change(two, { externalId: "Zoë", tier: "free" })).toMatchObject({
+      code: "ALREADY_EXISTS",
+      id: (await find(one))?.id,
+    });
+    expect(await find(two)).toMatchObject({ externalId: null, tier: "research" });
+    // The letter in two characters, another case, and a blank are other bytes.
+    for (const externalId of ["Zoe\u0308", "zoë", "Zoë "]) {
+      expect(await change(two, { externalId })).toMatchObject({ isChanged: true });
+    }
+  });
+});
+
+describe("changeLicense() with a restriction", () => {
+  const LOW: Restriction = { tiers: ["free", "research"] };
+  const later = new Date(oneYearAfter(NOW).getTime() + 1_000);
+
+  const refused: [what: string, held: Parameters<typeof issue>[1], LicenseChange, Restriction][] = [
+    ["an upgrade to another tier", {}, { tier: "enterprise" }, LOW],
+    ["a license of another tier", { tier: "enterprise" }, { tier: "free" }, LOW],
+    ["the external id of a license of another tier", { tier: "enterprise" }, { externalId: "x" }, LOW],
+    ["a license with a key of the other mode", {}, { monthlyLimit: 1 }, { mode: "test" }],
+    ["a limit above the tier's", { tier: "free" }, { monthlyLimit: 10_001 }, LOW],
+    ["a limit of the old tier", {}, { tier: "free", monthlyLimit: 50_000 }, LOW],
+    ["a lower tier that would keep the limit", { monthlyLimit: 50_000 }, { tier: "free" }, LOW],
+    ["an expiry after more than a year", {}, { expiresAt: later }, LOW],
+    ["no expiry", { expiresAt: oneYearAfter(NOW) }, { expiresAt: NEVER_EXPIRES }, LOW],
+    ["a limit, for a token with only a mode", { mode: "test" }, { monthlyLimit: 50_001 }, { mode: "test" }],
+  ];
+  for (const [what, held, wanted, restriction] of refused) {
+    test(`changeLicense() with a restriction refuses ${what}, and changes nothing`, async () => {
+      const key = await issue(server.database, held);
+      const before = await find(key);
+      expect(await change(key, wanted, restriction)).toMatchObject({ code: "NOT_ALLOWED" });
+      expect(await find(key)).toEqual(before as NonNullable<typeof before>);
+      expect(await auditOf(key)).toEqual([]);
+      expect(await change(key, wanted)).toMatchObject({ isChanged: true });
+    });
+  }
+
+  test("changeLicense() with a restriction allows changes within the tier's defaults", async () => {
+    const key = await issue(server.database, { tier: "free", monthlyLimit: 20_000 });
+    // The values that an operator gave stay, also when they are sent again.
+    for (const same of [{ tier: "free" }, { monthlyLimit: 20_000 }, { expiresAt: NEVER_EXPIRES }] as const) {
+      expect(await change(key, same, LOW)).toMatchObject({ isChanged: false });
+    }
+    expect(await change(key, { externalId: "kept" }, LOW)).toMatchObject({ isChanged: true });
+    const within = { tier: "research", monthlyLimit: 50_000, expiresAt: oneYearAfter(NOW) } as const;
+    expect(await change(key, within, LOW)).toMatchObject({ isChanged: true });
+    expect(await change(key, { tier: "free", monthlyLimit: null }, LOW)).toMatchObject({ isChanged: true });
+    const unlimited = await issue(server.database, { tier: "enterprise" });
+    const enterprise = { tiers: ["enterprise"] } as const;
+    expect(await change(unlimited, { monthlyLimit: 10 ** 9 }, enterprise)).toMatchObject({ isChanged: true });
+  });
+});

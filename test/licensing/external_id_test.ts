@@ -1,0 +1,26 @@
+import { describe, expect, test } from "bun:test";
+import { isExternalId } from "../../src/licensing/mod.ts";
+
+describe("isExternalId()", () => {
+  for (const text of [
+    "7",
+    " ",
+    "order 7",
+    "Bestellung № 7",
+    "注文",
+    "😀",
+    "x".repeat(255),
+    "😀".repeat(255),
+  ]) {
+    test(`isExternalId() accepts ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
+      expect(isExternalId(text)).toBe(true);
+    });
+  }
+
+  const wrong = ["", "x".repeat(256), "a\nb", "a\u0000b", "a\u007fb", "a\u0085b", "a\u2028b", "a\u202eb"];
+  for (const text of [...wrong, "a\u200bb", "\ud800", "\ufffd", `svc_live_${"0".repeat(48)}`]) {
+    test(`isExternalId() refuses ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
+      expect(isExternalId(text)).toBe(false);
+    });
+  }
+});
