@@ -33,6 +33,7 @@ export {
   NEVER_EXPIRES,
   oneYearAfter,
 } from "./licenses.ts";
+export { renderAccount } from "./render_account.ts";
 export {
   allowsKey,
   allowsRow,

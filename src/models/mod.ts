@@ -30,5 +30,6 @@ export {
   toFileName,
   toMegabytes,
 } from "./model.ts";
+export { renderModel } from "./render_model.ts";
 export { type Purge, purgeFiles, retireVersion } from "./retire_models.ts";
 export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";

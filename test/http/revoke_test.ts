@@ -97,8 +97,10 @@ test("POST /v1/auth/revoke writes actor, action, time and reason to the audit lo
   await revoke(key.apiKey, "laptop stolen");
   expect(await auditOf(key)).toEqual([
     {
+      id: expect.any(Number),
       at: expect.any(Date),
       actor: "http:127.0.0.1",
+      door: "client",
       action: "key.revoke",
       userId: key.userId,
       licenseId: expect.stringMatching(/^lic_/),
@@ -106,6 +108,8 @@ test("POST /v1/auth/revoke writes actor, action, time and reason to the audit lo
       before: { state: "active" },
       after: { state: "revoked" },
       reason: "laptop stolen",
+      request: expect.stringMatching(/^req_[0-9a-f]{32}$/),
+      address: "127.0.0.1",
     },
   ]);
 });

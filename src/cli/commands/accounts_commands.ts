@@ -1,6 +1,5 @@
 /** `claviger accounts …`: list, update and erase. */
 import type { Command } from "commander";
-import { toTimestamp } from "../../calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
 import {
@@ -9,6 +8,7 @@ import {
   findAccount,
   listAccounts,
   parseEmail,
+  renderAccount,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
@@ -25,15 +25,8 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
     .description("list accounts, oldest first")
     .action((options: JsonOptions & ListOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
-        const accounts = await listAccounts(database, await partOf(surroundings, database, options));
-        const found = accounts.map((account) => ({
-          id: account.id,
-          email: account.email,
-          name: account.name,
-          organization: account.organization,
-          keys: account.keys,
-          created_at: toTimestamp(account.createdAt),
-        }));
+        const part = await partOf(surroundings, database, options);
+        const found = (await listAccounts(database, part)).map(renderAccount);
         const show = options.json ? printJson : printTable<(typeof found)[number]>;
         showPart(surroundings, { ...options, found, show: (rows) => show(surroundings, rows) });
       }),

@@ -1,12 +1,13 @@
 /** `claviger migrate` and `claviger audit`. */
 import type { Command } from "commander";
-import { listAudit } from "../../audit/mod.ts";
+import { listAudit, renderAuditRow } from "../../audit/mod.ts";
 import { toTimestamp } from "../../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
 import {
   accountOption,
   idOption,
   type JsonOptions,
+  textOption,
   timestampOption,
   wholeNumberOption,
   withInstallationFlags,
@@ -21,6 +22,8 @@ interface AuditOptions extends JsonOptions {
   readonly limit: number;
   readonly key?: string;
   readonly account?: string;
+  readonly actor?: string;
+  readonly action?: string;
   readonly since?: Date;
   readonly until?: Date;
 }
@@ -38,6 +41,8 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
     .option("--key <id>", "only changes of this key", idOption("key"))
     .option("--account <account>", "only changes of this account, by its id or e-mail", accountOption)
+    .option("--actor <actor>", "only changes by this actor, such as token:shop", textOption(1, 300))
+    .option("--action <action>", "only changes of this kind, such as key.revoke", textOption(1, 100))
     .option("--since <time>", "only changes at or after this time, ISO 8601", timestampOption)
     .option("--until <time>", "only changes before this time, ISO 8601", timestampOption)
     .action((options: AuditOptions) => audit(surroundings, options));
@@ -51,23 +56,13 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
         : await findAccountBy(database, options.account, "show audit log");
     const { limit } = options;
     const rows = await listAudit(database, {
+      ...options,
       // One row more than is shown tells whether there are more.
       limit: limit + 1,
-      ...(options.key !== undefined && { keyUuid: options.key }),
-      ...(account !== undefined && { accountUuid: account.uuid }),
-      ...(options.since !== undefined && { since: options.since }),
-      ...(options.until !== undefined && { until: options.until }),
+      keyUuid: options.key,
+      accountUuid: account?.uuid,
     });
-    const shown = rows.slice(0, limit).map((row) => ({
-      at: toTimestamp(row.at),
-      actor: row.actor,
-      action: row.action,
-      user_id: row.userId,
-      key_id: row.keyId,
-      before: row.before,
-      after: row.after,
-      reason: row.reason,
-    }));
+    const shown = rows.slice(0, limit).map(renderAuditRow);
     if (options.json) printJson(surroundings, shown);
     else printTable(surroundings, shown);
     if (rows.length <= limit) return;

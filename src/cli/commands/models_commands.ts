@@ -14,6 +14,7 @@ import {
   parseNewModel,
   purgeFiles,
   removeModel,
+  renderModel,
   retireVersion,
   type StoredFile,
   type StoreOptions,
@@ -115,24 +116,14 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
 
 async function list(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
-    const rows = (await listAllModels(database)).map((model) => ({
-      name: model.name,
-      version: model.version,
-      type: model.type,
-      paradigm: model.paradigm,
-      n_features: model.nFeatures,
-      n_classes: model.nClasses,
-      size_mb: model.sizeMb,
-      requires_license: model.requiresLicense,
-      owner: model.owner,
-      ...(options.json && {
-        download_url: model.downloadUrl,
-        checksum: `sha256:${model.checksum}`,
-        metadata: model.metadata,
-      }),
-    }));
-    if (options.json) printJson(surroundings, rows);
-    else printTable(surroundings, rows);
+    const models = (await listAllModels(database)).map(renderModel);
+    if (options.json) printJson(surroundings, models);
+    else
+      printTable(
+        surroundings,
+        // The other fields are too long for a table.
+        models.map(({ download_url, checksum, metadata, ...row }) => row),
+      );
   });
 }
 

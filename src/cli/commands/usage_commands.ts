@@ -1,7 +1,7 @@
 /** `claviger usage export`: lists the use of each license in a month, for accounting. */
 import { type Command, Option } from "commander";
 import type { Month } from "../../calendar.ts";
-import { listUsage, type MonthOfUse } from "../../usage/mod.ts";
+import { listUsage, renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "../../usage/mod.ts";
 import { type InstallationFlags, monthOption, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { readSettings, withDatabase } from "../run.ts";
@@ -31,60 +31,12 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
     )
     .action((options: ExportOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
-        const rows = (await listUsage(database, options.month)).map((row) => toRow(row, options.month));
+        const rows = (await listUsage(database, options.month)).map((row) => renderUsage(row, options.month));
         if (options.json) return printJson(surroundings, rows);
-        const shown = rows.map((row) => ({
-          ...row,
-          monthly_limit: row.monthly_limit ?? "unlimited",
-          external_id: row.external_id ?? "",
-        }));
         // Only for Excel: other programs would read the mark as a part of the first heading.
-        if (options.csv) surroundings.out(`${options.bom ? "\ufeff" : ""}${renderCsv(shown)}`);
-        else printTable(surroundings, shown);
+        const mark = options.bom ? "\ufeff" : "";
+        if (options.csv) surroundings.out(`${mark}${USAGE_CSV_HEADING}${renderUsageCsv(rows)}`);
+        else printTable(surroundings, rows.map(toShown));
       }),
     );
-}
-
-const COLUMNS = [
-  "month",
-  "license_id",
-  "user_id",
-  "email",
-  "organization",
-  "tier",
-  "mode",
-  "monthly_limit",
-  "used",
-  "external_id",
-] as const;
-
-type Row = Readonly<Record<(typeof COLUMNS)[number], string | number>>;
-
-function toRow(use: MonthOfUse, month: Month) {
-  return {
-    month: month.firstDay.slice(0, 7),
-    license_id: use.licenseId,
-    user_id: use.userId,
-    email: use.email,
-    organization: use.organization,
-    tier: use.tier,
-    mode: use.mode,
-    monthly_limit: use.monthlyLimit,
-    used: use.used,
-    external_id: use.externalId,
-  };
-}
-
-/** Renders rows with a heading. Source: RFC 4180. */
-function renderCsv(rows: readonly Row[]): string {
-  const lines = [COLUMNS.join(","), ...rows.map((row) => COLUMNS.map((name) => toCell(row[name])).join(","))];
-  return `${lines.join("\r\n")}\r\n`;
-}
-
-function toCell(value: string | number): string {
-  if (typeof value === "number") return String(value);
-  // An apostrophe makes text of a cell that a spreadsheet would take for a formula. Some spreadsheets skip blanks and
-  // controls before the sign, and accept its wide and small forms. U+2212 is the minus sign of mathematics.
-  const text = /^[\s\p{C}=+\-@\u2212]/u.test(value.normalize("NFKC")) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -1,0 +1,19 @@
+import type { ModelSummary } from "./model.ts";
+
+/** Renders a listed model as JSON for operators: commands and the API show the same fields. */
+export function renderModel(model: ModelSummary) {
+  return {
+    name: model.name,
+    version: model.version,
+    type: model.type,
+    paradigm: model.paradigm,
+    n_features: model.nFeatures,
+    n_classes: model.nClasses,
+    size_mb: model.sizeMb,
+    requires_license: model.requiresLicense,
+    owner: model.owner,
+    download_url: model.downloadUrl,
+    checksum: `sha256:${model.checksum}`,
+    metadata: model.metadata,
+  };
+}
