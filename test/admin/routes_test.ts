@@ -1,0 +1,116 @@
+/**
+ * One table of every route of the API: who may call it, and who may not. A route without a row in
+ * `sample_requests.ts` fails.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Route } from "../../src/admin/api/route.ts";
+import { ROUTES } from "../../src/admin/api/routes.ts";
+import { SCOPES } from "../../src/operators/mod.ts";
+import { enter } from "../operators/login.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import type { JsonResponse } from "../support/service.ts";
+import { makeSample, nameOf, unmatched } from "./sample_requests.ts";
+
+let admin: TestAdmin;
+beforeAll(async () => {
+  admin = await startAdmin();
+});
+afterAll(() => admin.close());
+
+/** Sends the sample request of a route. */
+async function send(
+  { method, path }: Route,
+  options: { readonly token?: string; readonly headers?: Record<string, string> },
+): Promise<JsonResponse> {
+  const sample = await makeSample(admin, { method, path });
+  return await admin.call(method, sample.path, {
+    ...sample,
+    ...options,
+    headers: { ...sample.headers, ...options.headers },
+  });
+}
+
+const codeOf = ({ status, body }: JsonResponse) => ({ status, code: body.code });
+
+test("the table has every route", () => {
+  expect(unmatched().routes).toEqual([]);
+});
+
+test.todo("each scope has a route", () => {
+  const used = new Set<string>(ROUTES.map(({ scope }) => scope));
+  expect([...used].toSorted()).toEqual(["any", ...SCOPES].toSorted());
+});
+
+for (const route of ROUTES) {
+  const { method, path, scope } = route;
+
+  describe(nameOf(route), () => {
+    test("answers a token that has only this scope", async () => {
+      const token = await admin.token({ scopes: scope === "any" ? ["status:read"] : [scope] });
+      const { status, body } = await send(route, { token });
+      const expected = route.operation.success.status ?? 200;
+      expect({ status, body }).toEqual({ status: expected, body });
+    });
+
+    test.skipIf(scope === "any")("refuses a token with every other scope, and names the scope", async () => {
+      const token = await admin.token({ scopes: SCOPES.filter((each) => each !== scope) });
+      const { status, body } = await send(route, { token });
+      expect({ status, code: body.code }).toEqual({ status: 403, code: "SCOPE_REQUIRED" });
+      expect(body.error).toContain(scope);
+    });
+
+    test("refuses a request without a token, also with the cookie of a session", async () => {
+      admin.clock.advance(61_000);
+      const { cookieValue } = await enter(admin.database, "olga", { role: "admin", now: admin.clock.now() });
+      const cookies = ["session", "claviger", "__Host-session"].map((name) => `${name}=${cookieValue}`);
+      for (const authorization of ["", `Bearer ${cookieValue}`]) {
+        const headers = { authorization, cookie: cookies.join("; ") };
+        expect(codeOf(await send(route, { headers }))).toEqual({ status: 401, code: "INVALID_TOKEN" });
+      }
+    });
+
+    test("refuses other methods with the list of its own", async () => {
+      const sample = await makeSample(admin, { method, path });
+      const ofPath = ROUTES.filter((other) => toPattern(other).test(sample.path.replace(/\?.*/, "")));
+      const allowed = ofPath.map((other) => other.method);
+      for (const other of ["PUT", "OPTIONS", "GET", "POST", "PATCH", "DELETE"] as const) {
+        if (allowed.some((each) => each === other)) continue;
+        const { status, headers } = await admin.call(other, sample.path);
+        const named = headers.get("allow")?.split(", ") ?? [];
+        expect({ other, status }).toEqual({ other, status: 405 });
+        expect(named).toContain(method);
+        expect(allowed).toEqual(expect.arrayContaining(named));
+      }
+    });
+  });
+}
+
+function toPattern({ path }: Route): RegExp {
+  return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/:\w+/g, "[^/]+")}$`);
+}
+
+test("a path that is no route answers 404 to a token, and 401 without one", async () => {
+  for (const path of [
+    "",
+    "/",
+    "/nothing",
+    "/keys/",
+    "/whoami/",
+    "/WHOAMI",
+    "/..%2fwhoami",
+    "/openapi.yaml",
+  ]) {
+    expect(codeOf(await admin.call("GET", path))).toEqual({ status: 404, code: "NOT_FOUND" });
+  }
+  expect((await fetch(`${admin.url}/admin/v1/nothing`)).status).toBe(401);
+  for (const path of ["/v1/auth/validate", "/api/health", "/metrics", "/admin", "/admin/v2/whoami"]) {
+    const answer = await fetch(`${admin.url}${path}`, {
+      headers: { authorization: `Bearer ${await admin.token()}` },
+    });
+    expect({ path, status: answer.status, code: ((await answer.json()) as { code: string }).code }).toEqual({
+      path,
+      status: 404,
+      code: "NOT_FOUND",
+    });
+  }
+});

@@ -1,0 +1,161 @@
+/** A sample request for each route of the API, which succeeds with a token of the route's scope. */
+import { randomUUID } from "node:crypto";
+import { ROUTES } from "../../src/admin/api/routes.ts";
+import { parseId, toId } from "../../src/ids.ts";
+import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { addModel, parseNewModel } from "../../src/models/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import type { TestAdmin } from "../support/admin.ts";
+import { ACTOR, BRAND } from "../support/issue.ts";
+import { newModel } from "../support/new_model.ts";
+
+export interface SampleRequest {
+  /** Below `/admin/v1`. */
+  readonly path: string;
+  readonly body?: Readonly<Record<string, unknown>>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+type Make = (admin: TestAdmin) => SampleRequest | Promise<SampleRequest>;
+
+/** The requests by method and path, as `ROUTES` writes them. Each call makes the data that its request needs. */
+const SAMPLES: Readonly<Record<string, Make>> = {
+  "GET /whoami": () => ({ path: "/whoami" }),
+  "GET /openapi.json": () => ({ path: "/openapi.json" }),
+
+  "GET /keys": () => ({ path: "/keys?limit=2" }),
+  "POST /keys": () => ({
+    path: "/keys",
+    body: { email: `${randomUUID()}@example.org`, tier: "free", external_id: randomUUID() },
+    headers: newIdempotencyKey(),
+  }),
+  "POST /keys/find": async (admin) => ({
+    path: "/keys/find",
+    body: { api_key: (await admin.issue()).apiKey },
+  }),
+  "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
+  "GET /keys/:id/why": async (admin) => ({ path: `/keys/${(await admin.issue()).id}/why` }),
+  "GET /keys/:id/usage": async (admin) => ({ path: `/keys/${(await admin.issue()).id}/usage` }),
+  "POST /keys/:id/suspend": async (admin) => ({
+    path: `/keys/${(await admin.issue()).id}/suspend`,
+    body: { reason: "unpaid" },
+  }),
+  "POST /keys/:id/resume": async (admin) => ({
+    path: `/keys/${(await issueSuspended(admin)).id}/resume`,
+    body: {},
+  }),
+  "POST /keys/:id/rotate": async (admin) => ({
+    path: `/keys/${(await admin.issue()).id}/rotate`,
+    body: { overlap: "24h" },
+    headers: newIdempotencyKey(),
+  }),
+  "POST /keys/:id/revoke": async (admin) => ({
+    path: `/keys/${(await admin.issue()).id}/revoke`,
+    body: { reason: "stolen" },
+  }),
+
+  "GET /licenses/:id": async (admin) => ({ path: `/licenses/${licenseOf(await admin.issue())}` }),
+  "PATCH /licenses/:id": async (admin) => ({
+    path: `/licenses/${licenseOf(await admin.issue())}`,
+    body: { tier: "commercial", monthly_limit: 5, reason: "upgrade" },
+  }),
+
+  "GET /accounts": () => ({ path: "/accounts?limit=2" }),
+  "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),
+  "PATCH /accounts/:id": async (admin) => ({
+    path: `/accounts/${(await admin.issue()).userId}`,
+    body: { name: "Ada" },
+  }),
+  "POST /accounts/:id/erase": async (admin) => ({
+    path: `/accounts/${(await issueRevoked(admin)).userId}/erase`,
+    body: { reason: "request of 3 March" },
+  }),
+
+  "GET /usage": () => ({ path: "/usage?limit=2" }),
+
+  "GET /models": () => ({ path: "/models" }),
+  "POST /models": () => ({ path: "/models", body: toFields(newModel({ name: newName() })) }),
+  "DELETE /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
+  "POST /models/:name/:version/retire": async (admin) => ({
+    path: `/models/${await registerModel(admin)}/1.0.0/retire`,
+    body: {},
+  }),
+
+  "GET /audit": () => ({ path: "/audit" }),
+  "GET /status": () => ({ path: "/status" }),
+};
+
+/** The routes that have no sample request, and the sample requests that have no route. */
+export function unmatched(): { readonly routes: string[]; readonly samples: string[] } {
+  const routes = ROUTES.map(nameOf);
+  const samples = Object.keys(SAMPLES);
+  return {
+    routes: routes.filter((name) => !samples.includes(name)),
+    samples: samples.filter((name) => !routes.includes(name)),
+  };
+}
+
+export function nameOf({ method, path }: { readonly method: string; readonly path: string }): string {
+  return `${method} ${path}`;
+}
+
+/** Makes the sample request of a route, and the data that it needs. */
+export async function makeSample(
+  admin: TestAdmin,
+  route: { readonly method: string; readonly path: string },
+): Promise<SampleRequest> {
+  const make = SAMPLES[nameOf(route)];
+  if (make === undefined) throw new Error(`${nameOf(route)} has no row in test/admin/sample_requests.ts`);
+  return await make(admin);
+}
+
+export function newIdempotencyKey(): Record<string, string> {
+  return { "Idempotency-Key": randomUUID() };
+}
+
+export async function issueSuspended(admin: TestAdmin): Promise<IssuedKey> {
+  const key = await admin.issue();
+  expectDone(await suspendKey(admin.database, uuidOf(key), { actor: ACTOR, now: admin.clock.now() }));
+  return key;
+}
+
+export async function issueRevoked(admin: TestAdmin): Promise<IssuedKey> {
+  const key = await admin.issue();
+  const by = { actor: ACTOR, now: admin.clock.now() };
+  expectDone(await revokeKey(admin.database, { uuid: uuidOf(key) }, by));
+  return key;
+}
+
+async function registerModel(admin: TestAdmin): Promise<string> {
+  const name = newName();
+  const model = parseNewModel(newModel({ name }), BRAND);
+  if (isRefusal(model)) throw new Error(model.sentence);
+  expectDone(await addModel(admin.database, model, { actor: ACTOR, now: admin.clock.now() }));
+  return name;
+}
+
+function newName(): string {
+  return `model-${randomUUID()}`;
+}
+
+/** Returns a model's fields with the names that JSON has: `nFeatures` is `n_features`. */
+function toFields(model: object): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(model).map(([name, value]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value,
+    ]),
+  );
+}
+
+function licenseOf({ licenseUuid }: IssuedKey): string {
+  return toId("lic", licenseUuid);
+}
+
+function uuidOf({ id }: IssuedKey): string {
+  return parseId("key", id) ?? "";
+}
+
+function expectDone(outcome: unknown): void {
+  if (isRefusal(outcome)) throw new Error(outcome.sentence);
+}
