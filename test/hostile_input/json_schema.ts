@@ -105,9 +105,22 @@ const KEYWORDS: Readonly<Record<string, (operand: unknown, scope: Scope) => Chec
     if (JSON.stringify(operand) === '{"type":"string"}') return () => undefined;
     throw new Error("Cannot compile schema: propertyNames may only have the type string");
   },
-  additionalProperties: (operand) => {
-    if (JSON.stringify(operand) === "{}") return () => undefined;
-    throw new Error("Cannot compile schema: additionalProperties may only be {}");
+  maxLength: (operand) => (value, at) =>
+    typeof value !== "string" || [...value].length <= Number(operand) ? undefined : `${at} is too long`,
+  minLength: (operand) => (value, at) =>
+    typeof value !== "string" || [...value].length >= Number(operand) ? undefined : `${at} is too short`,
+  // `properties()` refuses the other fields. Without `properties` each field must match.
+  additionalProperties: (operand, scope) => {
+    const isAny = typeof operand === "boolean" || Object.keys(operand as JsonSchema).length === 0;
+    const each = isAny ? undefined : compile(operand as JsonSchema, scope);
+    return (value, at) => {
+      if (each === undefined || typeof value !== "object" || value === null) return undefined;
+      for (const [name, inner] of Object.entries(value)) {
+        const problem = each(inner, `${at}.${name}`);
+        if (problem !== undefined) return problem;
+      }
+      return undefined;
+    };
   },
 };
 
@@ -146,7 +159,7 @@ function properties(
     ]),
   );
   const required = (schema.required ?? []) as readonly string[];
-  const isClosed = options.isClosed && !("additionalProperties" in schema);
+  const isClosed = options.isClosed && !(schema.additionalProperties ?? false);
   return (value, at) => {
     if (typeof value !== "object" || value === null) return undefined;
     for (const name of required) if (!Object.hasOwn(value, name)) return `${at} has no ${name}`;

@@ -47,6 +47,9 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** Several listeners may share a database, where names of tokens are unique. */
+let tokens = 0;
+
 export async function startAdmin(
   options: {
     readonly on?: TestDatabase;
@@ -85,7 +88,6 @@ export async function startAdmin(
     answer: app.fetch,
   });
   const url = `http://127.0.0.1:${listener.port}`;
-  let tokens = 0;
   let everyScope: Promise<string> | undefined;
 
   async function token({
@@ -110,7 +112,7 @@ export async function startAdmin(
     token,
     issue: (request) => issue(database, { now: clock.now(), ...request }),
     async call(method, path, { token: given, body, headers = {} } = {}) {
-      everyScope ??= token({ name: "every-scope" });
+      if (given === undefined) everyScope ??= token();
       const response = await fetch(`${url}/admin/v1${path}`, {
         method,
         headers: { authorization: `Bearer ${given ?? (await everyScope)}`, ...headers },

@@ -5,6 +5,8 @@ export interface AnswerRule {
   /** "json" for a body that `check` checks, "bytes" for a file; undefined if no body is documented. */
   readonly body: "json" | "bytes" | undefined;
   readonly check: SchemaCheck | undefined;
+  /** The content types of the body. */
+  readonly types: readonly string[];
   readonly codes: readonly string[] | undefined;
   readonly isDocument: boolean;
   readonly headers: readonly HeaderRule[];
@@ -68,6 +70,7 @@ export function toAnswerRule({ headers = {}, content }: Documented, document: Ap
   return {
     body: content === undefined ? undefined : json === undefined ? "bytes" : "json",
     check: json && compileSchema(json, document.components),
+    types: Object.keys(content ?? {}),
     codes,
     isDocument: json?.$ref === "#/components/schemas/OpenApi",
     headers: Object.entries(headers).map(([name, { $ref }]) => {

@@ -1,0 +1,108 @@
+/**
+ * Every code that the OpenAPI document lists for a route is provoked here, and every answer must be as documented. A code
+ * that no test can provoke is in a list with the reason.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { codesOf } from "../../src/admin/api/document_facts.ts";
+import type { Route } from "../../src/admin/api/route.ts";
+import { ROUTES } from "../../src/admin/api/routes.ts";
+import { type Database, DatabaseUnavailable } from "../../src/database/mod.ts";
+import type { Code } from "../../src/refusal.ts";
+import { statusOf, toWireCode } from "../../src/wire/mod.ts";
+import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
+import { createDocumentedCall, type DocumentedCall } from "./documented_call.ts";
+import { makeSample, nameOf } from "./sample_requests.ts";
+
+/** A request that must be refused with the code; what it leaves out is as in the sample request. */
+interface Refused extends CallOptions {
+  readonly path?: string;
+  readonly on?: TestAdmin;
+}
+
+let admin: TestAdmin;
+/** The same listener and database, but the statements fail. */
+let broken: TestAdmin;
+/** The same listener, but its database does not answer. */
+let lost: TestAdmin;
+let call: DocumentedCall;
+/** A token whose requests of a minute are used up when a test needs it. */
+let exhausted: string;
+
+beforeAll(async () => {
+  admin = await startAdmin();
+  const { testDatabase: on, clock, database } = admin;
+  const failing = (error: Error): Database => ({ ...database, query: () => Promise.reject(error) });
+  const start = (error: Error) => startAdmin({ on, clock, admin: { database: failing(error) } });
+  broken = await start(new Error("A fault"));
+  lost = await start(new DatabaseUnavailable("ECONNREFUSED"));
+  call = await createDocumentedCall(admin);
+  exhausted = await admin.token();
+});
+afterAll(async () => {
+  await broken.close();
+  await lost.close();
+  await admin.close();
+});
+
+type Provoke = (sample: Sample, route: Route) => Refused | Promise<Refused>;
+type Sample = Awaited<ReturnType<typeof makeSample>>;
+
+/** How every route is made to answer a code. */
+const PROVOKED: Partial<Readonly<Record<Code, Provoke>>> = {
+  INVALID_REQUEST: ({ path }) => ({ path: `${path}${path.includes("?") ? "&" : "?"}colour=red` }),
+  INVALID_TOKEN: () => ({ token: `svc_op_${"0".repeat(48)}` }),
+  NOT_ALLOWED: async () => ({ token: await admin.token({ sources: ["192.0.2.0/24"] }) }),
+  MISDIRECTED_REQUEST: () => ({ headers: { host: "licenses.example" } }),
+  RATE_LIMIT_EXCEEDED: async () => {
+    while ((await admin.call("GET", "/whoami", { token: exhausted })).status !== 429);
+    return { token: exhausted };
+  },
+  SERVER_ERROR: async () => ({ on: broken, token: await admin.token() }),
+  SERVICE_UNAVAILABLE: async () => ({ on: lost, token: await admin.token() }),
+  SCOPE_REQUIRED: async (_, { scope }) => ({
+    token: await admin.token({ scopes: [scope === "status:read" ? "audit:read" : "status:read"] }),
+  }),
+  PAYLOAD_TOO_LARGE: () => ({ body: { reason: "x".repeat(70_000) } }),
+  UNSUPPORTED_MEDIA_TYPE: () => ({ body: "", headers: { "content-encoding": "gzip" } }),
+  CLAIM_MISMATCH: async (sample, route) => {
+    await call(route, sample.path, sample);
+    return { body: { ...sample.body, reason: "another" } };
+  },
+};
+
+/** How one route is made to answer a code, in addition to or in place of the above. */
+const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, Provoke>>>>> = {};
+
+/** Codes that cannot be provoked here, with the reason. */
+const NOT_PROVOKED: Readonly<Record<string, string>> = {};
+
+for (const route of ROUTES) {
+  describe(nameOf(route), () => {
+    test("answers its sample request as documented", async () => {
+      const sample = await makeSample(admin, route);
+      const { status } = await call(route, sample.path, sample);
+      expect(status).toBe(route.operation.success.status ?? 200);
+    });
+
+    for (const code of codesOf(route)) {
+      const name = `${nameOf(route)} ${code}`;
+      test.skipIf(name in NOT_PROVOKED)(`answers ${code} as documented`, async () => {
+        const provoke = PROVOKED_BY_ROUTE[nameOf(route)]?.[code] ?? PROVOKED[code];
+        if (provoke === undefined) throw new Error(`No row provokes ${name}`);
+        const sample = await makeSample(admin, route);
+        const refused = await provoke(sample, route);
+        const headers = { ...sample.headers, ...refused.headers };
+        const answer = await call(route, refused.path ?? sample.path, { ...sample, ...refused, headers });
+        expect({ status: answer.status, code: answer.body.code }).toEqual({
+          status: statusOf(code),
+          code: toWireCode(code),
+        });
+      });
+    }
+  });
+}
+
+test("the list of codes that are not provoked names only documented codes", () => {
+  const documented = ROUTES.flatMap((route) => codesOf(route).map((code) => `${nameOf(route)} ${code}`));
+  expect(Object.keys(NOT_PROVOKED).filter((name) => !documented.includes(name))).toEqual([]);
+});
