@@ -6,7 +6,7 @@
 import { listenForOperators } from "./admin/mod.ts";
 import { monthOf } from "./calendar.ts";
 import type { Clock } from "./clock.ts";
-import { type Config, refuseAdminListener } from "./config/mod.ts";
+import { type Config, type ListenAddress, refuseAdminListener } from "./config/mod.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
 import { originOf } from "./endpoints.ts";
 import { createApp, createMetricsPage, createRequestMetrics, IDLE_TIMEOUT_SECONDS } from "./http/mod.ts";
@@ -40,6 +40,11 @@ export interface ServiceOptions {
   readonly installation?: Installation;
   /** Called after the stores are open: a demo adds its data. */
   readonly onOpened?: (installation: OpenInstallation) => void;
+  /**
+   * Finds addresses for operators if the settings name none, as for a demo. The service listens at the first one that
+   * can be used.
+   */
+  readonly findAdminAddresses?: (database: Database) => Promise<readonly ListenAddress[]>;
   /** How events are gathered into commits: for a benchmark, not for operators. */
   readonly eventGathering?: EventGathering;
 }
@@ -203,26 +208,26 @@ async function startParts(
 
 /** Listens for requests of operators, for metrics, and for requests of clients. */
 async function listen(
-  { config, platform, clock, log }: ServiceOptions,
+  { config, platform, clock, log, findAdminAddresses }: ServiceOptions,
   { stores, parts, order }: { readonly stores: Stores; readonly parts: Parts; readonly order: StopOrder },
 ) {
   const { tls, secrets } = stores;
   const { isStopping } = order;
   const { dataDir } = config;
-  const admin =
-    config.adminListen &&
-    (await listenForOperators(config.adminListen, {
-      ...config,
-      ...LIMITS,
-      platform,
-      clock,
-      log,
-      secrets,
-      directory: parts.directory,
-      databaseAddress: stores.installation.address,
-      tls,
-      isStopping,
-    }));
+  const { adminListen } = config;
+  const addresses = adminListen ? [adminListen] : await findAdminAddresses?.(stores.pool);
+  const admin = await listenForOperators(addresses ?? [], {
+    ...config,
+    ...LIMITS,
+    platform,
+    clock,
+    log,
+    secrets,
+    directory: parts.directory,
+    databaseAddress: stores.installation.address,
+    tls,
+    isStopping,
+  });
   if (isRefusal(admin)) return admin;
   if (admin !== undefined) order.add(admin, "drain");
   const metrics =

@@ -17,12 +17,32 @@ export interface OperatorsListenerOptions
 /** Longer than the deadline of a client's statement: operators can wait for a list. */
 const POOL = { maxConnections: 2, deadlineMs: 2_000 };
 
+interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
 /**
- * Listens for requests of operators, and opens a pool for their statements alone. With the pool of the clients, a slow
- * list would cost the clients a connection, and the whole pool when it misses the deadline.
+ * Listens for requests of operators at the first of the addresses that can be used; undefined without an address.
+ *
+ * Their statements have a pool of their own. With the pool of the clients, a slow list would cost the clients a
+ * connection, and the whole pool when it misses the deadline.
  */
 export async function listenForOperators(
-  { host, port }: { readonly host: string; readonly port: number },
+  addresses: readonly ListenAddress[],
+  options: OperatorsListenerOptions,
+): Promise<Listener | Refusal | undefined> {
+  let refusal: Refusal | undefined;
+  for (const address of addresses) {
+    const listener = await listenAt(address, options);
+    if (!isRefusal(listener)) return listener;
+    refusal = listener;
+  }
+  return refusal;
+}
+
+async function listenAt(
+  { host, port }: ListenAddress,
   options: OperatorsListenerOptions,
 ): Promise<Listener | Refusal> {
   const { platform, databaseAddress, clock, log, tls, maxBodyBytes, idleTimeoutSeconds } = options;

@@ -67,7 +67,13 @@ describe("claviger serve", () => {
     ]);
     const demo = await other.serve(["--demo"], options);
     await demo.stop();
-    expect(objects(demo.out).at(-1)).toMatchObject({ free: expect.stringMatching(/^svc_test_/) });
+    expect(objects(demo.out).slice(-2)).toMatchObject([
+      { free: expect.stringMatching(/^svc_test_/) },
+      {
+        message: "To log in to the console, add --admin-listen 127.0.0.1:8081, and run",
+        command: expect.stringContaining("operators login your-name --role admin"),
+      },
+    ]);
     other.remove();
   });
 

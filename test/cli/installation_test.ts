@@ -256,6 +256,7 @@ describe("a demo's data", () => {
         "ssvep_multiclass_v1 1.0.0",
       ],
       token: true,
+      operator: null,
     });
     // A change made by a command is in force in a service within a second.
     await Bun.sleep(1_000);

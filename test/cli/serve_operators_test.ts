@@ -1,6 +1,7 @@
 /** The listener for operators as the person sees it who runs the service: `serve`, its note, and `doctor`. */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { createCommandLine } from "./command_line.ts";
 
@@ -88,5 +89,70 @@ describe("claviger doctor", () => {
       state: "fail",
       message: expect.stringContaining("needs CLAVIGER_ADMIN_URL with https"),
     });
+  });
+});
+
+describe("claviger serve --demo", () => {
+  const TERMINAL = { columns: 100 };
+  const LINK =
+    /^To log in to the console, .*:\n {2}(http:\/\/127\.0\.0\.1:(\d+)\/console\/enter#([0-9a-f]{32}))$/m;
+  const demo = createCommandLine({ prepared: true });
+  afterAll(() => demo.remove());
+
+  /** Serves, and returns what it says about operators. */
+  async function said(options: { readonly columns?: number }, ...args: string[]) {
+    const service = await demo.serve(args, options);
+    try {
+      const [, link, port, code] = LINK.exec(service.out) ?? [];
+      const at = `http://127.0.0.1:${port}`;
+      const answer = link === undefined ? undefined : await fetch(at, { redirect: "manual" });
+      const isServed = / serves operators at /.test(service.out);
+      const [, command] = /^To log in to the console, (?:.* )?run\n {2}(.*)$/m.exec(service.out) ?? [];
+      return { link, code, port: Number(port), status: answer?.status, isServed, command };
+    } finally {
+      await service.stop();
+    }
+  }
+
+  test("prints a new link that logs in, to a person at the terminal", async () => {
+    const first = await said(TERMINAL, "--demo");
+    expect(first).toMatchObject({ status: 303, isServed: true, command: undefined });
+    const again = await said(TERMINAL, "--demo", ...LISTEN);
+    expect(again).toMatchObject({ status: 303, isServed: true });
+    expect(again.code).not.toBe(first.code);
+  });
+
+  test("takes another port if 8081 is in use", async () => {
+    const taken = createServer().on("error", () => {});
+    // Another program may have the port already, which is as good.
+    await new Promise((resolve) =>
+      taken.on("close", resolve).on("listening", resolve).listen(8081, "127.0.0.1"),
+    );
+    const { port, ...next } = await said(TERMINAL, "--demo");
+    taken.close();
+    expect(next).toMatchObject({ status: 303, isServed: true });
+    expect(port).not.toBe(8081);
+  });
+
+  test("serves no operators and prints the command, if nobody is at the terminal or others reach it", async () => {
+    const command = expect.stringMatching(
+      /^\.\/claviger operators login your-name --role admin --data-dir \S+ /,
+    );
+    expect(await said({}, "--demo")).toMatchObject({ link: undefined, isServed: false, command });
+    const beyond = await said(TERMINAL, "--demo", "--host", "0.0.0.0", ...LISTEN);
+    expect(beyond).toMatchObject({ link: undefined, isServed: true, command });
+  });
+
+  test("prints no link for a database with keys of its own", async () => {
+    await line.here(["keys", "issue", "--email", "ada@example.org", "--tier", "research"]);
+    const service = await line.serve(["--demo"], TERMINAL);
+    await service.stop();
+    expect(service.out).not.toMatch(LINK);
+    expect(service.out).not.toContain("serves operators");
+    expect(service.out).toContain("add --admin-listen 127.0.0.1:8081, and run\n");
+  });
+
+  test("leaves its operator to demo remove, which keeps the last admin but ends its sessions", async () => {
+    expect(await demo.json(["demo", "remove"])).toMatchObject({ operator: "kept" });
   });
 });

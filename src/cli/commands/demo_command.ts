@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { isSealed, openSecrets, proveSecret } from "../../installation/mod.ts";
 import { hasDemo, removeDemo } from "../demo.ts";
+import { removeDemoOperator } from "../demo_console.ts";
 import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
@@ -10,9 +11,15 @@ import type { Surroundings } from "../surroundings.ts";
 export function addDemoCommand(program: Command, surroundings: Surroundings): void {
   const demo = program.command("demo").description("remove what `serve --demo` has added");
   withInstallationFlags(withJson(demo.command("remove")))
-    .description("revoke the demo's keys, erase its accounts, retire its models, and remove its token")
+    .description(
+      "revoke the demo's keys, erase its accounts, retire its models, and remove its token and operator",
+    )
     .action((options: JsonOptions) => remove(surroundings, options));
 }
+
+const KEPT =
+  "The sessions of the operator demo are ended. As the last admin it stays: create another admin with " +
+  "`claviger operators login NAME --role admin`, then run `claviger operators remove demo`";
 
 async function remove(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   const config = readSettings(surroundings, options);
@@ -23,11 +30,14 @@ async function remove(surroundings: Surroundings, options: JsonOptions): Promise
     const wrongSecret = await proveSecret(database, secrets, now);
     if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
     const by = { ...actor, reason: "demo" };
+    const operator = await removeDemoOperator(database, { actor: by, now });
     const removed = await removeDemo(database, { config, secrets, actor: by, now });
-    if (options.json) return printJson(surroundings, removed);
+    if (options.json) return printJson(surroundings, { ...removed, operator: operator ?? null });
     const { keys, models, token } = removed;
     printLine(surroundings, `Revoked ${counted(keys, "key")} of the demo and erased their accounts`);
     for (const model of models) printLine(surroundings, `Retired ${model}`);
     if (token) printLine(surroundings, "The repository token is cleared");
+    if (operator === "removed") printLine(surroundings, "The operator demo is removed");
+    if (operator === "kept") printLine(surroundings, KEPT);
   });
 }

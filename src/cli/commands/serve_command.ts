@@ -17,6 +17,7 @@ import { isRefusal } from "../../refusal.ts";
 import { type OpenInstallation, type Service, startService } from "../../service.ts";
 import { withNeeds } from "../as_owner.ts";
 import { addDemo, hasDemo, renderDemo } from "../demo.ts";
+import { createDemoLink, findDemoAddresses } from "../demo_console.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../lifecycle.ts";
 import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
@@ -89,6 +90,10 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
         clock,
         log,
         onOpened: opened.resolve,
+        ...(options.demo && {
+          findAdminAddresses: async (database) =>
+            (await unlessUnavailable(() => findDemoAddresses(surroundings, { config, database }))) ?? [],
+        }),
       }),
     );
     let note: ServingNote | undefined;
@@ -108,6 +113,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
       // After everything that can fail at start, because the demo's keys are shown only once.
       if (options.demo)
         await showDemo(surroundings, config, { opened: await opened.promise, address, issue, say });
+      if (options.demo) await showDemoLogin(surroundings, config, { service, login: commandTo(LOGIN), say });
       await sayFirstStep(service, { issue, say });
       await runUntilStopped(surroundings, service, { config, log, signals });
     } catch (error) {
@@ -182,6 +188,21 @@ async function showDemo(
   } else if (config.logFormat === "json") {
     say("Demo keys, shown only once", Object.fromEntries(demo.map(({ label, apiKey }) => [label, apiKey])));
   } else out(renderDemo(demo, { address, config }));
+}
+
+const LOGIN = "operators login your-name --role admin";
+
+/** Shows the link that logs in to the console of a demo, otherwise the command that creates a link. */
+async function showDemoLogin(
+  surroundings: Surroundings,
+  config: Config,
+  { service, login, say }: { readonly service: Service; readonly login: string; readonly say: Say },
+): Promise<void> {
+  const link = await unlessUnavailable(() => createDemoLink(surroundings, { config, service }));
+  const first = service.admin ? "" : "add --admin-listen 127.0.0.1:8081, and ";
+  if (link === undefined) say(`To log in to the console, ${first}run`, { command: login });
+  else
+    surroundings.out(`To log in to the console, open this link, once and within ten minutes:\n  ${link}\n\n`);
 }
 
 /** Lets clients download a demo's models without a setting: its address is where it listens, unless the system chooses the port. */

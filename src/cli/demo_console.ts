@@ -1,0 +1,72 @@
+/**
+ * The console of `serve --demo`: a listener for operators without a setting, and the link that logs in there.
+ *
+ * Both only for the data of a demo, on loopback, and with a person at the terminal. Whoever has the link becomes an
+ * admin, so the link must reach no journal and no other machine.
+ */
+import type { Actor } from "../audit/mod.ts";
+import type { Config, ListenAddress } from "../config/mod.ts";
+import type { Database } from "../database/mod.ts";
+import { isLoopback } from "../endpoints.ts";
+import { countKeys } from "../keys/mod.ts";
+import { endSession, listSessions, loginOperator, removeOperator } from "../operators/mod.ts";
+import { isRefusal } from "../refusal.ts";
+import type { Service } from "../service.ts";
+import { hasDemo } from "./demo.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+const OPERATOR = "demo";
+const HOST = "127.0.0.1";
+/** 0: if all others are in use, the system chooses. */
+const PORTS = [8081, 8082, 8083, 8084, 8085, 8086, 8087, 8088, 8089, 0];
+
+/**
+ * Returns the addresses at which a demo may serve operators, in the order in which the service tries them. None if the
+ * database has keys but no demo, or if nobody is at the terminal.
+ */
+export async function findDemoAddresses(
+  surroundings: Pick<Surroundings, "columns">,
+  { config, database }: { readonly config: Config; readonly database: Database },
+): Promise<readonly ListenAddress[]> {
+  if (!isPrivate(surroundings, config)) return [];
+  const isDemo = (await countKeys(database)) === 0 || (await hasDemo(database));
+  const taken = [config.port, config.metricsListen?.port];
+  return isDemo
+    ? PORTS.filter((port) => port === 0 || !taken.includes(port)).map((port) => ({ host: HOST, port }))
+    : [];
+}
+
+/** Returns a link that logs in to the console of a demo as an admin; undefined if only a command may create one. */
+export async function createDemoLink(
+  surroundings: Surroundings,
+  { config, service }: { readonly config: Config; readonly service: Service },
+): Promise<string | undefined> {
+  const { admin, database } = service;
+  if (admin === undefined || !isLoopback(admin.host) || !isPrivate(surroundings, config)) return undefined;
+  if (!(await hasDemo(database))) return undefined;
+  const { userName, clock } = surroundings;
+  const actor: Actor = { kind: "command", name: userName, reason: "demo" };
+  const login = await loginOperator(database, { name: OPERATOR, role: "admin" }, { actor, now: clock.now() });
+  return isRefusal(login) ? undefined : `${admin.url}/console/enter#${login.code}`;
+}
+
+/** Tells whether only the person at the terminal sees the output, and only this machine reaches the service. */
+function isPrivate({ columns }: Pick<Surroundings, "columns">, { host, logFormat }: Config): boolean {
+  return columns !== undefined && logFormat === "text" && isLoopback(host);
+}
+
+/**
+ * Removes the operator of a demo. The last admin cannot be removed: then only its sessions end, and the result is
+ * `kept`. Undefined if there is no such operator.
+ */
+export async function removeDemoOperator(
+  database: Database,
+  by: { readonly actor: Actor; readonly now: Date },
+): Promise<"removed" | "kept" | undefined> {
+  const removed = await removeOperator(database, OPERATOR, by);
+  if (!isRefusal(removed)) return "removed";
+  if (removed.code === "NOT_FOUND") return undefined;
+  const sessions = await listSessions(database, by);
+  for (const { id, operator } of sessions) if (operator === OPERATOR) await endSession(database, id, by);
+  return "kept";
+}

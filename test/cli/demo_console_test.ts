@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { findDemoAddresses, removeDemoOperator } from "../../src/cli/demo_console.ts";
+import { type Config, readConfig } from "../../src/config/mod.ts";
+import { findSession, loginOperator, type Role, redeemCode } from "../../src/operators/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, issue, NOW as now } from "../support/issue.ts";
+
+const by = { actor: ACTOR, now };
+let own: TestDatabase;
+beforeAll(async () => {
+  own = await createTestDatabase();
+});
+afterAll(() => own.close());
+
+async function codeFor(name: string, role: Role): Promise<string> {
+  const login = await loginOperator(own.database, { name, role }, by);
+  if (isRefusal(login)) throw new Error(login.sentence);
+  return login.code;
+}
+
+function configOf(env: Readonly<Record<string, string>>): Config {
+  const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  return config;
+}
+
+async function portsFor(env: Readonly<Record<string, string>>, columns?: number): Promise<number[]> {
+  const options = { config: configOf(env), database: own.database };
+  const addresses = await findDemoAddresses({ columns }, options);
+  for (const { host } of addresses) expect(host).toBe("127.0.0.1");
+  return addresses.map(({ port }) => port);
+}
+
+test("removeDemoOperator() removes the operator, but of the last admin only the sessions", async () => {
+  const { database } = own;
+  expect(await removeDemoOperator(database, by)).toBeUndefined();
+  const session = await redeemCode(database, await codeFor("demo", "admin"), { now });
+  const isAlive = async () =>
+    (await findSession(database, session?.cookieValue ?? "", { now, extends: false })) !== undefined;
+  expect(await isAlive()).toBe(true);
+  expect(await removeDemoOperator(database, by)).toBe("kept");
+  expect(await isAlive()).toBe(false);
+  await codeFor("olga", "admin");
+  expect(await removeDemoOperator(database, by)).toBe("removed");
+});
+
+test("findDemoAddresses() leaves out the ports of the other listeners, and ends with any free port", async () => {
+  const ports = await portsFor({ CLAVIGER_PORT: "8082", CLAVIGER_METRICS_LISTEN: "127.0.0.1:8083" }, 80);
+  expect(ports).toEqual([8081, 8084, 8085, 8086, 8087, 8088, 8089, 0]);
+});
+
+test("findDemoAddresses() finds none without a terminal, beyond loopback, or beside keys that are no demo's", async () => {
+  expect(await portsFor({}, undefined)).toEqual([]);
+  expect(await portsFor({ CLAVIGER_HOST: "0.0.0.0" }, 80)).toEqual([]);
+  expect(await portsFor({ CLAVIGER_LOG_FORMAT: "json" }, 80)).toEqual([]);
+  expect(await portsFor({}, 80)).not.toEqual([]);
+  await issue(own.database);
+  expect(await portsFor({}, 80)).toEqual([]);
+});
