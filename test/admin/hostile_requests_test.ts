@@ -1,0 +1,242 @@
+/** Requests that no honest program sends, to every route with a valid token: each is refused, and none fails. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Route } from "../../src/admin/api/route.ts";
+import { ROUTES } from "../../src/admin/api/routes.ts";
+import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
+import { sendRaw } from "../support/raw_http.ts";
+import type { JsonResponse } from "../support/service.ts";
+import { makeSample, nameOf, type SampleRequest } from "./sample_requests.ts";
+
+/** Texts that PostgreSQL cannot store, or that stand for bytes that were no text. */
+const NOT_TEXT = ["a\u0000b", "\ud800", "\udc00\ud800", "a\ufffdb"];
+const NESTED = 10_000;
+
+let admin: TestAdmin;
+beforeAll(async () => {
+  admin = await startAdmin();
+});
+afterAll(() => admin.close());
+
+/** Sends a variant of a route's sample request, with a token of its own. */
+async function sendVariant(
+  route: Route,
+  change: (sample: SampleRequest) => CallOptions & { readonly path?: string },
+): Promise<JsonResponse> {
+  const sample = await makeSample(admin, route);
+  const { path = sample.path, ...options } = change(sample);
+  const headers = { ...sample.headers, ...options.headers };
+  const answer = await admin.call(route.method, path, { ...sample, ...options, headers });
+  expect({ path: path.slice(0, 200), isRefusal: answer.status >= 400 && answer.status < 500 }).toEqual({
+    path: path.slice(0, 200),
+    isRefusal: true,
+  });
+  expect(answer.headers.get("x-request-id")).toStartWith("req_");
+  return answer;
+}
+
+const codeOf = ({ status, body }: JsonResponse) => `${status} ${body.code}`;
+const nested = (open: string, close: string) => open.repeat(NESTED) + close.repeat(NESTED);
+
+for (const route of ROUTES) {
+  const { query, body } = route.operation;
+  const parameters = Object.keys(query?.entries ?? {});
+  const fields = Object.keys(body?.entries ?? {});
+
+  describe(nameOf(route), () => {
+    for (const name of parameters) {
+      test(`refuses text that is none in ${name}, and a very long ${name}`, async () => {
+        const token = await admin.token();
+        for (const text of ["%00", "a%00b", "%ff", "%EF%BF%BD", "%ed%a0%80", "a".repeat(6_000)]) {
+          const answer = await sendVariant(route, ({ path }) => ({
+            token,
+            path: `${path.replace(/\?.*/, "")}?${name}=${text}`,
+          }));
+          expect({ text: text.slice(0, 20), code: codeOf(answer) }).toEqual({
+            text: text.slice(0, 20),
+            code: "400 INVALID_REQUEST",
+          });
+        }
+      });
+
+      test(`refuses ${name} twice`, async () => {
+        const answer = await sendVariant(route, ({ path }) => ({
+          path: `${path.replace(/\?.*/, "")}?${name}=1&${name}=2`,
+        }));
+        expect(codeOf(answer)).toBe("400 INVALID_REQUEST");
+      });
+    }
+
+    for (const name of fields) {
+      test(`refuses text that is none in the field ${name}, a very long text, and a deep value`, async () => {
+        const token = await admin.token();
+        const deep = JSON.parse(`${'{"a":'.repeat(40)}{}${"}".repeat(40)}`);
+        for (const value of [...NOT_TEXT, "a".repeat(60_000), deep, [[[[]]]], 1e308]) {
+          const answer = await sendVariant(route, (sample) => ({
+            token,
+            body: { ...sample.body, [name]: value },
+          }));
+          expect({ name, code: codeOf(answer) }).toEqual({ name, code: "400 INVALID_REQUEST" });
+          expect(answer.body.details[0].field).toStartWith(name);
+        }
+      });
+    }
+
+    if (route.method !== "GET") {
+      test("refuses a body that is too large, too deep, encoded, or no JSON object", async () => {
+        const token = await admin.token();
+        for (const [text, code] of [
+          [`{"a":"${"x".repeat(70_000)}"}`, "413 PAYLOAD_TOO_LARGE"],
+          [nested("[", "]"), "400 INVALID_REQUEST"],
+          [`{"a":${nested("[", "]")}}`, "400 INVALID_REQUEST"],
+          [`{"a":${nested('{"a":', "}").replace("}", "1}")}}`, "400 INVALID_REQUEST"],
+          ["email=a%40example.org&tier=free", "400 INVALID_REQUEST"],
+          ["<a/>", "400 INVALID_REQUEST"],
+          ['"text"', "400 INVALID_REQUEST"],
+          ["\u0000", "400 INVALID_REQUEST"],
+        ] as const) {
+          const answer = await sendVariant(route, () => ({ token, body: text }));
+          expect({ text: text.slice(0, 20), code: codeOf(answer) }).toEqual({
+            text: text.slice(0, 20),
+            code,
+          });
+        }
+        const encoded = await sendVariant(route, () => ({
+          token,
+          body: "",
+          headers: { "content-encoding": "gzip" },
+        }));
+        expect(codeOf(encoded)).toBe("415 UNSUPPORTED_MEDIA_TYPE");
+        const chunked = await sendVariant(route, () => ({
+          token,
+          body: new ReadableStream({
+            start(controller) {
+              for (let n = 0; n < 20; n++) controller.enqueue(new Uint8Array(10_000));
+              controller.close();
+            },
+          }),
+        }));
+        expect(codeOf(chunked)).toBe("413 PAYLOAD_TOO_LARGE");
+      });
+
+      test("names a field that does not exist, also __proto__", async () => {
+        for (const name of ["colour", "__proto__", "constructor"]) {
+          const answer = await sendVariant(route, (sample) => ({
+            body: `{"${name}":{"isAdmin":true}${JSON.stringify(sample.body ?? {})
+              .replace(/^\{(?!\})/, ",")
+              .replace("{}", "}")}`,
+          }));
+          expect({ name, code: codeOf(answer) }).toEqual({ name, code: "400 INVALID_REQUEST" });
+        }
+      });
+    }
+
+    if (route.path.includes(":")) {
+      test("refuses any text in its path that identifies nothing", async () => {
+        const token = await admin.token();
+        const odd = [
+          "%00",
+          "%ff",
+          "%EF%BF%BD",
+          "%2e%2e%2f",
+          "%252e",
+          "'%20or%201=1--",
+          "%",
+          "%zz",
+          "a".repeat(5_000),
+        ];
+        for (const text of [...odd, "key_0", `key_${"0".repeat(32)}`, `usr_${"f".repeat(32)}`, "__proto__"]) {
+          await sendVariant(route, ({ path }) => ({ token, path: path.replace(/(?<=\/\w+\/)[^/]+/, text) }));
+        }
+      });
+    }
+
+    test("refuses parameters that do not exist", async () => {
+      for (const query of [
+        "colour=red",
+        "__proto__=a",
+        "constructor[a]=b",
+        "%00=a",
+        "=",
+        `a=${"b".repeat(6_000)}`,
+      ]) {
+        const answer = await sendVariant(route, ({ path }) => ({
+          path: `${path}${path.includes("?") ? "&" : "?"}${query}`,
+        }));
+        expect({ query: query.slice(0, 20), code: codeOf(answer) }).toEqual({
+          query: query.slice(0, 20),
+          code: "400 INVALID_REQUEST",
+        });
+      }
+    });
+  });
+}
+
+describe("A browser of a foreign website", () => {
+  const ORIGIN = "https://evil.example";
+
+  test("may not ask whether it may call the API, and gets no header that lets it read an answer", async () => {
+    const preflight = await fetch(`${admin.url}/admin/v1/keys`, {
+      method: "OPTIONS",
+      headers: {
+        origin: ORIGIN,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type",
+      },
+    });
+    const read = await admin.call("GET", "/whoami", { headers: { origin: ORIGIN } });
+    for (const headers of [preflight.headers, read.headers]) {
+      expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+    }
+    expect(preflight.status).toBe(401);
+  });
+});
+
+describe("The host of a request", () => {
+  const whoami = (headers: Record<string, string>) => admin.call("GET", "/whoami", { headers });
+
+  test("cannot be forged by headers that proxies write", async () => {
+    const forged = ["x-forwarded-host", "x-host", "x-original-host", "x-forwarded-server", "forwarded"];
+    for (const name of forged) {
+      const value = name === "forwarded" ? "host=127.0.0.1" : "127.0.0.1";
+      const foreign = await whoami({ host: "evil.example", [name]: value });
+      expect({ name, status: foreign.status, code: foreign.body.code }).toEqual({
+        name,
+        status: 421,
+        code: "MISDIRECTED_REQUEST",
+      });
+      const own = await whoami({ [name]: value.replace("127.0.0.1", "evil.example") });
+      expect({ name, status: own.status, body: JSON.stringify(own.body).includes("evil") }).toEqual({
+        name,
+        status: 200,
+        body: false,
+      });
+    }
+    const start = await fetch(`${admin.url}/`, {
+      headers: { "x-forwarded-host": "evil.example" },
+      redirect: "manual",
+    });
+    expect(start.headers.get("location")).toBe("/console/");
+  });
+
+  test("is checked before the token, so that a foreign one learns nothing about a token", async () => {
+    const before = admin.database.stats().statements;
+    for (const authorization of ["", `Bearer svc_op_${"0".repeat(48)}`]) {
+      expect((await whoami({ host: "evil.example", authorization })).status).toBe(421);
+    }
+    expect(admin.database.stats().statements).toBe(before);
+  });
+});
+
+test("100 kB of headers are refused", async () => {
+  const host = new URL(admin.url).host;
+  const token = await admin.token();
+  for (const headers of [`X-Odd: ${"a".repeat(100_000)}\r\n`, "X-Odd: a\r\n".repeat(10_000)]) {
+    const answers = await sendRaw(
+      admin.url,
+      `GET /admin/v1/whoami HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n${headers}\r\n`,
+    );
+    // The runtime answers or closes the connection.
+    for (const { status } of answers)
+      expect({ status, isRefused: status >= 400 && status < 500 }).toEqual({ status, isRefused: true });
+  }
+});
