@@ -57,13 +57,6 @@ for (const route of ROUTES) {
           });
         }
       });
-
-      test(`refuses ${name} twice`, async () => {
-        const answer = await sendVariant(route, ({ path }) => ({
-          path: `${path.replace(/\?.*/, "")}?${name}=1&${name}=2`,
-        }));
-        expect(codeOf(answer)).toBe("400 INVALID_REQUEST");
-      });
     }
 
     for (const name of fields) {
@@ -150,11 +143,12 @@ for (const route of ROUTES) {
       });
     }
 
-    test("refuses parameters that do not exist", async () => {
+    test("refuses parameters that do not exist, or that are sent twice", async () => {
       for (const query of [
         "colour=red",
         "__proto__=a",
-        "constructor[a]=b",
+        "constructor=a",
+        "toString=a",
         "%00=a",
         "=",
         `a=${"b".repeat(6_000)}`,
@@ -166,6 +160,12 @@ for (const route of ROUTES) {
           query: query.slice(0, 20),
           code: "400 INVALID_REQUEST",
         });
+      }
+      for (const name of parameters) {
+        const answer = await sendVariant(route, ({ path }) => ({
+          path: `${path.replace(/\?.*/, "")}?${name}=1&${name}=1`,
+        }));
+        expect(answer.body.details).toEqual([{ field: name, error: "A parameter may be sent only once" }]);
       }
     });
   });
