@@ -2,16 +2,11 @@
  * A client that `openapi-typescript` generates from the document, compiled with TypeScript's strictest
  * options: it can send every accepted body, and accepts values that later versions may add.
  */
-import { afterAll, beforeAll, expect, mock, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import typescript from "typescript-5";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type GeneratedClient, generateClient } from "../support/generated_client.ts";
 import { startTestService } from "../support/service.ts";
 
 setDefaultTimeout(30_000);
-
-const TSC = join(import.meta.dir, "../../node_modules/.bin/tsc");
 
 /** The operations that have a body, each with a body that its generated type must accept. */
 const BODIES = {
@@ -22,32 +17,15 @@ const BODIES = {
   logEvent: { event_type: "inference", metadata: { a: 1, nested: { b: [1] } } },
 };
 
-let folder: string;
+let client: GeneratedClient;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "claviger-client-"));
-  // The generator needs TypeScript 5's functions; the newer compiler that checks this tree has none.
-  mock.module("typescript", () => ({ default: typescript }));
-  const { default: generate, astToString } = await import("openapi-typescript");
-
   const service = await startTestService();
   const document = await (await fetch(`${service.url}/openapi.json`)).text();
   await service.close();
-  await Bun.write(join(folder, "api.ts"), astToString(await generate(document)));
-  const compilerOptions = {
-    noEmit: true,
-    allowImportingTsExtensions: true,
-    module: "ESNext",
-    moduleResolution: "bundler",
-    target: "ESNext",
-    types: [],
-    strict: true,
-    exactOptionalPropertyTypes: true,
-    noUncheckedIndexedAccess: true,
-  };
-  await Bun.write(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions }));
+  client = await generateClient(document);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
+afterAll(() => client.remove());
 
 /** Compiles a client's lines and returns the compiler's output, which is empty if they compile. */
 async function compile(lines: readonly string[]): Promise<string> {
@@ -57,12 +35,7 @@ async function compile(lines: readonly string[]): Promise<string> {
     "declare function send<Name extends keyof operations>(name: Name, request: Request<Name>): void;",
     "type Schema<Name extends keyof components['schemas']> = components['schemas'][Name];",
   ];
-  await Bun.write(join(folder, "client.ts"), [...head, ...lines, ""].join("\n"));
-  const child = Bun.spawn([process.execPath, "--bun", TSC, "--project", "."], {
-    cwd: folder,
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  return await child.stdout.text();
+  return await client.compile([...head, ...lines, ""].join("\n"));
 }
 
 const sending = (name: string, body: object) =>
