@@ -28,6 +28,8 @@ export interface AdminOptions {
   readonly isTls: boolean;
   /** The port of the listener; the cookie's name contains it. */
   readonly port: () => number;
+  /** The requests a minute of each endpoint for clients; 0 means unlimited. */
+  readonly limits: Readonly<Record<string, number>>;
   readonly logSlowMs: number;
   /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;

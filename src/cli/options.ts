@@ -3,7 +3,8 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Month, monthOf, parseTimestamp } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
 import { type IdKind, parseId } from "../ids.ts";
-import { EXTERNAL_ID_FORM, isExternalId, NEVER_EXPIRES, parseEmail } from "../licensing/mod.ts";
+import { EXTERNAL_ID_FORM, isExternalId, parseEmail, parseExpiry } from "../licensing/mod.ts";
+import { parseSpan } from "../span.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */
 export interface InstallationFlags {
@@ -97,14 +98,13 @@ export function timestampOption(text: string): Date {
 
 /** Accepts a timestamp, or `never`. */
 export function expiryOption(text: string): Date {
-  return text === "never" ? NEVER_EXPIRES : timestampOption(text);
+  return parseExpiry(text) ?? timestampOption(text);
 }
 
 /** Reads whole days or hours, `7d` or `12h`, as milliseconds; at most ten years. */
 export function spanOption(text: string): number {
-  const match = /^(\d{1,5})([dh])$/.exec(text);
-  const ms = Number(match?.[1]) * (match?.[2] === "d" ? 86_400_000 : 3_600_000);
-  if (ms <= 3_650 * 86_400_000) return ms;
+  const ms = parseSpan(text);
+  if (ms !== undefined) return ms;
   throw new InvalidArgumentError("It must be whole days or hours, such as 7d or 12h, at most ten years.");
 }
 

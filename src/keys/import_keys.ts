@@ -6,7 +6,7 @@
 import * as v from "valibot";
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
-import { parseTimestamp, toTimestamp } from "../calendar.ts";
+import { toTimestamp } from "../calendar.ts";
 import { constraintOf, type Fragment, isStorableText, type Session, type Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import {
@@ -14,9 +14,9 @@ import {
   EXTERNAL_ID_UNIQUE,
   importedLicenseCtes,
   isExternalId,
-  NEVER_EXPIRES,
   oneYearAfter,
   parseEmail,
+  parseExpiry,
   TIERS,
   type Tier,
   withExternalId,
@@ -122,7 +122,7 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
     return wrong("mode and api_key differ");
   const email = parseEmail(rest.email);
   if (email === undefined) return wrong("email must be an e-mail address");
-  const expiresAt = parseExpiry(rest.expires_at);
+  const expiresAt = rest.expires_at == null ? null : parseExpiry(rest.expires_at);
   if (expiresAt === undefined)
     return wrong("expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never");
   const keyMode = apiKey === undefined ? (mode ?? "live") : modeOf(apiKey);
@@ -139,12 +139,6 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
     used: rest.used ?? 0,
     externalId: rest.external_id ?? undefined,
   };
-}
-
-/** Returns null for an absent expiry, undefined for a text that is not a timestamp. */
-function parseExpiry(text: string | null | undefined): Date | null | undefined {
-  if (text == null) return null;
-  return text === "never" ? NEVER_EXPIRES : parseTimestamp(text);
 }
 
 export interface ImportOptions {

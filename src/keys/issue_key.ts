@@ -14,6 +14,7 @@ import {
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { generateApiKey, type KeyMode, type NewApiKey } from "./api_key.ts";
+import { type Claim, claimedPart } from "./claim.ts";
 
 export interface IssueRequest extends LicenseRequest {
   readonly mode: KeyMode;
@@ -27,6 +28,15 @@ export interface IssuedKey {
   /** `usr_…`. */
   readonly userId: string;
   readonly licenseUuid: string;
+  readonly expiresAt: Date;
+}
+
+interface Options {
+  readonly brand: Brand;
+  readonly actor: Actor;
+  readonly restriction?: Restriction | undefined;
+  /** Stores the answer in the same statement; {@linkcode repeatIssue} reads it. */
+  readonly claim?: Claim | undefined;
 }
 
 /**
@@ -38,11 +48,7 @@ export interface IssuedKey {
 export async function issueKey(
   database: Database,
   request: IssueRequest,
-  {
-    brand,
-    actor,
-    restriction = UNRESTRICTED,
-  }: { readonly brand: Brand; readonly actor: Actor; readonly restriction?: Restriction | undefined },
+  { brand, actor, restriction = UNRESTRICTED, claim }: Options,
 ): Promise<IssuedKey | Refusal> {
   // The statement inserts exactly these values, so this needs no further check in SQL.
   const restricted = refuseNewKey(restriction, request);
@@ -53,7 +59,7 @@ export async function issueKey(
   const key = generateApiKey(brand, request.mode);
   let row: Row | undefined;
   try {
-    [row] = await database.query<Row>((sql) => issueStatement(sql, request, { key, actor }));
+    [row] = await database.query<Row>((sql) => issueStatement(sql, request, { key, actor, claim }));
   } catch (error) {
     if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
     return await refuseTakenExternalId(database, "issue key", request.externalId ?? "");
@@ -65,37 +71,55 @@ export async function issueKey(
         "change the account first",
     );
   }
-  const { uuid, accountUuid, licenseUuid } = row;
-  return { id: toId("key", uuid), apiKey: key.apiKey, userId: toId("usr", accountUuid), licenseUuid };
+  return toIssuedKey(row, key.apiKey);
+}
+
+/** Returns what {@linkcode issueKey} returned, from the answer that its claim stored. */
+export function repeatIssue(answer: Readonly<Record<string, unknown>>, apiKey: string): IssuedKey {
+  const row = answer as unknown as Row & { readonly expiresAt: string };
+  return toIssuedKey({ ...row, expiresAt: new Date(row.expiresAt) }, apiKey);
 }
 
 interface Row {
   readonly uuid: string;
   readonly accountUuid: string;
   readonly licenseUuid: string;
+  readonly expiresAt: Date;
+}
+
+function toIssuedKey({ uuid, accountUuid, ...rest }: Row, apiKey: string): IssuedKey {
+  return { id: toId("key", uuid), apiKey, userId: toId("usr", accountUuid), ...rest };
 }
 
 function issueStatement(
   sql: Sql,
   request: IssueRequest,
-  { key: { hash, hint }, actor }: { readonly key: NewApiKey; readonly actor: Actor },
+  { key, actor, claim }: Pick<Options, "actor" | "claim"> & { readonly key: NewApiKey },
 ) {
   return sql<Row[]>`
     with ${licenseCtes(sql, request)},
     key as (
       insert into keys (id, license_id, hash, hint, mode, created_at)
-      select ${newUuid()}::uuid, license.id, ${`\\x${hash}`}::text::bytea, ${hint}, ${request.mode},
+      select ${newUuid()}::uuid, license.id, ${`\\x${key.hash}`}::text::bytea, ${key.hint}, ${request.mode},
              ${request.now}::timestamptz
         from license
       returning id
     ),
     made as (
       select account.id as account_id, license.id as license_id, key.id as key_id, null::jsonb as before,
+             license.expires_at,
              jsonb_build_object('tier', license.tier, 'mode', ${request.mode}::text,
                'monthly_limit', license.monthly_limit, 'expires_at', license.expires_at)
                ${withExternalId(sql, sql`license.external_id`)} as after
         from account, license, key
     ),
     logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
-    select key_id as uuid, account_id as "accountUuid", license_id as "licenseUuid" from made`;
+    ${claimedPart(sql, claim, {
+      from: sql`made`,
+      answer: sql`jsonb_build_object('uuid', key_id, 'accountUuid', account_id, 'licenseUuid', license_id,
+                    'expiresAt', expires_at)`,
+      apiKey: key.apiKey,
+    })}
+    select key_id as uuid, account_id as "accountUuid", license_id as "licenseUuid", expires_at as "expiresAt"
+      from made`;
 }

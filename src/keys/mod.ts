@@ -5,6 +5,7 @@
 
 export { generateApiKey, hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
 export { resumeKey, suspendKey } from "./change_state.ts";
+export type { Claim, MadeKey } from "./claim.ts";
 export { explainKey, type KeyExplanation, type Obstacle, type StateChange } from "./explain_key.ts";
 export {
   type ImportedKey,
@@ -13,7 +14,7 @@ export {
   type LineOfImport,
   parseImportLine,
 } from "./import_keys.ts";
-export { type IssuedKey, type IssueRequest, issueKey } from "./issue_key.ts";
+export { type IssuedKey, type IssueRequest, issueKey, repeatIssue } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export {
@@ -26,4 +27,4 @@ export { countKeys, findKey, type KeyFilter, type KeySummary, listKeys } from ".
 export { listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";
-export { type RotatedKey, rotateKey } from "./rotate_key.ts";
+export { type RotatedKey, repeatRotation, rotateKey } from "./rotate_key.ts";

@@ -1,12 +1,13 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
-import type { Database } from "../database/mod.ts";
+import type { Database, Sql } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
 import { allowsRow, REVOKED, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
-import { generateApiKey, type KeyMode } from "./api_key.ts";
+import { generateApiKey, type KeyMode, type NewApiKey } from "./api_key.ts";
+import { type Claim, claimedPart } from "./claim.ts";
 
 export interface RotatedKey {
   /** `key_…` of the new key. */
@@ -19,78 +20,110 @@ export interface RotatedKey {
   readonly licenseUuid: string;
 }
 
+interface Options {
+  readonly brand: Brand;
+  readonly actor: Actor;
+  readonly now: Date;
+  readonly restriction?: Restriction | undefined;
+  /** Stores the answer in the same statement; {@linkcode repeatRotation} reads it. */
+  readonly claim?: Claim | undefined;
+}
+
+interface OldKey {
+  readonly uuid: string;
+  readonly mode: KeyMode;
+  readonly overlapMs: number;
+}
+
 /**
  * Creates a second key of the same license. The old key works for `overlapMs` more milliseconds, and not after the
  * expiry of the license. Refuses a key that is unknown, not active, expired, or replaced already.
  */
 export async function rotateKey(
   database: Database,
-  old: { readonly uuid: string; readonly mode: KeyMode; readonly overlapMs: number },
-  {
-    brand,
-    actor,
-    now,
-    restriction = UNRESTRICTED,
-  }: {
-    readonly brand: Brand;
-    readonly actor: Actor;
-    readonly now: Date;
-    readonly restriction?: Restriction | undefined;
-  },
+  old: OldKey,
+  options: Options,
 ): Promise<RotatedKey | Refusal> {
-  const { apiKey, hash, hint } = generateApiKey(brand, old.mode);
+  const key = generateApiKey(options.brand, old.mode);
+  const [row] = await database.query<Row>((sql) => rotateStatement(sql, old, { ...options, key }));
+  if (row !== undefined) return toRotatedKey(row, key.apiKey);
+  const { now, restriction } = options;
+  return await refuseKeyChange(database, old.uuid, {
+    what: "rotate key",
+    now,
+    restriction,
+    reasonOf: ({ state, replacedBy, expiresAt }) => {
+      if (state === "revoked") return REVOKED;
+      if (replacedBy !== null) return `it was replaced already, by ${replacedBy}; rotate that one`;
+      if (state === "suspended") return "it is suspended; resume it first";
+      if (state !== "expired") return undefined;
+      return `it expired at ${toTimestamp(expiresAt)}; renew its license first`;
+    },
+  });
+}
+
+/** Returns what {@linkcode rotateKey} returned, from the answer that its claim stored. */
+export function repeatRotation(answer: Readonly<Record<string, unknown>>, apiKey: string): RotatedKey {
+  const row = answer as unknown as Row & { readonly oldWorksUntil: string };
+  return toRotatedKey({ ...row, oldWorksUntil: new Date(row.oldWorksUntil) }, apiKey);
+}
+
+interface Row {
+  readonly uuid: string;
+  readonly licenseUuid: string;
+  readonly oldWorksUntil: Date;
+}
+
+function toRotatedKey({ uuid, ...rest }: Row, apiKey: string): RotatedKey {
+  return { id: toId("key", uuid), apiKey, ...rest };
+}
+
+function rotateStatement(
+  sql: Sql,
+  old: OldKey,
+  { actor, now, restriction = UNRESTRICTED, claim, key }: Options & { readonly key: NewApiKey },
+) {
   const uuid = newUuid();
-  const id = toId("key", uuid);
   const endsAt = new Date(now.getTime() + old.overlapMs);
-  const [row] = await database.query<{ oldWorksUntil: Date; licenseUuid: string }>(
-    (sql) => sql`
-      with old as (
-        select k.id, k.license_id, l.account_id, l.tier, l.monthly_limit, l.expires_at
-          from keys k join licenses l on l.id = k.license_id
-         where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and k.state = 'active'
-           and k.replaced_by is null and least(l.expires_at, k.own_expires_at) > ${now}::timestamptz
-           and ${allowsRow(sql, restriction)}
-           for update of k for share of l
-      ),
-      made as (
-        insert into keys (id, license_id, hash, hint, mode, created_at)
-        select ${uuid}::uuid, old.license_id, ${`\\x${hash}`}::text::bytea, ${hint}, ${old.mode}, ${now}::timestamptz
-          from old
-        returning id
-      ),
-      changed as (
-        update keys k set replaced_by = made.id, own_expires_at = least(k.own_expires_at, ${endsAt}::timestamptz)
-          from old, made
-         where k.id = old.id
-        returning old.account_id, k.license_id, k.id as key_id,
-                  null::jsonb as before,
-                  jsonb_build_object('replaced_by', ${id}::text, 'own_expires_at', k.own_expires_at) as after,
-                  least(k.own_expires_at, old.expires_at) as works_until
-      ),
-      issued as (
-        select old.account_id, old.license_id, made.id as key_id, null::jsonb as before,
-               jsonb_build_object('tier', old.tier, 'mode', ${old.mode}::text, 'monthly_limit', old.monthly_limit,
-                 'expires_at', old.expires_at, 'rotated_from', ${toId("key", old.uuid)}::text) as after
-          from old, made
-      ),
-      logged as (${auditCte(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
-      -- The new key has its own row in the audit log, so that its history is complete from its issue on.
-      logged_issue as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`issued` })})
-      select works_until as "oldWorksUntil", license_id as "licenseUuid" from changed`,
-  );
-  if (row === undefined) {
-    return await refuseKeyChange(database, old.uuid, {
-      what: "rotate key",
-      now,
-      restriction,
-      reasonOf: ({ state, replacedBy, expiresAt }) => {
-        if (state === "revoked") return REVOKED;
-        if (replacedBy !== null) return `it was replaced already, by ${replacedBy}; rotate that one`;
-        if (state === "suspended") return "it is suspended; resume it first";
-        if (state !== "expired") return undefined;
-        return `it expired at ${toTimestamp(expiresAt)}; renew its license first`;
-      },
-    });
-  }
-  return { id, apiKey, ...row };
+  return sql<Row[]>`
+    with old as (
+      select k.id, k.license_id, l.account_id, l.tier, l.monthly_limit, l.expires_at
+        from keys k join licenses l on l.id = k.license_id
+       where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and k.state = 'active'
+         and k.replaced_by is null and least(l.expires_at, k.own_expires_at) > ${now}::timestamptz
+         and ${allowsRow(sql, restriction)}
+         for update of k for share of l
+    ),
+    made as (
+      insert into keys (id, license_id, hash, hint, mode, created_at)
+      select ${uuid}::uuid, old.license_id, ${`\\x${key.hash}`}::text::bytea, ${key.hint}, ${old.mode},
+             ${now}::timestamptz
+        from old
+      returning id
+    ),
+    changed as (
+      update keys k set replaced_by = made.id, own_expires_at = least(k.own_expires_at, ${endsAt}::timestamptz)
+        from old, made
+       where k.id = old.id
+      returning old.account_id, k.license_id, k.id as key_id, made.id as made_id,
+                null::jsonb as before,
+                jsonb_build_object('replaced_by', ${toId("key", uuid)}::text,
+                  'own_expires_at', k.own_expires_at) as after,
+                least(k.own_expires_at, old.expires_at) as works_until
+    ),
+    issued as (
+      select old.account_id, old.license_id, made.id as key_id, null::jsonb as before,
+             jsonb_build_object('tier', old.tier, 'mode', ${old.mode}::text, 'monthly_limit', old.monthly_limit,
+               'expires_at', old.expires_at, 'rotated_from', ${toId("key", old.uuid)}::text) as after
+        from old, made
+    ),
+    logged as (${auditCte(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
+    -- The new key has its own row in the audit log, so that its history is complete from its issue on.
+    logged_issue as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`issued` })})
+    ${claimedPart(sql, claim, {
+      from: sql`changed`,
+      answer: sql`jsonb_build_object('uuid', made_id, 'licenseUuid', license_id, 'oldWorksUntil', works_until)`,
+      apiKey: key.apiKey,
+    })}
+    select made_id as uuid, license_id as "licenseUuid", works_until as "oldWorksUntil" from changed`;
 }

@@ -32,6 +32,7 @@ export {
   licenseCtes,
   NEVER_EXPIRES,
   oneYearAfter,
+  parseExpiry,
 } from "./licenses.ts";
 export { renderAccount } from "./render_account.ts";
 export {

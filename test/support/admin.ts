@@ -76,6 +76,7 @@ export async function startAdmin(
     isLoopback: true,
     isTls: false,
     port: () => listener.port,
+    limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
     isStopping: () => false,
     ...options.admin,

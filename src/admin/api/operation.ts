@@ -7,6 +7,7 @@ import type { Actor } from "../../audit/mod.ts";
 import type { Token } from "../../operators/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { redactKeys } from "../../secrets/mod.ts";
 import type { AdminOptions } from "../options.ts";
 
 /** A schema of the fields of a query or a body. */
@@ -99,8 +100,9 @@ function parse(schema: Fields, sent: unknown, place: string): unknown {
   const parsed = v.safeParse(schema, sent);
   if (parsed.success) return parsed.output;
   const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => ({
-    field: (v.getDotPath(issue) ?? place).slice(0, 100),
-    error: issue.message.slice(0, 300),
+    // A field can have any name, even a key's text.
+    field: redactKeys((v.getDotPath(issue) ?? place).slice(0, 100)),
+    error: redactKeys(issue.message.slice(0, 300)),
   }));
   return refuse("INVALID_REQUEST", `The ${place} has fields that are wrong: ${fields[0]?.error}`, { fields });
 }

@@ -1,5 +1,14 @@
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it. */
 import { openApiDocument } from "./document_routes.ts";
+import { resume, revoke, rotate, suspend } from "./key_changes_routes.ts";
+import {
+  explainKeyOperation,
+  findKeyOperation,
+  getKey,
+  getKeyUsage,
+  issueKeyOperation,
+} from "./keys_routes.ts";
+import { getLicense, updateLicense } from "./licenses_routes.ts";
 import type { Operation } from "./operation.ts";
 import type { Route } from "./route.ts";
 import { whoami } from "./service_routes.ts";
@@ -7,6 +16,17 @@ import { whoami } from "./service_routes.ts";
 const getOpenApi = openApiDocument(() => ROUTES);
 
 export const ROUTES: readonly Route[] = [
+  route("POST", "/keys", "keys:issue", issueKeyOperation),
+  route("POST", "/keys/find", "keys:read", findKeyOperation),
+  route("GET", "/keys/:id", "keys:read", getKey),
+  route("GET", "/keys/:id/why", "keys:read", explainKeyOperation),
+  route("GET", "/keys/:id/usage", "keys:read", getKeyUsage),
+  route("POST", "/keys/:id/suspend", "keys:manage", suspend),
+  route("POST", "/keys/:id/resume", "keys:manage", resume),
+  route("POST", "/keys/:id/rotate", "keys:manage", rotate),
+  route("POST", "/keys/:id/revoke", "keys:revoke", revoke),
+  route("GET", "/licenses/:id", "keys:read", getLicense),
+  route("PATCH", "/licenses/:id", "keys:manage", updateLicense),
   route("GET", "/whoami", "any", whoami),
   route("GET", "/openapi.json", "any", getOpenApi),
 ];

@@ -10,7 +10,7 @@ import {
   TIERS,
   type Tier,
 } from "../../licensing/mod.ts";
-import { findUsageByDay } from "../../usage/mod.ts";
+import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import {
   expiryOption,
   type InstallationFlags,
@@ -194,19 +194,9 @@ async function usage(
     );
     const month = options.month ?? monthOf(now.getTime());
     const licenseUuid = parseId("lic", key.licenseId) ?? "";
-    const { used, imported, days } = await findUsageByDay(database, licenseUuid, month);
-    if (options.json) {
-      const { id, licenseId, monthlyLimit } = key;
-      return printJson(surroundings, {
-        id,
-        license_id: licenseId,
-        month: month.firstDay.slice(0, 7),
-        monthly_limit: monthlyLimit,
-        used,
-        imported,
-        days,
-      });
-    }
+    const usage = await findUsageByDay(database, licenseUuid, month);
+    const { used, imported, days } = usage;
+    if (options.json) return printJson(surroundings, renderUsageByDay(key, month, usage));
     const rows = days.filter((day) => day.used > 0).map((day) => ({ ...day }));
     const importedRow = imported === 0 ? [] : [{ day: "imported", used: imported }];
     printTable(surroundings, [...importedRow, ...rows, { day: "total", used }]);

@@ -1,0 +1,93 @@
+/** Schemas for the fields of requests: the same values as the options of the commands. Messages begin with the field. */
+import * as v from "valibot";
+import { type Month, monthOf, parseTimestamp } from "../../calendar.ts";
+import { isStorableText } from "../../database/mod.ts";
+import { EXTERNAL_ID_FORM, isExternalId, parseEmail, parseExpiry, TIERS } from "../../licensing/mod.ts";
+import { inJsonSchema } from "../../wire/mod.ts";
+
+/** Returns the schema of one line of text. Its length counts characters, not code units. */
+export function lineField(name: string, least: number, most: number) {
+  const isLine = (text: string) => {
+    const { length } = text.length > most * 2 ? text : [...text];
+    return length >= least && length <= most && !/\p{Cc}/u.test(text) && isStorableText(text);
+  };
+  const range = least === 0 ? `at most ${most}` : `${least} to ${most}`;
+  const message = `${name} must be one line of ${range} characters`;
+  return v.pipe(
+    v.string(message),
+    v.check(isLine, message),
+    inJsonSchema({ minLength: least, maxLength: most }),
+  );
+}
+
+/** The reason of a change, for the audit log. */
+export const REASON = { reason: v.optional(lineField("reason", 0, 2_000)) } as const;
+
+const WRONG_EMAIL = "email must be an e-mail address";
+
+/** An e-mail address, in lower case as accounts have it. */
+export const EMAIL_FIELD = v.pipe(
+  v.string(WRONG_EMAIL),
+  v.check((text) => parseEmail(text) !== undefined, WRONG_EMAIL),
+  inJsonSchema({ format: "email", maxLength: 254 }),
+  v.transform((text) => parseEmail(text) ?? ""),
+);
+
+/** A tier. */
+export const TIER_FIELD = v.picklist(TIERS, `tier must be one of ${TIERS.join(", ")}`);
+
+/** The mode of a key. */
+export const MODE_FIELD = v.picklist(["live", "test"], "mode must be live or test");
+
+const WRONG_EXPIRY = "expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never";
+
+/** The expiry of a license. */
+export const EXPIRY_FIELD = v.pipe(
+  v.string(WRONG_EXPIRY),
+  v.check((text) => parseExpiry(text) !== undefined, WRONG_EXPIRY),
+  inJsonSchema({
+    description: "An ISO 8601 timestamp, or `never`",
+    examples: ["2027-01-31T00:00:00Z", "never"],
+  }),
+  v.transform((text) => parseExpiry(text) ?? new Date(Number.NaN)),
+);
+
+const WRONG_LIMIT = "monthly_limit must be a whole number, at least 0, or null";
+
+/** The monthly limit of a license; null means the tier's own. */
+export const LIMIT_FIELD = v.pipe(
+  v.nullable(v.pipe(v.number(WRONG_LIMIT), v.safeInteger(WRONG_LIMIT), v.minValue(0, WRONG_LIMIT))),
+  v.description("Inferences a month; null means the tier's own limit"),
+);
+
+const WRONG_EXTERNAL_ID = `external_id must have ${EXTERNAL_ID_FORM}`;
+
+/** The operator's own name for a license. */
+export const EXTERNAL_ID_FIELD = v.pipe(
+  v.string(WRONG_EXTERNAL_ID),
+  v.check(isExternalId, WRONG_EXTERNAL_ID),
+  inJsonSchema({
+    minLength: 1,
+    maxLength: 255,
+    description: "Your own name for the license, such as an order number; unique, and compared as bytes",
+  }),
+);
+
+const WRONG_MONTH = "month must be a month such as 2026-11";
+
+/** A calendar month, `2026-11`. */
+export const MONTH_FIELD = v.pipe(
+  v.string(WRONG_MONTH),
+  v.check((text) => parseMonth(text) !== undefined, WRONG_MONTH),
+  inJsonSchema({
+    type: "string",
+    pattern: "^[0-9]{4}-(0[1-9]|1[0-2])$",
+    description: "A month such as 2026-11",
+  }),
+  v.transform((text) => parseMonth(text) as Month),
+);
+
+function parseMonth(text: string): Month | undefined {
+  const first = /^\d{4}-\d\d$/.test(text) ? parseTimestamp(`${text}-01`) : undefined;
+  return first && monthOf(first.getTime());
+}

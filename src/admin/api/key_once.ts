@@ -1,0 +1,47 @@
+/** Makes a key once for each `Idempotency-Key`, and repeats its answer only to a token that may have the key now. */
+
+import { parseId } from "../../ids.ts";
+import { type Claim, findKey } from "../../keys/mod.ts";
+import { allowsKey, refuseRestricted } from "../../licensing/mod.ts";
+import { answerOnce, type StoredAnswer } from "../../operators/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import type { AdminOptions } from "../options.ts";
+import type { Call } from "./operation.ts";
+
+interface Making<Made> {
+  /** What cannot be done if the token may not have the key any more. */
+  readonly what: string;
+  /** Makes the key with one statement, which contains the claim. */
+  perform(claim: Claim): Promise<Made | Refusal>;
+  repeat(stored: StoredAnswer): Made | Refusal;
+}
+
+/**
+ * Makes a key, or repeats the answer. Since the first answer the token may have been restricted, or the license may have
+ * got another tier: then the key is not given out again.
+ */
+export async function answerKeyOnce<Made extends { readonly id: string }>(
+  { database, secrets }: AdminOptions,
+  { token, now, request, params, idempotencyKey, ...call }: Call & { readonly body: object },
+  { what, perform, repeat }: Making<Made>,
+): Promise<Made | Refusal> {
+  let isRepeated = false;
+  const made = await answerOnce<Made>(
+    database,
+    {
+      tokenUuid: token.uuid,
+      key: idempotencyKey,
+      request: JSON.stringify([request.method, params.id ?? "", Object.entries(call.body).sort()]),
+    },
+    {
+      ...{ secrets, now, perform },
+      repeat(stored) {
+        isRepeated = true;
+        return repeat(stored);
+      },
+    },
+  );
+  if (isRefusal(made) || !isRepeated) return made;
+  const key = await findKey(database, { uuid: parseId("key", made.id) ?? "" }, { now });
+  return key !== undefined && allowsKey(token.restriction, key) ? made : refuseRestricted(what);
+}

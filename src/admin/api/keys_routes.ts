@@ -1,0 +1,157 @@
+/** Issues and reads keys. `key_changes_routes.ts` changes them. */
+import * as v from "valibot";
+import { monthOf, toTimestamp } from "../../calendar.ts";
+import { parseId, toId } from "../../ids.ts";
+import {
+  explainKey,
+  findKey,
+  hashApiKey,
+  type IssuedKey,
+  issueKey,
+  keyPattern,
+  renderExplanation,
+  renderKey,
+  repeatIssue,
+} from "../../keys/mod.ts";
+import { oneYearAfter, refuseNewKey, refuseUnknownKey } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
+import {
+  EMAIL_FIELD,
+  EXPIRY_FIELD,
+  EXTERNAL_ID_FIELD,
+  LIMIT_FIELD,
+  lineField,
+  MODE_FIELD,
+  MONTH_FIELD,
+  TIER_FIELD,
+} from "./fields.ts";
+import { answerKeyOnce } from "./key_once.ts";
+import { EXPLANATION, ISSUED_KEY, KEY, USAGE_BY_DAY } from "./key_schemas.ts";
+import { type Call, operation } from "./operation.ts";
+import { keyUuidOf } from "./path_ids.ts";
+
+const newKeyFields = v.strictObject({
+  email: v.pipe(EMAIL_FIELD, v.description("The account's e-mail; a new account is made for a new e-mail")),
+  tier: TIER_FIELD,
+  name: v.nullish(lineField("name", 1, 200)),
+  organization: v.nullish(lineField("organization", 0, 200)),
+  mode: v.optional(MODE_FIELD, "live"),
+  expires_at: v.nullish(EXPIRY_FIELD),
+  monthly_limit: v.optional(LIMIT_FIELD),
+  external_id: v.nullish(EXTERNAL_ID_FIELD),
+});
+
+export const issueKeyOperation = operation({
+  id: "issueKey",
+  summary: "Issue a key",
+  description:
+    "Makes a license with its first key, under the account of the e-mail. Without `expires_at` it expires in a year. " +
+    "A restricted token may not give a limit above the tier's own or an expiry later than in a year.",
+  body: newKeyFields,
+  success: { status: 201, schema: ISSUED_KEY, description: "The key, which is shown only in this answer" },
+  codes: ["ALREADY_EXISTS", "CONFLICT"],
+  needsIdempotencyKey: true,
+  async run(options, call) {
+    const { email, tier, name, organization, mode, expires_at, monthly_limit, external_id } = call.body;
+    const { now, actor, token } = call;
+    const { restriction } = token;
+    const request = {
+      ...{ email, tier, mode, now },
+      name: name ?? undefined,
+      organization: organization ?? undefined,
+      expiresAt: expires_at ?? oneYearAfter(now),
+      monthlyLimit: monthly_limit ?? undefined,
+      externalId: external_id ?? undefined,
+    };
+    const issued = await answerKeyOnce<IssuedKey>(options, call, {
+      what: "issue key",
+      perform: (claim) => issueKey(options.database, request, { ...options, actor, restriction, claim }),
+      // The first check of the restriction: the fields are those of the first request.
+      repeat: ({ answer, apiKey }) => refuseNewKey(restriction, request) ?? repeatIssue(answer, apiKey),
+    });
+    if (isRefusal(issued)) return withoutHiddenId(issued, call);
+    return {
+      id: issued.id,
+      api_key: issued.apiKey,
+      user_id: issued.userId,
+      license_id: toId("lic", issued.licenseUuid),
+      ...{ email, tier, mode },
+      expires_at: toTimestamp(issued.expiresAt),
+      external_id: external_id ?? null,
+    };
+  },
+});
+
+/** Returns the refusal without the id of the license that exists, if the token may not read licenses. */
+export function withoutHiddenId(refusal: Refusal, { token }: Call): Refusal {
+  return refusal.id === undefined || token.scopes.includes("keys:read")
+    ? refusal
+    : refuse(refusal.code, refusal.sentence);
+}
+
+export const getKey = operation({
+  id: "getKey",
+  summary: "Show a key",
+  success: { schema: KEY, description: "The key, without the key itself" },
+  codes: ["KEY_NOT_FOUND"],
+  async run({ database }, call) {
+    const uuid = keyUuidOf(call, "show key");
+    if (isRefusal(uuid)) return uuid;
+    const key = await findKey(database, { uuid }, call);
+    return key === undefined ? refuseUnknownKey("show key", uuid) : renderKey(key);
+  },
+});
+
+export const explainKeyOperation = operation({
+  id: "explainKey",
+  summary: "Explain why a key works or does not",
+  description: "Its state, who changed it, its limits, and for which reasons it was refused.",
+  success: { schema: EXPLANATION, description: "The explanation" },
+  codes: ["KEY_NOT_FOUND"],
+  async run({ database, limits }, call) {
+    const uuid = keyUuidOf(call, "explain key");
+    if (isRefusal(uuid)) return uuid;
+    const explanation = await explainKey(database, uuid, call);
+    if (explanation === undefined) return refuseUnknownKey("explain key", uuid);
+    return renderExplanation(explanation, limits);
+  },
+});
+
+export const getKeyUsage = operation({
+  id: "getKeyUsage",
+  summary: "Show the use of a key's license by day",
+  query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
+  success: { schema: USAGE_BY_DAY, description: "Every day of the month, by default of this month" },
+  codes: ["KEY_NOT_FOUND"],
+  async run({ database }, call) {
+    const uuid = keyUuidOf(call, "show usage");
+    if (isRefusal(uuid)) return uuid;
+    const key = await findKey(database, { uuid }, call);
+    if (key === undefined) return refuseUnknownKey("show usage", uuid);
+    const month = call.query.month ?? monthOf(call.now.getTime());
+    const usage = await findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month);
+    return renderUsageByDay(key, month, usage);
+  },
+});
+
+const WRONG_KEY = "api_key must be a key: its prefix and 48 lowercase hexadecimal digits";
+
+export const findKeyOperation = operation({
+  id: "findKey",
+  summary: "Find a key by its text",
+  description: "The key is in the body, because addresses are logged.",
+  body: v.strictObject({ api_key: v.pipe(v.string(WRONG_KEY), v.maxLength(200, WRONG_KEY)) }),
+  success: { schema: KEY, description: "The key, without the key itself" },
+  codes: ["KEY_NOT_FOUND"],
+  async run({ database, brand }, call) {
+    const { api_key: apiKey } = call.body;
+    if (!keyPattern(brand).test(apiKey)) {
+      const fields = [{ field: "api_key", error: WRONG_KEY }];
+      return refuse("INVALID_REQUEST", `Cannot find key: ${WRONG_KEY}`, { fields });
+    }
+    const key = await findKey(database, { hash: hashApiKey(apiKey) }, call);
+    if (key !== undefined) return renderKey(key);
+    return refuse("KEY_NOT_FOUND", "Cannot find key: it was never issued or imported here");
+  },
+});

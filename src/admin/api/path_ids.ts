@@ -1,0 +1,20 @@
+/** Reads the identifiers in paths. An identifier that cannot exist is refused like one that does not exist. */
+import { parseId } from "../../ids.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
+import type { Call } from "./operation.ts";
+
+/** Returns the UUID of the key in the path; `what` is what cannot be done with an unknown key. */
+export function keyUuidOf({ params }: Call, what: string): string | Refusal {
+  return (
+    parseId("key", params.id ?? "") ??
+    refuse("KEY_NOT_FOUND", `Cannot ${what}: the path must hold a key's id, key_ and 32 hexadecimal digits`)
+  );
+}
+
+/** Returns the UUID of the license in the path. */
+export function licenseUuidOf({ params }: Call, what: string): string | Refusal {
+  return (
+    parseId("lic", params.id ?? "") ??
+    refuse("NOT_FOUND", `Cannot ${what}: the path must hold a license's id, lic_ and 32 hexadecimal digits`)
+  );
+}

@@ -1,0 +1,21 @@
+import type { Fragment, Sql } from "../database/mod.ts";
+
+/** What a statement knows that makes a key, for the CTE that stores the answer to a repeated request. */
+export interface MadeKey {
+  /** The CTE with the row of the new key. */
+  readonly from: Fragment;
+  /** What the function returns besides the API key, as `jsonb`; it uses the columns of `from`. */
+  readonly answer: Fragment;
+  readonly apiKey: string;
+}
+
+/**
+ * Returns the CTE that stores the answer in the statement that makes the key. Its unique constraint rolls the statement
+ * back if the same request made a key before.
+ */
+export type Claim = (sql: Sql, made: MadeKey) => Fragment;
+
+/** Returns the part of a statement for the claim, if there is one. */
+export function claimedPart(sql: Sql, claim: Claim | undefined, made: MadeKey): Fragment {
+  return claim === undefined ? sql`` : sql`, claimed as (${claim(sql, made)})`;
+}
