@@ -167,8 +167,6 @@ export async function importKeys(
 ): Promise<{ readonly imported: number } | Refusal> {
   try {
     await session.transaction(async (sql) => {
-      // The planner takes the lines for a hundred rows. A nested loop would compare each line with each license.
-      await sql`set local enable_nestloop = off`;
       for (let from = 0; from < lines.length; from += CHUNK_SIZE) {
         const chunk = lines.slice(from, from + CHUNK_SIZE);
         await insertChunk(sql, chunk, options);
