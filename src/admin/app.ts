@@ -7,11 +7,12 @@
  */
 import { Hono } from "hono";
 import { refuse } from "../refusal.ts";
-import { redactKeys } from "../secrets/mod.ts";
-import { pathOf, statusOf, toFailure } from "../wire/mod.ts";
+import { pathOf } from "../wire/mod.ts";
 import { answerRefusal } from "./answer.ts";
 import { createApi } from "./api/app.ts";
+import { createConsole } from "./console/app.ts";
 import { refuseMisdirected } from "./host_check.ts";
+import { logFailure } from "./log_failure.ts";
 import { logRequests } from "./log_requests.ts";
 import type { AdminEnv, AdminOptions } from "./options.ts";
 
@@ -22,20 +23,10 @@ export function createAdminApp(options: AdminOptions): Hono<AdminEnv> {
   const app = new Hono<AdminEnv>({ getPath: pathOf });
   app.use(logRequests(options));
   app.use(refuseMisdirected(options));
-  app.get("/", (c) => c.redirect("/console/", 303));
+  for (const path of ["/", "/console"]) app.get(path, (c) => c.redirect("/console/", 303));
   app.route("/admin/v1", createApi(options));
+  app.route("/console/", createConsole(options));
   app.notFound((c) => answerRefusal(c, NOT_FOUND));
-  app.onError((error, c) => {
-    const failure = toFailure(error);
-    if (statusOf(failure.code) === 500) {
-      const reason = redactKeys(String(error));
-      options.log.error(
-        "A request of an operator failed",
-        { request: c.get("requestId"), reason },
-        { kind: {} },
-      );
-    }
-    return answerRefusal(c, failure);
-  });
+  app.onError((error, c) => answerRefusal(c, logFailure(error, c, options)));
   return app;
 }

@@ -6,7 +6,7 @@ import type { Database } from "../database/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import type { TrustedProxies } from "../limits/mod.ts";
 import type { Log } from "../log.ts";
-import type { Token } from "../operators/mod.ts";
+import type { Session, Token } from "../operators/mod.ts";
 import type { Peer } from "../platform/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
 
@@ -47,6 +47,8 @@ export interface AdminEnv {
     /** Who asks, for the log and the audit log. Like the token, it is set when the request is authenticated. */
     actor: Actor;
     token: Token;
+    /** The session of a request of the console. */
+    session: Session;
     /** The code of a refusal, for the log. */
     code: string | undefined;
   };

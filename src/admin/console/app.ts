@@ -1,0 +1,71 @@
+/**
+ * The console: pages for people with a session. The checks of a request run in this order:
+ *
+ *     host → origin of the form → session → path → method → role → fields → state
+ *
+ * `routes.ts` lists the pages. A page is a function of a visit that returns its title and body.
+ */
+import { type Context, Hono } from "hono";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { statusOf, toWireCode } from "../../wire/mod.ts";
+import { logFailure } from "../log_failure.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+import { serveAsset } from "./assets.ts";
+import { readForm } from "./form.ts";
+import { setHeaders } from "./headers.ts";
+import { logIn } from "./log_in.ts";
+import { refuseForeignForms } from "./origin.ts";
+import { type Page, renderPage } from "./page.tsx";
+import { enterPage } from "./pages/enter.tsx";
+import { refusalPage } from "./pages/refusal.tsx";
+import { CONSOLE_ROUTES, type ConsoleRoute } from "./routes.ts";
+import { requireSession } from "./session.ts";
+import { createVisit } from "./visit.ts";
+
+const NOT_FOUND = refuse("NOT_FOUND", "There is no such page");
+
+/** Creates the app of `/console`. */
+export function createConsole(options: AdminOptions): Hono<AdminEnv> {
+  const app = new Hono<AdminEnv>();
+  app.use(setHeaders(options));
+  app.get("/assets/:name", serveAsset);
+  app.use(refuseForeignForms(options, showRefusal));
+  app.get("/enter", (c) => show(c, enterPage()));
+  app.post("/enter", logIn(options, show));
+  app.use(requireSession(options));
+  app.get("/", (c) => c.redirect(`/console${CONSOLE_ROUTES[0].path}`, 303));
+  for (const route of CONSOLE_ROUTES) app.on(route.method, route.path, (c) => serve(c, route, options));
+  for (const [path, routes] of Map.groupBy(CONSOLE_ROUTES, (route) => route.path)) {
+    app.all(path, (c) => {
+      c.header("Allow", routes.map(({ method }) => method).join(", "));
+      return showRefusal(c, refuse("METHOD_NOT_ALLOWED", "This page does not take that request"));
+    });
+  }
+  app.all("*", (c) => showRefusal(c, NOT_FOUND));
+  app.onError((error, c) => showRefusal(c, logFailure(error, c, options)));
+  return app;
+}
+
+async function serve(c: Context<AdminEnv>, route: ConsoleRoute, options: AdminOptions): Promise<Response> {
+  const form = c.req.method === "POST" ? await readForm(c.req.raw) : new URLSearchParams();
+  if (isRefusal(form)) return showRefusal(c, form);
+  const visit = createVisit(c, options, form);
+  if (route.scope !== "any" && !visit.may(route.scope)) {
+    return showRefusal(c, refuse("SCOPE_REQUIRED", `Your role, ${visit.session.role}, may not do this`));
+  }
+  const result = await route.answer(visit, c);
+  if (isRefusal(result)) return showRefusal(c, result);
+  return result instanceof Response ? result : show(c, result);
+}
+
+function show(c: Context<AdminEnv>, page: Page): Response | Promise<Response> {
+  if (page.code !== undefined) c.set("code", toWireCode(page.code));
+  const status = page.code === undefined ? 200 : statusOf(page.code);
+  return c.html(renderPage(page, c.get("session"), c.req.path), status as 200);
+}
+
+function showRefusal(c: Context<AdminEnv>, refusal: Refusal): Response | Promise<Response> {
+  const { retryAfterSeconds } = refusal;
+  if (retryAfterSeconds !== undefined) c.header("Retry-After", String(retryAfterSeconds));
+  return show(c, refusalPage(refusal));
+}

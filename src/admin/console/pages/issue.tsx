@@ -1,0 +1,173 @@
+import { type IssuedKey, type IssueRequest, issueKey } from "../../../keys/mod.ts";
+import { monthlyLimitOf, TIERS } from "../../../licensing/mod.ts";
+import { isRefusal, type Refusal } from "../../../refusal.ts";
+import { Day, Facts, FieldError, Heading, Notice, Select, TextField } from "../components.tsx";
+import {
+  defaultLastDay,
+  type Entered,
+  type FieldErrors,
+  MODES,
+  parseIssueFields,
+  readEntered,
+} from "../issue_fields.ts";
+import type { Page } from "../page.tsx";
+import type { Visit } from "../visit.ts";
+
+/** The empty form that issues a key. */
+export function issueFormPage({ now }: Visit): Page {
+  return formPage({ entered: { mode: "live", last_day: defaultLastDay(now) }, errors: {} });
+}
+
+/** Issues a key. The answer shows it; no other page ever does. */
+export async function issueKeyOfForm({ options, actor, form, now }: Visit): Promise<Page> {
+  const entered = readEntered(form);
+  const parsed = parseIssueFields(entered, now);
+  if ("errors" in parsed) return formPage({ entered, errors: parsed.errors });
+  const { request } = parsed;
+  const issued = await issueKey(options.database, request, { brand: options.brand, actor });
+  if (isRefusal(issued)) return formPage({ entered, errors: {}, refusal: issued });
+  return { title: "Key issued", script: "issued", body: <Issued issued={issued} request={request} /> };
+}
+
+interface FormProps {
+  readonly entered: Entered;
+  readonly errors: FieldErrors;
+  readonly refusal?: Refusal;
+}
+
+function formPage(props: FormProps): Page {
+  const isWrong = Object.keys(props.errors).length > 0;
+  const code = props.refusal?.code ?? (isWrong ? "INVALID_REQUEST" : undefined);
+  return {
+    title: "Issue a key",
+    script: "submit_once",
+    ...(code && { code }),
+    body: <IssueForm {...props} />,
+  };
+}
+
+function IssueForm({ entered, errors, refusal }: FormProps) {
+  const wrong = Object.keys(errors).length;
+  const text = (name: keyof Entered) => ({ name, value: entered[name], error: errors[name] });
+  return (
+    <section class="narrow">
+      <Heading title="Issue a key" />
+      {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
+      {wrong > 0 && (
+        <Notice kind="bad">{`No key was issued: ${wrong === 1 ? "a field needs" : `${wrong} fields need`} a change.`}</Notice>
+      )}
+      <form method="post" action="/console/keys/issue" novalidate>
+        <TextField
+          {...text("email")}
+          label="E-mail of the account"
+          type="email"
+          hint="A new account is made for a new e-mail."
+          required
+          maxlength={254}
+        />
+        <Select {...text("tier")} label="Tier" choices={TIER_CHOICES} required />
+        <TextField {...text("name")} label="Name (optional)" maxlength={200} />
+        <TextField {...text("organization")} label="Organization (optional)" maxlength={200} />
+        <TextField
+          {...text("external_id")}
+          label="External id (optional)"
+          hint="Your own name for the license, such as an order number."
+          maxlength={255}
+        />
+        <TextField
+          {...text("monthly_limit")}
+          label="Monthly limit (optional)"
+          inputmode="numeric"
+          hint="Inferences a month; empty for the tier's limit."
+        />
+        <TextField
+          {...text("last_day")}
+          label="Last day"
+          type="date"
+          hint="The key works until the end of this day, UTC."
+        />
+        <Choice
+          type="checkbox"
+          name="never"
+          value="yes"
+          label="It never expires"
+          checked={entered.never === "yes"}
+        />
+        <fieldset>
+          <legend>Mode</legend>
+          {MODES.map((mode) => (
+            <Choice type="radio" name="mode" value={mode} label={mode} checked={entered.mode === mode} />
+          ))}
+          <FieldError name="mode" error={errors.mode} />
+        </fieldset>
+        <div class="actions">
+          <button type="submit">Issue the key</button>
+          <a href="/console/keys">Cancel</a>
+        </div>
+      </form>
+    </section>
+  );
+}
+
+const TIER_CHOICES = [
+  { value: "", label: "Choose a tier" },
+  ...TIERS.map((tier) => {
+    const limit = monthlyLimitOf(tier)?.toLocaleString("en-US");
+    return { value: tier, label: `${tier}, ${limit ? `${limit} a month` : "unlimited"}` };
+  }),
+];
+
+interface ChoiceProps {
+  readonly type: "radio" | "checkbox";
+  readonly name: string;
+  readonly value: string;
+  readonly label: string;
+  readonly checked: boolean;
+}
+
+function Choice({ label, ...input }: ChoiceProps) {
+  return (
+    <label class="choice">
+      <input {...input} /> {label}
+    </label>
+  );
+}
+
+function Issued({ issued, request }: { readonly issued: IssuedKey; readonly request: IssueRequest }) {
+  const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
+  return (
+    <section class="narrow">
+      <Heading title="Key issued" />
+      <Notice kind="good">
+        <p>
+          <b>Copy the key now.</b> It is shown only this once: only its hash is stored.
+        </p>
+        <code id="api-key" class="key">
+          {issued.apiKey}
+        </code>
+        <button id="copy" type="button" hidden>
+          Copy the key
+        </button>
+        <span id="copy-status" role="status" />
+      </Notice>
+      <Facts
+        facts={[
+          ["Key id", <code>{issued.id}</code>],
+          ["Account", <bdi>{request.email}</bdi>],
+          ["Account id", <code>{issued.userId}</code>],
+          ...(request.externalId ? ([["External id", <bdi>{request.externalId}</bdi>]] as const) : []),
+          ["Tier", request.tier],
+          ["Mode", request.mode],
+          ["Monthly limit", limit === null ? "unlimited" : limit.toLocaleString("en-US")],
+          ["Expires", <Day at={request.expiresAt} />],
+        ]}
+      />
+      <div class="actions">
+        <a class="button" href="/console/keys/issue">
+          Issue another key
+        </a>
+        <a href="/console/keys">Show all keys</a>
+      </div>
+    </section>
+  );
+}

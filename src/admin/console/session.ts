@@ -1,0 +1,57 @@
+/** The session of a browser: its cookie, and the check of each request. */
+import type { Context, MiddlewareHandler } from "hono";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { findSession } from "../../operators/mod.ts";
+import type { AdminEnv, AdminOptions } from "../options.ts";
+import { originOf } from "./origin.ts";
+
+const COOKIE_VALUE = /^[0-9a-f]{64}$/;
+
+/**
+ * Creates the middleware that finds the session with one statement, so that an ended session and a changed role count
+ * from the next request on. Without a session it leads to the page for the code.
+ */
+export function requireSession(options: AdminOptions): MiddlewareHandler<AdminEnv> {
+  return async (c, next) => {
+    const { name } = cookieOf(c, options);
+    const value = getCookie(c, name) ?? "";
+    const session = COOKIE_VALUE.test(value)
+      ? await findSession(options.database, value, { now: options.clock.now(), extends: true })
+      : undefined;
+    if (session === undefined) return c.redirect("/console/enter", 303);
+    c.set("session", session);
+    c.set("actor", {
+      kind: "operator",
+      name: session.operator,
+      request: c.get("requestId"),
+      address: c.get("address"),
+    });
+    return await next();
+  };
+}
+
+/** Gives the browser the cookie of a session. It ends with the browser, and earlier with the session. */
+export function setSessionCookie(c: Context<AdminEnv>, options: AdminOptions, value: string): void {
+  const { name, attributes } = cookieOf(c, options);
+  setCookie(c, name, value, attributes);
+}
+
+/** Takes the cookie of the session from the browser. */
+export function deleteSessionCookie(c: Context<AdminEnv>, options: AdminOptions): void {
+  const { name, attributes } = cookieOf(c, options);
+  deleteCookie(c, name, attributes);
+}
+
+/**
+ * Returns the name and the attributes of the cookie. The name contains the port that the browser uses, because browsers
+ * send a cookie to every port of its host: two consoles behind two `ssh -L` must not replace each other's session.
+ */
+function cookieOf(c: Context<AdminEnv>, options: AdminOptions) {
+  const { protocol, port } = originOf(c, options);
+  const secure = protocol === "https:";
+  const name = `claviger_${port === "" ? (secure ? 443 : 80) : port}`;
+  return {
+    name: secure ? `__Host-${name}` : name,
+    attributes: { path: "/", secure, httpOnly: true, sameSite: "Strict" },
+  } as const;
+}

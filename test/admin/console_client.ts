@@ -1,0 +1,55 @@
+/** Sends requests to the console as a browser does, without a browser. */
+import { expect } from "bun:test";
+import { loginOperator, type Role } from "../../src/operators/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import type { TestAdmin } from "../support/admin.ts";
+import { ACTOR } from "../support/issue.ts";
+
+export interface Sent {
+  readonly method?: string;
+  readonly cookie?: string;
+  /** Sent by POST, with the console's own origin. */
+  readonly form?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export function createConsoleClient(admin: TestAdmin) {
+  let operators = 0;
+
+  async function send(path: string, { method, cookie, form, headers = {} }: Sent = {}) {
+    const answer = await fetch(`${admin.url}/console${path}`, {
+      method: method ?? (form ? "POST" : "GET"),
+      redirect: "manual",
+      headers: { ...(form && { origin: admin.url }), ...(cookie && { cookie }), ...headers },
+      ...(form && { body: new URLSearchParams(form) }),
+    });
+    const text = await answer.text();
+    return { status: answer.status, headers: answer.headers, text, location: answer.headers.get("location") };
+  }
+
+  async function newCode(name: string, role: Role = "admin"): Promise<string> {
+    const by = { actor: ACTOR, now: admin.clock.now() };
+    const made = await loginOperator(admin.database, { name, role }, by);
+    if (isRefusal(made)) throw new Error(made.sentence);
+    return made.code;
+  }
+
+  return {
+    send,
+    newCode,
+    /** Logs a new operator in; returns the name and the cookie. */
+    async logIn(role: Role = "admin") {
+      const name = `operator-${++operators}`;
+      const { status, headers } = await send("/enter", { form: { code: await newCode(name, role) } });
+      expect(status).toBe(303);
+      return { name, cookie: headers.get("set-cookie")?.split(";")[0] ?? "" };
+    },
+    isLoggedIn: async (cookie: string) => (await send("/keys", { cookie })).status === 200,
+    async countRows(table: "keys" | "operator_sessions") {
+      const [row] = await admin.database.query<{ n: number }>(
+        (sql) => sql`select count(*)::int as n from ${sql(table)}`,
+      );
+      return row?.n ?? 0;
+    },
+  };
+}

@@ -1,0 +1,119 @@
+/** Sessions of the console: their beginning, their end, and what their role may do. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
+import { ROLES, removeOperator, scopesOf, setRole } from "../../src/operators/mod.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { ACTOR } from "../support/issue.ts";
+import { createConsoleClient } from "./console_client.ts";
+
+const MINUTE_MS = 60_000;
+const ISSUE = { email: "ada@example.org", tier: "free", mode: "live", never: "yes" };
+
+let admin: TestAdmin;
+let client: ReturnType<typeof createConsoleClient>;
+beforeAll(async () => {
+  admin = await startAdmin();
+  client = createConsoleClient(admin);
+  // The last admin cannot be removed.
+  await client.newCode("root");
+});
+afterAll(() => admin.close());
+
+describe("A session", () => {
+  test("is no token, and a token is no session", async () => {
+    const { cookie } = await client.logIn();
+    const authorization = `Bearer ${await admin.token()}`;
+    expect((await client.send("/keys", { headers: { authorization } })).location).toBe("/console/enter");
+    const answer = await fetch(`${admin.url}/admin/v1/whoami`, { headers: { cookie } });
+    expect(answer.status).toBe(401);
+  });
+
+  test("ends after 30 minutes without a request, and after 12 hours", async () => {
+    const idle = await client.logIn();
+    const busy = await client.logIn();
+    admin.clock.advance(29 * MINUTE_MS);
+    expect(await client.isLoggedIn(idle.cookie)).toBe(true);
+    expect(await client.isLoggedIn(busy.cookie)).toBe(true);
+    admin.clock.advance(29 * MINUTE_MS);
+    expect(await client.isLoggedIn(busy.cookie)).toBe(true);
+    admin.clock.advance(2 * MINUTE_MS);
+    expect(await client.isLoggedIn(idle.cookie)).toBe(false);
+    for (let hour = 1; hour < 11; hour += 0.25) {
+      admin.clock.advance(15 * MINUTE_MS);
+      expect(await client.isLoggedIn(busy.cookie)).toBe(true);
+    }
+    admin.clock.advance(59 * MINUTE_MS);
+    expect(await client.isLoggedIn(busy.cookie)).toBe(false);
+  });
+
+  test("ends by logout and with its operator; a form after its end changes nothing", async () => {
+    const before = await client.countRows("keys");
+    const left = await client.logIn();
+    expect((await client.send("/logout", { cookie: left.cookie, form: {} })).location).toBe("/console/enter");
+    const removed = await client.logIn();
+    await removeOperator(admin.database, removed.name, { actor: ACTOR, now: admin.clock.now() });
+    for (const { cookie } of [left, removed]) {
+      expect(await client.isLoggedIn(cookie)).toBe(false);
+      expect((await client.send("/keys/issue", { cookie, form: ISSUE })).location).toBe("/console/enter");
+    }
+    expect(await client.countRows("keys")).toBe(before);
+  });
+
+  test("is not found by any other cookie", async () => {
+    const { cookie } = await client.logIn();
+    const [name, value = ""] = cookie.split("=");
+    for (const other of ["", value.slice(1), `${value}0`, value.toUpperCase(), "0".repeat(64), "'", "%00"]) {
+      expect([other, await client.isLoggedIn(`${name}=${other}`)]).toEqual([other, false]);
+    }
+    expect(await client.isLoggedIn(`claviger_1=${value}`)).toBe(false);
+  });
+
+  test("may what the role of its operator may now", async () => {
+    const { name, cookie } = await client.logIn("editor");
+    expect((await client.send("/keys/issue", { cookie })).status).toBe(200);
+    await setRole(admin.database, { name, role: "viewer" }, { actor: ACTOR, now: admin.clock.now() });
+    expect((await client.send("/keys/issue", { cookie })).status).toBe(403);
+    expect((await client.send("/keys/issue", { cookie, form: ISSUE })).status).toBe(403);
+  });
+
+  for (const role of ROLES) {
+    test(`of a role may open exactly the pages of its scopes: ${role}`, async () => {
+      for (const { method, path, scope } of CONSOLE_ROUTES) {
+        const { cookie } = await client.logIn(role);
+        const mayOpen = scope === "any" || scopesOf(role).includes(scope);
+        const { status } = await client.send(path, { cookie, ...(method === "POST" && { form: ISSUE }) });
+        expect([method, path, status === 403]).toEqual([method, path, !mayOpen]);
+        expect([
+          method,
+          path,
+          (await client.send(path, { ...(method === "POST" && { form: ISSUE }) })).location,
+        ]).toEqual([method, path, "/console/enter"]);
+      }
+    });
+  }
+});
+
+describe("POST /console/enter", () => {
+  test("redeems a code once, however many requests come at the same time", async () => {
+    const code = await client.newCode("root");
+    const before = await client.countRows("operator_sessions");
+    const tries = Array.from({ length: 50 }, () => client.send("/enter", { form: { code } }));
+    const statuses = (await Promise.all(tries)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 303)).toHaveLength(1);
+    expect(await client.countRows("operator_sessions")).toBe(before + 1);
+  });
+
+  test("refuses a code after ten minutes, and more than 60 wrong codes a minute from one address", async () => {
+    admin.clock.advance(MINUTE_MS + 1);
+    const code = await client.newCode("root");
+    admin.clock.advance(10 * MINUTE_MS);
+    for (let n = 0; n < 60; n++) expect((await client.send("/enter", { form: { code } })).status).toBe(401);
+    const good = { code: await client.newCode("root") };
+    const { status, headers } = await client.send("/enter", { form: good });
+    expect(status).toBe(429);
+    const seconds = Number(headers.get("retry-after"));
+    expect(seconds).toBeGreaterThan(0);
+    admin.clock.advance(seconds * 1_000);
+    expect((await client.send("/enter", { form: good })).status).toBe(303);
+  });
+});

@@ -1,0 +1,126 @@
+/** The list of keys, in a real browser. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import type { Database } from "../../src/database/mod.ts";
+import { TIERS } from "../../src/licensing/mod.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole, type TestConsole } from "./support/console.ts";
+
+const OLGA = { name: "olga", role: "viewer" } as const;
+const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
+const LONG = "a-rather-long-name-of-a-department.of-a-rather-long-organization.example.org";
+
+let admin: TestConsole;
+beforeAll(async () => {
+  admin = await startConsole();
+});
+afterAll(() => admin.close());
+
+const emailsOf = (page: Page) => page.locator("tbody bdi:first-child").allTextContents();
+
+test("The list is accessible while it is empty", async () => {
+  await admin.visitAs(OLGA, { path: "/keys" }, async (page) => {
+    await page.getByText("No key has been issued yet.").waitFor();
+    await takeScreenshots(page, "keys-empty");
+    await expectAccessible(page);
+  });
+});
+
+describe("The list of 60 keys", () => {
+  beforeAll(async () => {
+    for (let n = 0; n < 60; n++) {
+      const tier = TIERS[n % TIERS.length] ?? "free";
+      const expiresAt = new Date(admin.clock.nowMs() + (n + 1) * 86_400_000);
+      const email = `user${n}@${n === 7 ? LONG : "example.org"}`;
+      const names = n % 2 === 0 ? {} : { name: "Grace Hopper", organization: "Compiler Labs" };
+      await admin.issue({ email, tier, expiresAt, mode: n === 9 ? "test" : "live", ...names });
+    }
+    await admin.issue({ email: "hostile@example.org", name: HOSTILE, organization: HOSTILE });
+    await giveUse(admin.database, admin.clock.now());
+  });
+
+  test("shows 50 keys, and the others on the next page", async () => {
+    await admin.visitAs(OLGA, { path: "/keys" }, async (page) => {
+      const first = await emailsOf(page);
+      expect(first).toHaveLength(50);
+      await takeScreenshots(page, "keys");
+      await expectAccessible(page);
+      await page.getByRole("link", { name: "Next page" }).click();
+      await page.getByRole("link", { name: "First page" }).waitFor();
+      const second = await emailsOf(page);
+      expect(second).toHaveLength(11);
+      expect(new Set([...first, ...second]).size).toBe(61);
+      expect(await page.getByRole("link", { name: "Next page" }).count()).toBe(0);
+      await page.getByRole("link", { name: "First page" }).click();
+      await page.getByRole("link", { name: "Next page" }).waitFor();
+      expect(await emailsOf(page)).toEqual(first);
+    });
+  });
+
+  test("shows the keys that meet every condition, without script", async () => {
+    await admin.visitAs(OLGA, { path: "/keys", script: false }, async (page) => {
+      await page.getByLabel("Search").fill("grace");
+      await page.getByLabel("Tier").selectOption("research");
+      await page.getByLabel("State").selectOption("suspended");
+      await page.keyboard.press("Enter");
+      await page.getByRole("link", { name: "Show all" }).waitFor();
+      expect(await emailsOf(page)).toEqual(["user5@example.org", "user49@example.org"]);
+      expect(await page.getByLabel("Search").inputValue()).toBe("grace");
+      expect(await page.getByLabel("Tier").inputValue()).toBe("research");
+      await page.getByLabel("Mode").selectOption("test");
+      await page.getByRole("button", { name: "Show" }).click();
+      await page.getByText("No key meets these conditions.").waitFor();
+      await takeScreenshots(page, "keys-none");
+      await page.getByRole("link", { name: "Show all" }).click();
+      await page.getByRole("link", { name: "Next page" }).waitFor();
+      expect(await emailsOf(page)).toHaveLength(50);
+    });
+  });
+
+  test("shows hostile names as text, and answers a search for anything", async () => {
+    await admin.visitAs(OLGA, { path: "/keys?search=hostile" }, async (page) => {
+      expect(await page.locator("bdi.more").textContent()).toBe(`${HOSTILE}, ${HOSTILE}`);
+      expect(await page.title()).toBe("Keys – Claviger");
+      for (const search of ["!!", HOSTILE, "a".repeat(5_000), "\u0000", "' or 1=1 --", "%"]) {
+        await page.goto(
+          `${admin.url}/console/keys?${new URLSearchParams({ search, tier: "x", after: "x" })}`,
+        );
+        await page.getByRole("heading", { name: "Keys" }).waitFor();
+      }
+    });
+  });
+
+  test("offers a viewer no way to issue a key", async () => {
+    await admin.visitAs(OLGA, { path: "/keys" }, async (page) => {
+      expect(await page.getByText("Issue a key").count()).toBe(0);
+    });
+    const refused = { path: "/keys/issue", expectedFaults: [/status of 403/] };
+    await admin.visitAs(OLGA, refused, async (page) => {
+      expect(await page.getByRole("alert").textContent()).toBe("Your role, viewer, may not do this.");
+      await takeScreenshots(page, "refused");
+      await expectAccessible(page);
+    });
+  });
+});
+
+/** Gives keys a use of this month, other states, and a last use. */
+async function giveUse(database: Database, now: Date): Promise<void> {
+  await database.query(
+    (sql) => sql`
+      with numbered as (
+        select k.id, k.license_id, substring(a.email from 'user(\\d+)@')::int as n
+          from keys k join licenses l on l.id = k.license_id join accounts a on a.id = l.account_id
+      ),
+      used as (
+        insert into usage (license_id, month, used)
+        select license_id, date_trunc('month', ${now}::timestamptz at time zone 'utc')::date, n * n * 7
+          from numbered where n > 0
+      )
+      update keys k
+         set state = case when n % 11 = 5 then 'suspended' when n % 13 = 3 then 'revoked' else state end,
+             revoked_at = case when n % 11 <> 5 and n % 13 = 3 then ${now}::timestamptz end,
+             last_used_at = case when n % 3 = 1 then ${now}::timestamptz - n * interval '1 hour' end
+        from numbered where numbered.id = k.id`,
+  );
+}

@@ -1,0 +1,113 @@
+/** The beginning and the end of a session, in a real browser. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
+
+const UNAUTHORIZED = /status of 401/;
+
+let admin: TestConsole;
+beforeAll(async () => {
+  admin = await startConsole();
+});
+afterAll(() => admin.close());
+
+const enterUrl = () => `${admin.url}/console/enter`;
+const isLoggedIn = (page: Page) => page.getByRole("heading", { name: "Keys" }).waitFor();
+
+describe("the login page", () => {
+  test("redeems the code of a link, and no address that was sent contains it", async () => {
+    const code = await admin.code("olga");
+    await admin.browser.visit({ url: "about:blank", otherOrigins: [admin.url] }, async (page) => {
+      const addresses: string[] = [];
+      page.on("request", (request) => addresses.push(request.url()));
+      await page.goto(`${enterUrl()}#${code}`);
+      await isLoggedIn(page);
+      expect(page.url()).toBe(`${admin.url}/console/keys`);
+      expect(addresses.length).toBeGreaterThan(2);
+      expect(addresses.filter((address) => address.replace(/#.*/, "").includes(code))).toEqual([]);
+    });
+  });
+
+  test("redeems a second link that is opened in the same tab", async () => {
+    const code = await admin.code("olga");
+    const visit = { url: `${enterUrl()}#00`, expectedFaults: [UNAUTHORIZED] };
+    await admin.browser.visit(visit, async (page) => {
+      await page.getByText("This code does not work").waitFor();
+      expect(page.url()).toBe(enterUrl());
+      await page.goto(`${enterUrl()}#${code}`);
+      await isLoggedIn(page);
+    });
+  });
+
+  test("takes a typed code without script, by keyboard alone", async () => {
+    const code = await admin.code("olga");
+    await admin.browser.visit({ url: enterUrl(), script: false }, async (page) => {
+      await page.locator("#code:focus").waitFor();
+      await page.keyboard.type(code);
+      await page.keyboard.press("Enter");
+      await isLoggedIn(page);
+    });
+  });
+
+  test("sets a cookie that no script reads, whose name contains the port", async () => {
+    await admin.visitAs({ name: "olga" }, { path: "/keys" }, async (page) => {
+      const [cookie, ...others] = await page.context().cookies();
+      expect(others).toEqual([]);
+      expect(cookie).toMatchObject({
+        name: `claviger_${new URL(admin.url).port}`,
+        httpOnly: true,
+        secure: false,
+        sameSite: "Strict",
+        path: "/",
+        expires: -1,
+      });
+      expect(await page.evaluate("document.cookie")).toBe("");
+    });
+  });
+
+  test("refuses a code that was used, and says so", async () => {
+    const code = await admin.code("olga");
+    const enter = async (page: Page) => {
+      await page.getByLabel("Login code").fill(code);
+      await page.getByRole("button", { name: "Log in" }).click();
+    };
+    await admin.browser.visit({ url: enterUrl() }, async (page) => {
+      await enter(page);
+      await isLoggedIn(page);
+    });
+    await admin.browser.visit({ url: enterUrl(), expectedFaults: [UNAUTHORIZED] }, async (page) => {
+      await enter(page);
+      const refusal = page.getByRole("alert");
+      expect(await refusal.textContent()).toContain("it was used already, is older than ten minutes");
+      expect(await page.evaluate("document.activeElement.getAttribute('role')")).toBe("alert");
+      await takeScreenshots(page, "enter-refused");
+      await expectAccessible(page);
+    });
+  });
+
+  test("is accessible", async () => {
+    await admin.browser.visit({ url: enterUrl() }, async (page) => {
+      await takeScreenshots(page, "enter");
+      await expectAccessible(page);
+    });
+  });
+});
+
+describe("Log out", () => {
+  for (const script of [true, false]) {
+    test(`ends the session, ${script ? "by keyboard" : "without script"}`, async () => {
+      await admin.visitAs({ name: "olga" }, { path: "/keys", script }, async (page) => {
+        const cookies = await page.context().cookies();
+        await tabTo(page, page.getByRole("button", { name: "Log out" }));
+        await page.keyboard.press("Enter");
+        await page.getByLabel("Login code").waitFor();
+        expect(await page.context().cookies()).toEqual([]);
+        await page.context().addCookies(cookies);
+        await page.goto(`${admin.url}/console/keys`);
+        expect(page.url()).toBe(enterUrl());
+      });
+    });
+  }
+});
