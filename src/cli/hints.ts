@@ -11,6 +11,15 @@ const HINTS: readonly (readonly [phrase: RegExp, withHint: string])[] = [
     /(: the account (\S+) has another .*; .*)change the account first$/,
     "$1change the account first with `claviger accounts update $2`",
   ],
+  [/: no operator has this name$/, "$&; see `claviger operators list`"],
+  [/; a new operator needs a role: /, "; a new operator needs --role "],
+  [
+    /(: (\S+) has the role .*; )change the role first$/,
+    "$1change the role first with `claviger operators role $2 ROLE`",
+  ],
+  [/make another operator an admin first$/, "$& with `claviger operators role NAME admin`"],
+  [/: no token has this name$/, "$&; see `claviger tokens list`"],
+  [/; give a later expiry$/, "$& with --expires-at"],
 ];
 
 /** Returns the sentence of a refusal with the command that helps, if there is one. */

@@ -18,8 +18,10 @@ import { addKeyLifeCommands } from "./commands/key_life_commands.ts";
 import { addKeyWhyCommand } from "./commands/key_why_command.ts";
 import { addKeysCommands } from "./commands/keys_commands.ts";
 import { addModelsCommands } from "./commands/models_commands.ts";
+import { addOperatorsCommands } from "./commands/operators_commands.ts";
 import { addServeCommand } from "./commands/serve_command.ts";
 import { addSystemdCommand } from "./commands/systemd_command.ts";
+import { addTokensCommands } from "./commands/tokens_commands.ts";
 import { addUsageCommands } from "./commands/usage_commands.ts";
 import { addVersionCommand } from "./commands/version_command.ts";
 import { REFUSED, SUCCESS, WRONG_SETTINGS, WRONG_USAGE } from "./exit_status.ts";
@@ -28,17 +30,23 @@ import { printFailure } from "./print.ts";
 import { WrongSettings, WrongUsage } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-/** Matches a key of any brand, alone or as an option's value. */
-const KEY_ARGUMENT = /(^|=)[a-z][a-z0-9]{0,15}_(live|test)_[0-9a-f]{48}$/i;
+/** Matches a key or a token of any brand, alone or as an option's value. */
+const SECRET_ARGUMENT = /(?:^|=)[a-z][a-z0-9]{0,15}_(live|test|op)_[0-9a-f]{48}$/i;
+
+const KEY_AS_ARGUMENT =
+  "A key must not be an argument, because other users can read arguments: `claviger keys find` reads the key " +
+  "from standard input and shows its id; give the other commands the id";
+const TOKEN_AS_ARGUMENT =
+  "A token must not be an argument, because other users can read arguments: give commands the token's name; " +
+  "`claviger tokens list` shows the names, and `claviger tokens renew NAME` gives this token a new secret";
 
 /** Runs one command; resolves with the exit status. If the command fails, it prints one line that says why. */
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  if (args.some((argument) => KEY_ARGUMENT.test(argument))) {
-    printFailure(
-      surroundings,
-      "A key must not be an argument, because other users can read arguments: `claviger keys find` reads the key " +
-        "from standard input and shows its id; give the other commands the id",
-    );
+  const secret = args
+    .map((argument) => SECRET_ARGUMENT.exec(argument)?.[1])
+    .find((kind) => kind !== undefined);
+  if (secret !== undefined) {
+    printFailure(surroundings, secret === "op" ? TOKEN_AS_ARGUMENT : KEY_AS_ARGUMENT);
     return WRONG_USAGE;
   }
   try {
@@ -72,6 +80,8 @@ export function createProgram(surroundings: Surroundings): Command {
   addUsageCommands(program, surroundings);
   addAccountsCommands(program, surroundings);
   addModelsCommands(program, surroundings);
+  addOperatorsCommands(program, surroundings);
+  addTokensCommands(program, surroundings);
   addDemoCommand(program, surroundings);
   addInstallerCommands(program, surroundings);
   addDatabaseCommands(program, surroundings);

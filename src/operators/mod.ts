@@ -12,6 +12,7 @@ export {
 } from "./idempotent_answers.ts";
 export {
   type By,
+  isName,
   type LoginCode,
   listOperators,
   loginOperator,

@@ -3,7 +3,7 @@
  * deleted, so a name in the audit log means one person for ever.
  */
 import { type Actor, auditCte } from "../audit/mod.ts";
-import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { isAlive } from "./_is_alive.ts";
 import { noSubject } from "./_no_subject.ts";
@@ -48,56 +48,57 @@ export async function loginOperator(
   { name, role }: { readonly name: string; readonly role?: Role | undefined },
   { actor, now }: By,
 ): Promise<LoginCode | Refusal> {
+  if (!isName(name)) return refuse("INVALID_REQUEST", `Cannot create login code: ${NAME_RULE}`);
   const code = randomDigits(CODE_BITS);
   const expiresAt = new Date(now.getTime() + CODE_LIFE_MS);
-  try {
-    const [row] = await database.query<{ role: Role; isNew: boolean }>(
-      (sql) => sql`
-        with added as (
-          insert into operators (name, role, created_at)
-          select ${name}, ${role ?? null}::text, ${now}::timestamptz where ${role ?? null}::text is not null
-          -- The update changes nothing: it locks a known operator, so that its role is compared as it is now.
-          on conflict (name) do update set role = excluded.role
-            where operators.role = excluded.role and operators.removed_at is null
-          returning name, role, xmax = 0 as is_new
-        ),
-        person as (
-          select name, role, is_new from added
-          union all
-          select name, role, false from operators
-           where name = ${name} and removed_at is null and ${role ?? null}::text is null
-        ),
-        coded as (
-          insert into login_codes (hash, operator, expires_at)
-          select ${hashOf(code)}::text::bytea, name, ${expiresAt}::timestamptz from person
-        ),
-        created as (
-          select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name, 'role', role) as after
-            from person where is_new
-        ),
-        logged_creation as (
-          ${auditCte(sql, { action: "operator.create", actor, at: now, from: sql`created` })} returning id
-        ),
-        asked as (
-          select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name) as after
-            from person
-           -- True always: the row of the creation is written first.
-           where (select count(*) from logged_creation) < 2
-        ),
-        logged as (${auditCte(sql, { action: "operator.login", actor, at: now, from: sql`asked` })})
-        select role, is_new as "isNew" from person`,
-    );
-    if (row !== undefined) return { operator: name, code, expiresAt, ...row };
-  } catch (error) {
-    if (constraintOf(error) !== "operator_name_form") throw error;
-    return refuse("INVALID_REQUEST", `Cannot create login code: ${NAME_RULE}`);
-  }
+  const [row] = await database.query<{ role: Role; isNew: boolean }>(
+    (sql) => sql`
+      with added as (
+        insert into operators (name, role, created_at)
+        select ${name}, ${role ?? null}::text, ${now}::timestamptz where ${role ?? null}::text is not null
+        -- The update changes nothing: it locks a known operator, so that its role is compared as it is now.
+        on conflict (name) do update set role = excluded.role
+          where operators.role = excluded.role and operators.removed_at is null
+        returning name, role, xmax = 0 as is_new
+      ),
+      person as (
+        select name, role, is_new from added
+        union all
+        select name, role, false from operators
+         where name = ${name} and removed_at is null and ${role ?? null}::text is null
+      ),
+      coded as (
+        insert into login_codes (hash, operator, expires_at)
+        select ${hashOf(code)}::text::bytea, name, ${expiresAt}::timestamptz from person
+      ),
+      created as (
+        select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name, 'role', role) as after
+          from person where is_new
+      ),
+      logged_creation as (
+        ${auditCte(sql, { action: "operator.create", actor, at: now, from: sql`created` })} returning id
+      ),
+      asked as (
+        select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name) as after
+          from person
+         -- True always: the row of the creation is written first.
+         where (select count(*) from logged_creation) < 2
+      ),
+      logged as (${auditCte(sql, { action: "operator.login", actor, at: now, from: sql`asked` })})
+      select role, is_new as "isNew" from person`,
+  );
+  if (row !== undefined) return { operator: name, code, expiresAt, ...row };
   return await refuseLogin(database, { name, role });
 }
 
 /** What names of operators and tokens look like, as a phrase. */
 export const NAME_RULE =
   "a name must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit";
+
+/** Tells whether a text can be the name of an operator or a token. */
+export function isName(text: string): boolean {
+  return /^[a-z0-9][a-z0-9._-]{0,63}$/.test(text);
+}
 
 async function refuseLogin(
   database: Database,
@@ -106,11 +107,9 @@ async function refuseLogin(
   const known = await findOperator(database, name);
   const cannot = "Cannot create login code";
   if (known === undefined) {
-    const roles = ROLES.join(", ");
-    return refuse(
-      "NOT_FOUND",
-      `${cannot}: no operator is named ${name}; to create one, give a role: ${roles}`,
-    );
+    const roles = `${ROLES.slice(0, -1).join(", ")} or ${ROLES.at(-1)}`;
+    const why = `no operator is named ${name}; a new operator needs a role: ${roles}`;
+    return refuse("NOT_FOUND", `${cannot}: ${why}`);
   }
   if (known.removedAt !== null)
     return refuse(

@@ -8,7 +8,7 @@ import { parseTrustedProxies } from "../limits/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
-import { NAME_RULE } from "./people.ts";
+import { isName, NAME_RULE } from "./people.ts";
 import { SCOPES, type Scope } from "./scopes.ts";
 
 /** A token as a request with it is judged. */
@@ -78,9 +78,6 @@ export async function issueToken(
         ${auditCte(sql, { action: "token.issue", actor, at: now, from: sql`made` })}`,
     );
   } catch (error) {
-    if (constraintOf(error) === "token_name_form") {
-      return refuse("INVALID_REQUEST", `Cannot issue token: ${NAME_RULE}`);
-    }
     if (constraintOf(error) !== "token_name_unique") throw error;
     return refuse(
       "ALREADY_EXISTS",
@@ -91,7 +88,8 @@ export async function issueToken(
 }
 
 /** Returns what is wrong with a request, as a phrase. */
-function findWrong({ scopes, sources, expiresAt }: TokenRequest, now: Date): string | undefined {
+function findWrong({ name, scopes, sources, expiresAt }: TokenRequest, now: Date): string | undefined {
+  if (!isName(name)) return NAME_RULE;
   if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;
   if (expiresAt !== undefined && expiresAt <= now) return "the expiry lies in the past";
   if (sources === undefined) return undefined;

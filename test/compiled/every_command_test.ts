@@ -72,6 +72,16 @@ describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
       await run("models remove m");
       await run("models retire m 1");
       await run("models purge");
+      await run("operators login olga --role admin");
+      await run("operators list");
+      await run("operators login ivan --role viewer");
+      await run("operators role ivan editor");
+      await run("operators remove ivan");
+      await run("tokens issue --name shop --scope keys:read");
+      await run("tokens list");
+      await run("tokens renew shop");
+      await run("tokens resume shop");
+      await run("tokens revoke shop");
       // This account marks the data as a demo's.
       await run("keys issue --email research@demo.example --tier research");
       await run("demo remove");

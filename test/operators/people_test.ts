@@ -69,7 +69,9 @@ describe("loginOperator()", () => {
     const before = await actions();
     const attempt = async (name: string, role?: "viewer" | "admin") =>
       sentenceOf(await loginOperator(server.database, { name, role }, BY));
-    expect(await attempt("nina")).toContain("no operator is named nina; to create one, give a role");
+    expect(await attempt("nina")).toContain(
+      "no operator is named nina; a new operator needs a role: viewer, editor or admin",
+    );
     expect(await attempt("olga", "viewer")).toContain("olga has the role admin, not viewer");
     expect(await attempt("ivan", "viewer")).toContain("ivan was removed, and names are not used again");
     expect(await attempt("ivan")).toContain("was removed");

@@ -1,0 +1,157 @@
+/** `claviger operators …`: create login codes, list, give another role, and remove. */
+import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import { toTimestamp } from "../../calendar.ts";
+import type { Config } from "../../config/mod.ts";
+import { originOf } from "../../endpoints.ts";
+import { findServing } from "../../installation/mod.ts";
+import {
+  isName,
+  listOperators,
+  loginOperator,
+  NAME_RULE,
+  ROLES,
+  type Role,
+  removeOperator,
+  setRole,
+} from "../../operators/mod.ts";
+import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
+import { type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
+import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
+import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export function addOperatorsCommands(program: Command, surroundings: Surroundings): void {
+  const operators = program
+    .command("operators")
+    .description("let people log in to the console, change their roles, and remove them");
+
+  withInstallationFlags(withJson(operators.command("login")))
+    .description("create a link and a code that log in once, within ten minutes; a role creates the operator")
+    .argument("<name>", "the operator's name", nameOption)
+    .addOption(
+      new Option(
+        "--role <role>",
+        "the role of a new operator; each role may do more than the one before",
+      ).choices(ROLES),
+    )
+    .action((name: string, options: LoginOptions) => login(surroundings, name, options));
+
+  withInstallationFlags(withJson(operators.command("list")))
+    .description("list operators by name, also those that were removed")
+    .action((options: JsonOptions) => list(surroundings, options));
+
+  withReason(withInstallationFlags(withJson(operators.command("role"))))
+    .description("give an operator another role, at once")
+    .argument("<name>", "the operator's name", nameOption)
+    .addArgument(new Argument("<role>", "the new role").choices(ROLES))
+    .action((name: string, role: Role, options: ChangeOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+        const by = { actor: { ...actor, reason: options.reason }, now };
+        const { isChanged } = orRefuse(await setRole(database, { name, role }, by));
+        if (options.json) return printJson(surroundings, { name, role, changed: isChanged });
+        printFields(surroundings, { name, role });
+        if (!isChanged) printNote(surroundings, "Nothing changed: the operator has this role already");
+      }),
+    );
+
+  withConfirmation(withReason(withInstallationFlags(withJson(operators.command("remove")))))
+    .description("remove an operator for good, and end the operator's sessions; the name is not used again")
+    .argument("<name>", "the operator's name", nameOption)
+    .action((name: string, options: RemoveOptions) => remove(surroundings, name, options));
+}
+
+interface ChangeOptions extends JsonOptions {
+  readonly reason?: string;
+}
+
+type RemoveOptions = ConfirmOptions & ChangeOptions;
+
+interface LoginOptions extends JsonOptions {
+  readonly role?: Role;
+}
+
+/** Adds `--reason`. */
+export function withReason(command: Command): Command {
+  return command.option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000));
+}
+
+/** Accepts the name of an operator or a token. */
+export function nameOption(text: string): string {
+  if (isName(text)) return text;
+  throw new InvalidArgumentError(`The rule: ${NAME_RULE}`);
+}
+
+async function login(surroundings: Surroundings, name: string, options: LoginOptions): Promise<void> {
+  await withDatabase(
+    surroundings,
+    readSettings(surroundings, options),
+    async ({ config, database, actor, now }) => {
+      const created = orRefuse(await loginOperator(database, { name, role: options.role }, { actor, now }));
+      const { code, role, isNew } = created;
+      const origin = findConsole(config);
+      const link = origin && `${origin}/console/enter#${code}`;
+      const expires_at = toTimestamp(created.expiresAt);
+      if (options.json) {
+        return printJson(surroundings, { name, role, created: isNew, link: link ?? null, code, expires_at });
+      }
+      // On a line of its own, because it is long.
+      if (link !== undefined) printLine(surroundings, link);
+      printFields(surroundings, { name, role, code, expires_at });
+      if (isNew) printNote(surroundings, `Created the operator ${name}`);
+      printNote(
+        surroundings,
+        link === undefined
+          ? "No service serves operators here: set CLAVIGER_ADMIN_LISTEN, such as 127.0.0.1:8081, restart the " +
+              "service, and log in within ten minutes; or create another code then"
+          : "Open the link, or type the code at /console/enter: either works once, for ten minutes",
+      );
+    },
+  );
+}
+
+/** Returns the address at which operators reach the console; undefined if the settings and the running service have none. */
+function findConsole({ adminUrl, adminListen, dataDir, tls }: Config): string | undefined {
+  if (adminUrl !== undefined) return adminUrl;
+  // Only the service knows its flags, the port that the system chose, and the certificate of its unit.
+  const serving = findServing(dataDir);
+  if (serving?.admin !== undefined) return originOf(serving.admin, serving.tls !== undefined);
+  return adminListen && originOf(adminListen, tls !== undefined);
+}
+
+async function list(surroundings: Surroundings, options: JsonOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+    const rows = (await listOperators(database, { now })).map((operator) => ({
+      name: operator.name,
+      role: operator.role,
+      state: operator.removedAt === null ? "active" : "removed",
+      created_at: toTimestamp(operator.createdAt),
+      removed_at: operator.removedAt && toTimestamp(operator.removedAt),
+      last_seen_at: operator.lastSeenAt && toTimestamp(operator.lastSeenAt),
+    }));
+    if (options.json) printJson(surroundings, rows);
+    else printTable(surroundings, rows);
+  });
+}
+
+async function remove(surroundings: Surroundings, name: string, options: RemoveOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+    const { database, actor, now } = context;
+    const by = { actor: { ...actor, reason: options.reason }, now };
+    const planned = orRefuse(await removeOperator(database, name, { ...by, isDryRun: true }));
+    const has = counted(planned.sessions, "session");
+    if (options.dryRun) {
+      if (options.json) return printJson(surroundings, { name, removed: false, dry_run: true, ...planned });
+      return printLine(surroundings, `Would remove ${name}, who has ${has}`);
+    }
+    const question = `Remove ${name}, who has ${has}? The name is not used again.`;
+    await confirm(surroundings, question, { ...context, options });
+    const { sessions, tokens } = orRefuse(await removeOperator(database, name, by));
+    if (options.json) return printJson(surroundings, { name, removed: true, sessions, tokens });
+    printLine(surroundings, `Removed ${name}, and ended ${counted(sessions, "session")}`);
+    if (tokens.length === 0) return;
+    printNote(
+      surroundings,
+      `Tokens that ${name} issued still work: ${tokens.join(", ")}; \`claviger tokens revoke NAME\` revokes one`,
+    );
+  });
+}

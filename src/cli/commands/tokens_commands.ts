@@ -1,0 +1,254 @@
+/** `claviger tokens …`: issue, list, renew, revoke and resume the tokens of programs that use the API for operators. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { toTimestamp } from "../../calendar.ts";
+import { TIERS, type Tier } from "../../licensing/mod.ts";
+import { parseTrustedProxies } from "../../limits/mod.ts";
+import {
+  issueToken,
+  type ListedToken,
+  listTokens,
+  MAX_SOURCES,
+  renewToken,
+  resumeToken,
+  revokeToken,
+  SCOPES,
+  type Scope,
+} from "../../operators/mod.ts";
+import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
+import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
+import { printFields, printJson, printLine, printNote, printTable } from "../print.ts";
+import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { nameOption, withReason } from "./operators_commands.ts";
+
+export function addTokensCommands(program: Command, surroundings: Surroundings): void {
+  const tokens = program
+    .command("tokens")
+    .description("let programs use the API for operators, each with a token of its own");
+
+  withInstallationFlags(withJson(tokens.command("issue")))
+    .description("issue a token; it is shown only once")
+    .requiredOption("--name <name>", "the integration's name, for the audit log", nameOption)
+    .addOption(
+      new Option("--scope <scopes>", "what the token may do, separated by commas")
+        .choices(SCOPES)
+        .argParser(listOf(SCOPES))
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option("--tiers <tiers>", "only keys of these tiers, separated by commas; by default all")
+        .choices(TIERS)
+        .argParser(listOf(TIERS)),
+    )
+    .addOption(
+      new Option("--mode <mode>", "only keys of this mode; by default both").choices(["live", "test"]),
+    )
+    .option(
+      "--expires-at <time>",
+      "when the token expires, ISO 8601; by default it does not",
+      timestampOption,
+    )
+    .option(
+      "--from <networks>",
+      "only requests from these addresses and networks, separated by commas, such as 10.0.0.0/8",
+      networksOption,
+    )
+    .action((options: IssueOptions) => issue(surroundings, options));
+
+  withInstallationFlags(withJson(tokens.command("list")))
+    .description("list tokens by name, also those that are revoked")
+    .action((options: JsonOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+        const found = await listTokens(database, { now });
+        if (options.json) printJson(surroundings, found.map(toJson));
+        else printTable(surroundings, found.map(toTableRow));
+      }),
+    );
+
+  withReason(withInstallationFlags(withJson(tokens.command("renew"))))
+    .description("give a token a new secret, which is shown only once; the old one is refused at once")
+    .argument("<name>", "the token's name", nameOption)
+    .option("--expires-at <time>", "another expiry: ISO 8601, or never; by default unchanged", endOption)
+    .action((name: string, options: RenewOptions) => renew(surroundings, name, options));
+
+  withConfirmation(withReason(withInstallationFlags(withJson(tokens.command("revoke")))))
+    .description("revoke a token for good; it is refused at once")
+    .argument("<name>", "the token's name", nameOption)
+    .action((name: string, options: RevokeOptions) => revoke(surroundings, name, options));
+
+  withReason(withInstallationFlags(withJson(tokens.command("resume"))))
+    .description("let a token in again that a restore disabled")
+    .argument("<name>", "the token's name", nameOption)
+    .action((name: string, options: ChangeOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+        const by = { actor: { ...actor, reason: options.reason }, now };
+        const { isChanged, state: before } = orRefuse(await resumeToken(database, name, by));
+        // An expired token is resumed too, and stays expired.
+        const state = isChanged ? "active" : before;
+        if (options.json) return printJson(surroundings, { name, state, changed: isChanged });
+        printFields(surroundings, { name, state });
+        if (!isChanged) printNote(surroundings, "Nothing changed: the token is not disabled");
+      }),
+    );
+}
+
+interface ChangeOptions extends JsonOptions {
+  readonly reason?: string;
+}
+
+type RevokeOptions = ConfirmOptions & ChangeOptions;
+
+interface IssueOptions extends JsonOptions {
+  readonly name: string;
+  readonly scope: readonly Scope[];
+  readonly tiers?: readonly Tier[];
+  readonly mode?: "live" | "test";
+  readonly expiresAt?: Date;
+  readonly from?: readonly string[];
+}
+
+interface RenewOptions extends ChangeOptions {
+  readonly expiresAt?: Date | null;
+}
+
+/** Returns the reader of a list of words that are allowed. */
+function listOf<Word extends string>(allowed: readonly Word[]): (text: string) => readonly Word[] {
+  return (text) => {
+    const words = new Set(text.split(",").map((word) => word.trim()));
+    const known = allowed.filter((word) => words.has(word));
+    if (known.length === words.size) return known;
+    throw new InvalidArgumentError(`It must be one or more of ${allowed.join(", ")}, separated by commas`);
+  };
+}
+
+function networksOption(text: string): readonly string[] {
+  const networks = text.split(",").map((network) => network.trim());
+  const isRight = (network: string) => {
+    const parsed = parseTrustedProxies(network);
+    return parsed.ok && parsed.proxies.length === 1;
+  };
+  if (networks.length <= MAX_SOURCES && networks.every(isRight)) return networks;
+  throw new InvalidArgumentError(
+    `It must be at most ${MAX_SOURCES} addresses and networks such as 10.0.0.0/8, separated by commas`,
+  );
+}
+
+function endOption(text: string): Date | null {
+  return text === "never" ? null : timestampOption(text);
+}
+
+const ONCE = "The token is shown only once: store it now";
+
+async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
+  const { name, scope: scopes, tiers, mode, expiresAt, from: sources } = options;
+  await withDatabase(
+    surroundings,
+    readSettings(surroundings, options),
+    async ({ config: { brand }, database, actor, now }) => {
+      const request = { name, scopes, restriction: { tiers, mode }, sources, expiresAt };
+      const { token } = orRefuse(await issueToken(database, request, { brand, actor, now }));
+      const ends = expiresAt ? toTimestamp(expiresAt) : null;
+      const rest = { tiers: tiers ?? null, mode: mode ?? null, from: sources ?? null, expires_at: ends };
+      if (options.json) return printJson(surroundings, { name, token, scopes, ...rest });
+      printFields(surroundings, {
+        name,
+        token,
+        scopes: scopes.join(", "),
+        tiers: tiers?.join(", ") ?? "all",
+        mode: mode ?? "both",
+        from: sources?.join(", ") ?? "everywhere",
+        expires_at: ends ?? "never",
+      });
+      printNote(surroundings, ONCE);
+    },
+  );
+}
+
+async function renew(surroundings: Surroundings, name: string, options: RenewOptions): Promise<void> {
+  await withDatabase(
+    surroundings,
+    readSettings(surroundings, options),
+    async ({ config: { brand }, database, actor, now }) => {
+      const by = { brand, actor: { ...actor, reason: options.reason }, now };
+      const { token, state } = orRefuse(
+        await renewToken(database, { name, expiresAt: options.expiresAt }, by),
+      );
+      if (options.json) return printJson(surroundings, { name, token, state });
+      printFields(surroundings, { name, token, state });
+      printNote(surroundings, ONCE);
+      if (state !== "disabled") return;
+      printNote(
+        surroundings,
+        `A restore disabled the token: \`claviger tokens resume ${name}\` lets it in again`,
+      );
+    },
+  );
+}
+
+async function revoke(surroundings: Surroundings, name: string, options: RevokeOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+    const { database, actor, now } = context;
+    const by = { actor: { ...actor, reason: options.reason }, now };
+    const { state } = orRefuse(await revokeToken(database, name, { ...by, isDryRun: true }));
+    const tell = (shown: object, line: string) =>
+      options.json ? printJson(surroundings, shown) : printLine(surroundings, line);
+    if (state === "revoked") {
+      return tell({ name, state, changed: false }, `Nothing changed: ${name} is revoked already`);
+    }
+    if (options.dryRun)
+      return tell({ name, state, dry_run: true }, `Would revoke ${name}, which is ${state}`);
+    await confirm(surroundings, `Revoke ${name}? A revoked token never works again.`, {
+      ...context,
+      options,
+    });
+    const { isChanged } = orRefuse(await revokeToken(database, name, by));
+    tell({ name, state: "revoked", changed: isChanged }, `Revoked ${name}`);
+  });
+}
+
+function toJson(token: ListedToken) {
+  return {
+    name: token.name,
+    state: token.state,
+    scopes: token.scopes,
+    tiers: token.restriction.tiers ?? null,
+    mode: token.restriction.mode ?? null,
+    from: token.sources ?? null,
+    created_by: token.createdBy,
+    created_at: toTimestamp(token.createdAt),
+    renewed_at: toTimestamp(token.renewedAt),
+    expires_at: token.expiresAt && toTimestamp(token.expiresAt),
+    last_used_at: token.lastUsedAt && toTimestamp(token.lastUsedAt),
+  };
+}
+
+function toTableRow(token: ListedToken) {
+  const { name, state, tiers, mode, created_by, created_at, expires_at, last_used_at } = toJson(token);
+  const [first, ...others] = token.sources ?? [];
+  return {
+    name,
+    state,
+    mode,
+    expires_at,
+    last_used_at,
+    created_by,
+    created_at,
+    tiers: tiers?.join(","),
+    from: others.length === 0 ? first : `${first} and ${others.length} more`,
+    scopes: renderScopes(token.scopes),
+  };
+}
+
+/** Renders scopes so that they fit a line: `keys:read,issue usage:read`, or `all but keys:revoke`. */
+function renderScopes(scopes: readonly Scope[]): string {
+  const missing = SCOPES.filter((scope) => !scopes.includes(scope));
+  if (missing.length === 0) return "all";
+  return missing.length < scopes.length ? `all but ${grouped(missing)}` : grouped(scopes);
+}
+
+function grouped(scopes: readonly Scope[]): string {
+  const groups = Map.groupBy(scopes, (scope) => scope.split(":")[0]);
+  return [...groups]
+    .map(([name, members]) => `${name}:${members.map((scope) => scope.split(":")[1]).join(",")}`)
+    .join(" ");
+}

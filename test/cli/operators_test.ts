@@ -1,0 +1,219 @@
+/** The commands `claviger operators` and `claviger tokens`, beside a service that serves operators. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
+
+const line = createCommandLine({ prepared: true });
+let service: RunningService;
+let consoleLink: string;
+
+beforeAll(async () => {
+  service = await line.serve(["--admin-listen", "127.0.0.1:0"]);
+  ({ link: consoleLink } = await line.json(["operators", "login", "first", "--role", "viewer"]));
+});
+afterAll(async () => {
+  await service.stop();
+  line.remove();
+});
+
+const audit = async (): Promise<{ action: string; actor: string; reason: string | null; after: object }[]> =>
+  line.json(["audit", "--limit", "1"]);
+
+/** Asks the running service whether it accepts a token. */
+async function whoami(token: string): Promise<{ status: number; name?: string }> {
+  const headers = { authorization: `Bearer ${token}` };
+  const response = await fetch(new URL("/admin/v1/whoami", consoleLink), { headers });
+  const { name } = (await response.json()) as { name?: string };
+  return { status: response.status, ...(name && { name }) };
+}
+
+describe("claviger operators", () => {
+  test("login creates an operator with a role, and prints a link to the running service, and the code", async () => {
+    expect(refusalOf(await line.here(["operators", "login", "olga"]))).toBe(
+      "Cannot create login code: no operator is named olga; a new operator needs --role viewer, editor or admin",
+    );
+    const { status, out, err } = await line.here(["operators", "login", "olga", "--role", "admin"]);
+    expect(status).toBe(0);
+    const code = /^code +([0-9a-f]{32})$/m.exec(out)?.[1];
+    const link = out.slice(0, out.indexOf("\n"));
+    expect(link).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/console\/enter#/);
+    expect(new URL(link).hash).toBe(`#${code}`);
+    expect((await fetch(new URL("/admin/v1/whoami", link))).status).toBe(401);
+    for (const row of out.split("\n")) expect(row.length).toBeLessThanOrEqual(80);
+    expect(err).toBe(
+      "Created the operator olga\n" +
+        "Open the link, or type the code at /console/enter: either works once, for ten minutes\n",
+    );
+    expect(await audit()).toMatchObject([{ action: "operator.login", actor: "command:olga" }]);
+  });
+
+  test("login uses the address of the settings, and tells what to do without one", async () => {
+    const env = { CLAVIGER_ADMIN_URL: "https://admin.example.org" };
+    const { link, code, created } = await line.json(["operators", "login", "olga"], { env });
+    expect({ link, created }).toEqual({
+      link: `https://admin.example.org/console/enter#${code}`,
+      created: false,
+    });
+    const alone = createCommandLine({ prepared: true });
+    try {
+      await alone.here(["migrate"]);
+      const login = ["operators", "login", "olga", "--role", "admin"];
+      const { out, err } = await alone.here(login);
+      expect(out).toStartWith("name ");
+      expect(err).toContain("No service serves operators here: set CLAVIGER_ADMIN_LISTEN");
+      const listening = { env: { CLAVIGER_ADMIN_LISTEN: "127.0.0.1:8081" } };
+      expect((await alone.json(login, listening)).link).toStartWith("http://127.0.0.1:8081/console/enter#");
+    } finally {
+      alone.remove();
+    }
+  });
+
+  test("role changes the role of a known operator, with a reason", async () => {
+    await line.json(["operators", "login", "ivan", "--role", "viewer"]);
+    expect(refusalOf(await line.here(["operators", "login", "ivan", "--role", "editor"]))).toBe(
+      "Cannot create login code: ivan has the role viewer, not editor; change the role first with " +
+        "`claviger operators role ivan ROLE`",
+    );
+    const change = ["operators", "role", "ivan", "editor", "--reason", "holidays"];
+    expect(await line.json(change)).toEqual({ name: "ivan", role: "editor", changed: true });
+    expect(await audit()).toMatchObject([{ action: "operator.role", reason: "holidays" }]);
+    expect(await line.json(change)).toEqual({ name: "ivan", role: "editor", changed: false });
+    expect(refusalOf(await line.here(["operators", "role", "nobody", "editor"]))).toBe(
+      "Cannot change the role of nobody: no operator has this name; see `claviger operators list`",
+    );
+    expect(usageErrorOf(await line.here(["operators", "role", "ivan", "owner"]))).toContain(
+      "Allowed choices are viewer, editor, admin",
+    );
+  });
+
+  test("remove asks at a terminal, keeps the last admin, and names the tokens that still work", async () => {
+    expect(refusalOf(await line.here(["operators", "remove", "olga"]))).toBe(
+      "Cannot remove olga: it is the last admin; make another operator an admin first with " +
+        "`claviger operators role NAME admin`",
+    );
+    // The person at the command line is olga.
+    await line.json(["tokens", "issue", "--name", "by-olga", "--scope", "keys:read"]);
+    await line.json(["operators", "role", "ivan", "admin"]);
+    const dry = await line.json(["operators", "remove", "olga", "--dry-run"]);
+    expect(dry).toEqual({ name: "olga", removed: false, dry_run: true, sessions: 0, tokens: ["by-olga"] });
+    const atTerminal = { isTerminal: true, isTyped: true };
+    const asked = await line.here(["operators", "remove", "olga"], { ...atTerminal, input: "no\n" });
+    expect(asked.status).toBe(1);
+    expect(asked.err).toContain("Remove olga, who has 0 sessions? The name is not used again.");
+    const { out, err } = await line.here(["operators", "remove", "olga"], { ...atTerminal, input: "yes\n" });
+    expect(out).toBe("Removed olga, and ended 0 sessions\n");
+    expect(err).toContain(
+      "Tokens that olga issued still work: by-olga; `claviger tokens revoke NAME` revokes one",
+    );
+    expect(await line.json(["operators", "list"])).toMatchObject([
+      { name: "first", role: "viewer", state: "active" },
+      { name: "ivan", role: "admin", state: "active", removed_at: null },
+      { name: "olga", role: "admin", state: "removed", removed_at: expect.stringMatching(/Z$/) },
+    ]);
+    expect(refusalOf(await line.here(["operators", "login", "olga", "--role", "admin"]))).toContain(
+      "the operator olga was removed, and names are not used again; choose another name",
+    );
+  });
+});
+
+describe("claviger tokens", () => {
+  test("issue, renew and revoke: the running service accepts the newest secret until the revocation", async () => {
+    const { status, out, err } = await line.here([
+      "tokens",
+      "issue",
+      "--name",
+      "shop",
+      "--scope",
+      "keys:read",
+    ]);
+    expect({ status, err }).toEqual({ status: 0, err: "The token is shown only once: store it now\n" });
+    const token = /^token +(svc_op_[0-9a-f]{48})$/m.exec(out)?.[1] ?? "";
+    expect(await whoami(token)).toEqual({ status: 200, name: "shop" });
+    const renewed = await line.json(["tokens", "renew", "shop"]);
+    expect(renewed).toEqual({ name: "shop", token: renewed.token, state: "active" });
+    expect(await whoami(token)).toEqual({ status: 401 });
+    expect(await whoami(renewed.token)).toEqual({ status: 200, name: "shop" });
+    const asked = await line.here(["tokens", "revoke", "shop"], {
+      isTerminal: true,
+      isTyped: true,
+      input: "yes\n",
+    });
+    expect(asked.err).toContain("Revoke shop? A revoked token never works again. Type yes to go on: ");
+    expect(asked.out).toBe("Revoked shop\n");
+    expect(await whoami(renewed.token)).toEqual({ status: 401 });
+    expect((await line.here(["tokens", "revoke", "shop"])).out).toBe(
+      "Nothing changed: shop is revoked already\n",
+    );
+    for (const command of ["renew", "resume"]) {
+      expect(refusalOf(await line.here(["tokens", command, "shop"]))).toBe(
+        `Cannot ${command} token shop: it is revoked, which is final; issue a token with another name`,
+      );
+    }
+    expect(refusalOf(await line.here(["tokens", "revoke", "none"]))).toBe(
+      "Cannot revoke token none: no token has this name; see `claviger tokens list`",
+    );
+    expect(refusalOf(await line.here(["tokens", "issue", "--name", "shop", "--scope", "keys:read"]))).toBe(
+      "Cannot issue token: the name shop was used before; choose another name",
+    );
+  });
+
+  test("issue takes scopes, tiers, mode, networks and an expiry, and list shows them within 80 columns", async () => {
+    const every = ["keys:read", "keys:issue", "keys:manage", "accounts:read", "accounts:write", "usage:read"];
+    const more = ["models:read", "models:write", "audit:read", "status:read", "accounts:erase"];
+    const limits = ["--tiers", "free, research", "--mode", "test", "--expires-at", "2040-01-01"];
+    const networks = ["--from", "10.0.0.0/8,192.0.2.1,2001:db8::/32"];
+    const scope = [...more, ...every].join(",");
+    const options = ["--name", "wide", "--scope", scope, ...limits, ...networks];
+    const issued = await line.json(["tokens", "issue", ...options]);
+    const expected = {
+      name: "wide",
+      tiers: ["free", "research"],
+      mode: "test",
+      from: ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"],
+      expires_at: "2040-01-01T00:00:00Z",
+    };
+    expect(issued).toMatchObject(expected);
+    expect(issued.scopes.toSorted()).toEqual([...every, ...more].toSorted());
+    const listed = await line.json(["tokens", "list"]);
+    const row = listed.find(({ name }: { name: string }) => name === "wide");
+    expect(row).toMatchObject({
+      ...expected,
+      state: "active",
+      created_by: "command:olga",
+      last_used_at: null,
+    });
+    expect(JSON.stringify(listed)).not.toContain("svc_op_");
+    const { out } = await line.here(["tokens", "list"], { columns: 80 });
+    expect(out).toContain("all but keys:revoke");
+    expect(out).toContain("10.0.0.0/8 and 2 more");
+    for (const text of out.split("\n")) expect(text.length).toBeLessThanOrEqual(80);
+  });
+
+  test("issue names the values that are allowed", async () => {
+    const attempt = async (...options: string[]) =>
+      usageErrorOf(await line.here(["tokens", "issue", "--name", "x", "--scope", "keys:read", ...options]));
+    expect(await attempt("--scope", "keys:read,keys:all")).toContain("one or more of keys:read, keys:issue");
+    expect(await attempt("--scope", "")).toContain("one or more of keys:read");
+    expect(await attempt("--tiers", "gold")).toContain("one or more of free, research");
+    expect(await attempt("--mode", "both")).toContain("Allowed choices are live, test");
+    for (const from of ["", "10.0.0.0/8,", "host", "0.0.0.0/0", Array(33).fill("10.0.0.1").join(",")]) {
+      expect(await attempt("--from", from)).toContain("at most 32 addresses and networks such as 10.0.0.0/8");
+    }
+    expect(await attempt("--name", "My Shop")).toContain("a name must be 1 to 64 lowercase letters");
+    const past = ["tokens", "issue", "--name", "x", "--scope", "keys:read", "--expires-at", "2020-01-01"];
+    expect(refusalOf(await line.here(past))).toBe("Cannot issue token: the expiry lies in the past");
+  });
+
+  test("refuse a token as an argument, and do not repeat it", async () => {
+    const { token } = await line.json(["tokens", "issue", "--name", "typed", "--scope", "keys:read"]);
+    for (const args of [
+      ["tokens", "revoke", token],
+      ["tokens", "issue", `--name=${token}`, "--scope", "keys:read"],
+    ]) {
+      const why = usageErrorOf(await line.here(args));
+      expect(why).toContain("A token must not be an argument");
+      expect(why).not.toContain(token.slice(-48));
+    }
+  });
+});
