@@ -23,6 +23,7 @@ import { createLimiter } from "./limits/mod.ts";
 import { listenOrRefuse } from "./listen_or_refuse.ts";
 import type { Log } from "./log.ts";
 import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
+import { deleteEnded } from "./operators/mod.ts";
 import type { Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
@@ -185,7 +186,13 @@ async function startParts(
   const { database } = writes;
   const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
   await order.start(directory, LAST_WORDS_MS);
-  const upkeep = createUpkeep({ address, clock, log, keptMonths: config.eventsKeptMonths });
+  const upkeep = createUpkeep({
+    address,
+    clock,
+    log,
+    keptMonths: config.eventsKeptMonths,
+    cleanOperators: deleteEnded,
+  });
   await order.start(upkeep);
   const events = createEventWriter({
     database,

@@ -2,6 +2,7 @@
  * Operators: people with roles, their login codes and sessions, tokens of programs, and scopes. Owns the tables
  * `operators`, `login_codes`, `operator_sessions`, `tokens` and `idempotent_answers`.
  */
+export { deleteEnded } from "./delete_ended.ts";
 export {
   answerOnce,
   type Claim,

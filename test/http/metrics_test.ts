@@ -57,6 +57,7 @@ describe("GET /metrics", () => {
       "claviger_event_retention_months{}",
       'claviger_upkeep_failures_total{task="retention"}',
       'claviger_upkeep_failures_total{task="usage_changes"}',
+      'claviger_upkeep_failures_total{task="operators"}',
     ]) {
       expect([key, samples.get(key)]).toEqual([key, 0]);
     }

@@ -99,7 +99,7 @@ async function readWhile(table: string, body: () => Promise<void>): Promise<void
   }
 }
 
-const NONE = { partitions: 0, late_events: 0, retention: 0, claims: 0, usage_changes: 0 };
+const NONE = { partitions: 0, late_events: 0, retention: 0, claims: 0, usage_changes: 0, operators: 0 };
 const KEPT = ["2026-09", "2026-10"];
 const KEPT_TABLES = ["events_2026_09", "events_2026_10"];
 const AHEAD = ["events_2026_11", "events_2026_12", "events_2027_01"];

@@ -104,6 +104,26 @@ describe("createUpkeep()", () => {
   });
 });
 
+test("clean() runs the upkeep of operators with the time of now, and counts its failures", async () => {
+  const calls: Date[] = [];
+  const cleanOperators = async (_: unknown, { now }: { readonly now: Date }) => {
+    calls.push(now);
+    if (calls.length === 1) throw new Error("no such table");
+  };
+  const failing = createUpkeep({
+    address: server.address,
+    clock: systemClock,
+    log: silentLog,
+    cleanOperators,
+  });
+  await failing.clean();
+  expect(failing.stats().failures).toMatchObject({ operators: 1, claims: 0 });
+  await failing.clean();
+  await failing.stop();
+  expect(failing.stats().failures).toMatchObject({ operators: 1 });
+  expect(calls).toHaveLength(2);
+});
+
 test("createSweep() makes batches smaller until they fit the deadline", async () => {
   await insertClaims("25 hours", 400);
   await server.database.query((sql) =>
