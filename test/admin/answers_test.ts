@@ -7,11 +7,13 @@ import { codesOf } from "../../src/admin/api/document_facts.ts";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
 import { type Database, DatabaseUnavailable } from "../../src/database/mod.ts";
+import { newUuid, toId } from "../../src/ids.ts";
+import { findLicense } from "../../src/licensing/mod.ts";
 import type { Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createDocumentedCall, type DocumentedCall } from "./documented_call.ts";
-import { makeSample, nameOf } from "./sample_requests.ts";
+import { issueRevoked, makeSample, nameOf, newIdempotencyKey } from "./sample_requests.ts";
 
 /** A request that must be refused with the code; what it leaves out is as in the sample request. */
 interface Refused extends CallOptions {
@@ -64,6 +66,8 @@ const PROVOKED: Partial<Readonly<Record<Code, Provoke>>> = {
   }),
   PAYLOAD_TOO_LARGE: () => ({ body: { reason: "x".repeat(70_000) } }),
   UNSUPPORTED_MEDIA_TYPE: () => ({ body: "", headers: { "content-encoding": "gzip" } }),
+  KEY_NOT_FOUND: ({ path }) => ({ path: path.replace(/(?<=key_)[0-9a-f]{32}/, "0".repeat(32)) }),
+  NOT_FOUND: ({ path }) => ({ path: path.replace(/(?<=(lic|usr)_)[0-9a-f]{32}/, "0".repeat(32)) }),
   CLAIM_MISMATCH: async (sample, route) => {
     await call(route, sample.path, sample);
     return { body: { ...sample.body, reason: "another" } };
@@ -71,7 +75,46 @@ const PROVOKED: Partial<Readonly<Record<Code, Provoke>>> = {
 };
 
 /** How one route is made to answer a code, in addition to or in place of the above. */
-const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, Provoke>>>>> = {};
+const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, Provoke>>>>> = {
+  "POST /keys": {
+    CLAIM_MISMATCH: async (sample, route) => {
+      await call(route, sample.path, sample);
+      return { body: { ...sample.body, name: "another" } };
+    },
+    ALREADY_EXISTS: twice,
+    CONFLICT: async (sample, route) => {
+      await call(route, sample.path, sample);
+      return {
+        headers: newIdempotencyKey(),
+        body: { ...sample.body, external_id: "other", name: "another" },
+      };
+    },
+  },
+  "POST /keys/find": {
+    KEY_NOT_FOUND: () => ({ body: { api_key: `svc_live_${"0".repeat(48)}` } }),
+  },
+  "POST /keys/:id/suspend": { CONFLICT: twice },
+  "POST /keys/:id/resume": { CONFLICT: twice },
+  "POST /keys/:id/revoke": { CONFLICT: twice },
+  "POST /keys/:id/rotate": { CONFLICT: twice },
+  "PATCH /licenses/:id": {
+    ALREADY_EXISTS: async () => {
+      const { licenseUuid } = await admin.issue({ externalId: `taken-${newUuid()}` });
+      const license = await findLicense(admin.database, licenseUuid, { now: admin.clock.now() });
+      return { body: { external_id: license?.externalId } };
+    },
+    CONFLICT: async () => {
+      const { licenseUuid } = await issueRevoked(admin);
+      return { path: `/licenses/${toId("lic", licenseUuid)}` };
+    },
+  },
+};
+
+/** Sends the sample request, and returns it for a second time: it is another request, and not a repetition. */
+async function twice(sample: Sample, route: Route): Promise<Refused> {
+  await call(route, sample.path, sample);
+  return { headers: newIdempotencyKey() };
+}
 
 /** Codes that cannot be provoked here, with the reason. */
 const NOT_PROVOKED: Readonly<Record<string, string>> = {};
