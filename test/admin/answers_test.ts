@@ -2,7 +2,7 @@
  * Every code that the OpenAPI document lists for a route is provoked here, and every answer must be as documented. A code
  * that no test can provoke is in a list with the reason.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { codesOf } from "../../src/admin/api/document_facts.ts";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
@@ -14,6 +14,8 @@ import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createDocumentedCall, type DocumentedCall } from "./documented_call.ts";
 import { issueRevoked, makeSample, nameOf, newIdempotencyKey } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
 
 /** A request that must be refused with the code; what it leaves out is as in the sample request. */
 interface Refused extends CallOptions {

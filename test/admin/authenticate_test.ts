@@ -1,6 +1,8 @@
 /** The token of each request: found with one statement, counted, and refused from the request after its end on. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
+
+setDefaultTimeout(30_000);
 
 describe("GET /admin/v1/whoami", () => {
   let admin: TestAdmin;

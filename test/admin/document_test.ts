@@ -1,5 +1,5 @@
 /** The OpenAPI document of the API: valid, complete, and made from the same schemas as the checks. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { renderDocument } from "../../src/admin/api/document.ts";
@@ -9,6 +9,8 @@ import { ROUTES } from "../../src/admin/api/routes.ts";
 import { inJsonSchema } from "../../src/wire/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 let admin: TestAdmin;
 let text: string;

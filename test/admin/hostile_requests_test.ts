@@ -1,11 +1,13 @@
 /** Requests that no honest program sends, to every route with a valid token: each is refused, and none fails. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { makeSample, nameOf, type SampleRequest } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
 
 /** Texts that PostgreSQL cannot store, or that stand for bytes that were no text. */
 const NOT_TEXT = ["a\u0000b", "\ud800", "\udc00\ud800", "a\ufffdb"];

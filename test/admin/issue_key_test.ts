@@ -1,5 +1,5 @@
 /** POST /admin/v1/keys: the key, the restriction of the token, and the answer to a repeated request. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import { findKey, hashApiKey, keyPattern } from "../../src/keys/mod.ts";
 import { changeLicense, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
@@ -7,6 +7,8 @@ import { renewToken } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND, countRows } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 let admin: TestAdmin;
 

@@ -1,7 +1,9 @@
 /** Limits of the API: requests of a token, and wrong tokens from an address. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
+
+setDefaultTimeout(30_000);
 
 const MINUTE_MS = 61_000;
 const REQUESTS = 600;

@@ -1,5 +1,5 @@
 /** The listener for operators as a part of the service: its paths, its hosts, and its own pool. Also runs on Node. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { issueToken } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -8,6 +8,8 @@ import { ACTOR } from "../support/issue.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const ANY_PORT = { host: "127.0.0.1", port: 0 };
 

@@ -2,7 +2,7 @@
  * One table of every route of the API: who may call it, and who may not. A route without a row in
  * `sample_requests.ts` fails.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
 import { SCOPES } from "../../src/operators/mod.ts";
@@ -10,6 +10,8 @@ import { enter } from "../operators/login.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { makeSample, nameOf, unmatched } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
 
 let admin: TestAdmin;
 beforeAll(async () => {

@@ -1,9 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

@@ -1,5 +1,5 @@
 /** Following the audit log: every row once, in the order of transactions, however late a transaction commits. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type AuditFilter, type AuditPart, followAudit } from "../../src/audit/mod.ts";
 import { openSession, type Session } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
@@ -7,6 +7,8 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { issue, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 const sessions: Session[] = [];

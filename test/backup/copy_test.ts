@@ -1,8 +1,10 @@
 /** The driver's `copy` streams, in the cases where they could hang or lose an error. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { inTransaction } from "../../src/backup/_session.ts";
 import { copyIn, copyOut } from "../../src/database/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+setDefaultTimeout(30_000);
 
 let database: TestDatabase;
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 /** A file with any change is refused, and the database does not change. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,6 +13,8 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { sentenceOf } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/service.ts";
 import { backUp, fill, MODEL_BYTES, makeFolder, prove, tryRestore, watch } from "./backup_kit.ts";
+
+setDefaultTimeout(30_000);
 
 const folder = makeFolder();
 const path = join(folder.path, "backup");

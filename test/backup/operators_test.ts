@@ -1,5 +1,5 @@
 /** A restore lets nobody in: tokens wait for an operator, and codes, sessions and stored answers are not in backups. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,6 +17,8 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { backUp, makeFolder, orThrow, prove, tryRestore } from "./backup_kit.ts";
+
+setDefaultTimeout(30_000);
 
 const BY = { actor: ACTOR, now: NOW };
 const folder = makeFolder();

@@ -1,10 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { findDemoAddresses, removeDemoOperator } from "../../src/cli/demo_console.ts";
 import { type Config, readConfig } from "../../src/config/mod.ts";
 import { findSession, loginOperator, type Role, redeemCode } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW as now } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 const by = { actor: ACTOR, now };
 let own: TestDatabase;

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { findAdminUrl } from "../../src/cli/find_admin_url.ts";
@@ -6,6 +6,8 @@ import { type Config, readConfig } from "../../src/config/mod.ts";
 import { leaveServingNote } from "../../src/installation/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { testFolder } from "../support/postgres.ts";
+
+setDefaultTimeout(30_000);
 
 const dataDir = mkdtempSync(join(testFolder(), "admin-url-"));
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
 /** Tests `claviger keys why` beside a running service whose refusals it shows. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   createCommandLine,
   createIssuer,
@@ -7,6 +7,8 @@ import {
   type RunningService,
   refusalOf,
 } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine();
 const env = { CLAVIGER_LIMIT_REFRESH: "2", CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_STOP_GRACE: "0" };

@@ -1,7 +1,9 @@
 /** Tests how tables and failures look on a terminal and in a pipe. */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { printFailure, printTable } from "../../src/cli/print.ts";
 import { createCommandLine, surround } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const ROWS = [
   { id: "key_1", email: "ada@example.org", used: 12, limit: "unlimited", note: "a".repeat(30) },

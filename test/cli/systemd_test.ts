@@ -1,7 +1,9 @@
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createCommandLine, usageErrorOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine();
 afterAll(() => line.remove());

@@ -2,10 +2,12 @@
  * Wrong usage is reported before any data is opened. No data folder exists here, and no test may create
  * one.
  */
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import packageJson from "../../package.json" with { type: "json" };
 import { createCommandLine, refusalOf, usageErrorOf } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine();
 afterAll(() => {

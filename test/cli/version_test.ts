@@ -1,6 +1,8 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { POSTGRES_INSIDE } from "../../src/version.ts";
 import { createCommandLine } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 describe("claviger version", () => {
   test("prints the commit, the runtime, the PostgreSQL inside and the schema", async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   constraintOf,
   type Database,
@@ -13,6 +13,8 @@ import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type Fault, type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const DEADLINE_MS = 400;
 /** The delay that a busy machine may add to a timer. */

@@ -1,11 +1,13 @@
 /** If an address names several servers, the client leaves one that does not answer after a second. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
+
+setDefaultTimeout(30_000);
 
 const CONNECT_MS = 1_000;
 /** The delay that a busy machine may add. */

@@ -1,5 +1,5 @@
 /** The findings of `doctor` for a user who may not read some settings or files of the installation. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,8 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createCommandLine } from "../cli/command_line.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { isRoot } from "../support/is_root.ts";
+
+setDefaultTimeout(30_000);
 
 const asRoot = isRoot("doctor on files of other users");
 

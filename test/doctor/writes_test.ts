@@ -1,5 +1,5 @@
 /** The finding of `doctor` about a database that answers but refuses writes. */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { openDatabase } from "../../src/database/mod.ts";
@@ -8,6 +8,8 @@ import { silentLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { TEST_SECRET } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 /** Throws the error of a server whose disk has no space even for a connection. */
 const FULL_DISK: Check<DatabaseContext> = {

@@ -1,5 +1,5 @@
 /** Bodies and paths that no client library writes, each with its answer in the contract. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { generateApiKey } from "../../src/keys/mod.ts";
 import { ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
 import {
@@ -13,6 +13,8 @@ import { BRAND } from "../support/issue.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type RawAnswer, sendRaw } from "../support/raw_http.ts";
 import { ODD_METADATA, OTHER_METHODS } from "./odd_values.ts";
+
+setDefaultTimeout(30_000);
 
 let service: HostingService;
 

@@ -3,9 +3,11 @@
  * status and no JSON. The promise is that the connection ends there, and that a request hidden in the body is never
  * executed: the hidden request would revoke a key, and the key must still work afterwards.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { sendRaw } from "../support/raw_http.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 let victim: string;

@@ -1,5 +1,5 @@
 /** An installation with another brand: the three words of `brand.ts` change, and nothing else. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
@@ -7,6 +7,8 @@ import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 

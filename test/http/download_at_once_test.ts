@@ -1,11 +1,13 @@
 /** The limits on downloads at the same time: for each key, and for all keys together. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { truncateSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { addHostedModel, type HostingService, startHostingService } from "../support/hosted.ts";
+
+setDefaultTimeout(30_000);
 
 /** More than the sockets' buffers hold: the download lasts for as long as the client does not read. */
 const SIZE = 100_000_000;

@@ -1,5 +1,5 @@
 /** The limit on downloads for each key: a whole file counts each time, all ranges of a file count once. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import {
@@ -11,6 +11,8 @@ import {
 } from "../support/hosted.ts";
 import { bringInto, issueIn, UNKNOWN_KEY } from "../support/keys.ts";
 import { startTestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const NO_LIMITS = { validate: 0, refresh: 0, revoke: 0, repo_token: 0, models: 0, analytics: 0 };
 const FILES = ["a", "b", "c", "d"];

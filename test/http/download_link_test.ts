@@ -1,5 +1,5 @@
 /** A client may download a hosted file by a signed link or with a key. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
@@ -17,6 +17,8 @@ import { expire, issueIn, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { startTestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const BYTES = testBytes(1_000);
 const OLD_BYTES = testBytes(900, 2);

@@ -1,11 +1,13 @@
 /** The answers to clients while the database fails, the code fails, or the service stops. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Config } from "../../src/config/config.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { whileDatabaseFails, whileRegistryIsBroken } from "../support/failing_database.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const limitsOf = (n: number): Config["limits"] => {
   return { validate: n, refresh: n, revoke: n, repo_token: n, models: n, analytics: n, downloads: n };

@@ -2,7 +2,7 @@
  * Made-up keys and links from an address whose window is full: they cost few statements, and they delay
  * other clients little.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import {
   addHostedModel,
@@ -13,6 +13,8 @@ import {
 } from "../support/hosted.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: HostingService;
 

@@ -1,5 +1,5 @@
 /** `Idempotency-Key` of POST /v1/analytics/log: an event that is sent again is stored and counted once. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { rotateKey } from "../../src/keys/mod.ts";
@@ -7,6 +7,8 @@ import { silentLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createUpkeep } from "../../src/usage/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 /** A second service on the same database, like another process of one installation. */

@@ -1,11 +1,13 @@
 /** Unknown paths and methods that are not allowed; HEAD and OPTIONS have no effect. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { uuidOf } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 

@@ -1,5 +1,5 @@
 /** The metrics for an operator's Prometheus, on a port of their own. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { renderExposition } from "../../src/http/metrics/exposition.ts";
 import { createTestDatabase } from "../support/database.ts";
@@ -9,6 +9,8 @@ import { whileDatabaseFails } from "../support/failing_database.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 describe("GET /metrics", () => {
   let service: TestService;

@@ -1,10 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { addTestModel, CHECKSUM } from "../support/models.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 let owner: IssuedKey;

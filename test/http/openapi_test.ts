@@ -1,5 +1,5 @@
 /** The OpenAPI document is valid and complete, and the service's real answers match it. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { createBrand } from "../../src/brand.ts";
@@ -16,6 +16,8 @@ import { setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 interface Response {
   readonly headers: Record<string, { readonly $ref: string }>;

@@ -4,11 +4,13 @@
  *     path → method → content encoding → size → syntax → key present → key format → look-up → rate limit →
  *     key known and active → not expired → other fields → quota
  */
-import { afterAll, beforeAll, test } from "bun:test";
+import { afterAll, beforeAll, setDefaultTimeout, test } from "bun:test";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, WITH_BODY } from "../support/endpoints.ts";
 import { expire, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 /** A service whose windows are full after one request. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -6,6 +6,8 @@ import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { setToken } from "../support/installer.ts";
 import { issueBeside, issueUsedUp, uuidOf } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 

@@ -1,10 +1,12 @@
 /** Which window counts a request, how the headers describe that window, and when it refuses. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { ALL, call, ENDPOINTS, type Endpoint, WITH_BODY } from "../support/endpoints.ts";
 import { issueBeside, issueIn, issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const LIMIT = 3;
 const LIMITS = { validate: 3, refresh: 3, revoke: 3, repo_token: 3, models: 3, analytics: 3, downloads: 3 };

@@ -1,8 +1,10 @@
 /** Requests that no client library sends: each is answered or refused, and the service keeps working. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hangUpAfter, type RawOptions, sendRaw } from "../support/raw_http.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 let apiKey: string;

@@ -1,11 +1,13 @@
 /** Refusals that two processes on one database count for each key. */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { listRefusals } from "../../src/keys/mod.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
 import { NO_LIMITS, startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const { validate, refresh, revoke, getRepoToken, analyticsLog } = ENDPOINTS;
 

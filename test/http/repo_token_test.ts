@@ -1,10 +1,12 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { clearInstallerToken } from "../../src/repository_token/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, UNKNOWN_KEY } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const BOTH = [ENDPOINTS.getRepoToken, ENDPOINTS.postRepoToken];
 const actor = { kind: "command", name: "test" } as const;

@@ -1,8 +1,10 @@
 /** The headers of every answer, whatever its status. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { issueUsedUp, UNKNOWN_KEY } from "../support/keys.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { expectRefusal } from "../support/answers.ts";
@@ -6,6 +6,8 @@ import { ALL, call, ENDPOINTS } from "../support/endpoints.ts";
 import { issueIn, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 

@@ -1,7 +1,9 @@
 /** While the service stops, its answers tell clients not to use their connections again. */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:net";
 import { startTestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 test("Answers after the stop began close their connections, also the answer to an earlier request", async () => {
   const service = await startTestService();

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import {
@@ -12,6 +12,8 @@ import {
 } from "../../src/keys/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 let database: Database;

@@ -1,9 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId, toId } from "../../src/ids.ts";
 import { findKey, hashApiKey, keyPattern, listKeys, revokeKey } from "../../src/keys/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

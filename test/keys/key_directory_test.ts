@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { DatabaseUnavailable, openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { parseKeyHash } from "../../src/keys/key_hash.ts";
@@ -8,6 +8,8 @@ import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

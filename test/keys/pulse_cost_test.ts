@@ -1,10 +1,12 @@
 /** The pulse reads no more rows among many keys than among few, whatever statistics the planner has. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
+
+setDefaultTimeout(30_000);
 
 const KEYS = 20_000;
 /** More than five executions, after which PostgreSQL may choose a generic plan. */

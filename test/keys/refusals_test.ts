@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
@@ -8,6 +8,8 @@ import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { issue } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 let database: Database;

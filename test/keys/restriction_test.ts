@@ -1,5 +1,5 @@
 /** Tests that the statement of each change enforces the restriction of a token, also while the license changes. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import {
@@ -17,6 +17,8 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, issue, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

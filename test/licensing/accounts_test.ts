@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid, parseId, toId } from "../../src/ids.ts";
 import {
   findAccount,
@@ -10,6 +10,8 @@ import {
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, countRows, issue, NOW } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 describe("parseEmail()", () => {
   const good: [text: string, email: string][] = [

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, rotateKey } from "../../src/keys/mod.ts";
 import {
@@ -11,6 +11,8 @@ import {
 } from "../../src/licensing/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

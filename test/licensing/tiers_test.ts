@@ -1,7 +1,9 @@
 /** The tables of tiers and features, copied literally from the contract and its decisions. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { effectiveLimit, featuresOf, includesTier, monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+setDefaultTimeout(30_000);
 
 const TABLE = {
   free: { limit: 10_000, features: ["batch_inference"] },

@@ -1,11 +1,13 @@
 /** `claviger models add --file` and `models verify` beside a running service. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, readdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type RunningService, refusalOf, usageErrorOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
 import { BYTES, createModelStage, PUBLIC, SHA256 } from "./model_stage.ts";
+
+setDefaultTimeout(30_000);
 
 const stage = createModelStage();
 const { line, file, addArgs, storedPath, add, listed } = stage;

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid, parseId } from "../../src/ids.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
 import { addModel, listAllModels, listModelsFor, parseNewModel, removeModel } from "../../src/models/mod.ts";
@@ -6,6 +6,8 @@ import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW, sentenceOf } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
+
+setDefaultTimeout(30_000);
 
 const BY = { actor: ACTOR, now: NOW };
 

@@ -1,5 +1,5 @@
 /** `claviger models retire` and `models purge` beside a running service. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -7,6 +7,8 @@ import { systemClock } from "../../src/clock.ts";
 import { type RunningService, refusalOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
 import { createModelStage, SHA256 } from "./model_stage.ts";
+
+setDefaultTimeout(30_000);
 
 const stage = createModelStage();
 const { line, file, storedPath, add, listed } = stage;

@@ -1,5 +1,5 @@
 /** A repeated request gets the stored answer; only the holder of the raw key can open it. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { answerOnce, type Claim, issueToken, tokenPattern } from "../../src/operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../src/refusal.ts";
@@ -7,6 +7,8 @@ import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 const HOUR_MS = 3_600_000;
 let server: TestDatabase;

@@ -1,5 +1,5 @@
 /** Operators are created by their first login, are never deleted, and one admin always remains. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession } from "../../src/database/mod.ts";
@@ -19,6 +19,8 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { until } from "../support/until.ts";
 import { enter, login } from "./login.ts";
+
+setDefaultTimeout(30_000);
 
 const BY = { actor: ACTOR, now: NOW };
 let server: TestDatabase;

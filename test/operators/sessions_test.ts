@@ -1,5 +1,5 @@
 /** Login codes work once; sessions end by themselves, by logout and with their operator; only hashes are stored. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import {
   endSession,
@@ -13,6 +13,8 @@ import {
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
 import { enter, login } from "./login.ts";
+
+setDefaultTimeout(30_000);
 
 const BY = { actor: ACTOR, now: NOW };
 let server: TestDatabase;

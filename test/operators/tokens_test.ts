@@ -1,5 +1,5 @@
 /** Tokens: what is refused at their issue, and what renewing, revoking and resuming do to the integration. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import {
@@ -18,6 +18,8 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { enter, login } from "./login.ts";
+
+setDefaultTimeout(30_000);
 
 const BY = { actor: ACTOR, now: NOW };
 const LATER = new Date(NOW.getTime() + 3_600_000);

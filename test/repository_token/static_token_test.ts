@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { proveSecret } from "../../src/installation/mod.ts";
 import {
   clearInstallerToken,
@@ -11,6 +11,8 @@ import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, NOW, sentenceOf } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
 
 const TOKEN = "read_only_0123456789";
 

@@ -1,5 +1,5 @@
 /** The search finds secrets that are present. Otherwise a search without a result would show nothing. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { generateApiKey } from "../../src/keys/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { APP_KEYS } from "../support/github_stand_in.ts";
@@ -8,6 +8,8 @@ import { BRAND } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/service.ts";
 import { searchProcesses, searchTables } from "./places.ts";
 import { createSecretSearch } from "./secret_search.ts";
+
+setDefaultTimeout(30_000);
 
 const key = generateApiKey(BRAND, "live").apiKey;
 const signature = "Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYm_";

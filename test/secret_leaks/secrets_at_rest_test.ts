@@ -1,10 +1,12 @@
 /** Promise 8 for the database and the log: no key, token or secret is in a table or a log line. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { generateApiKey, hashApiKey } from "../../src/keys/mod.ts";
 import { dumpText } from "../support/dump.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
 import { startTestService, TEST_SECRET, type TestService } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 let service: TestService;
 

@@ -1,9 +1,11 @@
 /** Promise 3 while the limit changes: the month's quota is never exceeded, however many clients send at once. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { readSums } from "../support/events.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const CLIENTS = 8;
 

@@ -1,5 +1,5 @@
 /** Upkeep drops whole months of events that are older than the setting allows. The counts of usage stay. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createBrand } from "../../src/brand.ts";
 import { monthOf, toMonth } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
@@ -9,6 +9,8 @@ import { isRefusal } from "../../src/refusal.ts";
 import { attachPartition, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+setDefaultTimeout(30_000);
 
 const NOW = "2026-11-20T12:00:00Z";
 
