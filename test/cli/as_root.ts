@@ -44,8 +44,8 @@ export interface Ended {
 export interface RunOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** The time after which SIGTERM is sent. */
-  readonly terminateAfterMs?: number;
+  /** Tells, from the output so far, whether the time has come to send SIGTERM. */
+  readonly terminateWhen?: (out: string) => boolean;
   /** By default the user's data folder. */
   readonly dataDir?: string;
   /** The program and the words before its arguments; by default the source on Bun. */
@@ -154,7 +154,7 @@ export function createRootStage(): RootStage {
 
 async function run(
   args: readonly string[],
-  { folder, input, env = {}, terminateAfterMs, program = PROGRAM }: RunOptions & { readonly folder: string },
+  { folder, input, env = {}, terminateWhen, program = PROGRAM }: RunOptions & { readonly folder: string },
 ): Promise<Ended> {
   const began = performance.now();
   const child = spawn("timeout", [...ENDING, ...program, ...args], {
@@ -171,12 +171,15 @@ async function run(
   });
   child.stdin.on("error", () => {});
   child.stdin.end(input ?? "");
-  const timer =
-    terminateAfterMs === undefined ? undefined : setTimeout(() => child.kill("SIGTERM"), terminateAfterMs);
+  const watch = setInterval(() => {
+    if (!terminateWhen?.(out)) return;
+    child.kill("SIGTERM");
+    clearInterval(watch);
+  }, 10);
   const status = await new Promise<number>((resolve) => {
     child.on("close", (code) => resolve(code ?? -1));
   });
-  clearTimeout(timer);
+  clearInterval(watch);
   return { status, out, err, ms: performance.now() - began };
 }
 

@@ -86,7 +86,8 @@ beforeAll(async () => {
   apiKey = JSON.parse(issued).api_key;
   service.process.kill("SIGINT");
   expect(await service.process.exited).toBe(0);
-});
+  // The first start may take long on a busy disk.
+}, 90_000);
 
 afterAll(async () => {
   for (const child of started) if (child.exitCode === null) child.kill("SIGKILL");

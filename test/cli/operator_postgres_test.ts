@@ -32,7 +32,8 @@ describe.if(hasPostgres183)("claviger with CLAVIGER_POSTGRES_BIN", () => {
     line = createCommandLine();
     other = await unpackPostgres183();
     await line.json(["restore", BACKUP], { env: env() });
-  });
+    // Unpacking and the first start may take long on a busy disk.
+  }, 90_000);
   afterAll(() => {
     other?.remove();
     line?.remove();

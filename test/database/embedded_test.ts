@@ -22,6 +22,7 @@ import { isRoot } from "../support/is_root.ts";
 import { until } from "../support/until.ts";
 import {
   cleanUp,
+  findPostgres,
   holdSession,
   isRunning,
   makeDataFolder,
@@ -286,7 +287,7 @@ describe("openEmbedded() after a crash or a stop", () => {
     holdUpStarts(folder);
     process.kill(server.check().pid ?? 0, "SIGKILL");
     await until(() => server.check().state === "restarting");
-    const pid = await findStart(folder);
+    const pid = await until(() => findPostgres(folder));
     await server.stop(500);
     expect(isRunning(pid)).toBe(false);
   });
@@ -333,7 +334,7 @@ describe("openEmbedded() when PostgreSQL does not start", () => {
       () => "",
       (error: Error) => error.message,
     );
-    const pid = await findStart(folder);
+    const pid = await until(() => findPostgres(folder));
     process.kill(pid, "SIGSTOP");
     expect(await message).toContain("not ready after 2 s");
     expect(isRunning(pid)).toBe(false);
@@ -436,21 +437,4 @@ function holdUpStarts(dataDir: string): void {
   const settings = join(dataDir, "postgres/postgresql.auto.conf");
   rmSync(settings);
   execFileSync("mkfifo", [settings]);
-}
-
-/** Waits for a starting PostgreSQL of that data folder, and returns its process. Only its command line shows it. */
-async function findStart(dataDir: string): Promise<number> {
-  const argument = `\0${join(dataDir, "postgres")}\0`;
-  return await until(() => {
-    const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-    return pids.map(Number).find((pid) => isRunning(pid) && commandOf(pid).includes(argument));
-  });
-}
-
-function commandOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "latin1");
-  } catch {
-    return "";
-  }
 }

@@ -1,5 +1,5 @@
 /** Shared by the tests of the embedded PostgreSQL: folders, servers that are stopped after a test, queries. */
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import postgres from "postgres";
@@ -145,5 +145,20 @@ export function isRunning(pid: number): boolean {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
     return false;
+  }
+}
+
+/** Returns the process of a starting PostgreSQL of that data folder. Only its command line shows it. */
+export function findPostgres(dataDir: string): number | undefined {
+  const argument = `\0${join(dataDir, "postgres")}\0`;
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.map(Number).find((pid) => isRunning(pid) && commandOf(pid).includes(argument));
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "latin1");
+  } catch {
+    return "";
   }
 }
