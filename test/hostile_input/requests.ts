@@ -80,13 +80,14 @@ export interface RenderedRequest {
 const weighted = <T>(...entries: readonly (readonly [T, number])[]) =>
   fc.constantFrom(...entries.flatMap(([value, weight]) => Array.from({ length: weight }, () => value)));
 
-const anyText = fc.oneof(
+/** Texts of any characters. */
+export const anyText = fc.oneof(
   fc.string({ maxLength: 30 }),
   fc.string({ maxLength: 30, unit: "binary" }),
   fc.string({ maxLength: 30, unit: "grapheme" }),
 );
 /** Bytes in Latin-1: each character is one byte. */
-const anyBytes = fc.uint8Array({ maxLength: 40 }).map((bytes) => String.fromCharCode(...bytes));
+export const anyBytes = fc.uint8Array({ maxLength: 40 }).map((bytes) => String.fromCharCode(...bytes));
 
 const FIELDS = [
   "api_key",
@@ -418,12 +419,12 @@ function toChunks(body: string, size: number): string {
 }
 
 /** Encodes a text as UTF-8 and returns each byte as one character. */
-function toBytes(text: string): string {
+export function toBytes(text: string): string {
   return Buffer.from(text).toString("latin1");
 }
 
 /** Percent-encodes a text; replaces lone surrogates, which have no encoding, with U+FFFD. */
-function percentEncoded(text: string): string {
+export function percentEncoded(text: string): string {
   return encodeURIComponent(text.toWellFormed());
 }
 
@@ -440,7 +441,7 @@ interface Head {
  * Returns whether the runtime's HTTP parser may refuse a request by itself: for an unknown method, an invalid target,
  * control characters or blanks in the target, control characters in a header, or a head of more than 16 KB.
  */
-function mayRuntimeRefuse({ method, target, headers, head }: Head): boolean {
+export function mayRuntimeRefuse({ method, target, headers, head }: Head): boolean {
   return (
     UNKNOWN_METHODS.includes(method) ||
     // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them.

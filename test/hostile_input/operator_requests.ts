@@ -1,0 +1,186 @@
+/**
+ * Generated requests to the operators' API: the sample request of some route, with a valid token, and up to three
+ * mutations. A generated request is plain data without a token, so that it can be made smaller and shown.
+ */
+import { randomUUID } from "node:crypto";
+import fc from "fast-check";
+import { ROUTES } from "../../src/admin/api/routes.ts";
+import type { SampleRequest } from "../admin/sample_requests.ts";
+import {
+  ODD_BODIES,
+  ODD_HEADERS,
+  ODD_QUERIES,
+  ODD_VALUES,
+  OTHER_METHODS,
+  UNKNOWN_METHODS,
+} from "./odd_values.ts";
+import { anyBytes, anyText, mayRuntimeRefuse, percentEncoded, toBytes } from "./requests.ts";
+
+type Mutation =
+  | { readonly kind: "method"; readonly method: string }
+  /** Replaces the segment of the path at `at`, or adds one. */
+  | { readonly kind: "segment"; readonly at: number; readonly text: string }
+  | { readonly kind: "query"; readonly query: string }
+  /** Sets the parameter at `at` of the route's parameters. */
+  | { readonly kind: "parameter"; readonly at: number; readonly text: string }
+  | { readonly kind: "header"; readonly name: string; readonly value: string }
+  /** Sets the field at `at` of the route's fields to a JSON text. */
+  | { readonly kind: "field"; readonly at: number; readonly json: string }
+  | { readonly kind: "body"; readonly body: string }
+  /** Puts the token and an API key into the reason, the path or the query. */
+  | { readonly kind: "leak"; readonly to: "reason" | "segment" | "search" | "colour" }
+  | { readonly kind: "wrongToken"; readonly text: string };
+
+export interface OperatorRequest {
+  /** The index of the route. */
+  readonly route: number;
+  readonly mutations: readonly Mutation[];
+}
+
+export interface RenderedOperatorRequest {
+  readonly bytes: Uint8Array;
+  readonly method: string;
+  readonly isLast: boolean;
+  readonly mayRuntimeRefuse: boolean;
+}
+
+const at = fc.nat(20);
+const oddText = fc.oneof(
+  { arbitrary: anyText, weight: 3 },
+  {
+    arbitrary: fc.constantFrom("\0", "\ufffd", "%", "..", ".", "' or 1=1 --", "-1", "1e9", "x".repeat(5_000)),
+    weight: 2,
+  },
+  {
+    arbitrary: fc.constantFrom("2026-13", "9999-12", "0001-01", "P9999Y", "key_", `key_${"0".repeat(32)}`),
+    weight: 1,
+  },
+);
+const oddJson = fc.oneof(
+  { arbitrary: fc.constantFrom(...ODD_VALUES), weight: 6 },
+  { arbitrary: anyText.map((text) => JSON.stringify(text)), weight: 2 },
+  { arbitrary: fc.double().map((number) => JSON.stringify(number)), weight: 1 },
+  { arbitrary: fc.json({ maxDepth: 4 }), weight: 1 },
+);
+const ownHeaders = [
+  "Authorization",
+  "Idempotency-Key",
+  "If-None-Match",
+  "Accept",
+  "X-Forwarded-For",
+  "Origin",
+];
+const header = fc.oneof(
+  fc.constantFrom(...ODD_HEADERS).map(([name, value]) => ({ kind: "header" as const, name, value })),
+  fc.record({
+    kind: fc.constant("header" as const),
+    name: fc.constantFrom(...ownHeaders),
+    value: anyBytes.map((bytes) => bytes.replaceAll(/[\r\n]/g, "")),
+  }),
+);
+
+const mutation: fc.Arbitrary<Mutation> = fc.oneof(
+  { arbitrary: fc.record({ kind: fc.constant("parameter" as const), at, text: oddText }), weight: 5 },
+  { arbitrary: fc.record({ kind: fc.constant("field" as const), at, json: oddJson }), weight: 8 },
+  { arbitrary: header, weight: 4 },
+  { arbitrary: fc.record({ kind: fc.constant("segment" as const), at, text: oddText }), weight: 3 },
+  {
+    arbitrary: fc.record({ kind: fc.constant("query" as const), query: fc.constantFrom(...ODD_QUERIES) }),
+    weight: 2,
+  },
+  {
+    arbitrary: fc.record({ kind: fc.constant("body" as const), body: fc.constantFrom(...ODD_BODIES) }),
+    weight: 3,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("method" as const),
+      method: fc.constantFrom(...OTHER_METHODS, ...UNKNOWN_METHODS),
+    }),
+    weight: 2,
+  },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("leak" as const),
+      to: fc.constantFrom("reason", "segment", "search", "colour"),
+    }),
+    weight: 2,
+  },
+  { arbitrary: fc.record({ kind: fc.constant("wrongToken" as const), text: anyText }), weight: 1 },
+);
+
+/** Generates any request. */
+export const operatorRequest: fc.Arbitrary<OperatorRequest> = fc.record({
+  route: fc.nat(ROUTES.length - 1),
+  mutations: fc.array(mutation, { maxLength: 3 }),
+});
+
+export interface RenderOptions {
+  readonly host: string;
+  readonly sample: SampleRequest;
+  readonly token: string;
+  readonly apiKey: string;
+}
+
+/** Makes the bytes of a request. */
+export function renderOperatorRequest(
+  { route, mutations }: OperatorRequest,
+  { host, sample, token, apiKey }: RenderOptions,
+): RenderedOperatorRequest {
+  const { operation, ...rest } = ROUTES[route] ?? { method: "GET", operation: undefined };
+  let method: string = rest.method;
+  const [path = "", ofSample] = sample.path.split("?");
+  const segments = path.split("/");
+  const query = ofSample === undefined ? [] : [ofSample];
+  const fields = Object.entries(sample.body ?? {}).map(
+    ([name, value]) => [name, JSON.stringify(value)] as const,
+  );
+  const headers: [string, string][] = [["Host", host]];
+  let authorization = `Bearer ${token}`;
+  let body: string | undefined;
+  const nameAt = (entries: object | undefined, index: number) => {
+    const names = Object.keys(entries ?? {});
+    return names[index % (names.length + 1)] ?? "colour";
+  };
+  const secrets = `${token} ${apiKey}`;
+
+  for (const each of mutations) {
+    if (each.kind === "method") method = each.method;
+    if (each.kind === "segment") segments[1 + (each.at % segments.length)] = percentEncoded(each.text);
+    if (each.kind === "query") query.push(each.query);
+    if (each.kind === "parameter") {
+      query.push(`${nameAt(operation?.query?.entries, each.at)}=${percentEncoded(each.text)}`);
+    }
+    if (each.kind === "header") headers.push([each.name, each.value]);
+    if (each.kind === "field") fields.push([nameAt(operation?.body?.entries, each.at), each.json]);
+    if (each.kind === "body") body = each.body;
+    if (each.kind === "leak") {
+      if (each.to === "reason") fields.push(["reason", JSON.stringify(secrets)]);
+      else if (each.to === "segment") segments.push(percentEncoded(secrets));
+      else query.push(`${each.to}=${percentEncoded(secrets)}`);
+    }
+    if (each.kind === "wrongToken") authorization = `Bearer ${percentEncoded(each.text)}`;
+  }
+
+  if (!headers.some(([name]) => name === "Authorization")) headers.push(["Authorization", authorization]);
+  // Wrong tokens come from addresses of their own, so that they do not block the others.
+  const isWrong = authorization !== `Bearer ${token}` || headers.some(([name]) => name === "Authorization");
+  if (isWrong)
+    headers.push(["X-Forwarded-For", `2001:db8:${randomUUID().slice(0, 4)}:${randomUUID().slice(0, 4)}::1`]);
+  for (const [name, value] of Object.entries(sample.headers ?? {})) {
+    if (!headers.some(([other]) => other === name)) headers.push([name, value]);
+  }
+  if (method !== "GET" && method !== "HEAD") {
+    body ??= toBytes(`{${fields.map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(",")}}`);
+  }
+  if (body !== undefined) headers.push(["Content-Length", String(body.length)]);
+  const target = `/admin/v1${segments.join("/")}${query.length === 0 ? "" : `?${query.join("&")}`}`;
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  const head = `${method} ${target} HTTP/1.1\r\n${lines}\r\n`;
+  return {
+    bytes: Buffer.from(head + (body ?? ""), "latin1"),
+    method,
+    isLast: headers.some(([name, value]) => name === "Connection" && value === "close"),
+    mayRuntimeRefuse: mayRuntimeRefuse({ method, target, headers, head }),
+  };
+}
