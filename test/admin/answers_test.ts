@@ -17,6 +17,8 @@ import { issueRevoked, makeSample, nameOf, newIdempotencyKey } from "./sample_re
 
 setDefaultTimeout(30_000);
 
+setDefaultTimeout(30_000);
+
 /** A request that must be refused with the code; what it leaves out is as in the sample request. */
 interface Refused extends CallOptions {
   readonly path?: string;
