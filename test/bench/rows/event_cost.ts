@@ -20,9 +20,9 @@ interface EventCostLoad {
 }
 
 const LOADS: readonly EventCostLoad[] = [
-  { clients: 256, atMost: 2 },
-  { clients: 16, atMost: 2.8 },
-  { clients: 1, atMost: 4.1 },
+  { clients: 256, atMost: 2.2 },
+  { clients: 16, atMost: 3.2 },
+  { clients: 1, atMost: 3.8 },
 ];
 
 /** One group for each number of clients, so that each can be measured by itself. */
