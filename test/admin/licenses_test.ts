@@ -1,0 +1,162 @@
+/** GET and PATCH /admin/v1/licenses/{id}. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { toId } from "../../src/ids.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { NEVER_EXPIRES, oneYearAfter } from "../../src/licensing/mod.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { newIdempotencyKey } from "./sample_requests.ts";
+
+let admin: TestAdmin;
+
+beforeAll(async () => {
+  admin = await startAdmin();
+});
+afterAll(() => admin.close());
+
+const pathOf = ({ licenseUuid }: IssuedKey) => `/licenses/${toId("lic", licenseUuid)}`;
+
+function patch(key: IssuedKey, body: object, token?: string) {
+  return admin.call("PATCH", pathOf(key), { body, ...(token && { token }) });
+}
+
+async function changesOf({ licenseUuid }: IssuedKey) {
+  const rows = await admin.database.query<Record<string, unknown>>(
+    (sql) => sql`
+      select action, reason, before, after from audit
+       where license_id = ${licenseUuid}::uuid and action like 'license.%' order by id`,
+  );
+  return [...rows];
+}
+
+describe("GET /admin/v1/licenses/{id}", () => {
+  test("shows the license with its keys, the newest first", async () => {
+    const key = await admin.issue({ externalId: "license-1", monthlyLimit: 7, mode: "test" });
+    const rotated = await admin.call("POST", `/keys/${key.id}/rotate`, { headers: newIdempotencyKey() });
+    const { status, body } = await admin.call("GET", pathOf(key));
+    expect([status, body]).toEqual([
+      200,
+      {
+        ...{ id: toId("lic", key.licenseUuid), user_id: key.userId, email: expect.any(String) },
+        ...{ external_id: "license-1", tier: "research", monthly_limit: 7, used: 0 },
+        ...{ expires_at: "9999-12-31T23:59:59Z", created_at: expect.any(String) },
+        keys: [
+          { id: rotated.body.id, mode: "test", state: "active" },
+          { id: key.id, mode: "test", state: "active" },
+        ],
+      },
+    ]);
+  });
+
+  test("refuses an unknown license", async () => {
+    for (const id of [`lic_${"0".repeat(32)}`, `key_${"0".repeat(32)}`, "1", "%2e%2e"]) {
+      for (const method of ["GET", "PATCH"]) {
+        const body = method === "PATCH" ? { tier: "free" } : undefined;
+        const answer = await admin.call(method, `/licenses/${id}`, { body });
+        expect(answer).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
+      }
+    }
+  });
+});
+
+describe("PATCH /admin/v1/licenses/{id}", () => {
+  test("changes all values at once, with one row in the audit log, and forgets the license before the answer", async () => {
+    const key = await admin.issue({ externalId: "patched-1" });
+    const fields = {
+      tier: "commercial",
+      monthly_limit: 9,
+      expires_at: "2099-01-01T00:00:00Z",
+      external_id: "patched-2",
+    };
+    const { status, body } = await patch(key, { ...fields, reason: "order 8" });
+    expect([status, body]).toMatchObject([
+      200,
+      { ...fields, changed: true, id: toId("lic", key.licenseUuid) },
+    ]);
+    expect(admin.forgotten).toContain(key.licenseUuid);
+    expect(await changesOf(key)).toMatchObject([
+      {
+        ...{ action: "license.change", reason: "order 8" },
+        before: { tier: "research", monthly_limit: null, external_id: "patched-1" },
+        after: { tier: "commercial", monthly_limit: 9, external_id: "patched-2" },
+      },
+    ]);
+    expect((await patch(key, fields)).body).toEqual({ ...body, changed: false });
+    expect(await changesOf(key)).toHaveLength(1);
+  });
+
+  test("gives back the tier's limit for null, and removes the external id for null", async () => {
+    const key = await admin.issue({ externalId: "removed-1", monthlyLimit: 3 });
+    expect((await patch(key, { monthly_limit: null })).body).toMatchObject({ monthly_limit: 50_000 });
+    expect((await patch(key, { external_id: null })).body).toMatchObject({ external_id: null });
+    const next = await admin.issue({ externalId: "removed-1" });
+    expect(await patch(key, { external_id: "removed-1" })).toMatchObject({
+      status: 409,
+      body: { code: "ALREADY_EXISTS", id: toId("lic", next.licenseUuid) },
+    });
+    const token = await admin.token({ scopes: ["keys:manage"] });
+    const hidden = await patch(key, { external_id: "removed-1" }, token);
+    expect([hidden.status, hidden.body]).toEqual([
+      409,
+      { error: "Cannot change license: another license has this external id", code: "ALREADY_EXISTS" },
+    ]);
+  });
+
+  const wrong: [body: object, field: string][] = [
+    [{ tier: null }, "tier"],
+    [{ tier: "trial" }, "tier"],
+    [{ monthly_limit: -1 }, "monthly_limit"],
+    [{ monthly_limit: 1e300 }, "monthly_limit"],
+    [{ expires_at: null }, "expires_at"],
+    [{ expires_at: 7 }, "expires_at"],
+    [{ external_id: "a\nb" }, "external_id"],
+    [{ tier: "free", reason: "a\nb" }, "reason"],
+    [{ tier: "free", mode: "test" }, "mode"],
+  ];
+  for (const [body, field] of wrong) {
+    test(`refuses ${JSON.stringify(body)}, and names the field`, async () => {
+      const key = await admin.issue();
+      expect(await patch(key, body)).toMatchObject({ status: 400, body: { details: [{ field }] } });
+      expect(await changesOf(key)).toEqual([]);
+    });
+  }
+
+  test("refuses an expiry in the past, and a change of nothing", async () => {
+    const key = await admin.issue();
+    for (const body of [{ expires_at: "2020-01-01" }, {}, { reason: "none" }]) {
+      expect(await patch(key, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
+    }
+  });
+
+  test("lets no restricted token get around its tiers, mode, limits and expiries", async () => {
+    const token = await admin.token({ restriction: { tiers: ["free", "research"], mode: "live" } });
+    const year = oneYearAfter(admin.clock.now());
+    const tooLate = new Date(year.getTime() + 86_400_000).toISOString();
+    const refused: [held: Parameters<TestAdmin["issue"]>[0], body: object][] = [
+      [{}, { tier: "enterprise" }],
+      [{}, { tier: "commercial", monthly_limit: 1 }],
+      [{ tier: "enterprise" }, { tier: "free" }],
+      [{ tier: "enterprise" }, { monthly_limit: 1 }],
+      [{ tier: "enterprise" }, { external_id: null }],
+      [{ mode: "test" }, { monthly_limit: 1 }],
+      [{ tier: "free" }, { monthly_limit: 10_001 }],
+      [{ monthlyLimit: 50_000 }, { tier: "free" }],
+      [{ tier: "free", expiresAt: year }, { expires_at: "never" }],
+      [{ tier: "free", expiresAt: year }, { expires_at: tooLate }],
+    ];
+    for (const [held, body] of refused) {
+      const key = await admin.issue(held);
+      const before = (await admin.call("GET", pathOf(key))).body;
+      expect(await patch(key, body, token)).toMatchObject({ status: 403, body: { code: "NOT_ALLOWED" } });
+      expect((await admin.call("GET", pathOf(key))).body).toEqual(before);
+    }
+    // Step by step does not help: first the limit of the higher tier, then the lower tier.
+    const key = await admin.issue({ tier: "research", expiresAt: NEVER_EXPIRES });
+    expect((await patch(key, { monthly_limit: 50_000 }, token)).status).toBe(200);
+    expect((await patch(key, { tier: "free" }, token)).status).toBe(403);
+    expect((await patch(key, { tier: "free", monthly_limit: null }, token)).body).toMatchObject({
+      monthly_limit: 10_000,
+    });
+    expect((await patch(key, { monthly_limit: 10_001 }, token)).status).toBe(403);
+    expect((await patch(key, { tier: "research" }, token)).body).toMatchObject({ monthly_limit: 50_000 });
+  });
+});
