@@ -12,6 +12,10 @@ import { BRAND } from "../support/issue.ts";
 
 setDefaultTimeout(30_000);
 
+interface Refusals {
+  readonly content?: Record<string, { readonly examples?: object }>;
+}
+
 let admin: TestAdmin;
 let text: string;
 // biome-ignore lint/suspicious/noExplicitAny: a document has every shape.
@@ -82,7 +86,7 @@ describe("The document", () => {
     for (const route of ROUTES) {
       const { method, path, scope } = route;
       const described = document.paths[path.replace(/:(\w+)/g, "{$1}")][method.toLowerCase()];
-      expect(described.security).toEqual([{ Token: scope === "any" ? [] : [scope] }]);
+      expect(described["x-required-scope"]).toBe(scope === "any" ? undefined : scope);
       if (scope !== "any") expect(described.description).toContain(`\`${scope}\``);
       const names = (described.parameters ?? []).map((parameter: { name: string }) => parameter.name);
       const { query = { entries: {} }, needsIdempotencyKey } = route.operation;
@@ -91,8 +95,9 @@ describe("The document", () => {
         ...Object.keys(query.entries),
         ...(needsIdempotencyKey ? ["Idempotency-Key"] : []),
       ]);
-      const codes = Object.values<{ content?: Record<string, { examples?: object }> }>(described.responses)
-        .flatMap(({ content }) => Object.values(content ?? {}))
+      const codes = Object.values<Refusals & { $ref?: string }>(described.responses)
+        .map((answer) => document.components.responses[answer.$ref?.split("/").at(-1) ?? ""] ?? answer)
+        .flatMap(({ content }: Refusals) => Object.values(content ?? {}))
         .flatMap(({ examples }) => Object.keys(examples ?? {}));
       expect(new Set(codes)).toEqual(
         new Set(codesOf(route).map((code) => (code === "CLAIM_MISMATCH" ? "INVALID_REQUEST" : code))),
@@ -111,7 +116,7 @@ describe("The document", () => {
   });
 
   test("has only references to existing components, and uses each component", () => {
-    const used = new Set(["securitySchemes/Token", "headers/Accept-Encoding"]);
+    const used = new Set(["securitySchemes/Token"]);
     for (const { $ref } of objectsIn(document)) {
       if (typeof $ref !== "string") continue;
       const [kind = "", name = ""] = $ref.replace("#/components/", "").split("/");
@@ -229,9 +234,19 @@ describe("renderDocument()", () => {
       "500",
       "503",
     ]);
-    expect(rendered.responses["429"].headers).toHaveProperty("Retry-After");
-    expect(rendered.responses["401"].headers).not.toHaveProperty("X-RateLimit-Limit");
-    expect(rendered.responses["422"].content["application/json"].examples).toHaveProperty("INVALID_REQUEST");
+    const { responses } = render(route).components;
+    expect(rendered.responses["429"].$ref).toBe("#/components/responses/RateLimitExceeded");
+    expect(rendered.responses["403"].$ref).toBe("#/components/responses/NotAllowedOrScopeRequired");
+    expect(responses.RateLimitExceeded.headers).toHaveProperty("Retry-After");
+    expect(responses.InvalidToken.headers).not.toHaveProperty("X-RateLimit-Limit");
+    expect(responses.ClaimMismatch.content["application/json"].examples).toHaveProperty("INVALID_REQUEST");
+  });
+
+  test("refuses two schemas with one name", () => {
+    const another = v.pipe(v.object({ age: v.number() }), v.title("Pet"));
+    const success = { ...route.operation.success, schema: v.object({ pet, another }) };
+    const operation = { ...route.operation, success };
+    expect(() => render({ ...route, operation })).toThrow("Two schemas have the name Pet");
   });
 
   test("refuses a path with a parameter that nothing describes", () => {

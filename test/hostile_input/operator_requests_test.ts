@@ -39,7 +39,9 @@ test("Every generated request is answered without a failure, and no token or key
   expect(found).toEqual([]);
   expect(admin.logLines.length).toBeGreaterThan(REQUESTS / 2);
   expect(search.count).toBeGreaterThan(SENDERS);
-  expect(Object.keys(statuses)).toEqual(expect.arrayContaining(["200", "400", "401", "404", "405"]));
+  expect(Object.keys(statuses)).toEqual(
+    expect.arrayContaining(["200", "201", "400", "401", "404", "405", "413", "415"]),
+  );
   await admin.close();
 
   function createSender(admin: TestAdmin, index: number): () => Promise<string | undefined> {

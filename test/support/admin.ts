@@ -117,7 +117,7 @@ export async function startAdmin(
       const response = await fetch(`${url}/admin/v1${path}`, {
         method,
         headers: { authorization: `Bearer ${given ?? (await everyScope)}`, ...headers },
-        ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+        ...(body !== undefined && { body: isSentAsItIs(body) ? body : JSON.stringify(body) }),
       });
       const text = await response.text();
       const isJson = response.headers.get("content-type")?.startsWith("application/json");
@@ -128,4 +128,8 @@ export async function startAdmin(
       if (options.on === undefined) await testDatabase.close();
     },
   };
+}
+
+function isSentAsItIs(body: unknown): body is string | ReadableStream {
+  return typeof body === "string" || body instanceof ReadableStream;
 }

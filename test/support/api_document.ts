@@ -26,6 +26,7 @@ export interface PathRule {
 }
 
 interface Documented {
+  readonly $ref?: string;
   readonly description?: string;
   readonly headers?: Record<string, { readonly $ref: string }>;
   readonly content?: Record<string, { readonly schema?: JsonSchema }>;
@@ -62,7 +63,12 @@ function toPath(path: string, operations: ApiDocument["paths"][string], document
 }
 
 /** Returns the rule of an answer. */
-export function toAnswerRule({ headers = {}, content }: Documented, document: ApiDocument): AnswerRule {
+export function toAnswerRule(documented: Documented, document: ApiDocument): AnswerRule {
+  const { $ref: reference } = documented;
+  const { headers = {}, content } =
+    reference === undefined
+      ? documented
+      : (document.components.responses[reference.slice(reference.lastIndexOf("/") + 1)] ?? {});
   const json = content?.["application/json"]?.schema;
   const codes = (json?.properties as { code?: { "x-extensible-enum"?: string[] } } | undefined)?.code?.[
     "x-extensible-enum"

@@ -38,6 +38,7 @@ export interface DocumentOptions {
 /** Renders the document. It holds no key and no token. */
 export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): string {
   const names = nameSchemas(routes);
+  const codesOfRoutes = routes.flatMap((route) => refusalsOf(route).map(([, codes]) => codes));
   const paths: Record<string, Json> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, "{$1}");
@@ -62,6 +63,7 @@ export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): st
     components: {
       schemas: renderSchemas(Object.fromEntries([...names].map(([schema, name]) => [name, schema]))),
       headers: HEADERS,
+      responses: Object.fromEntries(codesOfRoutes.map((codes) => [nameOf(codes), renderCodes(codes)])),
       securitySchemes: {
         Token: {
           type: "http",
@@ -80,12 +82,17 @@ export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): st
  */
 function nameSchemas(routes: readonly Route[]): Map<v.GenericSchema, string> {
   const names = new Map<v.GenericSchema, string>([[ERROR, "Error"]]);
+  const add = (schema: v.GenericSchema, name: string) => {
+    if (names.has(schema)) return;
+    if (names.values().some((other) => other === name)) throw new Error(`Two schemas have the name ${name}`);
+    names.set(schema, name);
+  };
   for (const { operation } of routes) {
     const { id, body, success } = operation;
-    const base = id.charAt(0).toUpperCase() + id.slice(1);
-    if (body !== undefined) names.set(body, v.getTitle(body) ?? `${base}Request`);
-    for (const schema of titledSchemasIn(success.schema)) names.set(schema, v.getTitle(schema) ?? "");
-    if (!names.has(success.schema)) names.set(success.schema, `${base}Answer`);
+    const base = toPascalCase(id);
+    if (body !== undefined) add(body, v.getTitle(body) ?? `${base}Request`);
+    for (const schema of titledSchemasIn(success.schema)) add(schema, v.getTitle(schema) ?? "");
+    add(success.schema, `${base}Answer`);
   }
   return names;
 }
@@ -125,21 +132,15 @@ function renderOperation(route: Route, names: ReadonlyMap<v.GenericSchema, strin
   if (success.hasTag) {
     responses[304] = { description: "`If-None-Match` names the tag", headers: renderHeaders(headers) };
   }
-  for (const [status, codes] of Map.groupBy(codesOf(route), statusOf)) {
-    const counted = UNCOUNTED.includes(status) ? [] : WINDOW_HEADERS;
-    responses[status] = renderRefusals(codes, {
-      headers: [...counted, ...(HEADERS_OF_STATUS[status] ?? [])],
-      conditions: CONDITIONS as Record<Code, string>,
-      schemas: ["Error"],
-    });
+  for (const [status, codes] of refusalsOf(route)) {
+    responses[status] = { $ref: refTo("responses", nameOf(codes)) };
   }
   return {
     operationId: id,
     summary,
     description: [description, needs].filter((sentence) => sentence !== undefined).join(" "),
     tags: [tagOf(route)],
-    // OpenAPI 3.1 lets a bearer scheme name what a token must be allowed to do.
-    security: [{ Token: scope === "any" ? [] : [scope] }],
+    ...(scope !== "any" && { "x-required-scope": scope }),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && {
       requestBody: {
@@ -149,6 +150,31 @@ function renderOperation(route: Route, names: ReadonlyMap<v.GenericSchema, strin
     }),
     responses,
   };
+}
+
+/** Returns the codes that an operation may answer, by their statuses. */
+function refusalsOf(route: Route): [status: number, codes: Code[]][] {
+  return [...Map.groupBy(codesOf(route), statusOf)];
+}
+
+/** Renders the refusals with these codes, which have one status. */
+function renderCodes(codes: readonly Code[]): Json {
+  const status = statusOf(codes[0] ?? "SERVER_ERROR");
+  const counted = UNCOUNTED.includes(status) ? [] : WINDOW_HEADERS;
+  return renderRefusals(codes, {
+    headers: [...counted, ...(HEADERS_OF_STATUS[status] ?? [])],
+    conditions: CONDITIONS as Record<Code, string>,
+    schemas: ["Error"],
+  });
+}
+
+/** Returns the name of the answer with these codes, such as `NotAllowedOrScopeRequired`. */
+function nameOf(codes: readonly Code[]): string {
+  return codes.map((code) => toPascalCase(code.toLowerCase())).join("Or");
+}
+
+function toPascalCase(text: string): string {
+  return text.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function tagOf({ path }: Route): string {
