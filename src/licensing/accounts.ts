@@ -1,6 +1,6 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
-import { toId } from "../ids.ts";
+import { parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Search } from "./search_accounts.ts";
 
@@ -48,6 +48,19 @@ export async function findAccount(
   return account;
 }
 
+/** Finds an account by its id or its e-mail. `what` is what cannot be done without it, such as `list keys`. */
+export async function findAccountNamed(
+  database: Database,
+  who: string,
+  what: string,
+): Promise<Account | Refusal> {
+  const uuid = parseId("usr", who);
+  const email = parseEmail(who);
+  const by = uuid !== undefined ? { uuid } : email !== undefined ? { email } : undefined;
+  const account = by && (await findAccount(database, by));
+  return account ?? refuse("NOT_FOUND", `Cannot ${what}: no account has the id or e-mail ${who}`);
+}
+
 /** Tells whether an account has that e-mail, by one index look-up. */
 export async function hasAccount(database: Database, email: string): Promise<boolean> {
   const rows = await database.query((sql) => sql`select from accounts where email = ${email}`, {
@@ -86,6 +99,7 @@ async function select(
 }
 
 export interface UpdatedAccount {
+  readonly email: string;
   readonly name: string;
   readonly organization: string;
   readonly isChanged: boolean;
@@ -108,7 +122,7 @@ export async function updateAccount(
   const [updated] = await database.query<UpdatedAccount>(
     (sql) => sql`
       with old as (
-        select id, name, organization, coalesce(${change.name ?? null}::text, name) as new_name,
+        select id, email, name, organization, coalesce(${change.name ?? null}::text, name) as new_name,
                coalesce(${change.organization ?? null}::text, organization) as new_organization
           from accounts where id = ${change.uuid}::uuid for update
       ),
@@ -129,7 +143,7 @@ export async function updateAccount(
         at: change.now,
         from: sql`changed`,
       })})
-      select new_name as name, new_organization as organization,
+      select email, new_name as name, new_organization as organization,
              exists (select from changed) as "isChanged"
         from old`,
   );

@@ -4,6 +4,7 @@
 export {
   type Account,
   findAccount,
+  findAccountNamed,
   hasAccount,
   type ListPart,
   listAccounts,

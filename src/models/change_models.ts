@@ -86,15 +86,17 @@ export async function checkNewModel(database: Database, model: NewModel): Promis
   return found?.exists ? existing(model) : undefined;
 }
 
-const NO_OWNER = refuse("INVALID_REQUEST", "Cannot add model: no account has the owner's id");
+const NO_OWNER = refuse("NOT_FOUND", "Cannot add model: no account has the owner's id", {
+  fields: [{ field: "owner", error: "no account has this id" }],
+});
 
 function foreign({ name }: NewModel): Refusal {
-  return refuse("INVALID_REQUEST", `Cannot add model: ${name} belongs to another owner`);
+  return refuse("CONFLICT", `Cannot add model: ${name} belongs to another owner`);
 }
 
 function existing({ name, version }: NewModel): Refusal {
   const why = "exists, and a version never changes; give a new version";
-  return refuse("INVALID_REQUEST", `Cannot add model: ${name} ${version} ${why}`);
+  return refuse("ALREADY_EXISTS", `Cannot add model: ${name} ${version} ${why}`);
 }
 
 /**

@@ -68,21 +68,38 @@ export async function listModelsFor(
   }));
 }
 
-/** Lists all listed models, of every owner. */
+/** Lists all listed models, of every owner, in byte order of their names. */
 export async function listAllModels(database: Database): Promise<ModelSummary[]> {
-  const rows = await selectListed(database, (sql) => sql`true`);
-  return rows.map(({ fileName: _, ...row }) => ({
-    ...row,
-    owner: row.owner === null ? null : toId("usr", row.owner),
-  }));
+  return (await selectListed(database, (sql) => sql`true`)).map(toSummary);
 }
 
-type ListedRow = ModelSummary & Pick<ListedFile, "fileName">;
+/** Lists a part of the listed models, of every owner, oldest first. `afterUuid` is the UUID of a model. */
+export async function listModels(
+  database: Database,
+  { afterUuid, limit }: { readonly afterUuid?: string | undefined; readonly limit: number },
+): Promise<(ModelSummary & { readonly uuid: string })[]> {
+  const rows = await selectListed(
+    database,
+    (sql) => (afterUuid === undefined ? sql`true` : sql`m.id > ${afterUuid}::uuid`),
+    (sql) => sql`m.id limit ${limit}::bigint`,
+  );
+  return rows.map((row) => ({ ...toSummary(row), uuid: row.uuid }));
+}
 
-async function selectListed(database: Database, condition: (sql: Sql) => Fragment): Promise<ListedRow[]> {
+function toSummary({ fileName: _, uuid: __, ...row }: ListedRow): ModelSummary {
+  return { ...row, owner: row.owner === null ? null : toId("usr", row.owner) };
+}
+
+type ListedRow = ModelSummary & Pick<ListedFile, "fileName"> & { readonly uuid: string };
+
+async function selectListed(
+  database: Database,
+  condition: (sql: Sql) => Fragment,
+  order: (sql: Sql) => Fragment = (sql) => sql`m.name collate "C"`,
+): Promise<ListedRow[]> {
   return await database.query<ListedRow>(
     (sql) => sql`
-      select m.name, v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
+      select m.id as uuid, m.name, v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
              -- Versions that were added by an older program may have 0.
              coalesce(nullif(v.size_mb, 0), f.size_bytes / 1e6, 0)::double precision as "sizeMb",
              v.download_url as "downloadUrl", v.checksum,
@@ -92,7 +109,7 @@ async function selectListed(database: Database, condition: (sql: Sql) => Fragmen
         join model_versions v on v.model_id = m.id and v.version = m.listed_version
         left join model_files f on f.sha256 = v.file
        where ${condition(sql)}
-       order by m.name collate "C"`,
+       order by ${order(sql)}`,
     { isRead: true },
   );
 }

@@ -21,7 +21,7 @@ export {
   type HostedFile,
   isHosted,
 } from "./find_file.ts";
-export { type ListedFile, listAllModels, listModelsFor } from "./list_models.ts";
+export { type ListedFile, listAllModels, listModels, listModelsFor } from "./list_models.ts";
 export {
   isFileName,
   type ModelSummary,
@@ -30,6 +30,6 @@ export {
   toFileName,
   toMegabytes,
 } from "./model.ts";
-export { renderModel } from "./render_model.ts";
+export { renderAddedModel, renderModel } from "./render_model.ts";
 export { type Purge, purgeFiles, retireVersion } from "./retire_models.ts";
 export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";

@@ -58,21 +58,19 @@ export function toMegabytes(sizeBytes: number): number {
   return sizeBytes < 1e4 ? sizeBytes / 1e6 : Math.round(sizeBytes / 1e4) / 100;
 }
 
-const slug = (what: string, max: number) =>
+// The sentences of the rules follow the name of the field, which commands and the API write differently.
+const slug = (max: number) =>
   v.pipe(
-    v.string(),
-    v.regex(
-      /^[A-Za-z0-9][A-Za-z0-9._+-]*$/,
-      `${what} must be letters, digits, dots, dashes, plus or underscores`,
-    ),
-    v.maxLength(max, `${what} must have at most ${max} characters`),
+    v.string("must be a text"),
+    v.regex(/^[A-Za-z0-9][A-Za-z0-9._+-]*$/, "must be letters, digits, dots, dashes, plus or underscores"),
+    v.maxLength(max, `must have at most ${max} characters`),
   );
 
-const wholeNumber = (what: string, least: number) =>
+const wholeNumber = (least: number) =>
   v.pipe(
-    v.number(`${what} must be a whole number`),
-    v.safeInteger(`${what} must be a whole number`),
-    v.minValue(least, `${what} must be at least ${least}`),
+    v.number("must be a whole number"),
+    v.safeInteger("must be a whole number"),
+    v.minValue(least, `must be at least ${least}`),
   );
 
 /** Every list contains the metadata of its models, so it is bounded: 16 KiB, as for an event. */
@@ -81,62 +79,83 @@ const METADATA_LEVELS = 32;
 
 function schemaFor(brand: Brand) {
   return v.object({
-    name: slug("name", 200),
-    version: slug("version", 100),
+    name: slug(200),
+    version: slug(100),
     type: v.picklist(
       brand.modelTypes,
-      `type must be one of ${brand.modelTypes.join(", ")}; the state-space kind lives in the client alone`,
+      `must be one of ${brand.modelTypes.join(", ")}; the state-space kind lives in the client alone`,
     ),
     paradigm: v.pipe(
-      v.string(),
-      v.regex(
-        /^[a-z0-9][a-z0-9_]{0,99}$/,
-        "paradigm must be lowercase letters, digits and underscores, such as p300",
-      ),
+      v.string("must be a text"),
+      v.regex(/^[a-z0-9][a-z0-9_]{0,99}$/, "must be lowercase letters, digits and underscores, such as p300"),
     ),
-    nFeatures: wholeNumber("n-features", 1),
-    nClasses: wholeNumber("n-classes", 2),
+    nFeatures: wholeNumber(1),
+    nClasses: wholeNumber(2),
     sizeMb: v.pipe(
-      v.number("size-mb must be a number"),
-      v.finite("size-mb must be a number"),
-      v.minValue(0, "size-mb must not be negative"),
+      v.number("must be a number"),
+      v.finite("must be a number"),
+      v.minValue(0, "must not be negative"),
     ),
     downloadUrl: v.nullable(
       v.pipe(
-        v.string(),
-        v.maxLength(2_000, "url must have at most 2000 characters"),
+        v.string("must be a text"),
+        v.maxLength(2_000, "must have at most 2000 characters"),
         v.check(
           // The parser ignores spaces and control characters, but clients get the text unchanged.
           (text) => /^https?:\/\/[\x21-\x7e]+$/i.test(text) && URL.canParse(text),
-          "url must be an http or https address, in printable ASCII without spaces",
+          "must be an http or https address, in printable ASCII without spaces",
         ),
       ),
     ),
-    fileName: v.optional(v.pipe(v.string(), v.check(isFileName, "the file must have another name"))),
+    fileName: v.optional(v.pipe(v.string(), v.check(isFileName, "must have another name"))),
     hostedBytes: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(0))),
-    checksum: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/, "sha256 must be 64 lowercase hexadecimal digits")),
-    requiresLicense: v.picklist(TIERS, `requires-license must be one of ${TIERS.join(", ")}`),
+    checksum: v.pipe(
+      v.string("must be a text"),
+      v.regex(/^[0-9a-f]{64}$/, "must be 64 lowercase hexadecimal digits"),
+    ),
+    requiresLicense: v.picklist(TIERS, `must be one of ${TIERS.join(", ")}`),
     metadata: v.pipe(
       v.custom<Readonly<Record<string, unknown>>>(
         (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-        "metadata must be a JSON object",
+        "must be a JSON object",
       ),
       v.check(
         (value) => isStorableJson(value, METADATA_LEVELS),
-        "metadata must have at most 32 levels, finite numbers, and text without NUL, unpaired surrogates or U+FFFD",
+        "must have at most 32 levels, finite numbers, and text without NUL, unpaired surrogates or U+FFFD",
       ),
       v.check(
         (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
-        "metadata must have at most 16 KiB",
+        "must have at most 16 KiB",
       ),
     ),
     ownerUuid: v.optional(v.string()),
   });
 }
 
+/** The names of fields in the options of commands; the other fields have the same name. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  nFeatures: "n-features",
+  nClasses: "n-classes",
+  sizeMb: "size-mb",
+  downloadUrl: "url",
+  checksum: "sha256",
+  requiresLicense: "requires-license",
+  fileName: "the file",
+};
+
+/** The names of fields in JSON; the other fields have the same name. */
+const JSON_NAMES: Readonly<Record<string, string>> = {
+  nFeatures: "n_features",
+  nClasses: "n_classes",
+  sizeMb: "size_mb",
+  downloadUrl: "url",
+  requiresLicense: "requires_license",
+};
+
 /**
- * Checks a model against the rules of its fields, and refuses with the first broken rule. `hasOwner` is for callers
- * that know that an account owns the model before they know which: they add `ownerUuid` to the result.
+ * Checks a model against the rules of its fields, and refuses with the first broken rule. The sentence has the names of
+ * the commands' options, the fields of the refusal have those of JSON. `hasOwner` is for callers that know that an
+ * account owns the model before they know which: they add `ownerUuid` to the result.
  */
 export function parseNewModel(
   fields: unknown,
@@ -145,8 +164,12 @@ export function parseNewModel(
 ): NewModel | Refusal {
   const parsed = v.safeParse(schemaFor(brand), fields);
   if (!parsed.success) {
-    const [issue] = parsed.issues;
-    return refuse("INVALID_REQUEST", `Cannot add model: ${issue.message}`);
+    const [{ message, path }] = parsed.issues;
+    const key = String(path?.[0]?.key ?? "the model");
+    const field = JSON_NAMES[key] ?? key;
+    return refuse("INVALID_REQUEST", `Cannot add model: ${OPTIONS[key] ?? key} ${message}`, {
+      fields: [{ field, error: `${field} ${message}` }],
+    });
   }
   const model = parsed.output;
   if ((model.downloadUrl === null) !== (model.hostedBytes !== undefined)) {
@@ -154,10 +177,10 @@ export function parseNewModel(
   }
   const isCustom = hasOwner || model.ownerUuid !== undefined;
   if (isCustom && !includesTier(model.requiresLicense, "commercial")) {
-    return refuse(
-      "INVALID_REQUEST",
-      "Cannot add model: a custom model requires commercial or enterprise; give --requires-license commercial",
-    );
+    const error = "a custom model requires commercial or enterprise";
+    return refuse("INVALID_REQUEST", `Cannot add model: ${error}`, {
+      fields: [{ field: "requires_license", error }],
+    });
   }
   return model;
 }

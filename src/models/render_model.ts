@@ -1,4 +1,4 @@
-import type { ModelSummary } from "./model.ts";
+import type { ModelSummary, NewModel } from "./model.ts";
 
 /** Renders a listed model as JSON for operators: commands and the API show the same fields. */
 export function renderModel(model: ModelSummary) {
@@ -15,5 +15,15 @@ export function renderModel(model: ModelSummary) {
     download_url: model.downloadUrl,
     checksum: `sha256:${model.checksum}`,
     metadata: model.metadata,
+  };
+}
+
+/** Renders the version of a model that was added. For a hosted file the registry determined size and checksum. */
+export function renderAddedModel(model: NewModel) {
+  return {
+    name: model.name,
+    version: model.version,
+    requires_license: model.requiresLicense,
+    ...(model.hostedBytes !== undefined && { size_mb: model.sizeMb, checksum: `sha256:${model.checksum}` }),
   };
 }

@@ -41,9 +41,10 @@ export async function retireVersion(
       logged as (${auditCte(sql, { action: "model.retire", actor, at: now, from: sql`changed` })})
       select retired_at as "retiredAt", was_listed as "wasListed" from old`,
   );
-  const cannot = (why: string) => refuse("NOT_FOUND", `Cannot retire model: ${why}`);
-  if (row === undefined) return cannot(`there is no ${name} ${version}`);
-  if (row.retiredAt !== null) return cannot(`${name} ${version} is retired already`);
+  if (row === undefined) return refuse("NOT_FOUND", `Cannot retire model: there is no ${name} ${version}`);
+  if (row.retiredAt !== null) {
+    return refuse("CONFLICT", `Cannot retire model: ${name} ${version} is retired already`);
+  }
   return { wasListed: row.wasListed };
 }
 

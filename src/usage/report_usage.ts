@@ -54,8 +54,15 @@ export interface MonthOfUse {
   readonly used: number;
 }
 
-/** Lists the month's use of every license that used any units, sorted by e-mail address. */
-export async function listUsage(database: Database, month: Month): Promise<MonthOfUse[]> {
+/**
+ * Lists the month's use of every license that used any units, in the order in which the licenses were made; or a part of
+ * the list, after a license.
+ */
+export async function listUsage(
+  database: Database,
+  month: Month,
+  { afterUuid, limit }: { readonly afterUuid?: string | undefined; readonly limit?: number } = {},
+): Promise<MonthOfUse[]> {
   const rows = await database.query<
     Omit<MonthOfUse, "licenseId" | "userId"> & { licenseUuid: string; accountUuid: string }
   >(
@@ -67,7 +74,10 @@ export async function listUsage(database: Database, month: Month): Promise<Month
         join licenses l on l.id = u.license_id
         join accounts a on a.id = l.account_id
        where u.month = ${month.firstDay}::date and u.used > 0
-       order by a.email collate "C", l.id`,
+         ${afterUuid === undefined ? sql`` : sql`and u.license_id > ${afterUuid}::uuid`}
+       order by u.license_id
+       limit ${limit ?? null}::bigint`,
+    { isRead: true },
   );
   return rows.map(({ licenseUuid, accountUuid, ...rest }) => ({
     licenseId: toId("lic", licenseUuid),

@@ -14,7 +14,7 @@ import { type Refusal, refuse } from "../../refusal.ts";
 export interface List {
   /** The name of the list, such as `keys`. */
   readonly name: string;
-  /** The filters as they were sent, without `limit` and `after`. */
+  /** The values of all filters, without `limit` and `after`. */
   readonly filters: object;
   /** The form of its positions; that of a UUID by default. */
   readonly position?: RegExp | undefined;

@@ -1,4 +1,7 @@
-/** Schemas for the fields of requests: the same values as the options of the commands. Messages begin with the field. */
+/**
+ * Schemas for the fields of requests: the same values as the options of the commands. Messages begin with the field.
+ * `list_fields.ts` has the fields of lists.
+ */
 import * as v from "valibot";
 import { type Month, monthOf, parseTimestamp } from "../../calendar.ts";
 import { isStorableText } from "../../database/mod.ts";

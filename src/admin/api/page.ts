@@ -3,26 +3,17 @@ import * as v from "valibot";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
 import { type Cursor, MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "./cursor.ts";
+import { wholeNumber } from "./fields.ts";
 
-const ROWS = 50;
+/** The rows of a page without `limit`. */
+export const ROWS = 50;
 const MAX_ROWS = 100;
-const WRONG_LIMIT = `limit must be a whole number from 1 to ${MAX_ROWS}`;
-
 /** The fields that the query of every list has, besides its filters. */
 export const PAGE_FIELDS = {
   limit: v.optional(
     v.pipe(
-      v.string(),
-      v.regex(/^[1-9]\d{0,2}$/, WRONG_LIMIT),
-      v.check((text) => Number(text) <= MAX_ROWS, WRONG_LIMIT),
-      inJsonSchema({
-        type: "integer",
-        minimum: 1,
-        maximum: MAX_ROWS,
-        default: ROWS,
-        description: "The most rows of a page",
-      }),
-      v.transform(Number),
+      wholeNumber("limit", [1, MAX_ROWS]),
+      inJsonSchema({ default: ROWS, description: "The most rows of a page" }),
     ),
   ),
   after: v.optional(

@@ -1,6 +1,14 @@
 /** Every route of the API below `/admin/v1`, with the scope that a token needs for it. */
+import {
+  changeAccount,
+  eraseAccountOperation,
+  getAccount,
+  listAccountsOperation,
+} from "./accounts_routes.ts";
+import { followAuditOperation } from "./audit_routes.ts";
 import { openApiDocument } from "./document_routes.ts";
 import { resume, revoke, rotate, suspend } from "./key_changes_routes.ts";
+import { listKeysOperation } from "./key_list_routes.ts";
 import {
   explainKeyOperation,
   findKeyOperation,
@@ -9,13 +17,21 @@ import {
   issueKeyOperation,
 } from "./keys_routes.ts";
 import { getLicense, updateLicense } from "./licenses_routes.ts";
+import {
+  addModelOperation,
+  listModelsOperation,
+  removeModelOperation,
+  retireModelVersion,
+} from "./models_routes.ts";
 import type { Operation } from "./operation.ts";
 import type { Route } from "./route.ts";
 import { whoami } from "./service_routes.ts";
+import { listUsageOperation } from "./usage_routes.ts";
 
 const getOpenApi = openApiDocument(() => ROUTES);
 
 export const ROUTES: readonly Route[] = [
+  route("GET", "/keys", "keys:read", listKeysOperation),
   route("POST", "/keys", "keys:issue", issueKeyOperation),
   route("POST", "/keys/find", "keys:read", findKeyOperation),
   route("GET", "/keys/:id", "keys:read", getKey),
@@ -27,6 +43,16 @@ export const ROUTES: readonly Route[] = [
   route("POST", "/keys/:id/revoke", "keys:revoke", revoke),
   route("GET", "/licenses/:id", "keys:read", getLicense),
   route("PATCH", "/licenses/:id", "keys:manage", updateLicense),
+  route("GET", "/accounts", "accounts:read", listAccountsOperation),
+  route("GET", "/accounts/:id", "accounts:read", getAccount),
+  route("PATCH", "/accounts/:id", "accounts:write", changeAccount),
+  route("POST", "/accounts/:id/erase", "accounts:erase", eraseAccountOperation),
+  route("GET", "/usage", "usage:read", listUsageOperation),
+  route("GET", "/models", "models:read", listModelsOperation),
+  route("POST", "/models", "models:write", addModelOperation),
+  route("DELETE", "/models/:name", "models:write", removeModelOperation),
+  route("POST", "/models/:name/:version/retire", "models:write", retireModelVersion),
+  route("GET", "/audit", "audit:read", followAuditOperation),
   route("GET", "/whoami", "any", whoami),
   route("GET", "/openapi.json", "any", getOpenApi),
 ];

@@ -1,13 +1,11 @@
 /** `claviger accounts …`: list, update and erase. */
 import type { Command } from "commander";
 import type { Database } from "../../database/mod.ts";
-import { parseId } from "../../ids.ts";
 import {
   type Account,
   eraseAccount,
-  findAccount,
+  findAccountNamed,
   listAccounts,
-  parseEmail,
   renderAccount,
   updateAccount,
 } from "../../licensing/mod.ts";
@@ -15,7 +13,7 @@ import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
 import { accountOption, type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
@@ -83,14 +81,7 @@ export async function findAccountBy(
   who: string,
   what = "find account",
 ): Promise<Account> {
-  const uuid = parseId("usr", who);
-  const email = parseEmail(who);
-  const account =
-    uuid !== undefined
-      ? await findAccount(database, { uuid })
-      : email && (await findAccount(database, { email }));
-  if (!account) throw new CommandRefused(`Cannot ${what}: no account has the id or e-mail ${who}`);
-  return account;
+  return orRefuse(await findAccountNamed(database, who, what));
 }
 
 interface UpdateOptions extends JsonOptions {
@@ -106,7 +97,7 @@ async function runUpdate(surroundings: Surroundings, who: string, options: Updat
       await updateAccount(database, { name, organization, uuid: account.uuid, actor, now }),
     );
     const { isChanged, ...fields } = changed;
-    const shown = { id: account.id, email: account.email, ...fields };
+    const shown = { id: account.id, ...fields };
     if (options.json) return printJson(surroundings, { ...shown, changed: isChanged });
     printFields(surroundings, shown);
     if (!isChanged)

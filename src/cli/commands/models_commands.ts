@@ -14,6 +14,7 @@ import {
   parseNewModel,
   purgeFiles,
   removeModel,
+  renderAddedModel,
   renderModel,
   retireVersion,
   type StoredFile,
@@ -25,6 +26,7 @@ import {
 import { isRefusal } from "../../refusal.ts";
 import { withNeeds } from "../as_owner.ts";
 import { renderFileFailure } from "../failures.ts";
+import { withHint } from "../hints.ts";
 import {
   accountOption,
   type JsonOptions,
@@ -209,7 +211,7 @@ function parseModel(options: AddOptions, config: Config, source: object): NewMod
   const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ...source };
   // The owner is looked up later. Whether the model has an owner decides which tiers it may require.
   const model = parseNewModel(fields, config.brand, { hasOwner: owner !== undefined });
-  if (isRefusal(model)) throw new WrongUsage(model.sentence);
+  if (isRefusal(model)) throw new WrongUsage(withHint(model.sentence));
   return model;
 }
 
@@ -219,12 +221,7 @@ async function withOwner(database: Database, model: NewModel, { owner }: AddOpti
 }
 
 function showAdded(surroundings: Surroundings, options: JsonOptions, model: NewModel): void {
-  const shown = {
-    name: model.name,
-    version: model.version,
-    requires_license: model.requiresLicense,
-    ...(model.hostedBytes !== undefined && { size_mb: model.sizeMb, checksum: `sha256:${model.checksum}` }),
-  };
+  const shown = renderAddedModel(model);
   if (options.json) printJson(surroundings, shown);
   else printFields(surroundings, shown);
 }

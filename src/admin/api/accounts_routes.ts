@@ -1,0 +1,115 @@
+/** Accounts: list, look at, change and erase. */
+import * as v from "valibot";
+import { parseId, toId } from "../../ids.ts";
+import {
+  eraseAccount,
+  findAccount,
+  listAccounts,
+  renderAccount,
+  updateAccount,
+} from "../../licensing/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { identifier } from "../../wire/mod.ts";
+import { ACCOUNT } from "./answers.ts";
+import { line, REASON, SEARCH } from "./fields.ts";
+import { findSearch } from "./find_search.ts";
+import { type Call, operation } from "./operation.ts";
+import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
+
+export const listAccountsOperation = operation({
+  id: "listAccounts",
+  summary: "List accounts, oldest first",
+  query: v.strictObject({ search: SEARCH, ...PAGE_FIELDS }),
+  success: { schema: pageOf(ACCOUNT), description: "A page of accounts" },
+  codes: [],
+  run: ({ database }, { query, now }) =>
+    findPage({
+      list: "accounts",
+      query,
+      now,
+      async find({ position, limit }, { search: text }) {
+        const search = await findSearch(database, text);
+        if (isRefusal(search)) return search;
+        return await listAccounts(database, { search, afterUuid: position, limit });
+      },
+      positionOf: ({ uuid }) => uuid,
+      render: renderAccount,
+    }),
+});
+
+export const getAccount = operation({
+  id: "getAccount",
+  summary: "Show one account",
+  success: { schema: ACCOUNT, description: "The account" },
+  codes: ["NOT_FOUND"],
+  async run({ database }, call) {
+    const uuid = uuidOf(call);
+    const account = uuid === undefined ? undefined : await findAccount(database, { uuid });
+    return account === undefined ? unknown("show") : renderAccount(account);
+  },
+});
+
+export const changeAccount = operation({
+  id: "changeAccount",
+  summary: "Change an account's name or organization",
+  body: v.strictObject({
+    name: v.optional(line("name", { least: 1, most: 200 })),
+    organization: v.optional(line("organization", { most: 200 })),
+    reason: REASON,
+  }),
+  success: {
+    schema: v.object({
+      id: identifier("usr"),
+      email: v.string(),
+      name: v.string(),
+      organization: v.string(),
+      changed: v.pipe(v.boolean(), v.description("False if the account had these values already")),
+    }),
+    description: "The account's values after the change",
+  },
+  codes: ["NOT_FOUND"],
+  async run({ database }, call) {
+    const { actor, now, body } = call;
+    const { name, organization } = body;
+    if (name === undefined && organization === undefined) return NOTHING_TO_CHANGE;
+    const uuid = uuidOf(call);
+    if (uuid === undefined) return unknown("update");
+    const updated = await updateAccount(database, { uuid, name, organization, actor, now });
+    if (isRefusal(updated)) return updated;
+    const { isChanged, ...values } = updated;
+    return { id: toId("usr", uuid), ...values, changed: isChanged };
+  },
+});
+
+export const eraseAccountOperation = operation({
+  id: "eraseAccount",
+  summary: "Remove a person's name, e-mail and organization for good, and keep the counts of use",
+  body: v.strictObject({ reason: REASON }),
+  success: {
+    schema: v.object({
+      id: identifier("usr"),
+      erased: v.literal(true),
+      changed: v.pipe(v.boolean(), v.description("False if the account was erased before")),
+    }),
+    description: "The account is erased",
+  },
+  codes: ["NOT_FOUND", "CONFLICT"],
+  async run({ database }, call) {
+    const uuid = uuidOf(call);
+    if (uuid === undefined) return unknown("erase");
+    const erased = await eraseAccount(database, uuid, call);
+    if (isRefusal(erased)) return erased;
+    return { id: toId("usr", uuid), erased: true, changed: erased.isPersonal };
+  },
+});
+
+const NOTHING_TO_CHANGE = refuse("INVALID_REQUEST", "Cannot update account: give name or organization");
+
+function uuidOf({ params }: Call): string | undefined {
+  return parseId("usr", params.id ?? "");
+}
+
+/** The same sentence as for an identifier that no account has. */
+function unknown(what: string): Refusal {
+  return refuse("NOT_FOUND", `Cannot ${what} account: no account has that id or e-mail`);
+}

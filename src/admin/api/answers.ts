@@ -1,0 +1,101 @@
+/** Schemas of the things that answers contain. Rooms render them; a test compares each with its schema. */
+import * as v from "valibot";
+import { TIERS } from "../../licensing/mod.ts";
+import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+
+const ofLicense = {
+  email: v.string(),
+  organization: v.string(),
+  tier: oneOfThese(TIERS),
+  monthly_limit: v.pipe(v.nullable(count()), v.description("Null means unlimited")),
+  used: v.pipe(count(), v.description("The units of the month")),
+  external_id: v.pipe(v.nullable(v.string()), v.description("The operator's own name for the license")),
+};
+
+export const KEY = v.pipe(
+  v.object({
+    id: identifier("key"),
+    key: v.pipe(v.string(), v.description("The beginning and the last four characters of the key")),
+    user_id: identifier("usr"),
+    license_id: identifier("lic"),
+    ...ofLicense,
+    name: v.string(),
+    mode: oneOfThese(["live", "test"]),
+    state: oneOfThese(["active", "suspended", "revoked", "expired"]),
+    expires_at: timestamp(),
+    created_at: timestamp(),
+    last_used_at: v.pipe(v.nullable(timestamp()), v.description("Exact to the minute")),
+    replaced_by: v.pipe(v.nullable(identifier("key")), v.description("The key that rotation made")),
+  }),
+  v.title("Key"),
+);
+
+export const ACCOUNT = v.pipe(
+  v.object({
+    id: identifier("usr"),
+    email: v.string(),
+    name: v.string(),
+    organization: v.string(),
+    keys: v.pipe(count(), v.description("The number of its keys, including revoked keys")),
+    created_at: timestamp(),
+  }),
+  v.title("Account"),
+);
+
+export const USAGE = v.pipe(
+  v.object({
+    month: v.string(),
+    license_id: identifier("lic"),
+    user_id: identifier("usr"),
+    ...ofLicense,
+    mode: v.pipe(v.string(), v.description("`live`, `test`, or `live+test` for a license with both")),
+  }),
+  v.title("Usage"),
+);
+
+export const MODEL = v.pipe(
+  v.object({
+    name: v.string(),
+    version: v.string(),
+    type: v.string(),
+    paradigm: v.string(),
+    n_features: count(1),
+    n_classes: count(2),
+    size_mb: v.number(),
+    requires_license: oneOfThese(TIERS),
+    owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
+    download_url: v.pipe(v.nullable(v.string()), v.description("Null if the service hosts the file")),
+    checksum: v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/)),
+    metadata: v.record(v.string(), v.unknown()),
+  }),
+  v.title("Model"),
+);
+
+export const AUDIT_ROW = v.pipe(
+  v.object({
+    id: count(1),
+    at: timestamp(),
+    actor: v.pipe(v.string(), v.examples(["token:shop"])),
+    door: v.nullable(oneOfThese(["client", "command", "api", "console"])),
+    action: v.pipe(v.string(), v.examples(["key.revoke"])),
+    user_id: v.nullable(identifier("usr")),
+    license_id: v.nullable(identifier("lic")),
+    key_id: v.nullable(identifier("key")),
+    before: v.nullable(v.record(v.string(), v.unknown())),
+    after: v.nullable(v.record(v.string(), v.unknown())),
+    reason: v.nullable(v.string()),
+    request: v.nullable(v.string()),
+    address: v.nullable(v.string()),
+  }),
+  v.title("AuditRow"),
+);
+
+export const FINDING = v.pipe(
+  v.object({
+    name: v.string(),
+    state: oneOfThese(["ok", "warn", "fail", "skip"]),
+    message: v.string(),
+    remedy: v.optional(v.string()),
+  }),
+  v.title("Finding"),
+);
