@@ -8,6 +8,7 @@ import { monthOf } from "./calendar.ts";
 import type { Clock } from "./clock.ts";
 import { type Config, type ListenAddress, refuseAdminListener } from "./config/mod.ts";
 import { type Database, migrate, migrations, openDatabase } from "./database/mod.ts";
+import { examineBriefly } from "./doctor/mod.ts";
 import { originOf } from "./endpoints.ts";
 import { createApp, createMetricsPage, createRequestMetrics, IDLE_TIMEOUT_SECONDS } from "./http/mod.ts";
 import { newUuid } from "./ids.ts";
@@ -234,6 +235,7 @@ async function listen(
     databaseAddress: stores.installation.address,
     tls,
     isStopping,
+    examine: (database) => examineBriefly({ ...stores.installation, config, clock, database }),
   });
   if (isRefusal(admin)) return admin;
   if (admin !== undefined) order.add(admin, "drain");

@@ -3,6 +3,7 @@ import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
+import type { Finding } from "../doctor/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import type { TrustedProxies } from "../limits/mod.ts";
 import type { Log } from "../log.ts";
@@ -31,6 +32,8 @@ export interface AdminOptions {
   /** The requests a minute of each endpoint for clients; 0 means unlimited. */
   readonly limits: Readonly<Record<string, number>>;
   readonly logSlowMs: number;
+  /** Examines the service without requests to other hosts, for `GET /status`. */
+  readonly examine: (database: Database) => Promise<readonly Finding[]>;
   /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;
 }

@@ -28,6 +28,11 @@ export function isLost({ code }: DatabaseUnavailable): boolean {
 
 const LOST: ReadonlySet<string> = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE", "57P01", "57P02"]);
 
+/** Tells whether the server stopped a statement at its limit. The statement had no effect. */
+export function isStopped(error: unknown): boolean {
+  return error instanceof DatabaseUnavailable && error.code === "57014";
+}
+
 /** Returns the server's error if the server could not write: its disk is full or fails, or it is read-only. */
 export function refusedWrite(
   error: unknown,

@@ -21,6 +21,7 @@ export {
   isDataError,
   isDuplicate,
   isLockTimeout,
+  isStopped,
   refusedWrite,
 } from "./errors.ts";
 export { type Migration, migrations } from "./migration_files.ts";

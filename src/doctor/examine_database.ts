@@ -1,34 +1,18 @@
-/** The checks that need the database: version, connection, durability, writes, clock, schema, secret, token, files. */
-import { realpathSync, statSync } from "node:fs";
+/** The checks that need the database: those of the server, then secret, token, files and public address. */
+import { statSync } from "node:fs";
 import { toTimestamp } from "../calendar.ts";
-import type { Clock } from "../clock.ts";
-import type { Config } from "../config/mod.ts";
-import { readOperatorVersion } from "../database/embedded/mod.ts";
-import {
-  checkSchema,
-  type Database,
-  type DatabaseAddress,
-  migrationStatus,
-  migrations,
-  parseDatabaseTls,
-  parseDatabaseUrl,
-  refusedWrite,
-  tryDisk,
-} from "../database/mod.ts";
-import { isLoopback } from "../endpoints.ts";
 import { openSecrets } from "../installation/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
-import { POSTGRES_INSIDE } from "../version.ts";
 import { APP_REMEDY } from "./examine_host.ts";
+import { examineServer, type ServerContext } from "./examine_server.ts";
 import {
   type Check,
   examine,
   type Finding,
   type FindingState,
-  FREE_SPACE,
   fail,
   ok,
   requireReadable,
@@ -36,19 +20,11 @@ import {
   warn,
 } from "./finding.ts";
 
-export interface DatabaseContext {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly address: DatabaseAddress;
-  readonly database: Database;
-  /** The place of the database, as text for messages. */
-  readonly place: string;
+export interface DatabaseContext extends ServerContext {
   /** The state that the check of the GitHub App found; `ok` by default. */
   readonly app?: FindingState | undefined;
 }
 
-const SLIGHTLY_OFF_MS = 2_000;
-const FAR_OFF_MS = 60_000;
 const SOON_DAYS = 14;
 const DAY_MS = 86_400_000;
 
@@ -60,14 +36,7 @@ export async function examineDatabase(
   context: DatabaseContext,
   more: readonly Check<DatabaseContext>[] = [],
 ): Promise<Finding[]> {
-  const server = await examine(context, [
-    { name: "database", examine: examineServer },
-    ...(context.config.databaseUrl === undefined ? [] : [{ name: "connection", examine: examineConnection }]),
-    { name: "durability", examine: examineDurability },
-    { name: "writes", examine: examineWrites },
-    { name: "database clock", examine: examineClocks },
-    { name: "schema", examine: examineSchema },
-  ]);
+  const server = await examineServer(context);
   if (server.at(-1)?.state === "fail") return server;
   const content = await examine(context, [
     { name: "secret", examine: examineSecret },
@@ -77,149 +46,6 @@ export async function examineDatabase(
     ...more,
   ]);
   return [...server, ...content];
-}
-
-/** The minor release of each major version that came out on the same day as the release of the PostgreSQL inside. */
-export const RELEASED_WITH_INSIDE: Readonly<Record<string, number>> = { 15: 18, 16: 14, 17: 10, 18: 4 };
-
-async function examineServer(context: DatabaseContext): Promise<Finding> {
-  const { database, config, place } = context;
-  const [row] = await database.query<{ version: string; failures: number }>(
-    (sql) => sql`
-      select current_setting('server_version') as version,
-             (select coalesce(sum(checksum_failures), 0)::bigint from pg_stat_database) as failures`,
-  );
-  if (row?.failures) {
-    return fail(
-      "database",
-      `${row.failures} damaged pages were read in ${place}`,
-      "check the disk, and restore the last backup: `claviger restore FILE`",
-    );
-  }
-  const version = row?.version.split(" ")[0] ?? "unknown";
-  const programs = config.databaseUrl === undefined ? await findPrograms(context) : undefined;
-  const whose =
-    programs === undefined ? "" : programs.isInside ? ", the one inside" : `, run by ${programs.bin}`;
-  const message = `PostgreSQL ${version} in ${place}${whose}`;
-  const waiting = config.postgresBin && readOperatorVersion(config.postgresBin);
-  if (waiting !== undefined && (waiting !== version || programs?.isInside)) {
-    const text = `${message}, while ${config.postgresBin} holds ${waiting}`;
-    return warn("database", text, "restart the service: `systemctl restart claviger`");
-  }
-  const [major = "", minor] = version.split(".");
-  const known = RELEASED_WITH_INSIDE[major];
-  return known !== undefined && Number(minor) < known
-    ? warn(
-        "database",
-        `${message}, older than ${major}.${known}, released together with the ${POSTGRES_INSIDE} inside`,
-        `update PostgreSQL to the newest release of ${major}, and restart it`,
-      )
-    : ok("database", message);
-}
-
-/** Finds the folder of the programs that run a private cluster. Only the cluster's own user may query it. */
-async function findPrograms({
-  database,
-  config,
-}: DatabaseContext): Promise<{ readonly bin: string; readonly isInside: boolean } | undefined> {
-  const [row] = await database.query<{ bin: string }>(
-    (sql) => sql`select setting as bin from pg_config where name = 'BINDIR'`,
-  );
-  return row && { bin: row.bin, isInside: row.bin.startsWith(`${realpathSync(config.dataDir)}/`) };
-}
-
-/**
- * Checks the encryption of the connection to an external server. The PostgreSQL inside needs no check: it has a socket
- * that no other user can open.
- */
-async function examineConnection({ database, config }: DatabaseContext): Promise<Finding> {
-  const name = "connection";
-  const url = parseDatabaseUrl(config.databaseUrl ?? "");
-  const tls = url === undefined ? "it cannot be read" : parseDatabaseTls(url);
-  if (url === undefined || typeof tls === "string") return fail(name, `DATABASE_URL: ${tls}`, "correct it");
-  if (tls.protection === "verified") {
-    return ok(name, "encrypted, with a server whose certificate is verified");
-  }
-  if (url.servers.every(({ host }) => isLoopback(host))) return ok(name, "within this machine");
-  const [row] = await database.query<{ isEncrypted: boolean }>(
-    (sql) => sql`select ssl as "isEncrypted" from pg_stat_ssl where pid = pg_backend_pid()`,
-  );
-  return warn(
-    name,
-    row?.isEncrypted
-      ? "encrypted, but the server's certificate is not verified: anyone on the network path can pose as the server"
-      : "not encrypted: anyone on the network path can read and change everything, including the password",
-    "sslmode=verify-full in DATABASE_URL, and sslrootcert=FILE for an authority of your own",
-  );
-}
-
-async function examineWrites({ database }: DatabaseContext): Promise<Finding> {
-  try {
-    const [row] = await database.query<{ isReadOnly: boolean }>(
-      (sql) => sql`
-        select current_setting('transaction_read_only')::boolean as "isReadOnly", lines
-          from (${tryDisk(sql)}) written`,
-    );
-    if (!row?.isReadOnly) return ok("writes", "the database accepts writes");
-    return fail("writes", "the database is read-only", "set default_transaction_read_only = off");
-  } catch (error) {
-    const refusal = refusedWrite(error);
-    if (refusal === undefined) throw error;
-    return fail("writes", `the database refuses writes: ${refusal.message}`, FREE_SPACE);
-  }
-}
-
-async function examineDurability({ database, config }: DatabaseContext): Promise<Finding> {
-  const rows = await database.query<{ name: string; setting: string }>(
-    (sql) => sql`
-      select name, setting from pg_settings
-       where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'data_checksums')`,
-  );
-  const off = rows.filter(({ setting }) => setting === "off").map(({ name }) => name);
-  const losing = off.filter((name) => name !== "data_checksums");
-  const where = config.databaseUrl === undefined ? "in the data folder's postgresql.conf" : "on the server";
-  if (losing.length > 0) {
-    const remedy = `set ${losing.map((name) => `${name} = on`).join(" and ")} ${where}, then restart it`;
-    return fail("durability", `a power cut can lose acknowledged changes: ${losing.join(", ")} off`, remedy);
-  }
-  return off.length > 0
-    ? warn(
-        "durability",
-        "damage on disk is not detected: data_checksums off",
-        "stop the server, then `pg_checksums --enable`",
-      )
-    : ok("durability", "fsync, full_page_writes, synchronous_commit and data_checksums on");
-}
-
-async function examineClocks({ database, clock }: DatabaseContext): Promise<Finding> {
-  const began = clock.now().getTime();
-  const [row] = await database.query<{ ms: number }>(
-    (sql) => sql`select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms`,
-  );
-  // A time between the start and the end of the query is no difference.
-  const ms = row?.ms ?? began;
-  const ended = clock.now().getTime();
-  const offMs = ms < began ? began - ms : ms > ended ? ms - ended : 0;
-  if (offMs < SLIGHTLY_OFF_MS) return ok("database clock", "the same as here");
-  const text = `${Math.round(offMs / 1_000)} s ${ms < began ? "behind" : "ahead of"} this machine's`;
-  return (offMs < FAR_OFF_MS ? warn : fail)(
-    "database clock",
-    text,
-    "timedatectl set-ntp true, on both machines",
-  );
-}
-
-async function examineSchema({ address, clock }: DatabaseContext): Promise<Finding> {
-  const status = await migrationStatus(address, migrations);
-  const refusal = checkSchema(status);
-  if (refusal !== undefined)
-    return fail("schema", refusal.sentence, "`claviger migrate`, or the program that fits");
-  const newest = status.applied.at(-1);
-  if (newest !== undefined && newest.appliedAt.getTime() - DAY_MS > clock.now().getTime()) {
-    const text = `was made at ${toTimestamp(newest.appliedAt)}, which is in the future`;
-    return fail("schema", text, "set this machine's clock right: timedatectl set-ntp true");
-  }
-  return ok("schema", `${newest?.number}, as this program needs it`);
 }
 
 async function examineSecret({ database, config }: DatabaseContext): Promise<Finding> {

@@ -94,7 +94,7 @@ function mountOf(path: string): { readonly path: string; readonly options: reado
   return found;
 }
 
-function examineDisk({ config: { dataDir } }: HostContext): Finding {
+export function examineDisk({ config: { dataDir } }: Pick<HostContext, "config">): Finding {
   let folder = dataDir;
   while (!existsSync(folder)) folder = join(folder, "..");
   const { bavail, bsize, files, ffree } = statfsSync(folder);

@@ -3,9 +3,11 @@
  * remedy in one line. Changes nothing, and works beside a running service and without one.
  *
  * `examineHost` needs no database, `examineDatabase` needs an open database. A caller can pass more checks of
- * its own to each.
+ * its own to each. `examineBriefly` is for the running service.
  */
 export { type AskOptions, askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
-export { type DatabaseContext, examineDatabase, RELEASED_WITH_INSIDE } from "./examine_database.ts";
+export { examineBriefly } from "./examine_briefly.ts";
+export { type DatabaseContext, examineDatabase } from "./examine_database.ts";
 export { examineHost, type HostContext } from "./examine_host.ts";
+export { RELEASED_WITH_INSIDE, type ServerContext } from "./examine_server.ts";
 export { type Check, type Finding, type FindingState, fail, ok, skip, warn } from "./finding.ts";

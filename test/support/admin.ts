@@ -78,6 +78,7 @@ export async function startAdmin(
     port: () => listener.port,
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
+    examine: async () => [{ name: "database", state: "ok", message: "PostgreSQL in the test's database" }],
     isStopping: () => false,
     ...options.admin,
   });

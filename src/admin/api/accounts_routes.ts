@@ -11,15 +11,16 @@ import {
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { identifier } from "../../wire/mod.ts";
 import { ACCOUNT } from "./answers.ts";
-import { line, REASON, SEARCH } from "./fields.ts";
+import { lineField, REASON } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
+import { SEARCH_FIELD } from "./list_fields.ts";
 import { type Call, operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
 
 export const listAccountsOperation = operation({
   id: "listAccounts",
   summary: "List accounts, oldest first",
-  query: v.strictObject({ search: SEARCH, ...PAGE_FIELDS }),
+  query: v.strictObject({ search: v.optional(SEARCH_FIELD), ...PAGE_FIELDS }),
   success: { schema: pageOf(ACCOUNT), description: "A page of accounts" },
   codes: [],
   run: ({ database }, { query, now }) =>
@@ -53,9 +54,9 @@ export const changeAccount = operation({
   id: "changeAccount",
   summary: "Change an account's name or organization",
   body: v.strictObject({
-    name: v.optional(line("name", { least: 1, most: 200 })),
-    organization: v.optional(line("organization", { most: 200 })),
-    reason: REASON,
+    name: v.optional(lineField("name", 1, 200)),
+    organization: v.optional(lineField("organization", 0, 200)),
+    ...REASON,
   }),
   success: {
     schema: v.object({
@@ -84,7 +85,7 @@ export const changeAccount = operation({
 export const eraseAccountOperation = operation({
   id: "eraseAccount",
   summary: "Remove a person's name, e-mail and organization for good, and keep the counts of use",
-  body: v.strictObject({ reason: REASON }),
+  body: v.strictObject(REASON),
   success: {
     schema: v.object({
       id: identifier("usr"),

@@ -12,24 +12,6 @@ const ofLicense = {
   external_id: v.pipe(v.nullable(v.string()), v.description("The operator's own name for the license")),
 };
 
-export const KEY = v.pipe(
-  v.object({
-    id: identifier("key"),
-    key: v.pipe(v.string(), v.description("The beginning and the last four characters of the key")),
-    user_id: identifier("usr"),
-    license_id: identifier("lic"),
-    ...ofLicense,
-    name: v.string(),
-    mode: oneOfThese(["live", "test"]),
-    state: oneOfThese(["active", "suspended", "revoked", "expired"]),
-    expires_at: timestamp(),
-    created_at: timestamp(),
-    last_used_at: v.pipe(v.nullable(timestamp()), v.description("Exact to the minute")),
-    replaced_by: v.pipe(v.nullable(identifier("key")), v.description("The key that rotation made")),
-  }),
-  v.title("Key"),
-);
-
 export const ACCOUNT = v.pipe(
   v.object({
     id: identifier("usr"),

@@ -6,7 +6,8 @@ import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
 import { AUDIT_ROW } from "./answers.ts";
 import { parseCursor, renderCursor } from "./cursor.ts";
-import { ACCOUNT, id, instant, line } from "./fields.ts";
+import { lineField } from "./fields.ts";
+import { ACCOUNT_FIELD, idField, timeField } from "./list_fields.ts";
 import { operation } from "./operation.ts";
 import { PAGE_FIELDS, ROWS } from "./page.ts";
 
@@ -19,15 +20,15 @@ export const followAuditOperation = operation({
     "null: a page with fewer rows than `limit` has the last rows for now, and its `next` gives later rows. Read " +
     "again after a pause.",
   query: v.strictObject({
-    since: v.optional(instant("since")),
-    until: v.optional(instant("until")),
-    account: ACCOUNT,
-    key: v.optional(id("key", "key")),
+    since: v.optional(timeField("since")),
+    until: v.optional(timeField("until")),
+    account: v.optional(ACCOUNT_FIELD),
+    key: v.optional(idField("key", "key")),
     actor: v.optional(
-      v.pipe(line("actor", { least: 1, most: 300 }), inJsonSchema({ description: "Such as token:shop" })),
+      v.pipe(lineField("actor", 1, 300), inJsonSchema({ description: "Such as token:shop" })),
     ),
     action: v.optional(
-      v.pipe(line("action", { least: 1, most: 100 }), inJsonSchema({ description: "Such as key.revoke" })),
+      v.pipe(lineField("action", 1, 100), inJsonSchema({ description: "Such as key.revoke" })),
     ),
     ...PAGE_FIELDS,
   }),

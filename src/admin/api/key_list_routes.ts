@@ -2,37 +2,34 @@
 import * as v from "valibot";
 import { parseId } from "../../ids.ts";
 import { listKeys, renderKey } from "../../keys/mod.ts";
-import { EXTERNAL_ID_FORM, findAccountNamed, isExternalId, TIERS } from "../../licensing/mod.ts";
+import { findAccountNamed } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
-import { KEY } from "./answers.ts";
-import { ACCOUNT, oneOf, SEARCH, wholeNumber } from "./fields.ts";
+import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
+import { KEY } from "./key_schemas.ts";
+import { ACCOUNT_FIELD, SEARCH_FIELD, wholeNumberField } from "./list_fields.ts";
 import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
+
+const STATES = ["active", "suspended", "revoked", "expired"] as const;
 
 export const listKeysOperation = operation({
   id: "listKeys",
   summary: "List the keys that meet every condition, oldest first",
   query: v.strictObject({
-    search: SEARCH,
-    account: ACCOUNT,
-    tier: v.optional(oneOf("tier", TIERS)),
-    state: v.optional(oneOf("state", ["active", "suspended", "revoked", "expired"])),
-    mode: v.optional(oneOf("mode", ["live", "test"])),
+    search: v.optional(SEARCH_FIELD),
+    account: v.optional(ACCOUNT_FIELD),
+    tier: v.optional(TIER_FIELD),
+    state: v.optional(v.picklist(STATES, `state must be one of ${STATES.join(", ")}`)),
+    mode: v.optional(MODE_FIELD),
     expiring_within: v.optional(
       v.pipe(
-        wholeNumber("expiring_within", [0, 36_500]),
+        wholeNumberField("expiring_within", 0, 36_500),
         inJsonSchema({ description: "Only keys that expire within this many days after the first page" }),
       ),
     ),
-    external_id: v.optional(
-      v.pipe(
-        v.string(),
-        v.check(isExternalId, `external_id must have ${EXTERNAL_ID_FORM}`),
-        inJsonSchema({ minLength: 1, maxLength: 255 }),
-      ),
-    ),
+    external_id: v.optional(EXTERNAL_ID_FIELD),
     ...PAGE_FIELDS,
   }),
   success: { schema: pageOf(KEY), description: "A page of keys" },

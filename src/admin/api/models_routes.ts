@@ -14,7 +14,7 @@ import {
 import { isRefusal, refuse } from "../../refusal.ts";
 import { inJsonSchema, oneOfThese, optionalMetadata } from "../../wire/mod.ts";
 import { MODEL } from "./answers.ts";
-import { line, oneOf, REASON } from "./fields.ts";
+import { lineField, REASON } from "./fields.ts";
 import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
 
@@ -37,18 +37,18 @@ export const listModelsOperation = operation({
 
 /** The rules of the values are those of `parseNewModel`; the schema has what the document says about them. */
 const NEW_MODEL = v.strictObject({
-  name: line("name", { least: 1, most: 200 }),
-  version: line("version", { least: 1, most: 100 }),
+  name: lineField("name", 1, 200),
+  version: lineField("version", 1, 100),
   type: v.pipe(
     v.string("type must be a string"),
     inJsonSchema({ description: "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix" }),
   ),
-  paradigm: line("paradigm", { least: 1, most: 100 }),
+  paradigm: lineField("paradigm", 1, 100),
   n_features: v.pipe(v.number("n_features must be a number"), inJsonSchema({ type: "integer", minimum: 1 })),
   n_classes: v.pipe(v.number("n_classes must be a number"), inJsonSchema({ type: "integer", minimum: 2 })),
   size_mb: v.pipe(v.number("size_mb must be a number"), inJsonSchema({ type: "number", minimum: 0 })),
   url: v.pipe(
-    line("url", { least: 1, most: 2_000 }),
+    lineField("url", 1, 2_000),
     inJsonSchema({ format: "uri", description: "The address where clients download the file" }),
   ),
   checksum: v.pipe(
@@ -58,7 +58,7 @@ const NEW_MODEL = v.strictObject({
       "checksum must be the file's SHA-256, sha256: and 64 lowercase digits",
     ),
   ),
-  requires_license: oneOf("requires_license", TIERS),
+  requires_license: v.picklist(TIERS, `requires_license must be one of ${TIERS.join(", ")}`),
   metadata: optionalMetadata("metadata"),
   owner: v.optional(
     v.pipe(
@@ -67,7 +67,7 @@ const NEW_MODEL = v.strictObject({
       inJsonSchema({ description: "Only keys of this account see the model" }),
     ),
   ),
-  reason: REASON,
+  ...REASON,
 });
 
 export const addModelOperation = operation({
@@ -131,7 +131,7 @@ export const removeModelOperation = operation({
 export const retireModelVersion = operation({
   id: "retireModelVersion",
   summary: "End the downloads of a version, within a minute, and take it off the list",
-  body: v.strictObject({ reason: REASON }),
+  body: v.strictObject(REASON),
   success: {
     schema: v.object({ name: v.string(), version: v.string(), retired: v.literal(true) }),
     description: "The version is retired",

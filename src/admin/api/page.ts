@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
 import { type Cursor, MAX_CURSOR_LENGTH, parseCursor, renderCursor } from "./cursor.ts";
-import { wholeNumber } from "./fields.ts";
+import { wholeNumberField } from "./list_fields.ts";
 
 /** The rows of a page without `limit`. */
 export const ROWS = 50;
@@ -12,7 +12,7 @@ const MAX_ROWS = 100;
 export const PAGE_FIELDS = {
   limit: v.optional(
     v.pipe(
-      wholeNumber("limit", [1, MAX_ROWS]),
+      wholeNumberField("limit", 1, MAX_ROWS),
       inJsonSchema({ default: ROWS, description: "The most rows of a page" }),
     ),
   ),

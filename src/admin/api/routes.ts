@@ -26,6 +26,7 @@ import {
 import type { Operation } from "./operation.ts";
 import type { Route } from "./route.ts";
 import { whoami } from "./service_routes.ts";
+import { getStatus } from "./status_routes.ts";
 import { listUsageOperation } from "./usage_routes.ts";
 
 const getOpenApi = openApiDocument(() => ROUTES);
@@ -53,6 +54,7 @@ export const ROUTES: readonly Route[] = [
   route("DELETE", "/models/:name", "models:write", removeModelOperation),
   route("POST", "/models/:name/:version/retire", "models:write", retireModelVersion),
   route("GET", "/audit", "audit:read", followAuditOperation),
+  route("GET", "/status", "status:read", getStatus),
   route("GET", "/whoami", "any", whoami),
   route("GET", "/openapi.json", "any", getOpenApi),
 ];

@@ -1,9 +1,9 @@
 /** The use of a month, for accounting. */
 import * as v from "valibot";
 import { type Month, monthOf } from "../../calendar.ts";
-import type { Database } from "../../database/mod.ts";
 import { parseId } from "../../ids.ts";
 import { refuse } from "../../refusal.ts";
+import { reasonOf } from "../../system_error.ts";
 import {
   listUsage,
   type MonthOfUse,
@@ -11,8 +11,9 @@ import {
   renderUsageCsv,
   USAGE_CSV_HEADING,
 } from "../../usage/mod.ts";
+import type { AdminOptions } from "../options.ts";
 import { USAGE } from "./answers.ts";
-import { MONTH } from "./fields.ts";
+import { MONTH_FIELD } from "./fields.ts";
 import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
 
@@ -22,13 +23,14 @@ export const listUsageOperation = operation({
   description:
     "With `Accept: text/csv` the answer is the whole month as comma-separated values (RFC 4180), without `limit` and " +
     "`after`. If the answer ends early, the connection is closed before its end.",
-  query: v.strictObject({ month: MONTH, ...PAGE_FIELDS }),
+  query: v.strictObject({ month: v.optional(MONTH_FIELD), ...PAGE_FIELDS }),
   success: { schema: pageOf(USAGE), description: "A page of licenses", otherTypes: ["text/csv"] },
   codes: [],
-  async run({ database }, { query, now, request }) {
+  async run(options, { query, now, request }) {
+    const { database } = options;
     if (/\btext\/csv\b/i.test(request.headers.get("accept") ?? "")) {
       if (query.limit !== undefined || query.after !== undefined) return WHOLE_MONTH;
-      return await streamMonth(database, query.month ?? monthOf(now.getTime()));
+      return await streamMonth(options, query.month ?? monthOf(now.getTime()));
     }
     return await findPage({
       list: "usage",
@@ -57,7 +59,7 @@ function positionOf({ licenseId }: MonthOfUse): string {
  * Answers the CSV of a month. Each part of it is read when the client has taken the part before, so that neither a large
  * month nor a slow client uses much memory, and a client that hangs up ends the reading.
  */
-async function streamMonth(database: Database, month: Month): Promise<Response> {
+async function streamMonth({ database, log }: AdminOptions, month: Month): Promise<Response> {
   const read = async (afterUuid?: string) => await listUsage(database, month, { afterUuid, limit: CSV_ROWS });
   const render = (rows: readonly MonthOfUse[]) => renderUsageCsv(rows.map((use) => renderUsage(use, month)));
   const encoder = new TextEncoder();
@@ -70,7 +72,13 @@ async function streamMonth(database: Database, month: Month): Promise<Response> 
       heading = "";
       const last = rows.at(-1);
       if (last === undefined || rows.length < CSV_ROWS) return controller.close();
-      rows = await read(positionOf(last));
+      try {
+        rows = await read(positionOf(last));
+      } catch (error) {
+        // The status is sent already: the client sees that the connection is closed too early.
+        log.warn("The CSV of a month ended too early", { reason: reasonOf(error) });
+        throw error;
+      }
     },
   });
   return new Response(stream, {

@@ -1,0 +1,12 @@
+import { examineDisk } from "./examine_host.ts";
+import { examineServer, type ServerContext } from "./examine_server.ts";
+import { examine, type Finding } from "./finding.ts";
+
+/**
+ * Examines what the running service can examine without requests to other hosts and without more rights: the disk, the
+ * database server and the schema.
+ */
+export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
+  const disk = await examine(context, [{ name: "disk", examine: examineDisk }]);
+  return [...disk, ...(await examineServer(context))];
+}
