@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
 import { POSTGRES_INSIDE } from "../../src/version.ts";
 import { createCommandLine } from "./command_line.ts";
 
@@ -23,4 +24,11 @@ describe("claviger version", () => {
     expect((await line.run(["--version"])).out).toMatch(/^claviger \d+\.\d+\.\d+\n$/);
     line.remove();
   });
+});
+
+test("the program starts from its source in any folder", () => {
+  // Bun reads tsconfig.json only in the folder where it starts, so each file of JSX names its library itself.
+  const main = join(import.meta.dir, "../../src/main.ts");
+  const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "version"], { cwd: "/" });
+  expect({ exitCode, err: stderr.toString() }).toEqual({ exitCode: 0, err: "" });
 });

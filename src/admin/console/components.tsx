@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 /** The parts that pages are made of. */
 import type { Child } from "hono/jsx";
 import { toTimestamp } from "../../calendar.ts";

@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 /** The frame of every page: head, menu, and who is logged in. */
 import type { Child } from "hono/jsx";
 import { type Session, scopesOf } from "../../operators/mod.ts";

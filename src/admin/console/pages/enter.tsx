@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 import type { Refusal } from "../../../refusal.ts";
 import { describe, Field, Notice } from "../components.tsx";
 import type { Page } from "../page.tsx";

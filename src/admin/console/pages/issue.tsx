@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 import { type IssuedKey, type IssueRequest, issueKey } from "../../../keys/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";

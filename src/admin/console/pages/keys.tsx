@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
 import { type KeySummary, listKeys } from "../../../keys/mod.ts";
