@@ -83,6 +83,17 @@ describe("the listener for operators", () => {
     }
   });
 
+  test("serves the page where operators log in, with its style and scripts", async () => {
+    const page = await fetch(`${url}/console/enter`);
+    expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=UTF-8"]);
+    const files = [...(await page.text()).matchAll(/(?:href|src)="(\/console\/assets\/[^"]+)"/g)];
+    expect(files.length).toBeGreaterThan(1);
+    for (const [, path] of files) {
+      const file = await fetch(url + path);
+      expect([path, file.status, (await file.text()).length > 100]).toEqual([path, 200, true]);
+    }
+  });
+
   test("takes no cookie for a token", async () => {
     const cookie = await fetch(`${url}/admin/v1/whoami`, { headers: { Cookie: `session=${token}` } });
     expect(cookie.status).toBe(401);

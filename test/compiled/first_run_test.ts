@@ -47,6 +47,12 @@ describe.skipIf(!isBuilt)("the executable", () => {
     expect(readdirSync(place.folder)).toEqual(["claviger"]);
   });
 
+  test("renders pages without the positions in the source that help in development", () => {
+    const bytes = readFileSync(builtExecutable);
+    expect(bytes.includes("jsxDEV(")).toBe(true);
+    expect(bytes.includes(",void 0,!1,void 0,this)")).toBe(false);
+  });
+
   test(
     "serves a demo from an empty folder, whose curl lines answer as they stand",
     async () => {

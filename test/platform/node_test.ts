@@ -252,6 +252,12 @@ describe("claviger.mjs", () => {
     });
   });
 
+  test("renders pages without the positions in the source that help in development", async () => {
+    const text = await Bun.file(bundle).text();
+    expect(text).toContain("jsxDEV(");
+    expect(text).not.toContain(",void 0,!1,void 0,this)");
+  });
+
   test("imports only modules that are part of Node", async () => {
     const { imports } = await new Bun.Transpiler({ loader: "js" }).scan(await Bun.file(bundle).text());
     expect(imports.map(({ path }) => path).filter((path) => !isBuiltin(path))).toEqual([]);
