@@ -1,56 +1,32 @@
-/** The fields of the form that issues a key: what people enter, and the request that it means. */
+/** The fields of the form that issues a key: what people enter, and the request that it means. The rules are the API's. */
 import * as v from "valibot";
 import { parseTimestamp, toTimestamp } from "../../calendar.ts";
-import { isStorableText } from "../../database/mod.ts";
 import type { IssueRequest } from "../../keys/mod.ts";
-import {
-  EXTERNAL_ID_FORM,
-  isExternalId,
-  NEVER_EXPIRES,
-  oneYearAfter,
-  parseEmail,
-  TIERS,
-} from "../../licensing/mod.ts";
+import { NEVER_EXPIRES, oneYearAfter } from "../../licensing/mod.ts";
+import { EMAIL_FIELD, EXTERNAL_ID_FIELD, lineField, MODE_FIELD, TIER_FIELD } from "../api/fields.ts";
 
-export const MODES = ["live", "test"] as const;
 const DAY = /^\d{4}-\d\d-\d\d$/;
-const MAX_NAME_LENGTH = 200;
-const MAX_EXTERNAL_ID_LENGTH = 255;
+const WRONG_LIMIT = "monthly_limit must be a whole number; leave it empty for the tier's limit";
 
-const optionalLine = (label: string, maxLength = MAX_NAME_LENGTH) =>
-  v.pipe(
-    v.optional(v.string(), ""),
-    v.trim(),
-    v.maxLength(maxLength, `${label} must have at most ${maxLength} characters`),
-    v.check(isStorableText, `${label} has a character that cannot be stored`),
-    v.transform((text) => (text === "" ? undefined : text)),
-  );
+const TEXT = v.pipe(v.optional(v.string(), ""), v.trim());
+const TEXT_OR_NOTHING = v.pipe(
+  TEXT,
+  v.transform((text) => (text === "" ? undefined : text)),
+);
 
 const FIELDS = v.object({
-  email: v.pipe(
-    v.optional(v.string(), ""),
-    v.trim(),
-    v.check((text) => parseEmail(text) !== undefined, "Enter an e-mail address, such as ada@example.org"),
-    v.transform((text) => parseEmail(text) ?? ""),
-  ),
-  tier: v.picklist(TIERS, "Choose a tier"),
-  name: optionalLine("The name"),
-  organization: optionalLine("The organization"),
-  external_id: v.pipe(
-    optionalLine("The external id", MAX_EXTERNAL_ID_LENGTH),
-    v.check((text) => text === undefined || isExternalId(text), `An external id has ${EXTERNAL_ID_FORM}`),
-  ),
-  mode: v.picklist(MODES, "Choose a mode"),
-  last_day: v.optional(v.string(), ""),
-  never: v.optional(v.string(), ""),
+  email: v.pipe(TEXT, EMAIL_FIELD),
+  tier: v.pipe(TEXT, TIER_FIELD),
+  name: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("name", 1, 200))),
+  organization: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("organization", 0, 200))),
+  external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)),
+  mode: v.pipe(TEXT, MODE_FIELD),
+  last_day: v.optional(v.string()),
+  never: v.optional(v.string()),
   monthly_limit: v.pipe(
-    v.optional(v.string(), ""),
-    v.trim(),
-    v.check(
-      (text) => text === "" || (/^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text))),
-      "Enter a whole number, or nothing for the tier's limit",
-    ),
-    v.transform((text) => (text === "" ? undefined : Number(text))),
+    TEXT_OR_NOTHING,
+    v.check((text = "0") => /^\d+$/.test(text) && Number.isSafeInteger(Number(text)), WRONG_LIMIT),
+    v.transform((text) => (text === undefined ? undefined : Number(text))),
   ),
 });
 
@@ -69,15 +45,23 @@ export function parseIssueFields(
   now: Date,
 ): { readonly request: IssueRequest } | { readonly errors: FieldErrors } {
   const parsed = v.safeParse(FIELDS, entered);
-  if (!parsed.success) {
-    const { nested = {} } = v.flatten<typeof FIELDS>(parsed.issues);
-    return { errors: Object.fromEntries(Object.entries(nested).map(([name, all]) => [name, all?.[0]])) };
+  const expiresAt = entered.never === undefined ? endOf(entered.last_day ?? "") : NEVER_EXPIRES;
+  const isPast = expiresAt !== undefined && expiresAt <= now;
+  if (parsed.success && expiresAt !== undefined && !isPast) {
+    const {
+      monthly_limit: monthlyLimit,
+      external_id: externalId,
+      last_day,
+      never,
+      ...fields
+    } = parsed.output;
+    return { request: { ...fields, expiresAt, monthlyLimit, externalId, now } };
   }
-  const { last_day, never, monthly_limit, external_id, ...fields } = parsed.output;
-  const expiresAt = never === "" ? endOf(last_day) : NEVER_EXPIRES;
-  if (expiresAt === undefined) return { errors: { last_day: "Enter a day, such as 2027-01-31" } };
-  if (expiresAt <= now) return { errors: { last_day: "Enter today or a later day" } };
-  return { request: { ...fields, expiresAt, monthlyLimit: monthly_limit, externalId: external_id, now } };
+  const { nested = {} } = parsed.success ? {} : v.flatten<typeof FIELDS>(parsed.issues);
+  const errors = Object.entries(nested).map(([name, [first = ""] = []]) => [name, toHint(name, first)]);
+  if (expiresAt === undefined) errors.push(["last_day", "It must be a day such as 2027-01-31"]);
+  if (isPast) errors.push(["last_day", "It must not be in the past"]);
+  return { errors: Object.fromEntries(errors) };
 }
 
 /** The day that the form proposes, so that the key works for at least a year. */
@@ -88,4 +72,9 @@ export function defaultLastDay(now: Date): string {
 /** Returns the last second of a day such as `2027-01-31`; undefined for any other text. */
 function endOf(day: string): Date | undefined {
   return DAY.test(day) && parseTimestamp(day) !== undefined ? new Date(`${day}T23:59:59Z`) : undefined;
+}
+
+/** Returns a message of the API without its field, which stands above the message in a form. */
+function toHint(name: string, message: string): string {
+  return message.replace(`${name} must`, "It must");
 }

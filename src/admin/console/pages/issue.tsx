@@ -7,7 +7,6 @@ import {
   defaultLastDay,
   type Entered,
   type FieldErrors,
-  MODES,
   parseIssueFields,
   readEntered,
 } from "../issue_fields.ts";
@@ -96,7 +95,7 @@ function IssueForm({ entered, errors, refusal }: FormProps) {
         />
         <fieldset>
           <legend>Mode</legend>
-          {MODES.map((mode) => (
+          {(["live", "test"] as const).map((mode) => (
             <Choice type="radio" name="mode" value={mode} label={mode} checked={entered.mode === mode} />
           ))}
           <FieldError name="mode" error={errors.mode} />
@@ -160,7 +159,7 @@ function Issued({ issued, request }: { readonly issued: IssuedKey; readonly requ
           ["Tier", request.tier],
           ["Mode", request.mode],
           ["Monthly limit", limit === null ? "unlimited" : limit.toLocaleString("en-US")],
-          ["Expires", <Day at={request.expiresAt} />],
+          ["Expires", <Day at={issued.expiresAt} />],
         ]}
       />
       <div class="actions">
