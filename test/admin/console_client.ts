@@ -13,7 +13,7 @@ export interface Sent {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export function createConsoleClient(admin: TestAdmin) {
+export function createConsoleClient(admin: Pick<TestAdmin, "url" | "database" | "clock">) {
   let operators = 0;
 
   async function send(path: string, { method, cookie, form, headers = {} }: Sent = {}) {
