@@ -8,11 +8,12 @@
  */
 
 /**
- * Matches a brand, `live` or `test`, and at least 8 hexadecimal digits; or at least 40 hexadecimal digits alone.
+ * Matches a brand, `live`, `test` or the `op` of tokens, and at least 8 hexadecimal digits; or at least 40 hexadecimal
+ * digits alone.
  * The length of the brand is bounded to keep the search linear; the front of a longer brand stays in the text
  * and reveals nothing.
  */
-const KEY_LIKE = /[a-z0-9]{0,32}_(?:live|test)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
+const KEY_LIKE = /[a-z0-9]{0,32}_(?:live|test|op)_[0-9a-f]{8,}|[0-9a-f]{40,}/gi;
 
 /**
  * The same for events, but of bare digits only runs of 48 to 55, the length of a key's digits or a little more:
@@ -32,7 +33,7 @@ const MAX_PATH_LENGTH = 1024;
 const MAX_QUERY_LENGTH = 4096;
 const MAX_DECODINGS = 3;
 
-/** Replaces everything that looks like an API key, of any brand and case, whole or cut, with `[key]`. */
+/** Replaces everything that looks like an API key or a token, of any brand and case, whole or cut, with `[key]`. */
 export function redactKeys(text: string): string {
   return text.replace(KEY_LIKE, "[key]");
 }

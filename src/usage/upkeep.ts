@@ -46,7 +46,7 @@ export interface UpkeepOptions {
   /** For how many months events are kept; 0, the default, means forever. */
   readonly keptMonths?: number;
   /** Deletes login codes, sessions and stored answers that have ended. */
-  readonly cleanOperators?: (
+  readonly cleanOperators: (
     database: Database,
     options: { readonly now: Date; readonly isStopping: () => boolean },
   ) => Promise<void>;
@@ -82,13 +82,7 @@ const LONG_DEADLINE_MS = 1_800_000;
 /** For how long late events wait for a lock: longer than most backups take. */
 const LATE_PATIENCE_MS = 600_000;
 
-export function createUpkeep({
-  address,
-  clock,
-  log,
-  keptMonths = 0,
-  cleanOperators = async () => {},
-}: UpkeepOptions): Upkeep {
+export function createUpkeep({ address, clock, log, keptMonths = 0, cleanOperators }: UpkeepOptions): Upkeep {
   const open = (deadlineMs: number) => openDatabase(address, { clock, log, maxConnections: 1, deadlineMs });
   const database = open(DEADLINE_MS);
   let stopping = false;

@@ -4,6 +4,7 @@ import { hash } from "node:crypto";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { rotateKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
+import { deleteEnded } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createUpkeep } from "../../src/usage/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
@@ -251,7 +252,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     await service.database.query(
       (sql) => sql`update claims set claimed_at = claimed_at - interval '25 hours'`,
     );
-    const upkeep = createUpkeep({ ...service, log: silentLog });
+    const upkeep = createUpkeep({ ...service, log: silentLog, cleanOperators: deleteEnded });
     await upkeep.clean();
     await upkeep.stop();
     expect((await log(apiKey, "a")).status).toBe(202);

@@ -1,8 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { deleteEnded, issueToken } from "../../src/operators/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, NOW } from "../support/issue.ts";
 import { enter, login } from "./login.ts";
+
+setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 

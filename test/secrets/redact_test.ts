@@ -44,7 +44,7 @@ describe("redactKeys()", () => {
       fc.property(
         word,
         brand,
-        fc.constantFrom("live", "test", "LIVE"),
+        fc.constantFrom("live", "test", "LIVE", "op"),
         hex,
         word,
         (a, name, mode, run, b) => {

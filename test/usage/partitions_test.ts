@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
+import { deleteEnded } from "../../src/operators/mod.ts";
 import { commitEvents, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -23,7 +24,7 @@ function upkeepAt(at: string): Upkeep {
   const clock = createTestClock(at);
   warnings = [];
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) };
-  return createUpkeep({ address: server.address, clock, log });
+  return createUpkeep({ address: server.address, clock, log, cleanOperators: deleteEnded });
 }
 
 /** Makes the partitions like a service that starts at that time. Returns its warnings. */

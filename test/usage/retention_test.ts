@@ -5,6 +5,7 @@ import { monthOf, toMonth } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { issueKey } from "../../src/keys/mod.ts";
 import { createLog } from "../../src/log.ts";
+import { deleteEnded } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { attachPartition, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
@@ -33,7 +34,13 @@ afterEach(async () => {
 
 function upkeepThatKeeps(keptMonths: number): Upkeep {
   const log = createLog({ format: "text", clock, write: (line) => void lines.push(line) });
-  const upkeep = createUpkeep({ address: place.address, clock, log, keptMonths });
+  const upkeep = createUpkeep({
+    address: place.address,
+    clock,
+    log,
+    keptMonths,
+    cleanOperators: deleteEnded,
+  });
   opened.push(upkeep);
   return upkeep;
 }

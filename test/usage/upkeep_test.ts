@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, spyOn, test
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { createLog, silentLog } from "../../src/log.ts";
+import { deleteEnded } from "../../src/operators/mod.ts";
 import { createSweep } from "../../src/usage/_sweep.ts";
 import { createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -17,7 +18,7 @@ beforeEach(async () => {
   server = await createTestDatabase();
   lines = [];
   const log = createLog({ format: "text", clock: systemClock, write: (line) => void lines.push(line) });
-  upkeep = createUpkeep({ address: server.address, clock: systemClock, log });
+  upkeep = createUpkeep({ address: server.address, clock: systemClock, log, cleanOperators: deleteEnded });
 });
 afterEach(async () => {
   await upkeep.stop();

@@ -1,9 +1,6 @@
 /** `claviger operators …`: create login codes, list, give another role, and remove. */
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { toTimestamp } from "../../calendar.ts";
-import type { Config } from "../../config/mod.ts";
-import { originOf } from "../../endpoints.ts";
-import { findServing } from "../../installation/mod.ts";
 import {
   isName,
   listOperators,
@@ -15,6 +12,7 @@ import {
   setRole,
 } from "../../operators/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
+import { findAdminUrl } from "../find_admin_url.ts";
 import { type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, readSettings, withDatabase } from "../run.ts";
@@ -88,7 +86,7 @@ async function login(surroundings: Surroundings, name: string, options: LoginOpt
     async ({ config, database, actor, now }) => {
       const created = orRefuse(await loginOperator(database, { name, role: options.role }, { actor, now }));
       const { code, role, isNew } = created;
-      const origin = findConsole(config);
+      const origin = findAdminUrl(config);
       const link = origin && `${origin}/console/enter#${code}`;
       const expires_at = toTimestamp(created.expiresAt);
       if (options.json) {
@@ -107,15 +105,6 @@ async function login(surroundings: Surroundings, name: string, options: LoginOpt
       );
     },
   );
-}
-
-/** Returns the address at which operators reach the console; undefined if the settings and the running service have none. */
-function findConsole({ adminUrl, adminListen, dataDir, tls }: Config): string | undefined {
-  if (adminUrl !== undefined) return adminUrl;
-  // Only the service knows its flags, the port that the system chose, and the certificate of its unit.
-  const serving = findServing(dataDir);
-  if (serving?.admin !== undefined) return originOf(serving.admin, serving.tls !== undefined);
-  return adminListen && originOf(adminListen, tls !== undefined);
 }
 
 async function list(surroundings: Surroundings, options: JsonOptions): Promise<void> {
