@@ -177,6 +177,29 @@ describe("claviger restore", () => {
     expect(await restored.json(["keys", "list"])).toHaveLength(1);
   });
 
+  test("disables the tokens of programs, and says so and how to resume them", async () => {
+    for (const name of ["shop", "desk", "lost"]) {
+      await line.json(["tokens", "issue", "--name", name, "--scope", "keys:read"]);
+    }
+    await line.here(["tokens", "revoke", "lost"]);
+    await line.here(["backup", file("tokens"), "--with-secret"]);
+    const restored = installation();
+    const { out } = await restored.here(["restore", file("tokens")]);
+    expect(out).toEndWith(
+      "\n2 tokens are disabled, because a token may have been revoked after the backup was made: `claviger tokens " +
+        "list` shows them, and `claviger tokens resume NAME` lets one in again\n",
+    );
+    const resume = (name: string) => restored.here(["tokens", "resume", name]);
+    expect((await resume("shop")).out).toBe("name   shop\nstate  active\n");
+    expect(refusalOf(await resume("lost"))).toContain("it is revoked, which is final");
+    const renewed = await restored.here(["tokens", "renew", "desk"]);
+    expect(renewed.err).toContain(
+      "A restore disabled the token: `claviger tokens resume desk` lets it in again",
+    );
+    const states = (await restored.json(["tokens", "list"])).map(({ state }: { state: string }) => state);
+    expect(states).toEqual(["disabled", "revoked", "active"]);
+  });
+
   test("refuses a data folder whose secret differs from the secret in the file", async () => {
     const restored = installation();
     mkdirSync(restored.dataDir);
