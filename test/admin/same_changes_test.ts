@@ -1,0 +1,206 @@
+/**
+ * A change leaves the same rows whether a command or the API makes it: except for identifiers, times, the key's text, and
+ * who made it through which door. Afterwards no API key is in a table, in the log or in a backup.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { zstdDecompressSync } from "node:zlib";
+import { readSettings, withDatabase } from "../../src/cli/run.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { createCommandLine, type RunningService, surround } from "../cli/command_line.ts";
+import { dumpText } from "../support/dump.ts";
+import { newIdempotencyKey } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
+
+const line = createCommandLine({ prepared: true });
+let service: RunningService;
+let url: string;
+let token: string;
+/** The text of every key that was shown. */
+const shown: string[] = [];
+
+beforeAll(async () => {
+  service = await line.serve(["--admin-listen", "127.0.0.1:0"]);
+  const { admin } = JSON.parse(readFileSync(join(line.dataDir, "serving"), "utf8"));
+  url = `http://127.0.0.1:${admin.port}/admin/v1`;
+  const scope = ["keys:read", "keys:issue", "keys:manage", "keys:revoke"].join(",");
+  ({ token } = await line.json(["tokens", "issue", "--name", "shop", "--scope", scope]));
+});
+afterAll(() => line.remove());
+
+function inDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
+  const { surroundings } = surround(line.folder, {});
+  const place = { dataDir: line.dataDir, envFile: join(line.folder, "empty.env") };
+  return new Promise((resolve, reject) => {
+    withDatabase(surroundings, readSettings(surroundings, place), async ({ database }) =>
+      resolve(await work(database)),
+    ).catch(reject);
+  });
+}
+
+/** A key that both doors change in turn. */
+interface Subject {
+  readonly email: string;
+  id: string;
+  license_id: string;
+}
+
+interface Change {
+  readonly command: (subject: Subject) => string[];
+  readonly request: (subject: Subject) => readonly [method: string, path: string, body: object];
+  /** True if the answer has the id of another key, which the further changes are for. */
+  readonly isNew?: boolean;
+}
+
+const REASON = 'a "reason" with <b>, \' and \\ in it';
+const onKey = (verb: string, options: readonly string[] = [], body: object = {}): Change => ({
+  command: ({ id }) => ["keys", verb, id, ...options, "--reason", REASON],
+  request: ({ id }) => ["POST", `/keys/${id}/${verb}`, { ...body, reason: REASON }],
+});
+const onLicense = (command: readonly string[], body: object): Change => ({
+  command: ({ id }) => ["keys", command[0] ?? "", id, ...command.slice(1), "--reason", REASON],
+  request: ({ license_id }) => ["PATCH", `/licenses/${license_id}`, { ...body, reason: REASON }],
+});
+
+const fields = {
+  name: "Ada",
+  organization: "Engines",
+  mode: "test",
+  "monthly-limit": 9,
+  "expires-at": "2099-01-01",
+};
+const CHANGES: readonly (readonly [name: string, Change])[] = [
+  [
+    "issue with every field",
+    {
+      command: ({ email }) => [
+        ...["keys", "issue", "--email", email, "--tier", "free", "--external-id", `order of ${email}`],
+        ...Object.entries(fields).flatMap(([name, value]) => [`--${name}`, String(value)]),
+      ],
+      request: ({ email }) => {
+        const named = Object.entries(fields).map(([name, value]) => [name.replace("-", "_"), value]);
+        const body = { email, tier: "free", external_id: `order of ${email}`, ...Object.fromEntries(named) };
+        return ["POST", "/keys", body];
+      },
+      isNew: true,
+    },
+  ],
+  ["suspend", onKey("suspend")],
+  ["resume", onKey("resume")],
+  ["tier", onLicense(["tier", "research"], { tier: "research" })],
+  ["the same tier", onLicense(["tier", "research"], { tier: "research" })],
+  ["limit", onLicense(["limit", "7"], { monthly_limit: 7 })],
+  ["the tier's limit", onLicense(["limit", "none"], { monthly_limit: null })],
+  ["renew", onLicense(["renew", "--expires-at", "never"], { expires_at: "never" })],
+  ["rotate", { ...onKey("rotate", ["--overlap", "2d"], { overlap: "2d" }), isNew: true }],
+  ["revoke", onKey("revoke")],
+  [
+    "issue with the defaults",
+    {
+      command: ({ email }) => ["keys", "issue", "--email", email, "--tier", "enterprise"],
+      request: ({ email }) => ["POST", "/keys", { email, tier: "enterprise" }],
+      isNew: true,
+    },
+  ],
+  ["rotate with the default overlap", { ...onKey("rotate"), isNew: true }],
+];
+
+async function ask([method, path, body]: readonly [string, string, object]) {
+  const answer = await fetch(url + path, {
+    method,
+    headers: { authorization: `Bearer ${token}`, ...newIdempotencyKey() },
+    body: JSON.stringify(body),
+  });
+  const json = (await answer.json()) as Record<string, string>;
+  if (!answer.ok) throw new Error(JSON.stringify(json));
+  return json;
+}
+
+function follow(subject: Subject, { isNew }: Change, answer: Record<string, string>): void {
+  if (!isNew) return;
+  shown.push(answer.api_key ?? "");
+  subject.id = answer.id ?? "";
+}
+
+/** Columns that may differ: numbers of transactions and rows, hashes, and the actor with its door. */
+const OWN = new Set(["changed_xid", "xid", "hash", "hint", "actor", "door", "request", "address"]);
+
+/** Returns the rows of an account in every table, without what may differ. */
+async function rowsOf({ email }: Subject): Promise<string[]> {
+  const rows = await inDatabase((database) =>
+    database.query<{ kind: string; row: Record<string, unknown> }>(
+      (sql) => sql`
+        with account as (select * from accounts where email = ${email}),
+             license as (select * from licenses where account_id in (select id from account)),
+             key as (select * from keys where license_id in (select id from license)),
+             entry as (select * from audit where account_id in (select id from account))
+        select 'account' as kind, to_jsonb(account) as row, '' as place from account
+        union all select 'license', to_jsonb(license), id::text from license
+        union all select 'key', to_jsonb(key), id::text from key
+        union all select 'audit', to_jsonb(entry) - 'id', lpad(id::text, 20, '0') from entry
+        order by kind, place`,
+    ),
+  );
+  const ids = new Map<string, string>();
+  return rows.map(({ kind, row }) => {
+    const kept = Object.entries(row).filter(([name]) => !OWN.has(name));
+    return `${kind} ${JSON.stringify(Object.fromEntries(kept))}`
+      .replaceAll(email, "EMAIL")
+      .replaceAll(/[0-9a-f]{8}-?[0-9a-f]{4}-?7[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}/g, (id) => {
+        const uuid = id.replaceAll("-", "");
+        if (!ids.has(uuid)) ids.set(uuid, `id ${ids.size}`);
+        return ids.get(uuid) ?? "";
+      })
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+\+00:00/g, toHours);
+  });
+}
+
+/** Both doors change at nearly the same time: a time is compared as hours from now, or as it is if it is far away. */
+function toHours(time: string): string {
+  const hours = Math.round((new Date(time).getTime() - Date.now()) / 3_600_000);
+  return Math.abs(hours) > 24 * 400 ? time : `in ${hours} h`;
+}
+
+describe("a change by command and by the API", () => {
+  const [byCommand, byApi]: Subject[] = ["command", "request"].map((door) => ({
+    ...{ email: `${door}@example.org`, id: "", license_id: "" },
+  })) as [Subject, Subject];
+
+  for (const [name, change] of CHANGES) {
+    test(`leaves the same rows: ${name}`, async () => {
+      if (byCommand === undefined || byApi === undefined) throw new Error("unreachable");
+      follow(byCommand, change, await line.json(change.command(byCommand)));
+      const answer = await ask(change.request(byApi));
+      follow(byApi, change, answer);
+      byApi.license_id = answer.license_id ?? byApi.license_id;
+      const rows = await rowsOf(byApi);
+      expect(rows).toEqual(await rowsOf(byCommand));
+      expect(rows.length).toBeGreaterThanOrEqual(4);
+    });
+  }
+
+  test("leaves no API key in a table, in the log or in a backup", async () => {
+    const [apiKey = ""] = shown;
+    // Where a text of a request could go: the reason, the address of the request, and the search for the key.
+    await ask(["POST", "/keys/find", { api_key: apiKey }]);
+    await ask(["POST", `/keys/${byApi?.id}/suspend`, { reason: `found ${apiKey} in a log` }]);
+    for (const path of [`/keys/${apiKey}`, `/keys?search=${apiKey}`, `/${apiKey}`]) {
+      await fetch(url + path, { headers: { authorization: `Bearer ${token}` } });
+    }
+    const tables = await inDatabase(dumpText);
+    const file = join(line.folder, "backup.tar.zst");
+    await line.json(["backup", file]);
+    const { out, err } = await service.stop();
+    const backup = zstdDecompressSync(readFileSync(file)).toString("latin1");
+    expect(tables).toContain("idempotent_answers");
+    expect(tables).toContain("found [key] in a log");
+    expect(backup).toContain("found [key] in a log");
+    expect(backup).not.toContain("idempotent_answers");
+    expect(shown).toHaveLength(8);
+    for (const text of [tables, backup, out + err].map((each) => each.toLowerCase())) {
+      for (const digits of shown.map((key) => key.slice(-48))) expect(text.includes(digits)).toBe(false);
+    }
+  });
+});
