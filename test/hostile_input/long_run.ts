@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { stopTestServer } from "../support/postgres.ts";
 import { sendGenerated } from "./generated_run.ts";
 import { sendGeneratedWithMinting } from "./minting_run.ts";
+import { sendToOperators } from "./operator_run.ts";
 
 const { values } = parseArgs({
   options: {
@@ -43,10 +44,15 @@ const minting =
   path === undefined && result.failure === undefined
     ? await sendGeneratedWithMinting({ requests: Math.ceil(requests / 20), seed })
     : undefined;
+// Then one fiftieth to the operators' API.
+const operators =
+  path === undefined && (result.failure ?? minting?.failure) === undefined
+    ? await sendToOperators({ requests: Math.ceil(requests / 50), seed })
+    : undefined;
 await stopTestServer();
-const report = JSON.stringify({ ...result, minting }, null, 2);
+const report = JSON.stringify({ ...result, minting, operators }, null, 2);
 console.log(report);
 if (values.json !== undefined) await Bun.write(values.json, `${report}\n`);
-const failure = result.failure ?? minting?.failure;
+const failure = result.failure ?? minting?.failure ?? operators?.failure;
 if (failure !== undefined) console.error(`Failed: ${failure}`);
 process.exit(failure === undefined ? 0 : 1);
