@@ -73,6 +73,9 @@ const wholeNumber = (least: number) =>
     v.minValue(least, `must be at least ${least}`),
   );
 
+/** A petabyte. */
+const MAX_SIZE_MB = 1_000_000_000;
+
 /** Every list contains the metadata of its models, so it is bounded: 16 KiB, as for an event. */
 const METADATA_LIMIT_BYTES = 16 * 1024;
 const METADATA_LEVELS = 32;
@@ -95,6 +98,7 @@ function schemaFor(brand: Brand) {
       v.number("must be a number"),
       v.finite("must be a number"),
       v.minValue(0, "must not be negative"),
+      v.maxValue(MAX_SIZE_MB, `must be at most ${MAX_SIZE_MB}`),
     ),
     downloadUrl: v.nullable(
       v.pipe(

@@ -3,6 +3,7 @@
  * that no test can provoke is in a list with the reason.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { renderCursor } from "../../src/admin/api/cursor.ts";
 import { codesOf } from "../../src/admin/api/document_facts.ts";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
@@ -101,6 +102,30 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
   "POST /keys/:id/resume": { CONFLICT: twice },
   "POST /keys/:id/revoke": { CONFLICT: twice },
   "POST /keys/:id/rotate": { CONFLICT: twice },
+  "GET /keys": { NOT_FOUND: () => ({ path: `/keys?account=${toId("usr", newUuid())}` }) },
+  "GET /audit": {
+    NOT_FOUND: () => ({ path: "/audit?account=nobody@example.org" }),
+    CURSOR_EXPIRED: () => ({ path: `/audit?after=${ELSEWHERE}` }),
+  },
+  "POST /accounts/:id/erase": {
+    CONFLICT: async () => ({ path: `/accounts/${(await admin.issue()).userId}/erase` }),
+  },
+  "POST /models": {
+    NOT_FOUND: ({ body }) => ({
+      body: { ...body, requires_license: "commercial", owner: toId("usr", newUuid()) },
+    }),
+    ALREADY_EXISTS: twice,
+    CONFLICT: async (sample, route) => {
+      await call(route, sample.path, sample);
+      const { userId: owner } = await admin.issue();
+      return { body: { ...sample.body, version: "2", requires_license: "commercial", owner } };
+    },
+  },
+  "DELETE /models/:name": { NOT_FOUND: ({ path }) => ({ path: `${path}-other` }) },
+  "POST /models/:name/:version/retire": {
+    NOT_FOUND: ({ path }) => ({ path: path.replace("1.0.0", "3.0.0") }),
+    CONFLICT: twice,
+  },
   "PATCH /licenses/:id": {
     ALREADY_EXISTS: async () => {
       const { licenseUuid } = await admin.issue({ externalId: `taken-${newUuid()}` });
@@ -113,6 +138,12 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
     },
   },
 };
+
+/** A position in the audit log of another database. */
+const ELSEWHERE = renderCursor(
+  { name: "audit", filters: {} },
+  { at: new Date(0), position: `${"0".repeat(32)}.7.7` },
+);
 
 /** Sends the sample request, and returns it for a second time: it is another request, and not a repetition. */
 async function twice(sample: Sample, route: Route): Promise<Refused> {

@@ -44,6 +44,7 @@ describe("parseNewModel()", () => {
     [{ nClasses: 1 }, /n-classes must be at least 2/],
     [{ nClasses: Number.NaN }, /n-classes must be a whole number/],
     [{ sizeMb: -1 }, /size-mb must not be negative/],
+    [{ sizeMb: 1e308 }, /size-mb must be at most 1000000000/],
     [{ sizeMb: Number.POSITIVE_INFINITY }, /size-mb must be a number/],
     [{ downloadUrl: "ftp://models.example/m" }, /url must be an http or https address/],
     [{ downloadUrl: "javascript:alert(1)" }, /url must be an http/],

@@ -1,6 +1,6 @@
 /** Accounts: list, look at, change and erase. */
 import * as v from "valibot";
-import { parseId, toId } from "../../ids.ts";
+import { toId } from "../../ids.ts";
 import {
   eraseAccount,
   findAccount,
@@ -8,14 +8,15 @@ import {
   renderAccount,
   updateAccount,
 } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { isRefusal, refuse } from "../../refusal.ts";
 import { identifier } from "../../wire/mod.ts";
 import { ACCOUNT } from "./answers.ts";
 import { lineField, REASON } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
 import { SEARCH_FIELD } from "./list_fields.ts";
-import { type Call, operation } from "./operation.ts";
+import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
+import { accountUuidOf } from "./path_ids.ts";
 
 export const listAccountsOperation = operation({
   id: "listAccounts",
@@ -44,9 +45,10 @@ export const getAccount = operation({
   success: { schema: ACCOUNT, description: "The account" },
   codes: ["NOT_FOUND"],
   async run({ database }, call) {
-    const uuid = uuidOf(call);
-    const account = uuid === undefined ? undefined : await findAccount(database, { uuid });
-    return account === undefined ? unknown("show") : renderAccount(account);
+    const uuid = accountUuidOf(call, "show account");
+    if (isRefusal(uuid)) return uuid;
+    const account = await findAccount(database, { uuid });
+    return account === undefined ? UNKNOWN : renderAccount(account);
   },
 });
 
@@ -73,8 +75,8 @@ export const changeAccount = operation({
     const { actor, now, body } = call;
     const { name, organization } = body;
     if (name === undefined && organization === undefined) return NOTHING_TO_CHANGE;
-    const uuid = uuidOf(call);
-    if (uuid === undefined) return unknown("update");
+    const uuid = accountUuidOf(call, "update account");
+    if (isRefusal(uuid)) return uuid;
     const updated = await updateAccount(database, { uuid, name, organization, actor, now });
     if (isRefusal(updated)) return updated;
     const { isChanged, ...values } = updated;
@@ -96,21 +98,13 @@ export const eraseAccountOperation = operation({
   },
   codes: ["NOT_FOUND", "CONFLICT"],
   async run({ database }, call) {
-    const uuid = uuidOf(call);
-    if (uuid === undefined) return unknown("erase");
+    const uuid = accountUuidOf(call, "erase account");
+    if (isRefusal(uuid)) return uuid;
     const erased = await eraseAccount(database, uuid, call);
     if (isRefusal(erased)) return erased;
     return { id: toId("usr", uuid), erased: true, changed: erased.isPersonal };
   },
 });
 
+const UNKNOWN = refuse("NOT_FOUND", "Cannot show account: no account has that id");
 const NOTHING_TO_CHANGE = refuse("INVALID_REQUEST", "Cannot update account: give name or organization");
-
-function uuidOf({ params }: Call): string | undefined {
-  return parseId("usr", params.id ?? "");
-}
-
-/** The same sentence as for an identifier that no account has. */
-function unknown(what: string): Refusal {
-  return refuse("NOT_FOUND", `Cannot ${what} account: no account has that id or e-mail`);
-}

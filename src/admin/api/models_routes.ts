@@ -46,7 +46,10 @@ const NEW_MODEL = v.strictObject({
   paradigm: lineField("paradigm", 1, 100),
   n_features: v.pipe(v.number("n_features must be a number"), inJsonSchema({ type: "integer", minimum: 1 })),
   n_classes: v.pipe(v.number("n_classes must be a number"), inJsonSchema({ type: "integer", minimum: 2 })),
-  size_mb: v.pipe(v.number("size_mb must be a number"), inJsonSchema({ type: "number", minimum: 0 })),
+  size_mb: v.pipe(
+    v.number("size_mb must be a number"),
+    inJsonSchema({ type: "number", minimum: 0, maximum: 1_000_000_000 }),
+  ),
   url: v.pipe(
     lineField("url", 1, 2_000),
     inJsonSchema({ format: "uri", description: "The address where clients download the file" }),
