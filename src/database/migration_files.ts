@@ -15,11 +15,18 @@ import search from "../../sql/0013_search.sql" with { type: "text" };
 import fileNames from "../../sql/0014_file_names.sql" with { type: "text" };
 import refusals from "../../sql/0015_refusals.sql" with { type: "text" };
 import operators from "../../sql/0016_operators.sql" with { type: "text" };
+import lists from "../../sql/0017_lists.sql" with { type: "text" };
+import listIndexes from "../../sql/0018_list_indexes.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
   readonly name: string;
   readonly text: string;
+  /**
+   * True for work that takes long while other processes write, so that it cannot be one transaction. An empty line
+   * ends each statement, and all of them can be repeated after an interruption.
+   */
+  readonly isConcurrent?: boolean;
 }
 
 export const migrations: readonly Migration[] = [
@@ -39,4 +46,6 @@ export const migrations: readonly Migration[] = [
   { number: 14, name: "0014_file_names", text: fileNames },
   { number: 15, name: "0015_refusals", text: refusals },
   { number: 16, name: "0016_operators", text: operators },
+  { number: 17, name: "0017_lists", text: lists },
+  { number: 18, name: "0018_list_indexes", text: listIndexes, isConcurrent: true },
 ];

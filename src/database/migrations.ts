@@ -1,6 +1,6 @@
 /**
  * Applies migrations, which only go forward. Each migration is a file in `sql/`. It is applied once, in order, in a
- * transaction of its own, and recorded with the SHA-256 of its text. A database is refused if a newer Claviger
+ * transaction of its own (or statement by statement, see `isConcurrent`), and recorded with the SHA-256 of its text. A database is refused if a newer Claviger
  * migrated it, or if the text of an applied migration was edited since: a wrong guess there could destroy data.
  *
  * Processes that start together take turns with an advisory lock. They wait for it up to a deadline.
@@ -41,6 +41,8 @@ const LOCK_DEADLINE_MS = 30_000;
 const MIGRATION_DEADLINE_MS = 600_000;
 /** Short, so that requests that wait behind a migration still meet their own deadline. */
 const TABLE_LOCK_MS = 250;
+/** Nobody waits behind a concurrent build of an index, which waits for the transactions that began before it. */
+const CONCURRENT_LOCK_MS = 60_000;
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 15_000;
 
@@ -114,13 +116,24 @@ async function applyBefore(
 }
 
 async function apply(session: Session, migration: Migration): Promise<void> {
+  if (migration.isConcurrent) return await applyConcurrently(session, migration);
   await session.transaction(async (sql) => {
     await sql`select set_config('lock_timeout', ${`${TABLE_LOCK_MS}ms`}, true)`;
     await sql.unsafe(migration.text);
-    await sql`
-      insert into schema_migrations (number, name, checksum)
-      values (${migration.number}, ${migration.name}, ${checksumOf(migration)})`;
+    await recordApplied(sql, migration);
   });
+}
+
+async function applyConcurrently({ sql }: Session, migration: Migration): Promise<void> {
+  await sql`select set_config('lock_timeout', ${`${CONCURRENT_LOCK_MS}ms`}, false)`;
+  for (const statement of migration.text.split(/;\n\n/)) await sql.unsafe(statement);
+  await recordApplied(sql, migration);
+}
+
+async function recordApplied(sql: Sql, migration: Migration): Promise<void> {
+  await sql`
+    insert into schema_migrations (number, name, checksum)
+    values (${migration.number}, ${migration.name}, ${checksumOf(migration)})`;
 }
 
 /** Returns the applied and the pending migrations of a database, and whether this program may use it. */

@@ -9,9 +9,11 @@ import {
   migrationStatus,
   migrations,
   openSession,
+  type Sql,
 } from "../../src/database/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
+import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
 
@@ -60,6 +62,65 @@ describe("migrate()", () => {
     await expect(migrate(server.address, [FIRST, BROKEN])).rejects.toThrow("division by zero");
     expect(await tables()).toEqual(["first", "schema_migrations"]);
     expect(await migrate(server.address, [FIRST, SECOND])).toEqual({ applied: [SECOND] });
+  });
+
+  test("migrate() repeats a concurrent migration that was interrupted, from its beginning", async () => {
+    const concurrent = { number: 2, name: "0002_concurrent", isConcurrent: true };
+    const index = "drop index concurrently if exists i;\n\ncreate index concurrently i on first (id)";
+    const half: Migration = { ...concurrent, text: `${index};\n\nselect 1 / 0;\n` };
+    const whole: Migration = { ...concurrent, text: `${index};\n` };
+    await expect(migrate(server.address, [FIRST, half])).rejects.toThrow("division by zero");
+    expect(await migrate(server.address, [FIRST, whole])).toEqual({ applied: [whole] });
+    expect(await migrate(server.address, [FIRST, whole])).toEqual({ applied: [] });
+  });
+
+  test("migrate() lets others write while a concurrent migration waits for an open transaction", async () => {
+    const text = "create index concurrently i on first (id);\n";
+    const concurrent: Migration = { number: 2, name: "0002_concurrent", text, isConcurrent: true };
+    await migrate(server.address, [FIRST]);
+    const insert = (sql: Sql) => sql`insert into first (id) values (1)`;
+    const open = openSession(server.address, { statementTimeoutMs: 10_000 });
+    let migrated: ReturnType<typeof migrate> | undefined;
+    await open.transaction(async (sql) => {
+      await insert(sql);
+      migrated = migrate(server.address, [FIRST, concurrent]);
+      const isWaiting = async () => {
+        const rows = await server.database.query(
+          (query) => query`
+            select from pg_stat_activity
+             where datname = current_database() and wait_event_type = 'Lock' and query like 'create index%'`,
+        );
+        return rows.length > 0;
+      };
+      await until(isWaiting, { what: "the build of the index" });
+      await server.database.query(insert, { deadlineMs: 5_000 });
+    });
+    expect(await migrated).toEqual({ applied: [concurrent] });
+    await open.close();
+  });
+
+  test("migrate() lists the keys that older versions made, in several parts", async () => {
+    const before = migrations.filter(({ number }) => number < 17);
+    expect(await migrate(server.address, before)).toEqual({ applied: before });
+    await server.database.query(
+      (sql) => sql`
+        with account as (
+          insert into accounts (id, email, name, created_at)
+          values (gen_random_uuid(), 'ada@example.org', 'Ada', now()) returning id
+        ),
+        license as (
+          insert into licenses (id, account_id, tier, expires_at, created_at)
+          select gen_random_uuid(), id, 'free', now(), now() from account returning id
+        )
+        insert into keys (id, license_id, hash, hint, mode, created_at)
+        select gen_random_uuid(), id, sha256(n::text::bytea), 'svc_live_…0000', 'live', now()
+          from license, generate_series(1, 12000) as n`,
+    );
+    expect(await migrate(server.address, migrations)).toEqual({ applied: migrations.slice(before.length) });
+    const [row] = await server.database.query<{ keys: number }>(
+      (sql) => sql`select count(*) as keys from keys join listed_keys on key_id = id and tier = 'free'`,
+    );
+    expect(row).toEqual({ keys: 12_000 });
   });
 
   test("migrate() refuses a migration that was edited after it was applied", async () => {
