@@ -1,9 +1,10 @@
 import { monthOf } from "../calendar.ts";
-import { type Database, toTextArray } from "../database/mod.ts";
+import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import { effectiveLimit, type ListPart, monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import { effectiveLimit, monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import { isListed } from "./_listed_keys.ts";
 import type { KeyMode } from "./api_key.ts";
-import type { KeyState } from "./key_record.ts";
+import type { KeyFilter, ListedState } from "./key_filter.ts";
 
 /** The data of a key for lists, without the key itself. */
 export interface KeySummary {
@@ -18,8 +19,7 @@ export interface KeySummary {
   readonly organization: string;
   readonly tier: Tier;
   readonly mode: KeyMode;
-  /** `expired` for an active key after its expiry. */
-  readonly state: KeyState | "expired";
+  readonly state: ListedState;
   readonly monthlyLimit: number | null;
   readonly used: number;
   /** The expiry of the license, or the key's own expiry, which a rotated key has, if that is earlier. */
@@ -30,21 +30,6 @@ export interface KeySummary {
   readonly lastUsedAt: Date | null;
   /** The key that replaced this one; null for a key that was not rotated. */
   readonly replacedBy: string | null;
-}
-
-/** The conditions of a list: it contains the keys that meet all given conditions. */
-export interface KeyFilter extends ListPart {
-  readonly accountUuid?: string | undefined;
-  readonly externalId?: string | undefined;
-  readonly tier?: Tier | undefined;
-  readonly state?: KeySummary["state"] | undefined;
-  readonly mode?: KeyMode | undefined;
-  /** Keys that expire within this number of days and have not expired yet. */
-  readonly expiringWithinDays?: number | undefined;
-  /** Keys that were neither used nor issued within this number of days. */
-  readonly unusedForDays?: number | undefined;
-  /** Keys whose license has used at least this percentage of its month's limit. */
-  readonly nearQuotaPercent?: number | undefined;
 }
 
 interface Row extends Omit<KeySummary, "id" | "userId" | "licenseId" | "replacedBy"> {
@@ -89,10 +74,13 @@ async function select(
   database: Database,
   { now, uuid, hash, filter = {} }: Selection,
 ): Promise<KeySummary[]> {
+  const { unusedForDays, nearQuotaPercent, limit } = filter;
+  // Other conditions come on top of those of the list, which then must not end at the limit.
+  const isFiltered = unusedForDays !== undefined || nearQuotaPercent !== undefined;
   const rows = await database.query<Row>(
     (sql) => sql`
       with summary as (
-        select k.id as uuid, k.hash, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
+        select k.id as uuid, k.hint, a.id as "accountUuid", l.id as "licenseUuid", a.email, a.name,
                a.organization, l.external_id as "externalId", l.tier, k.mode,
                case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= ${now}::timestamptz
                  then 'expired' else k.state end as state,
@@ -105,37 +93,27 @@ async function select(
           join licenses l on l.id = k.license_id
           join accounts a on a.id = l.account_id
           left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
+         where ${
+           uuid !== undefined
+             ? sql`k.id = ${uuid}::uuid`
+             : hash !== undefined
+               ? sql`k.hash = ${`\\x${hash}`}::text::bytea`
+               : isListed(sql, sql`k.id`, {
+                   now,
+                   filter: isFiltered ? { ...filter, limit: undefined } : filter,
+                 })
+         }
       )
       select uuid, hint, "accountUuid", "licenseUuid", "externalId", email, name, organization, tier, mode, state,
              "monthlyLimit", used, "expiresAt", "licenseExpiresAt", "createdAt", "lastUsedAt", "replacedByUuid"
         from summary
-       where (${uuid ?? null}::uuid is null or uuid = ${uuid ?? null}::uuid)
-         and (${hash ?? null}::text is null or hash = ${hash ? `\\x${hash}` : null}::text::bytea)
-         and (${filter.accountUuid ?? null}::uuid is null or "accountUuid" = ${filter.accountUuid ?? null}::uuid)
-         and (${filter.externalId ?? null}::text is null or "externalId" = ${filter.externalId ?? null}::text)
-         and (${filter.tier ?? null}::text is null or tier = ${filter.tier ?? null}::text)
-         and (${filter.state ?? null}::text is null or state = ${filter.state ?? null}::text)
-         and (${filter.mode ?? null}::text is null or mode = ${filter.mode ?? null}::text)
-         and (${daysFrom(now, filter.expiringWithinDays)}::timestamptz is null
-              or ("expiresAt" > ${now}::timestamptz
-                  and "expiresAt" <= ${daysFrom(now, filter.expiringWithinDays)}::timestamptz))
-         and (${daysFrom(now, negative(filter.unusedForDays))}::timestamptz is null
-              or greatest("lastUsedAt", "createdAt") <= ${daysFrom(now, negative(filter.unusedForDays))}::timestamptz)
-         and (${filter.nearQuotaPercent ?? null}::bigint is null
-              or used * 100.0 >= effective_limit * ${filter.nearQuotaPercent ?? null}::bigint)
-         and (${filter.afterUuid ?? null}::uuid is null or uuid > ${filter.afterUuid ?? null}::uuid)
-         ${
-           filter.search === undefined
-             ? sql``
-             : sql`and uuid in (
-                 select k.id from licenses l join keys k on k.license_id = l.id
-                  where l.account_id = any(${toTextArray(filter.search.accountUuids)}::uuid[])
-                  union
-                 select k.id from keys k where right(k.hint, 4) = ${filter.search.lastFour}::text)`
-         }
+       where (${daysBefore(now, unusedForDays)}::timestamptz is null
+              or greatest("lastUsedAt", "createdAt") <= ${daysBefore(now, unusedForDays)}::timestamptz)
+         and (${nearQuotaPercent ?? null}::bigint is null
+              or used * 100.0 >= effective_limit * ${nearQuotaPercent ?? null}::bigint)
        -- UUIDs sort by the time of their creation.
        order by uuid
-       limit ${filter.limit ?? null}::bigint`,
+       limit ${limit ?? null}::bigint`,
   );
   return rows.map(({ uuid: key, accountUuid, licenseUuid, replacedByUuid, ...rest }) => ({
     id: toId("key", key),
@@ -149,10 +127,6 @@ async function select(
 
 const DAY_MS = 86_400_000;
 
-function daysFrom(now: Date, days: number | undefined): Date | null {
-  return days === undefined ? null : new Date(now.getTime() + days * DAY_MS);
-}
-
-function negative(days: number | undefined): number | undefined {
-  return days === undefined ? undefined : -days;
+function daysBefore(now: Date, days: number | undefined): Date | null {
+  return days === undefined ? null : new Date(now.getTime() - days * DAY_MS);
 }

@@ -16,6 +16,7 @@ export {
 } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey, repeatIssue } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
+export type { KeyFilter } from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export {
   type KeyRecord,
@@ -23,7 +24,7 @@ export {
   type UsageCount,
   usedIn,
 } from "./key_record.ts";
-export { countKeys, findKey, type KeyFilter, type KeySummary, listKeys } from "./list_keys.ts";
+export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
 export { listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";

@@ -76,20 +76,19 @@ async function select(
   const rows = await database.query<Omit<Account, "id">>(
     (sql) => sql`
       select a.id as uuid, a.email, a.name, a.organization, a.created_at as "createdAt",
-             (select count(*) from licenses l join keys k on k.license_id = l.id
-               where l.account_id = a.id) as keys
+             (select count(*) from listed_keys where account_id = a.id) as keys
         from accounts a
-       where (${uuid ?? null}::uuid is null or a.id = ${uuid ?? null}::uuid)
-         and (${email ?? null}::text is null or a.email = ${email ?? null}::text)
-         and (${afterUuid ?? null}::uuid is null or a.id > ${afterUuid ?? null}::uuid)
+       where ${uuid === undefined ? sql`true` : sql`a.id = ${uuid}::uuid`}
+         ${email === undefined ? sql`` : sql`and a.email = ${email}::text`}
+         ${afterUuid === undefined ? sql`` : sql`and a.id > ${afterUuid}::uuid`}
          ${
+           // As an array, so that the planner expects few accounts and looks up each by its id.
            search === undefined
              ? sql``
-             : sql`and a.id in (
-                 select unnest(${toTextArray(search.accountUuids)}::uuid[])
-                  union
-                 select l.account_id from keys k join licenses l on l.id = k.license_id
-                  where right(k.hint, 4) = ${search.lastFour}::text)`
+             : sql`and a.id = any(array(
+                 select account_id from keys join listed_keys on key_id = id
+                  where right(hint, 4) = ${search.lastFour}::text)
+                 || ${toTextArray(search.accountUuids)}::uuid[])`
          }
        -- Identifiers sort by the time at which they were made.
        order by a.id

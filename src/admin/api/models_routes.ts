@@ -17,6 +17,7 @@ import { MODEL } from "./answers.ts";
 import { lineField, REASON } from "./fields.ts";
 import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
+import { modelOf } from "./path_ids.ts";
 
 export const listModelsOperation = operation({
   id: "listModels",
@@ -125,8 +126,11 @@ export const removeModelOperation = operation({
     description: "The model is no longer listed",
   },
   codes: ["NOT_FOUND"],
-  async run({ database }, { params: { name = "" }, actor, now }) {
-    const removed = await removeModel(database, name, { actor, now });
+  async run({ database }, call) {
+    const model = modelOf(call, "remove model");
+    if (isRefusal(model)) return model;
+    const { name } = model;
+    const removed = await removeModel(database, name, call);
     return isRefusal(removed) ? removed : { name, version: removed.version, listed: false };
   },
 });
@@ -140,8 +144,10 @@ export const retireModelVersion = operation({
     description: "The version is retired",
   },
   codes: ["NOT_FOUND", "CONFLICT"],
-  async run({ database }, { params: { name = "", version = "" }, actor, now }) {
-    const retired = await retireVersion(database, { name, version }, { actor, now });
-    return isRefusal(retired) ? retired : { name, version, retired: true };
+  async run({ database }, call) {
+    const model = modelOf(call, "retire model");
+    if (isRefusal(model)) return model;
+    const retired = await retireVersion(database, model, call);
+    return isRefusal(retired) ? retired : { ...model, retired: true };
   },
 });

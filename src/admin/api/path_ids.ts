@@ -18,3 +18,21 @@ export function licenseUuidOf({ params }: Call, what: string): string | Refusal 
     refuse("NOT_FOUND", `Cannot ${what}: the path must hold a license's id, lic_ and 32 hexadecimal digits`)
   );
 }
+
+/** Returns the UUID of the account in the path. */
+export function accountUuidOf({ params }: Call, what: string): string | Refusal {
+  return (
+    parseId("usr", params.id ?? "") ??
+    refuse("NOT_FOUND", `Cannot ${what}: the path must hold an account's id, usr_ and 32 hexadecimal digits`)
+  );
+}
+
+/** Returns the name and the version of a model in the path; without a version in the path it is empty. */
+export function modelOf(
+  { params: { name = "", version = "" } }: Call,
+  what: string,
+): { readonly name: string; readonly version: string } | Refusal {
+  return [name, version].every((text) => /^[\w.+-]{0,200}$/.test(text))
+    ? { name, version }
+    : refuse("NOT_FOUND", `Cannot ${what}: no model has the name or version in the path`);
+}

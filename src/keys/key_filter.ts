@@ -1,0 +1,21 @@
+import type { ListPart, Tier } from "../licensing/mod.ts";
+import type { KeyMode } from "./api_key.ts";
+import type { KeyState } from "./key_record.ts";
+
+/** The state of a key in lists: `expired` for an active key after its expiry. */
+export type ListedState = KeyState | "expired";
+
+/** The conditions of a list: it contains the keys that meet all given conditions. */
+export interface KeyFilter extends ListPart {
+  readonly accountUuid?: string | undefined;
+  readonly externalId?: string | undefined;
+  readonly tier?: Tier | undefined;
+  readonly state?: ListedState | undefined;
+  readonly mode?: KeyMode | undefined;
+  /** Keys that expire within this number of days and have not expired yet. */
+  readonly expiringWithinDays?: number | undefined;
+  /** Keys that were neither used nor issued within this number of days. */
+  readonly unusedForDays?: number | undefined;
+  /** Keys whose license has used at least this percentage of its month's limit. */
+  readonly nearQuotaPercent?: number | undefined;
+}

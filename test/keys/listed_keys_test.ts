@@ -1,0 +1,275 @@
+/**
+ * Tests that `listed_keys` agrees with keys and licenses after every change, that a page of the list has the keys that
+ * a naive reference finds, and that a rare filter does not read all keys.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { monthOf } from "../../src/calendar.ts";
+import { type Fragment, openSession, type Sql } from "../../src/database/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import {
+  countKeys,
+  generateApiKey,
+  type IssuedKey,
+  importKeys,
+  type KeyFilter,
+  type KeySummary,
+  listKeys,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../../src/keys/mod.ts";
+import { changeLicense, NEVER_EXPIRES } from "../../src/licensing/mod.ts";
+import { importedUsageCte } from "../../src/usage/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+import { countRowsRead } from "../support/rows_read.ts";
+import { until } from "../support/until.ts";
+
+setDefaultTimeout(60_000);
+
+const BY = { actor: ACTOR, now: NOW };
+const DAY_MS = 86_400_000;
+const inDays = (days: number) => new Date(NOW.getTime() + days * DAY_MS);
+const uuidOf = ({ id }: Pick<IssuedKey, "id">) => parseId("key", id) ?? "";
+
+describe("listed_keys", () => {
+  let server: TestDatabase;
+  beforeAll(async () => {
+    server = await createTestDatabase();
+  });
+  afterAll(() => server.close());
+
+  /** Counts the rows that differ from what keys and licenses say. */
+  async function countDifferences(): Promise<number> {
+    const [row] = await server.database.query<{ differences: number }>(
+      (sql) => sql`
+        with listed as (select key_id, account_id, tier, mode, state, expires_at from listed_keys),
+        actual as (
+          select k.id, l.account_id, l.tier, k.mode, k.state, least(l.expires_at, k.own_expires_at)
+            from keys k join licenses l on l.id = k.license_id
+        )
+        select (select count(*) from (table listed except table actual) as wrong)
+             + (select count(*) from (table actual except table listed) as missing) as differences`,
+    );
+    return row?.differences ?? Number.NaN;
+  }
+
+  const change = (key: IssuedKey, to: Parameters<typeof changeLicense>[2]["change"]) =>
+    changeLicense(server.database, { keyUuid: uuidOf(key) }, { change: to, ...BY });
+  const rotate = (key: IssuedKey) =>
+    rotateKey(
+      server.database,
+      { uuid: uuidOf(key), mode: "live", overlapMs: DAY_MS },
+      { brand: BRAND, ...BY },
+    );
+
+  test("listed_keys follows every change of a key and its license", async () => {
+    const key = await issue(server.database);
+    const other = await issue(server.database, { tier: "free", mode: "test", expiresAt: inDays(3) });
+    expect(await countDifferences()).toBe(0);
+    const changes = [
+      () => suspendKey(server.database, uuidOf(key), BY),
+      () => resumeKey(server.database, uuidOf(key), BY),
+      () => change(key, { tier: "commercial", expiresAt: inDays(90) }),
+      () => rotate(key),
+      () => change(key, { expiresAt: inDays(1) }),
+      () => revokeKey(server.database, { uuid: uuidOf(other) }, BY),
+      // By hand: a license gets another account, a key another license.
+      () =>
+        server.database.query(
+          (sql) => sql`
+            update licenses set account_id = (select account_id from licenses where id = ${key.licenseUuid}::uuid)
+             where id = ${other.licenseUuid}::uuid`,
+        ),
+      () =>
+        server.database.query(
+          (sql) =>
+            sql`update keys set license_id = ${key.licenseUuid}::uuid where id = ${uuidOf(other)}::uuid`,
+        ),
+    ];
+    for (const make of changes) {
+      await make();
+      expect(await countDifferences()).toBe(0);
+    }
+  });
+
+  test("listed_keys has imported keys, and nothing of an import that failed", async () => {
+    const { hash, hint } = generateApiKey(BRAND, "live");
+    const known = { hash, hint, mode: "live", email: "im@example.org", tier: "free" } as const;
+    const line = { key: { ...known, expiresAt: NEVER_EXPIRES, monthlyLimit: null, used: 0 }, line: 1 };
+    const session = openSession(server.address, { statementTimeoutMs: 10_000 });
+    try {
+      for (const outcome of [{ imported: 1 }, { code: "INVALID_REQUEST" }]) {
+        const usageCte = (sql: Parameters<typeof importedUsageCte>[0]) =>
+          importedUsageCte(sql, monthOf(NOW.getTime()));
+        expect(await importKeys(session, [line], { ...BY, usageCte })).toMatchObject(outcome);
+        expect(await countDifferences()).toBe(0);
+      }
+    } finally {
+      await session.close();
+    }
+  });
+
+  const byHand: [what: string, statement: (sql: Sql, key: IssuedKey) => Fragment][] = [
+    [
+      "the key's own expiry",
+      (sql, key) =>
+        sql`update keys set own_expires_at = ${inDays(7)}::timestamptz where id = ${uuidOf(key)}::uuid`,
+    ],
+    [
+      "a second key of the license",
+      (sql, key) => sql`
+        insert into keys (id, license_id, hash, hint, mode, created_at)
+        select gen_random_uuid(), license_id, sha256(hash), hint, mode, created_at
+          from keys where id = ${uuidOf(key)}::uuid`,
+    ],
+  ];
+  for (const [what, statement] of byHand) {
+    test(`listed_keys agrees if the license changes before ${what} is committed`, async () => {
+      const key = await issue(server.database);
+      const session = openSession(server.address, { statementTimeoutMs: 10_000 });
+      try {
+        let changed: Promise<unknown> = Promise.resolve();
+        await session.transaction(async (sql) => {
+          await sql`${statement(sql, key)}`;
+          let isDone = false;
+          changed = change(key, { tier: "commercial", expiresAt: inDays(30) }).then(() => {
+            isDone = true;
+          });
+          const isWaiting = async () => {
+            const [row] = await server.database.query<{ waiting: number }>(
+              (query) => query`
+                select count(*) as waiting from pg_stat_activity
+                 where datname = current_database() and wait_event_type = 'Lock'`,
+            );
+            return isDone || row?.waiting === 1;
+          };
+          await until(isWaiting, { what: "the change of the license" });
+        });
+        await changed;
+      } finally {
+        await session.close();
+      }
+      expect(await countDifferences()).toBe(0);
+    });
+  }
+});
+
+/** Enough keys that a list which reads all of them is noticed. */
+const KEYS = 12_000;
+
+describe("listKeys() with a filter", () => {
+  let server: TestDatabase;
+  let all: KeySummary[];
+  beforeAll(async () => {
+    server = await createTestDatabase();
+    // Many tiers, modes and expiries; few suspended keys, no enterprise key for tests, and one large account.
+    await server.database.query(
+      (sql) => sql`
+        with numbered as (
+          select n, case when n % 3 = 0 then 0 else n / 6 end as a,
+                 (array['free', 'free', 'free', 'research', 'research', 'commercial', 'enterprise'])[1 + n % 7] as tier
+            from generate_series(1, ${KEYS}::integer) as n
+        ),
+        account as (
+          insert into accounts (id, email, name, created_at)
+          select md5('account ' || a)::uuid, a || '@example.org', 'Account ' || a, ${NOW}::timestamptz
+            from (select distinct a from numbered)
+        ),
+        license as (
+          insert into licenses (id, account_id, tier, expires_at, created_at, external_id)
+          select md5('license ' || n)::uuid, md5('account ' || a)::uuid, tier,
+                 case when n % 11 = 0 then ${NEVER_EXPIRES}::timestamptz
+                   else ${NOW}::timestamptz + interval '1 day' * (n % 700 - 200) end,
+                 ${NOW}::timestamptz, case when n % 100 = 0 then 'order-' || n end
+            from numbered
+        )
+        insert into keys (id, license_id, hash, hint, mode, state, created_at, revoked_at)
+        select md5('key ' || n)::uuid, md5('license ' || n)::uuid, sha256(n::text::bytea),
+               'svc_live_…' || right(md5(n::text), 4),
+               case when n % 5 = 0 and tier <> 'enterprise' then 'test' else 'live' end,
+               case when n % 1000 = 7 then 'suspended' when n % 13 = 0 then 'revoked' else 'active' end,
+               ${NOW}::timestamptz, case when n % 1000 <> 7 and n % 13 = 0 then ${NOW}::timestamptz end
+          from numbered`,
+      { deadlineMs: 30_000 },
+    );
+    await server.database.query((sql) => sql`vacuum analyze`);
+    all = await listKeys(server.database, { now: NOW });
+  });
+  afterAll(() => server.close());
+
+  const largest = async () => {
+    const [row] = await server.database.query<{ uuid: string }>(
+      (sql) => sql`select md5('account 0')::uuid as uuid`,
+    );
+    return row?.uuid ?? "";
+  };
+
+  /** The reference: reads the conditions as the manual has them. */
+  function meets(key: KeySummary, { tier, state, mode, expiringWithinDays: days }: KeyFilter): boolean {
+    return (
+      (tier === undefined || key.tier === tier) &&
+      (state === undefined || key.state === state) &&
+      (mode === undefined || key.mode === mode) &&
+      (days === undefined || (key.expiresAt > NOW && key.expiresAt <= inDays(days)))
+    );
+  }
+
+  const options = {
+    tier: [undefined, "free", "enterprise"],
+    state: [undefined, "active", "expired", "suspended", "revoked"],
+    mode: [undefined, "live", "test"],
+    expiringWithinDays: [undefined, 0, 30, 500],
+  } as const;
+  const filters: KeyFilter[] = options.tier.flatMap((tier) =>
+    options.state.flatMap((state) =>
+      options.mode.flatMap((mode) =>
+        options.expiringWithinDays.map((expiringWithinDays) => ({ tier, state, mode, expiringWithinDays })),
+      ),
+    ),
+  );
+
+  test("listKeys() returns the same pages as a naive reference for every combination", async () => {
+    expect(all).toHaveLength(await countKeys(server.database));
+    const account = await largest();
+    for (const [index, filter] of filters.entries()) {
+      // Every second combination is one of an account, with a third of the keys.
+      const accountUuid = index % 2 === 0 ? undefined : account;
+      const expected = all
+        .filter((key) => meets(key, filter))
+        .filter((key) => accountUuid === undefined || key.userId === `usr_${accountUuid.replaceAll("-", "")}`)
+        .map(({ id }) => id);
+      const list = (part: KeyFilter) =>
+        listKeys(server.database, { now: NOW, filter: { ...filter, accountUuid, ...part } });
+      const ids = (keys: readonly KeySummary[]) => keys.map(({ id }) => id);
+      expect(ids(await list({})), JSON.stringify(filter)).toEqual(expected);
+      for (const from of [0, Math.floor(expected.length / 2), expected.length - 3]) {
+        const afterUuid = from <= 0 ? undefined : parseId("key", expected[from - 1] ?? "");
+        const page = expected.slice(Math.max(0, from), Math.max(0, from) + 7);
+        expect(ids(await list({ afterUuid, limit: 7 })), JSON.stringify(filter)).toEqual(page);
+      }
+    }
+  });
+
+  const last = () => parseId("key", all.at(-100)?.id ?? "");
+  const rare: [name: string, filter: () => KeyFilter | Promise<KeyFilter>][] = [
+    ["a rare state", () => ({ state: "suspended" })],
+    ["an empty combination", () => ({ tier: "enterprise", mode: "test" })],
+    ["a rare combination", () => ({ tier: "enterprise", state: "suspended" })],
+    ["an expiry soon", () => ({ expiringWithinDays: 1, tier: "free" })],
+    ["expired keys behind the last of them", () => ({ state: "expired", afterUuid: last() })],
+    ["an external id", () => ({ externalId: "order-700" })],
+    ["an unknown external id", () => ({ externalId: "order" })],
+    ["no filter, at the end", () => ({ afterUuid: last() })],
+  ];
+  for (const [name, filter] of rare) {
+    test(`listKeys() reads few rows for ${name}`, async () => {
+      const given = { ...(await filter()), limit: 3 };
+      const read = await countRowsRead(server.database, (database) =>
+        listKeys(database, { now: NOW, filter: given }),
+      );
+      expect(read).toBeLessThan(KEYS / 6);
+    });
+  }
+});
