@@ -16,7 +16,9 @@
  */
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { type AuditFilter, type AuditRow, columns, meets, toAuditRow } from "./list_audit.ts";
+import { isOnPage } from "./_first_rows.ts";
+import type { AuditFilter } from "./audit_filter.ts";
+import { type AuditRow, columns, toAuditRow } from "./list_audit.ts";
 
 /** A position: the identity of the database, the number of a transaction or nothing, and the id of a row or 0. */
 export const AUDIT_POSITION = /^([0-9a-f]{32})\.(\d{0,19})\.(\d{1,18})$/;
@@ -74,7 +76,7 @@ export async function followAudit(
                select from audit
                 where id = ${id}::bigint and xid is not distinct from ${position.xid}::text::xid8)) as "isKnown",
              coalesce(
-               (select concat(xid, '.', id) from audit where ${isSettled(sql)} order by xid desc, id desc limit 1),
+               (select concat(xid, '.', id) from audit where ${isSettled(sql)} order by xid desc nulls last, id desc limit 1),
                (select concat('.', id) from audit where xid is null order by id desc limit 1)) as newest,
              page.*
         from (select) once left join page on true
@@ -106,8 +108,8 @@ interface Page extends Pick<FollowOptions, "limit"> {
 
 /** Selects rows after a position. Old rows, without a transaction, are selected apart, so that each part uses the index. */
 function selectPage(sql: Sql, { filter, limit, position: { xid, id } }: Page): Fragment {
-  const of = (condition: Fragment) => sql`
-    select xid::text, ${columns(sql)} from audit where ${condition} and ${meets(sql, filter)}
+  const of = (isNext: Fragment) => sql`
+    select xid::text, ${columns(sql)} from audit where ${isOnPage(sql, { filter, limit, isNext })}
      order by audit.xid nulls first, id limit ${limit}::bigint`;
   if (xid !== null) {
     return of(sql`(xid, id) > (${xid}::text::xid8, ${id}::bigint) and ${isSettled(sql)}`);

@@ -5,6 +5,7 @@
  * room gives other rooms a CTE for their statements.
  */
 export { type Actor, type AuditCte, auditCte, nameOfActor } from "./audit_cte.ts";
+export type { AuditFilter } from "./audit_filter.ts";
 export { AUDIT_POSITION, type AuditPart, type FollowOptions, followAudit } from "./follow_audit.ts";
-export { type AuditFilter, type AuditRow, listAudit } from "./list_audit.ts";
+export { type AuditRow, listAudit } from "./list_audit.ts";
 export { renderAuditRow } from "./render_audit_row.ts";

@@ -1,0 +1,29 @@
+import type { Fragment, Sql } from "../database/mod.ts";
+
+/** The conditions of a row: it meets all given conditions. */
+export interface AuditFilter {
+  readonly keyUuid?: string | undefined;
+  readonly accountUuid?: string | undefined;
+  /** As the log names it, such as `token:shop`. */
+  readonly actor?: string | undefined;
+  /** Noun and verb, such as `key.revoke`. */
+  readonly action?: string | undefined;
+  /** Only rows at or after this instant. */
+  readonly since?: Date | undefined;
+  /** Only rows before this instant. */
+  readonly until?: Date | undefined;
+}
+
+/** Returns the condition that a row meets the filter. */
+export function meets(
+  sql: Sql,
+  { keyUuid, accountUuid, actor, action, since, until }: AuditFilter,
+): Fragment {
+  return sql`
+    true ${keyUuid === undefined ? sql`` : sql`and key_id = ${keyUuid}::uuid`}
+         ${accountUuid === undefined ? sql`` : sql`and account_id = ${accountUuid}::uuid`}
+         ${actor === undefined ? sql`` : sql`and actor = ${actor}::text`}
+         ${action === undefined ? sql`` : sql`and action = ${action}::text`}
+         ${since === undefined ? sql`` : sql`and at >= ${since}::timestamptz`}
+         ${until === undefined ? sql`` : sql`and at < ${until}::timestamptz`}`;
+}
