@@ -1,0 +1,141 @@
+-- Fills an empty database as an installation looks after three years: `bench.keys` keys, on a fifth as many accounts.
+--
+-- What is common and what is rare is uneven on purpose. The oldest accounts have the most keys, the first one some
+-- 2 % of them. Few keys are suspended, some are revoked or expired. Some combinations are empty: no enterprise key is a
+-- test key, and none is suspended. A fifth of the accounts has a year of use. Every fiftieth key, from the first one
+-- on, works and will work; the load for clients uses these.
+--
+-- Random numbers are hashes, so the same call makes the same rows, apart from their times.
+
+-- Foreign keys and triggers are off: each would be checked row by row.
+set session_replication_role = replica;
+set work_mem = '256MB';
+set maintenance_work_mem = '256MB';
+set gin_pending_list_limit = '512MB';
+set synchronous_commit = off;
+-- The three years of the data end here. Identifiers begin with a time, so every statement needs the same one.
+select set_config('bench.until', date_trunc('second', now())::text, false);
+
+create function pg_temp.uuid_of(at timestamptz, number bigint) returns uuid language sql stable as $$
+  select (lpad(to_hex((date_part('epoch', at) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(number % 4096), 3, '0')
+    || '8' || left(md5(number::text), 15))::uuid
+$$;
+
+-- From 0 to below 1, always the same for one number and purpose.
+create function pg_temp.draw(number bigint, purpose bigint) returns double precision language sql immutable as $$
+  select (hashint8extended(number, purpose) & 2147483647) / 2147483648::double precision
+$$;
+
+create function pg_temp.pick(words text[], share double precision) returns text language sql immutable as $$
+  select words[1 + floor(share * cardinality(words))::integer]
+$$;
+
+create function pg_temp.time_of(number bigint) returns timestamptz language sql stable as $$
+  select current_setting('bench.until')::timestamptz - interval '3 years'
+    + interval '3 years' * (number / (current_setting('bench.keys')::double precision + 1))
+$$;
+
+-- A row for each key. A rotated key shares license and account with the one before it.
+create temporary table plan as
+  with numbered as materialized (
+    select n, case when n % 12 = 0 and n % 50 <> 2 then n - 1 else n end as m
+      from generate_series(1, current_setting('bench.keys')::bigint) as n
+  ),
+  drawn as materialized (
+    select n, m, m <> n as is_successor,
+           case when m % 5 = 1 then m / 5 + 1
+             else 1 + floor((m / 5 + 1) * pow(pg_temp.draw(m, 1), 3))::bigint end as a,
+           pg_temp.time_of(n) as created_at, n % 50 = 1 as is_plain, pg_temp.draw(m, 2) as by_tier,
+           pg_temp.draw(m, 3) as by_mode, pg_temp.draw(n, 4) as by_state, pg_temp.draw(m, 5) as by_expiry
+      from numbered
+  ),
+  tiered as materialized (
+    select *, case when is_plain then 'research' when by_tier < 0.72 then 'free' when by_tier < 0.9 then 'research'
+                when by_tier < 0.985 then 'commercial' else 'enterprise' end as tier
+      from drawn
+  )
+  select n, m, a, is_successor, created_at, tier, pg_temp.uuid_of(created_at, n) as key_id,
+         pg_temp.uuid_of(pg_temp.time_of(m), m) as license_id,
+         pg_temp.uuid_of(pg_temp.time_of(5 * a - 4), a) as account_id,
+         case when by_mode < 0.12 and tier <> 'enterprise' and not is_plain then 'test' else 'live' end as mode,
+         case when is_plain then 'active' when by_state < 0.06 then 'revoked'
+           when by_state < 0.063 and tier in ('research', 'commercial') then 'suspended' else 'active' end as state,
+         case when is_plain or (tier = 'free' and by_expiry < 0.7) then '9999-12-31 23:59:59+00'
+           else pg_temp.time_of(m) + interval '1 year' * (1 + floor(by_expiry * 3)) end as expires_at
+    from tiered;
+analyze plan;
+
+insert into accounts (id, email, name, organization, created_at)
+  select pg_temp.uuid_of(pg_temp.time_of(5 * a - 4), a),
+         lower(first || '.' || last) || a || '@' || case when pg_temp.draw(a, 6) < 0.4 then 'mail.example'
+           else lower(town) || '.example' end,
+         first || ' ' || last,
+         case when pg_temp.draw(a, 6) < 0.4 then '' else kind || ' ' || town end, pg_temp.time_of(5 * a - 4)
+    from generate_series(1, current_setting('bench.keys')::bigint / 5) as a,
+         lateral (select
+           pg_temp.pick('{Ada,Alan,Anna,Björn,Chen,Clara,Dana,Emil,Eva,Fatima,Grace,Hana,Ivan,Jan,Karin,Lars,Lea,Li,Maria,Max,Mia,Nils,Noor,Olga,Otto,Paul,Petra,Rosa,Sven,Tariq,Uma,Vera,Wei,Yuki,Zoe}', pg_temp.draw(a, 7)) as first,
+           pg_temp.pick('{Ab,Ber,Da,El,Fal,Gar,Hol,Jan,Kar,Lin,Mor,Nor,Pet,Ros,Sal,Tor,Ul,Ver,Win,Zel}', pg_temp.draw(a, 8))
+             || pg_temp.pick('{ba,den,der,go,ki,la,man,ne,ri,sen,ta,vo}', pg_temp.draw(a, 9))
+             || pg_temp.pick('{berg,dal,er,feld,ini,lund,mann,ov,son,stein,sson,ward,wa}', pg_temp.draw(a, 10)) as last,
+           pg_temp.pick('{University of,Institute of,Hospital of,Clinic of,Laboratory of,College of}', pg_temp.draw(a, 11)) as kind,
+           pg_temp.pick('{Al,Bad,Cam,Dor,Est,Frei,Gra,Ham,Ips,Kal,Lan,Man,New,Os,Port,Que,Rot,San,Tam,Upp}', pow(pg_temp.draw(a, 12), 2))
+             || pg_temp.pick('{bridge,burg,castle,dorf,ford,haven,holm,mouth,stad,ton,ville,wick}', pow(pg_temp.draw(a, 13), 2))
+             || pg_temp.pick('{"",a,by,en,ia,o,um}', pg_temp.draw(a, 14)) as town) as words;
+
+insert into licenses (id, account_id, tier, monthly_limit, expires_at, created_at, external_id)
+  select license_id, account_id, tier, case when pg_temp.draw(n, 15) < 0.02 then 1000000 end, expires_at, created_at,
+         case when n % 7 = 0 then 'order-' || n end
+    from plan where not is_successor
+   order by n;
+
+insert into keys (id, license_id, hash, hint, mode, state, own_expires_at, replaced_by, created_at, revoked_at, last_used_at)
+  select p.key_id, p.license_id, sha256(convert_to(secret, 'UTF8')),
+         left(secret, 9) || '…' || right(secret, 4), p.mode, p.state,
+         case when s.n is not null then s.created_at + interval '7 days' end, s.key_id, p.created_at,
+         case when p.state = 'revoked' then least(now(), p.created_at + interval '90 days' * pg_temp.draw(p.n, 16)) end,
+         case when pg_temp.draw(p.n, 17) < 0.6 then p.created_at + (now() - p.created_at) * pg_temp.draw(p.n, 18) end
+    from plan p
+    left join plan s on s.is_successor and s.n = p.n + 1 and not p.is_successor,
+         lateral (select 'svc_' || p.mode || '_'
+           || left(encode(sha256(convert_to('benchmark key ' || p.n - 1, 'UTF8')), 'hex'), 48) as secret) as made
+   order by p.n;
+
+insert into usage (license_id, month, used, granted, by_day, limited_to)
+  select license_id, (date_trunc('month', now() at time zone 'UTC') - interval '1 month' * back)::date, used, 1,
+         array_fill(used / 31, array[31]), 50000
+    from plan, generate_series(11, 0, -1) as back,
+         lateral (select 31 * (1 + floor(1000 * pow(pg_temp.draw(n, 19 + back), 4)))::bigint as used) as drawn
+   where not is_successor and pg_temp.draw(a, 40) < 0.2
+   order by back desc, n;
+
+-- In an order that is nearly that of time, as several processes with clocks of their own leave it.
+insert into audit (at, actor, action, account_id, license_id, key_id, before, after, reason, door, xid)
+  select at, actor, action, account_id, license_id, key_id, null, '{"tier": "free", "mode": "live"}', reason, 'command',
+         -- The first half is as an older program wrote it. The newer numbers are below those of this server.
+         case when place > 0.5 * current_setting('bench.keys')::bigint
+           then (3 + (place - 0.5 * current_setting('bench.keys')::bigint) / 5000)::bigint::text::xid8 end
+    from (
+      select *, row_number() over (order by at + interval '2 seconds' * pg_temp.draw(n, 60)) as place
+        from (
+          select n, created_at as at, pg_temp.pick('{token:shop,token:shop,token:shop,token:shop,command:root,command:anna,operator:olga}', pg_temp.draw(n, 50)) as actor,
+                 'key.issue' as action, account_id, license_id, key_id, null as reason from plan
+          union all
+          select n, created_at + interval '90 days' * pg_temp.draw(n, 16),
+                 case when n % 3 = 0 then 'http:192.0.2.' || n % 250 else 'operator:olga' end,
+                 'key.revoke', account_id, license_id, key_id, 'refund' from plan where state = 'revoked'
+          union all
+          select n, created_at, 'token:shop', 'key.rotate', account_id, license_id, key_id, null from plan where is_successor
+          union all
+          select n, created_at, 'operator:otto', 'key.suspend', account_id, license_id, key_id, 'unpaid' from plan where state = 'suspended'
+          union all
+          select n, created_at + interval '30 days' * pg_temp.draw(n, 51), 'command:root', 'license.renew', account_id, license_id, key_id, null
+            from plan where n % 20 = 3
+          union all
+          select n, created_at, 'operator:pia', pg_temp.pick('{account.erase,license.limit,token.issue,model.retire}', pg_temp.draw(n, 52)), account_id, null, null, null
+            from plan where n % 20000 = 7
+        ) as events
+    ) as placed
+   order by place;
+
+set session_replication_role = origin;
+drop table plan;
