@@ -168,7 +168,7 @@ describe("every list", () => {
         ["POST", `/accounts/usr_${"0".repeat(32)}/erase`, "nothing was changed; try again"],
       ] as const) {
         await session.sql`begin`;
-        await session.sql`lock table licenses in access exclusive mode`;
+        await session.sql`lock table accounts, licenses in access exclusive mode`;
         const answer = admin.call(method, path, { token });
         // As the server does by itself at its limit.
         const stopped = () => session.sql`

@@ -142,7 +142,7 @@ function newName(): string {
 function toFields(model: object): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(model).map(([name, value]) => [
-      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      name === "downloadUrl" ? "url" : name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
       value,
     ]),
   );
