@@ -1,7 +1,9 @@
 /** The console as a part of the service: a key issued there is valid for clients. Also runs on Node. */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { startTestService } from "../support/service.ts";
 import { createConsoleClient } from "./console_client.ts";
+
+setDefaultTimeout(30_000);
 
 test("A key that an operator issues in the console is valid at the service", async () => {
   const service = await startTestService({ config: { adminListen: { host: "127.0.0.1", port: 0 } } });

@@ -1,10 +1,12 @@
 /** Sessions of the console: their beginning, their end, and what their role may do. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
 import { ROLES, removeOperator, scopesOf, setRole } from "../../src/operators/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR } from "../support/issue.ts";
 import { createConsoleClient } from "./console_client.ts";
+
+setDefaultTimeout(30_000);
 
 const MINUTE_MS = 60_000;
 const ISSUE = { email: "ada@example.org", tier: "free", mode: "live", never: "yes" };

@@ -1,9 +1,11 @@
 /** The console as programs see it: headers, cookies, origins and forms. `test/console` has its pages. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";
 import { createConsoleClient } from "./console_client.ts";
+
+setDefaultTimeout(30_000);
 
 const KEY = /svc_live_[0-9a-f]{48}/;
 const ISSUE = { email: "ada@example.org", tier: "free", mode: "live", never: "yes" };

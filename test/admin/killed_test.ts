@@ -1,10 +1,12 @@
 /** Requests that are repeated because the service was killed between the commit and the answer. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { findKey, hashApiKey } from "../../src/keys/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { countRows } from "../support/issue.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
 
 let admin: TestAdmin;
 

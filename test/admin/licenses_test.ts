@@ -1,10 +1,12 @@
 /** GET and PATCH /admin/v1/licenses/{id}. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { toId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { NEVER_EXPIRES, oneYearAfter } from "../../src/licensing/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
 
 let admin: TestAdmin;
 

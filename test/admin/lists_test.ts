@@ -1,5 +1,5 @@
 /** The lists of the API: pages without gaps and repetitions, filters with the results of the commands, and bounds. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
@@ -11,6 +11,8 @@ import { ACTOR, BRAND } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 import { until } from "../support/until.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
+
+setDefaultTimeout(30_000);
 
 let admin: TestAdmin;
 beforeEach(async () => {
