@@ -151,6 +151,11 @@ describe("removeOperator()", () => {
     expect(removed).toEqual({ sessions: 1, tokens: ["desk", "shop"] });
     expect(rehearsed).toEqual(removed);
     expect(await listSessions(server.database, { now: NOW })).toEqual([]);
+    const left = await server.database.query(
+      (sql) => sql`
+        select operator from operator_sessions union all select operator from login_codes order by operator`,
+    );
+    expect(left).toEqual([{ operator: "olga" }]);
     expect(await redeemCode(server.database, code, { now: NOW })).toBeUndefined();
     expect(sentenceOf(await removeOperator(server.database, "ivan", BY))).toContain("was removed already");
     expect(sentenceOf(await removeOperator(server.database, "nina", BY))).toContain(

@@ -133,6 +133,19 @@ describe("findSession()", () => {
   });
 });
 
+test("a code and a session that were made while their operator was removed let nobody in", async () => {
+  const { cookieValue } = await enter(server.database, "racing", { role: "viewer" });
+  const { code } = await login(server.database, "racing");
+  // As if the removal had committed after their statements began.
+  await server.database.query(
+    (sql) => sql`update operators set removed_at = ${NOW}::timestamptz where name = 'racing'`,
+  );
+  expect(await find(cookieValue)).toBeUndefined();
+  expect(await redeemCode(server.database, code, { now: NOW })).toBeUndefined();
+  const sessions = await listSessions(server.database, { now: NOW });
+  expect(sessions.filter(({ operator }) => operator === "racing")).toEqual([]);
+});
+
 describe("endSession()", () => {
   test("ends a session once, with an audit row", async () => {
     const { id, cookieValue } = await enter(server.database, "leaver", { role: "viewer" });
@@ -144,7 +157,9 @@ describe("endSession()", () => {
       action: "session.end",
       before: { session: id, operator: "leaver" },
     });
+    const ended = await enter(server.database, "leaver", { now: after(-31) });
     const rows = await listAudit(server.database);
+    expect(await endSession(server.database, ended.id, by)).toBe(false);
     expect(await endSession(server.database, id, by)).toBe(false);
     expect(await endSession(server.database, "ses_1", by)).toBe(false);
     expect(await listAudit(server.database)).toEqual(rows);
