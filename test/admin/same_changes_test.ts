@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { zstdDecompressSync } from "node:zlib";
 import { readSettings, withDatabase } from "../../src/cli/run.ts";
 import type { Database } from "../../src/database/mod.ts";
+import { SCOPES } from "../../src/operators/mod.ts";
 import { createCommandLine, type RunningService, surround } from "../cli/command_line.ts";
 import { dumpText } from "../support/dump.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
@@ -25,8 +26,7 @@ beforeAll(async () => {
   service = await line.serve(["--admin-listen", "127.0.0.1:0"]);
   const { admin } = JSON.parse(readFileSync(join(line.dataDir, "serving"), "utf8"));
   url = `http://127.0.0.1:${admin.port}/admin/v1`;
-  const scope = ["keys:read", "keys:issue", "keys:manage", "keys:revoke"].join(",");
-  ({ token } = await line.json(["tokens", "issue", "--name", "shop", "--scope", scope]));
+  ({ token } = await line.json(["tokens", "issue", "--name", "shop", "--scope", SCOPES.join(",")]));
 });
 afterAll(() => line.remove());
 
@@ -43,8 +43,13 @@ function inDatabase<Result>(work: (database: Database) => Promise<Result>): Prom
 /** A key that both doors change in turn. */
 interface Subject {
   readonly email: string;
+  /** Unique to the door, for the names of models. */
+  readonly door: string;
   id: string;
   license_id: string;
+  user_id: string;
+  /** The keys that were issued before, the oldest first. */
+  readonly older: string[];
 }
 
 interface Change {
@@ -63,6 +68,11 @@ const onLicense = (command: readonly string[], body: object): Change => ({
   command: ({ id }) => ["keys", command[0] ?? "", id, ...command.slice(1), "--reason", REASON],
   request: ({ license_id }) => ["PATCH", `/licenses/${license_id}`, { ...body, reason: REASON }],
 });
+
+const MODEL = {
+  ...{ type: "SvcLDA", n_features: 4, n_classes: 2, requires_license: "commercial", paradigm: "p300" },
+  ...{ size_mb: 0.5, url: "https://models.example/m.onnx", sha256: "ab".repeat(32) },
+};
 
 const fields = {
   name: "Ada",
@@ -105,7 +115,68 @@ const CHANGES: readonly (readonly [name: string, Change])[] = [
     },
   ],
   ["rotate with the default overlap", { ...onKey("rotate"), isNew: true }],
+  [
+    "update of the account",
+    {
+      command: ({ user_id }) => ["accounts", "update", user_id, "--name", "Augusta", "--organization", ""],
+      request: ({ user_id }) => ["PATCH", `/accounts/${user_id}`, { name: "Augusta", organization: "" }],
+    },
+  ],
+  [
+    "addition of a model",
+    {
+      command: ({ door, user_id }) => [
+        ...["models", "add", "--name", `of-${door}`, "--version", "1.0.0", "--owner", user_id],
+        ...Object.entries(MODEL).flatMap(([name, value]) => [
+          `--${name.replaceAll("_", "-")}`,
+          String(value),
+        ]),
+      ],
+      request: ({ door, user_id }) => {
+        const { sha256, ...rest } = MODEL;
+        const body = {
+          name: `of-${door}`,
+          version: "1.0.0",
+          owner: user_id,
+          checksum: `sha256:${sha256}`,
+          ...rest,
+        };
+        return ["POST", "/models", body];
+      },
+    },
+  ],
+  [
+    "removal of a model",
+    {
+      command: ({ door }) => ["models", "remove", `of-${door}`],
+      request: ({ door }) => ["DELETE", `/models/of-${door}`, {}],
+    },
+  ],
+  [
+    "retirement of a version",
+    {
+      command: ({ door }) => ["models", "retire", `of-${door}`, "1.0.0"],
+      request: ({ door }) => ["POST", `/models/of-${door}/1.0.0/retire`, {}],
+    },
+  ],
+  ["revoke the last key", onKey("revoke")],
+  ["revoke the key that was rotated", onOlder(-1)],
+  ["revoke the first key", onOlder(0)],
+  [
+    "erasure of the account",
+    {
+      command: ({ user_id }) => ["accounts", "erase", user_id, "--reason", REASON],
+      request: ({ user_id }) => ["POST", `/accounts/${user_id}/erase`, { reason: REASON }],
+    },
+  ],
 ];
+
+/** Revokes a key that was issued before. */
+function onOlder(index: number): Change {
+  const of = (subject: Subject) => ({ ...subject, id: subject.older.at(index) ?? "" });
+  const { command, request } = onKey("revoke");
+  return { command: (subject) => command(of(subject)), request: (subject) => request(of(subject)) };
+}
 
 async function ask([method, path, body]: readonly [string, string, object]) {
   const answer = await fetch(url + path, {
@@ -121,24 +192,30 @@ async function ask([method, path, body]: readonly [string, string, object]) {
 function follow(subject: Subject, { isNew }: Change, answer: Record<string, string>): void {
   if (!isNew) return;
   shown.push(answer.api_key ?? "");
+  if (subject.id !== "") subject.older.push(subject.id);
   subject.id = answer.id ?? "";
+  subject.user_id = answer.user_id ?? subject.user_id;
 }
 
 /** Columns that may differ: numbers of transactions and rows, hashes, and the actor with its door. */
 const OWN = new Set(["changed_xid", "xid", "hash", "hint", "actor", "door", "request", "address"]);
 
 /** Returns the rows of an account in every table, without what may differ. */
-async function rowsOf({ email }: Subject): Promise<string[]> {
+async function rowsOf({ email, door, user_id }: Subject): Promise<string[]> {
   const rows = await inDatabase((database) =>
     database.query<{ kind: string; row: Record<string, unknown> }>(
       (sql) => sql`
-        with account as (select * from accounts where email = ${email}),
+        with account as (select * from accounts where id = ${user_id.slice(4)}::uuid),
              license as (select * from licenses where account_id in (select id from account)),
              key as (select * from keys where license_id in (select id from license)),
+             model as (select * from models where owner_account_id in (select id from account)),
+             version as (select * from model_versions where model_id in (select id from model)),
              entry as (select * from audit where account_id in (select id from account))
         select 'account' as kind, to_jsonb(account) as row, '' as place from account
         union all select 'license', to_jsonb(license), id::text from license
         union all select 'key', to_jsonb(key), id::text from key
+        union all select 'model', to_jsonb(model), id::text from model
+        union all select 'version', to_jsonb(version), id::text from version
         union all select 'audit', to_jsonb(entry) - 'id', lpad(id::text, 20, '0') from entry
         order by kind, place`,
     ),
@@ -148,6 +225,7 @@ async function rowsOf({ email }: Subject): Promise<string[]> {
     const kept = Object.entries(row).filter(([name]) => !OWN.has(name));
     return `${kind} ${JSON.stringify(Object.fromEntries(kept))}`
       .replaceAll(email, "EMAIL")
+      .replaceAll(`of-${door}`, "MODEL")
       .replaceAll(/[0-9a-f]{8}-?[0-9a-f]{4}-?7[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}/g, (id) => {
         const uuid = id.replaceAll("-", "");
         if (!ids.has(uuid)) ids.set(uuid, `id ${ids.size}`);
@@ -164,13 +242,13 @@ function toHours(time: string): string {
 }
 
 describe("a change by command and by the API", () => {
-  const [byCommand, byApi]: Subject[] = ["command", "request"].map((door) => ({
-    ...{ email: `${door}@example.org`, id: "", license_id: "" },
-  })) as [Subject, Subject];
+  const subjectOf = (door: string): Subject => ({
+    ...{ email: `${door}@example.org`, door, id: "", license_id: "", user_id: "", older: [] },
+  });
+  const [byCommand, byApi] = [subjectOf("command"), subjectOf("api")];
 
   for (const [name, change] of CHANGES) {
     test(`leaves the same rows: ${name}`, async () => {
-      if (byCommand === undefined || byApi === undefined) throw new Error("unreachable");
       follow(byCommand, change, await line.json(change.command(byCommand)));
       const answer = await ask(change.request(byApi));
       follow(byApi, change, answer);
@@ -185,7 +263,13 @@ describe("a change by command and by the API", () => {
     const [apiKey = ""] = shown;
     // Where a text of a request could go: the reason, the address of the request, and the search for the key.
     await ask(["POST", "/keys/find", { api_key: apiKey }]);
-    await ask(["POST", `/keys/${byApi?.id}/suspend`, { reason: `found ${apiKey} in a log` }]);
+    const { id, api_key: another = "" } = await ask([
+      "POST",
+      "/keys",
+      { email: "ada@example.org", tier: "free" },
+    ]);
+    await ask(["POST", `/keys/${id}/suspend`, { reason: `found ${apiKey} in a log` }]);
+    shown.push(another);
     for (const path of [`/keys/${apiKey}`, `/keys?search=${apiKey}`, `/${apiKey}`]) {
       await fetch(url + path, { headers: { authorization: `Bearer ${token}` } });
     }
@@ -198,7 +282,7 @@ describe("a change by command and by the API", () => {
     expect(tables).toContain("found [key] in a log");
     expect(backup).toContain("found [key] in a log");
     expect(backup).not.toContain("idempotent_answers");
-    expect(shown).toHaveLength(8);
+    expect(shown).toHaveLength(9);
     for (const text of [tables, backup, out + err].map((each) => each.toLowerCase())) {
       for (const digits of shown.map((key) => key.slice(-48))) expect(text.includes(digits)).toBe(false);
     }
