@@ -1,5 +1,5 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
-import { constraintOf, type Database } from "../database/mod.ts";
+import { constraintOf, type Database, isStorableText } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { NewModel } from "./model.ts";
@@ -108,6 +108,7 @@ export async function removeModel(
   name: string,
   { actor, now }: { readonly actor: Actor; readonly now: Date },
 ): Promise<{ readonly version: string } | Refusal> {
+  if (!isStorableText(name)) return refuse("NOT_FOUND", "Cannot remove model: its name must be text");
   const [row] = await database.query<{ version: string }>(
     (sql) => sql`
       with old as (

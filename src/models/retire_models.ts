@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type Actor, auditCte } from "../audit/mod.ts";
-import type { Database } from "../database/mod.ts";
+import { type Database, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { listStored, modelsFolderOf, pathOfFile } from "./file_store.ts";
 
@@ -21,6 +21,9 @@ export async function retireVersion(
   { name, version }: { readonly name: string; readonly version: string },
   { actor, now }: Change,
 ): Promise<{ readonly wasListed: boolean } | Refusal> {
+  if (!isStorableText(name + version)) {
+    return refuse("NOT_FOUND", "Cannot retire model: its name and version must be text");
+  }
   const [row] = await database.query<{ retiredAt: Date | null; wasListed: boolean }>(
     (sql) => sql`
       with old as (
