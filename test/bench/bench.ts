@@ -10,6 +10,7 @@ import { chooseCores } from "./cores.ts";
 import { describeMachine, type Machine, renderMachine } from "./machine.ts";
 import type { Result } from "./row.ts";
 import type { Bench, RowGroup } from "./row_group.ts";
+import { admin } from "./rows/admin.ts";
 import { endpoints } from "./rows/endpoints.ts";
 import { eventCosts } from "./rows/event_cost.ts";
 import { events } from "./rows/events.ts";
@@ -21,7 +22,16 @@ import { FULL, QUICK, type Scale } from "./scale.ts";
 import { createStage } from "./stage.ts";
 import { namesOfShort, renderComparison, renderTable } from "./table.ts";
 
-const GROUPS: readonly RowGroup[] = [start, validate, keyCount, events, ...eventCosts, endpoints, memory];
+const GROUPS: readonly RowGroup[] = [
+  start,
+  validate,
+  keyCount,
+  events,
+  ...eventCosts,
+  endpoints,
+  admin,
+  memory,
+];
 
 const USAGE = `Usage: make bench [ARGS="[--quick] [--only ROW]... [--json FILE] [--compare FILE]"]
 

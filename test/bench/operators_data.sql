@@ -100,6 +100,12 @@ insert into keys (id, license_id, hash, hint, mode, state, own_expires_at, repla
            || left(encode(sha256(convert_to('benchmark key ' || p.n - 1, 'UTF8')), 'hex'), 48) as secret) as made
    order by p.n;
 
+-- As the triggers do.
+insert into listed_keys (key_id, account_id, tier, mode, state, expires_at)
+  select k.id, l.account_id, l.tier, k.mode, k.state, least(l.expires_at, k.own_expires_at)
+    from keys k join licenses l on l.id = k.license_id
+   order by k.id;
+
 insert into usage (license_id, month, used, granted, by_day, limited_to)
   select license_id, (date_trunc('month', now() at time zone 'UTC') - interval '1 month' * back)::date, used, 1,
          array_fill(used / 31, array[31]), 50000

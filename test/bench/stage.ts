@@ -59,6 +59,8 @@ export type Environment = Readonly<Record<string, string>>;
 export interface Stage {
   /** Makes a data folder with that many keys, with models and an installer token. */
   createData(keys: number): Promise<string>;
+  /** Makes a data folder with that many keys, as `operators_data.sql` describes it. */
+  createOperatorsData(keys: number): Promise<string>;
   copyData(dataDir: string): Promise<string>;
   /** Returns the path of a new folder, which does not exist yet. */
   newFolder(): string;
@@ -277,6 +279,19 @@ export function createStage(): Stage {
         const where = ["--url", `https://models.example/${name}.onnx`, "--sha256", "0".repeat(64)];
         await command(["models", "add", ...model, ...size, ...where, ...place]);
       }
+      return dataDir;
+    },
+    async createOperatorsData(keys) {
+      const dataDir = newFolder();
+      dataDirs.add(dataDir);
+      const loader = join(import.meta.dir, "load_operators_data.ts");
+      const child = spawn([process.execPath, loader, dataDir, `${keys}`], {
+        env: SETTINGS,
+        stdin: "ignore",
+        stdout: 2,
+        stderr: "inherit",
+      });
+      if ((await child.exited) !== 0) throw new Error(`Cannot load ${keys} keys`);
       return dataDir;
     },
     async copyData(dataDir) {

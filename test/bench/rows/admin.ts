@@ -1,0 +1,174 @@
+/**
+ * Measures the lists of operators with many keys, over HTTP: every filter and combination, also rare and empty ones and
+ * deep pages. Validate is measured beside lists and without them: what operators read must not delay clients.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type ListRequests, listRequests } from "../list_requests.ts";
+import type { LoadResult } from "../load_job.ts";
+import { rateText } from "../measures.ts";
+import { type Row, toRow } from "../row.ts";
+import type { Bench, RowGroup } from "../row_group.ts";
+import type { Stage } from "../stage.ts";
+import { median, quantile, ratios } from "../statistics.ts";
+import { toCount, toText } from "../table.ts";
+
+const TARGET = { bound: "at most", value: 100 } as const;
+const LISTS = ["keys", "search", "accounts", "usage", "audit"] as const;
+const nameOf = (list: keyof ListRequests) => `lists, ${list}, p95`;
+const VALIDATE = "validate beside lists, p99";
+/** Each token may send 600 requests a minute. */
+const TOKENS = 16;
+/** The keys that work: every fiftieth. */
+const STEP = 50;
+const CONNECTIONS = 64;
+const VALIDATES_A_SECOND = 2_000;
+/** As many lists as one token may read. */
+const LISTS_A_SECOND = 10;
+
+export const admin: RowGroup = {
+  name: "admin",
+  rows: [...LISTS.map(nameOf), VALIDATE],
+  async run(bench) {
+    const { stage, cores, scale, say } = bench;
+    const rounds = Math.ceil(scale.rounds / 3);
+    say(`  loading ${toCount(scale.manyKeys)} keys`);
+    const dataDir = await stage.createOperatorsData(scale.manyKeys);
+    const env = { CLAVIGER_ADMIN_LISTEN: "127.0.0.1:0" };
+    const service = await stage.serve(dataDir, { cores: cores.service, env });
+    const get = await createReader(stage, dataDir);
+    const requests = await findRequests(get);
+
+    const perRound: Record<keyof ListRequests, number[][]> = {
+      keys: [],
+      search: [],
+      accounts: [],
+      usage: [],
+      audit: [],
+    };
+    // One round more than is counted: the first one reads everything from the disk.
+    for (let round = 0; round <= rounds; round++) {
+      for (const list of LISTS) {
+        const waits: number[] = [];
+        for (const path of requests[list]) {
+          const beganMs = performance.now();
+          await get(path);
+          const ms = performance.now() - beganMs;
+          waits.push(ms);
+          if (ms > TARGET.value) say(`    ${ms.toFixed(0)} ms  ${path.slice(0, 150)}`);
+        }
+        const sorted = waits.toSorted((a, b) => a - b);
+        if (round > 0) perRound[list].push(sorted);
+        say(`  round ${round}  ${list.padEnd(9)} ${textOf(sorted)}`);
+      }
+    }
+    const beside = await besideLists(bench, { service, get, paths: Object.values(requests).flat(), rounds });
+    await service.stop();
+    return [...LISTS.map((list) => toListRow(list, perRound[list])), beside];
+  },
+};
+
+type Reader = (path: string) => Promise<unknown>;
+
+/** Issues tokens, and returns a function that reads a path of the API with them in turn. */
+async function createReader(stage: Stage, dataDir: string): Promise<Reader> {
+  const place = ["--data-dir", dataDir];
+  const scopes = ["--scope", "keys:read,accounts:read,usage:read,audit:read"];
+  const tokens: string[] = [];
+  for (let number = 0; number < TOKENS; number++) {
+    const shown = await stage.command(["tokens", "issue", "--name", `bench-${number}`, ...scopes, ...place]);
+    tokens.push(/\bsvc_op_[0-9a-f]{48}\b/.exec(shown)?.[0] ?? "");
+  }
+  const { admin } = JSON.parse(readFileSync(join(dataDir, "serving"), "utf8"));
+  let sent = 0;
+  return async (path) => {
+    const headers = { authorization: `Bearer ${tokens[sent++ % TOKENS]}` };
+    const response = await fetch(`http://${admin.host}:${admin.port}/admin/v1${path}`, { headers });
+    const body = await response.json();
+    // A search that too many accounts match is refused.
+    if (response.status !== 200 && !(response.status === 400 && path.includes("search="))) {
+      throw new Error(`${path} was answered with ${response.status}: ${JSON.stringify(body).slice(0, 300)}`);
+    }
+    return body;
+  };
+}
+
+async function findRequests(get: Reader): Promise<ListRequests> {
+  const { data } = (await get("/keys?limit=100")) as { data: { id: string; user_id: string }[] };
+  // The first account has the most keys.
+  const [first] = data;
+  const other = data.find(({ user_id }) => user_id !== first?.user_id);
+  if (first === undefined || other === undefined) throw new Error("The data set has no two accounts");
+  return listRequests({ largest: first.user_id, small: other.user_id, key: other.id, now: new Date() });
+}
+
+function textOf(sorted: readonly number[]): string {
+  const [p50, p95, most] = [0.5, 0.95, 1].map((share) => toText(quantile(sorted, share), "ms"));
+  return `p50 ${p50}, p95 ${p95}, at most ${most}`;
+}
+
+function toListRow(list: keyof ListRequests, rounds: readonly (readonly number[])[]): Row {
+  const all = rounds.flat().toSorted((a, b) => a - b);
+  return toRow({
+    name: nameOf(list),
+    unit: "ms",
+    better: "less",
+    rounds: rounds.map((sorted) => quantile(sorted, 0.95)),
+    target: TARGET,
+    note: `${toCount(all.length / rounds.length)} requests a round, one after the other: ${textOf(all)}`,
+    details: { "p50 ms": quantile(all, 0.5), "p95 ms": quantile(all, 0.95), "most ms": quantile(all, 1) },
+  });
+}
+
+interface Beside {
+  readonly service: Awaited<ReturnType<Stage["serve"]>>;
+  readonly get: Reader;
+  readonly paths: readonly string[];
+  readonly rounds: number;
+}
+
+async function besideLists(bench: Bench, { service, get, paths, rounds }: Beside): Promise<Row> {
+  const { stage, cores, scale, say } = bench;
+  const load = stage.load(cores);
+  const validate = (ms: number) =>
+    load.run(service, {
+      request: "validate",
+      keys: { first: 0, step: STEP, count: scale.manyKeys / STEP },
+      order: { kind: "in turn" },
+      connections: CONNECTIONS,
+      warmUpMs: scale.firstWarmUpMs,
+      span: { kind: "schedule", ms, perSecond: VALIDATES_A_SECOND },
+    });
+  const roundMs = 5 * scale.roundMs;
+  const results: Record<"alone" | "beside", LoadResult[]> = { alone: [], beside: [] };
+  let next = 0;
+  for (let round = 0; round < rounds; round++) {
+    results.alone.push(await validate(roundMs));
+    const running = validate(roundMs);
+    let isRunning = true;
+    void running.finally(() => {
+      isRunning = false;
+    });
+    while (isRunning) {
+      // A prime step, so that the lists take turns.
+      next = (next + 101) % paths.length;
+      const path = paths[next] ?? "";
+      await Promise.all([get(path), Bun.sleep(1_000 / LISTS_A_SECOND)]);
+    }
+    results.beside.push(await running);
+    const p99 = (kind: keyof typeof results) => toText(results[kind].at(-1)?.p99Ms ?? Number.NaN, "ms");
+    say(`  round ${round + 1}  validate p99 ${p99("beside")} beside lists, ${p99("alone")} alone`);
+  }
+  const p99s = (kind: keyof typeof results) => results[kind].map((result) => result.p99Ms);
+  return toRow({
+    name: VALIDATE,
+    unit: "×",
+    better: "less",
+    rounds: ratios(p99s("beside"), p99s("alone")),
+    note:
+      `p99 ${toText(median(p99s("beside")), "ms")} beside ${LISTS_A_SECOND} lists a second, against ` +
+      `${toText(median(p99s("alone")), "ms")} without them, at ${rateText(results.alone)}; service and PostgreSQL share ` +
+      "one core",
+    details: { "beside p99 ms": median(p99s("beside")), "alone p99 ms": median(p99s("alone")) },
+  });
+}
