@@ -28,6 +28,7 @@ export type LimitedEndpoint =
   | "validate"
   | "refresh"
   | "revoke"
+  | "license"
   | "repo_token"
   | "models"
   | "downloads"

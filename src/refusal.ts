@@ -29,6 +29,8 @@ export type ClientCode =
   | "RANGE_NOT_SATISFIABLE"
   | "UNSUPPORTED_MEDIA_TYPE"
   | "SERVICE_UNAVAILABLE"
+  /** Licenses of the tier are not signed for use without a network. */
+  | "OFFLINE_NOT_ALLOWED"
   /** Clients get it as `INVALID_REQUEST` with a different status. */
   | "CLAIM_MISMATCH";
 

@@ -30,6 +30,7 @@ import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { createStopOrder, type StopOrder } from "./stop_order.ts";
+import { createLicenseSigner, createPublishedKeys, ensureSigningKeys } from "./signed_licenses/mod.ts";
 import { createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 
@@ -168,10 +169,18 @@ async function openStores(options: ServiceOptions, order: StopOrder) {
     secret.forget();
     return refuse("INVALID_REQUEST", wrongSecret);
   }
+  await prepareSigningKeys(pool, secrets, options);
   options.onOpened?.({ installation, database: pool, secrets });
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
   order.add({ stop: () => pulseDatabase.close() });
   return { app, tls, installation, pool, pulseDatabase, secrets };
+}
+
+async function prepareSigningKeys(database: Database, secrets: Secrets, { clock, log }: ServiceOptions) {
+  const { isMade, replacesEarlier } = await ensureSigningKeys(database, { secrets, now: clock.now() });
+  if (isMade && replacesEarlier) {
+    log.warn("Made new keys to sign licenses: clients that pinned the earlier keys will refuse new licenses");
+  } else if (isMade) log.info("Made the key that signs licenses, and its successor");
 }
 
 /** Creates the parts, and starts those that run beside requests. */
@@ -262,6 +271,8 @@ async function listen(
     fileBody: platform.fileBody,
     sha256: platform.sha256,
     linkSigner: secrets.signer("download-link"),
+    licenseSigner: createLicenseSigner({ ...config, database: parts.database, secrets }),
+    publishedKeys: createPublishedKeys({ database: parts.database, clock }),
   });
   const { host, port } = config;
   const listener = await listenOrRefuse(platform, { host, port, ...LIMITS, answer, ...(tls && { tls }) });

@@ -11,7 +11,17 @@
 import { describe, expect, test } from "bun:test";
 import { dirname, join } from "node:path/posix";
 
-const rooms = ["licensing", "keys", "usage", "models", "repository_token", "operators", "audit", "backup"];
+const rooms = [
+  "licensing",
+  "keys",
+  "usage",
+  "models",
+  "repository_token",
+  "operators",
+  "signed_licenses",
+  "audit",
+  "backup",
+];
 const ground = ["database", "limits", "secrets"];
 
 /**
@@ -28,6 +38,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   http: ["wire", ...rooms, ...ground],
   admin: ["wire", "doctor", ...rooms, ...ground],
   wire: ["database", "limits"],
+  signed_licenses: ["licensing", "audit", ...ground],
   operators: ["licensing", "audit", ...ground],
   keys: ["licensing", "audit", ...ground],
   usage: ["licensing", "audit", ...ground],
@@ -37,7 +48,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   audit: ground,
   backup: ["audit", "models", "usage", "operators", ...ground],
   installation: ["config", "tls", "database", "secrets"],
-  config: ["host", "tls", "database", "limits"],
+  config: ["host", "tls", "licensing", "database", "limits"],
   database: ["host", "sql"],
   host: [],
   tls: [],

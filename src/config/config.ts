@@ -9,6 +9,7 @@ import { existsSync } from "node:fs";
 import { isAbsolute, join, resolve } from "node:path";
 import { type Brand, createBrand } from "../brand.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
+import type { OfflineDays } from "../licensing/mod.ts";
 import { parseTrustedProxies, type TrustedProxies } from "../limits/mod.ts";
 import type { LogFormat, LogRequests } from "../log.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -25,6 +26,7 @@ import {
   readHost,
   readListenAddress,
   readLogRequests,
+  readOfflineDays,
   readPort,
   readPublicUrl,
   wholeNumber,
@@ -50,6 +52,8 @@ export interface Config {
   readonly brand: Brand;
   /** Requests a minute; 0 means no limit. */
   readonly limits: Readonly<Record<LimitedEndpoint, number>>;
+  /** How many days a signed license of each tier is valid without a network; 0 means none. */
+  readonly offlineDays: OfflineDays;
   /** The most downloads in progress at once, for one key and for all keys together; 0 means no bound. */
   readonly downloadsPerKey: number;
   readonly downloadsAtOnce: number;
@@ -255,11 +259,13 @@ function read(source: ConfigSource): Config {
       validate: limit("VALIDATE"),
       refresh: limit("REFRESH"),
       revoke: limit("REVOKE"),
+      license: limit("LICENSE"),
       repo_token: limit("REPO_TOKEN"),
       models: limit("MODELS"),
       downloads: limit("DOWNLOADS"),
       analytics: limit("ANALYTICS"),
     },
+    offlineDays: readOfflineDays(get),
     downloadsPerKey: wholeNumber(get, "CLAVIGER_DOWNLOADS_PER_KEY", 1_000_000),
     downloadsAtOnce: wholeNumber(get, "CLAVIGER_DOWNLOADS_AT_ONCE", 1_000_000),
     trustedProxies: proxies.proxies,

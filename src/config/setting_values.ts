@@ -1,9 +1,10 @@
 /** Readers of setting values. Each throws an error with the allowed values if the value is not allowed. */
 import { type DatabaseUrl, parseDatabaseTls, parseDatabaseUrl } from "../database/mod.ts";
 import { isLoopback } from "../endpoints.ts";
+import { type OfflineDays, TIERS, type Tier } from "../licensing/mod.ts";
 import type { LogRequests } from "../log.ts";
 import { CERTIFICATES_LIMIT_BYTES } from "../read_regular_file.ts";
-import { demand, SettingError, wrong } from "./setting_error.ts";
+import { demand, SettingError, settingOf, wrong } from "./setting_error.ts";
 import { readBounded } from "./settings_file.ts";
 
 export interface ListenAddress {
@@ -48,6 +49,27 @@ export function readListenAddress(get: Get, name: string): ListenAddress | undef
   const host = inner ?? plain;
   if (host === undefined || Number(port) > 65_535) throw wrong(name, value);
   return { host, port: Number(port) };
+}
+
+/** Reads days by tier, such as `free=0,enterprise=60`. A tier that is left out keeps its default. */
+export function readOfflineDays(get: Get): OfflineDays {
+  const name = "CLAVIGER_OFFLINE_DAYS";
+  const value = get(name);
+  const given = parseDays(value);
+  if (given === undefined) throw wrong(name, value);
+  return Object.fromEntries([...(parseDays(settingOf(name).default) ?? []), ...given]) as OfflineDays;
+}
+
+function parseDays(text: string): [Tier, number][] | undefined {
+  const entries = text.split(",").map((entry) => /^([a-z]+)=(\d{1,4})$/.exec(entry.trim()));
+  const days: [Tier, number][] = [];
+  for (const entry of entries) {
+    const tier = TIERS.find((known) => known === entry?.[1]);
+    const count = Number(entry?.[2]);
+    if (tier === undefined || count > 3_650 || days.some(([other]) => other === tier)) return undefined;
+    days.push([tier, count]);
+  }
+  return days;
 }
 
 export function oneOf<const Value extends string>(get: Get, name: string, allowed: readonly Value[]): Value {

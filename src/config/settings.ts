@@ -101,6 +101,7 @@ export const SETTINGS: readonly Setting[] = [
       ["VALIDATE", "100", "/v1/auth/validate"],
       ["REFRESH", "10", "/v1/auth/refresh"],
       ["REVOKE", "10", "/v1/auth/revoke"],
+      ["LICENSE", "10", "/v1/auth/license"],
       ["REPO_TOKEN", "20", "/v1/installer/repo-token"],
       ["MODELS", "60", "/v1/models/list"],
       ["ANALYTICS", "1000", "/v1/analytics/log"],
@@ -111,6 +112,14 @@ export const SETTINGS: readonly Setting[] = [
     allowed: "a whole number from 0 to 10000000",
     meaning: `requests a minute on ${path}; 0 means no limit`,
   })),
+  {
+    name: "CLAVIGER_OFFLINE_DAYS",
+    default: "free=1,research=7,commercial=14,enterprise=30",
+    allowed:
+      "tiers with days from 0 to 3650, such as free=0,enterprise=60; a tier that is left out keeps its default",
+    meaning:
+      "how many days a signed license of each tier is valid without a network; 0 means that the tier gets none",
+  },
   {
     name: "CLAVIGER_LIMIT_DOWNLOADS",
     default: "60",

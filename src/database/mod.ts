@@ -34,5 +34,5 @@ export {
   migrationStatus,
 } from "./migrations.ts";
 export { openSession, type Session } from "./session.ts";
-export { type Fragment, type Sql, toTextArray } from "./sql.ts";
+export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
 export { isStorableJson, isStorableText } from "./storable.ts";

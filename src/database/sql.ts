@@ -6,6 +6,8 @@ import type postgres from "postgres";
 
 export type Sql = postgres.Sql<{ bigint: number }>;
 export type Fragment = postgres.Fragment;
+/** A statement that was built and not sent yet. */
+export type PendingRows = postgres.PendingQuery<postgres.Row[]>;
 
 /**
  * Renders values as the text of an array, which the statement casts: `${toTextArray(ids)}::uuid[]`.

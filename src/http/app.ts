@@ -18,6 +18,7 @@ import type { HttpEnv } from "./exchange.ts";
 import type { AppOptions, HandlerDeps } from "./handler.ts";
 import { health } from "./health_routes.ts";
 import { repoToken } from "./installer_routes.ts";
+import { license, publicKeys } from "./license_routes.ts";
 import { modelsList } from "./models_routes.ts";
 import { openApiDocument } from "./openapi/routes.ts";
 import { createRouteHandlers } from "./serve.ts";
@@ -41,6 +42,12 @@ export function createApp(options: AppOptions): Hono<HttpEnv> {
 
   app.post("/v1/auth/revoke", serve("revoke", revoke(deps), { isChange: true }));
   app.all("/v1/auth/revoke", allowOnly("POST", "revoke"));
+
+  app.post("/v1/auth/license", serve("license", license(deps)));
+  app.all("/v1/auth/license", allowOnly("POST", "license"));
+
+  app.get("/.well-known/jwks.json", serve("jwks", publicKeys(deps), { answersHead: true }));
+  app.all("/.well-known/jwks.json", allowOnly("GET, HEAD", "jwks"));
 
   const tokenPath = `/v1/installer/${options.brand.installerHost}-token`;
   app.on(["GET", "POST"], tokenPath, serve("repo_token", repoToken(deps)));

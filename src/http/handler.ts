@@ -4,12 +4,14 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
+import type { OfflineDays } from "../licensing/mod.ts";
 import type { Limiter, TrustedProxies } from "../limits/mod.ts";
 import type { Log, LogRequests } from "../log.ts";
 import type { FileDirectory } from "../models/mod.ts";
 import type { Platform } from "../platform/mod.ts";
 import type { TokenSource } from "../repository_token/mod.ts";
 import type { Signer } from "../secrets/mod.ts";
+import type { LicenseSigner, PublishedKeys } from "../signed_licenses/mod.ts";
 import type { EventWriter } from "../usage/mod.ts";
 import type { Eventually, JsonObject } from "../wire/mod.ts";
 import type { Authenticator } from "./authenticate.ts";
@@ -43,6 +45,10 @@ export interface AppOptions {
   readonly fileBody: Platform["fileBody"];
   readonly sha256: Platform["sha256"];
   readonly linkSigner: Signer;
+  readonly licenseSigner: LicenseSigner;
+  /** The public keys that verify signed licenses. */
+  readonly publishedKeys: () => Promise<PublishedKeys>;
+  readonly offlineDays: OfflineDays;
   /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;
 }

@@ -22,8 +22,10 @@ import { Exchange, type HttpEnv, type Outcome, toResponse } from "./exchange.ts"
 import type { Handler, HandlerDeps } from "./handler.ts";
 import type { EndpointMetrics } from "./metrics/request_metrics.ts";
 
-/** The name of an endpoint in log and metrics. All endpoints except `openapi` and `health` have a rate limit. */
-export type Endpoint = LimitedEndpoint | "openapi" | "health";
+/** The name of an endpoint in log and metrics. Those of `UnlimitedEndpoint` have no rate limit. */
+export type Endpoint = LimitedEndpoint | UnlimitedEndpoint;
+
+type UnlimitedEndpoint = "jwks" | "openapi" | "health";
 
 export interface ServeOptions {
   /** True if the handler answers HEAD too. */
@@ -102,7 +104,7 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
   return {
     serve(endpoint, handler, { answersHead = false, isChange = false } = {}) {
       const route = { endpoint, isChange, metrics: requestMetrics.endpoint(endpoint) };
-      const limited = endpoint === "openapi" || endpoint === "health" ? undefined : endpoint;
+      const limited = isLimited(endpoint) ? endpoint : undefined;
 
       return async (c, next) => {
         // Hono runs the handlers of GET for HEAD too. Then HEAD would issue a token, and use up a window.
@@ -145,6 +147,10 @@ export function createRouteHandlers(deps: HandlerDeps): RouteHandlers {
 
     onError: (error, c) => respond(new Exchange(c, clock), toFailure(error)),
   };
+}
+
+function isLimited(endpoint: Endpoint): endpoint is LimitedEndpoint {
+  return endpoint !== "jwks" && endpoint !== "openapi" && endpoint !== "health";
 }
 
 /** Returns the response after the rest of the body was read: until then a client may not read the response. */

@@ -45,5 +45,5 @@ export {
   UNRESTRICTED,
 } from "./restriction.ts";
 export { MAX_SEARCHED, type Search, searchAccounts } from "./search_accounts.ts";
-export { featuresOf, includesTier, monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
+export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";

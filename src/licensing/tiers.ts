@@ -7,6 +7,9 @@
 export const TIERS = ["free", "research", "commercial", "enterprise"] as const;
 export type Tier = (typeof TIERS)[number];
 
+/** How many days a signed license of each tier is valid without a network; 0: the tier gets none. */
+export type OfflineDays = Readonly<Record<Tier, number>>;
+
 /** Inferences a month; null means unlimited. */
 const MONTHLY_LIMITS: Readonly<Record<Tier, number | null>> = {
   free: 10_000,

@@ -18,6 +18,17 @@ export function optionalText(name: string, maxCharacters: number) {
   );
 }
 
+/** Returns the schema of an optional text of 1 to `maxCharacters` printable ASCII characters; null counts as absent. */
+export function printableText(name: string, maxCharacters: number) {
+  const form = new RegExp(`^[\\x20-\\x7e]{1,${maxCharacters}}$`);
+  return v.nullish(
+    v.pipe(
+      v.string(`${name} must be a string`),
+      v.regex(form, `${name} must have 1 to ${maxCharacters} printable ASCII characters`),
+    ),
+  );
+}
+
 /** Tells whether {@linkcode optionalText} accepts the value, without the objects that a schema creates. */
 export function isOptionalText(value: unknown, maxCharacters: number): boolean {
   if (value === undefined || value === null) return true;

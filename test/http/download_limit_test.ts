@@ -14,7 +14,7 @@ import { startTestService } from "../support/service.ts";
 
 setDefaultTimeout(30_000);
 
-const NO_LIMITS = { validate: 0, refresh: 0, revoke: 0, repo_token: 0, models: 0, analytics: 0 };
+const NO_LIMITS = { validate: 0, refresh: 0, revoke: 0, license: 0, repo_token: 0, models: 0, analytics: 0 };
 const FILES = ["a", "b", "c", "d"];
 
 let service: HostingService;

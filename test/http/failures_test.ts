@@ -10,7 +10,16 @@ import { type JsonResponse, startTestService, type TestService } from "../suppor
 setDefaultTimeout(30_000);
 
 const limitsOf = (n: number): Config["limits"] => {
-  return { validate: n, refresh: n, revoke: n, repo_token: n, models: n, analytics: n, downloads: n };
+  return {
+    validate: n,
+    refresh: n,
+    revoke: n,
+    license: n,
+    repo_token: n,
+    models: n,
+    analytics: n,
+    downloads: n,
+  };
 };
 
 let service: TestService;

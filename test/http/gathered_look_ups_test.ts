@@ -19,7 +19,16 @@ setDefaultTimeout(30_000);
 let service: HostingService;
 
 beforeAll(async () => {
-  const limits = { validate: 3, refresh: 0, revoke: 3, repo_token: 0, models: 0, analytics: 0, downloads: 3 };
+  const limits = {
+    validate: 3,
+    refresh: 0,
+    revoke: 3,
+    license: 3,
+    repo_token: 0,
+    models: 0,
+    analytics: 0,
+    downloads: 3,
+  };
   service = await startHostingService({ config: { limits } });
   await addHostedModel(service, { name: "m" }, testBytes(10));
 });

@@ -12,7 +12,16 @@ setDefaultTimeout(30_000);
 let service: TestService;
 
 beforeAll(async () => {
-  const limits = { validate: 9, refresh: 9, revoke: 9, repo_token: 9, models: 9, analytics: 9, downloads: 9 };
+  const limits = {
+    validate: 9,
+    refresh: 9,
+    revoke: 9,
+    license: 9,
+    repo_token: 9,
+    models: 9,
+    analytics: 9,
+    downloads: 9,
+  };
   service = await startTestService({ config: { limits } });
   await setToken(service);
 });

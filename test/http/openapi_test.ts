@@ -65,7 +65,16 @@ afterAll(async () => {
 });
 
 function limitsOf(n: number): Config["limits"] {
-  return { validate: n, refresh: n, revoke: n, repo_token: n, models: n, analytics: n, downloads: n };
+  return {
+    validate: n,
+    refresh: n,
+    revoke: n,
+    license: n,
+    repo_token: n,
+    models: n,
+    analytics: n,
+    downloads: n,
+  };
 }
 
 /** Yields every object in a value, at any depth. */

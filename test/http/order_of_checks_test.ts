@@ -16,7 +16,16 @@ let service: TestService;
 /** A service whose windows are full after one request. */
 let narrow: TestService;
 
-const LIMITS = { validate: 1, refresh: 1, revoke: 1, repo_token: 1, models: 1, analytics: 1, downloads: 1 };
+const LIMITS = {
+  validate: 1,
+  refresh: 1,
+  revoke: 1,
+  license: 1,
+  repo_token: 1,
+  models: 1,
+  analytics: 1,
+  downloads: 1,
+};
 
 beforeAll(async () => {
   service = await startTestService();

@@ -9,7 +9,16 @@ import { type JsonResponse, startTestService, type TestService } from "../suppor
 setDefaultTimeout(30_000);
 
 const LIMIT = 3;
-const LIMITS = { validate: 3, refresh: 3, revoke: 3, repo_token: 3, models: 3, analytics: 3, downloads: 3 };
+const LIMITS = {
+  validate: 3,
+  refresh: 3,
+  revoke: 3,
+  license: 3,
+  repo_token: 3,
+  models: 3,
+  analytics: 3,
+  downloads: 3,
+};
 
 /** This service trusts X-Forwarded-For from this machine, so that each test uses its own addresses. */
 let service: TestService;

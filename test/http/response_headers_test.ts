@@ -76,6 +76,7 @@ test("Answers at the same time each have their own headers", async () => {
     validate: 0,
     refresh: 0,
     revoke: 0,
+    license: 0,
     repo_token: 0,
     models: 0,
     analytics: 1_000,

@@ -32,6 +32,7 @@ export const ENDPOINTS = {
   validate: make({ ...POST_ONLY, path: "/v1/auth/validate", limit: "validate", perMinute: 100 }),
   refresh: make({ ...POST_ONLY, path: "/v1/auth/refresh", limit: "refresh", perMinute: 10 }),
   revoke: make({ ...POST_ONLY, path: "/v1/auth/revoke", limit: "revoke", perMinute: 10 }),
+  license: make({ ...POST_ONLY, path: "/v1/auth/license", limit: "license", perMinute: 10 }),
   getRepoToken: make({ ...REPO_TOKEN, method: "GET" }),
   postRepoToken: make({ ...REPO_TOKEN, method: "POST" }),
   modelsList: make({

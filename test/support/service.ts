@@ -78,6 +78,7 @@ export const NO_LIMITS = {
   validate: 0,
   refresh: 0,
   revoke: 0,
+  license: 0,
   repo_token: 0,
   models: 0,
   analytics: 0,

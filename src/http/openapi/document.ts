@@ -44,6 +44,7 @@ const CONDITIONS: Readonly<Record<ClientCode, string>> = {
   INVALID_LINK: "The download link has expired or was altered: list the models again for a new one",
   KEY_EXPIRED: "The key's license has expired",
   LICENSE_REQUIRED: "The model requires a higher tier, which the error names",
+  OFFLINE_NOT_ALLOWED: "Licenses of this tier are not signed for use without a network",
   KEY_NOT_FOUND: "The key is unknown or already revoked",
   NOT_FOUND: "There is nothing at this path, or no such model",
   CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another event; the error names the field that differs",

@@ -86,6 +86,31 @@ export function operations(brand: Brand): Operation[] {
       codes: [...WITH_GOOD_KEY, ...WITH_BODY],
     },
     {
+      path: "/v1/auth/license",
+      method: "post",
+      id: "getLicense",
+      summary: "Get a signed license, to be verified without a network",
+      description:
+        "A compact JWS (EdDSA). Verify it with the keys of `/.well-known/jwks.json`, which a client should pin. Also " +
+        "works when the quota is used up.",
+      limit: "license",
+      request: { schema: "LicenseRequest", example: { fingerprint: "workstation-7" } },
+      successes: [
+        {
+          status: 200,
+          schema: "License",
+          description: "The license",
+          example: {
+            license: "eyJhbGciOiJFZERTQSIsInR5cCI6ImxpY2Vuc2Urand0Iiwia2lkIjoi….….…",
+            expires_at: "2026-11-27T00:00:00Z",
+            refresh_after: "2026-11-23T12:00:00Z",
+            kid: "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+          },
+        },
+      ],
+      codes: [...WITH_GOOD_KEY, ...WITH_BODY, "OFFLINE_NOT_ALLOWED"],
+    },
+    {
       path: "/v1/auth/revoke",
       method: "post",
       id: "revokeKey",

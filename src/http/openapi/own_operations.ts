@@ -20,7 +20,32 @@ export function ownOperations(): Operation[] {
   const documentHeaders: readonly HeaderName[] = ["ETag"];
   const healthExample = { timestamp: "2026-11-20T10:00:00Z", version: API_VERSION };
 
+  const keys = {
+    path: "/.well-known/jwks.json",
+    summary: "Get the public keys that verify signed licenses",
+    description: "The signing key, its successor, and older keys whose licenses may still be in use.",
+    codes: ["SERVICE_UNAVAILABLE"],
+  } as const satisfies Partial<Operation>;
+
   return [
+    {
+      ...keys,
+      method: "get",
+      id: "getPublicKeys",
+      successes: [
+        { status: 200, schema: "PublicKeys", description: "A JWK set", headers: documentHeaders },
+        { status: 304, description: "The keys have not changed", headers: documentHeaders },
+      ],
+    },
+    {
+      ...keys,
+      method: "head",
+      id: "headPublicKeys",
+      successes: [
+        { status: 200, description: "The headers alone", headers: documentHeaders },
+        { status: 304, description: "The keys have not changed", headers: documentHeaders },
+      ],
+    },
     {
       ...health,
       method: "get",

@@ -10,6 +10,7 @@ import { CLIENT_CODES, count, identifier, oneOfThese, timestamp, toWireCode } fr
 import { revocation } from "../auth_routes.ts";
 import { eventFields } from "../event_fields.ts";
 import { API_VERSION } from "../health_routes.ts";
+import { licenseFields } from "../license_routes.ts";
 
 /** The names of the schemas. */
 export type SchemaName = keyof ReturnType<typeof createSchemas>;
@@ -66,6 +67,7 @@ export function createSchemas(brand: Brand) {
   return {
     KeyRequest: v.object({ api_key: apiKey }),
     RevocationRequest: v.object({ api_key: apiKey, ...revocation.entries }),
+    LicenseRequest: v.object({ api_key: apiKey, ...licenseFields.entries }),
     EventRequest: v.object({ api_key: apiKey, ...eventFields.entries }),
     Validation: v.object({
       valid: v.literal(true),
@@ -79,6 +81,24 @@ export function createSchemas(brand: Brand) {
     }),
     Refresh: v.object({ valid: v.literal(true), ...license, quota: Quota, expires_at: timestamp() }),
     Quota,
+    License: v.object({
+      license: v.pipe(v.string(), v.description("A compact JWS: three parts, joined by points")),
+      expires_at: timestamp(),
+      refresh_after: v.pipe(timestamp(), v.description("When to ask for the next license")),
+      kid: v.pipe(v.string(), v.description("The key that signed the license")),
+    }),
+    PublicKeys: v.object({
+      keys: v.array(
+        v.looseObject({
+          kty: v.string(),
+          crv: v.string(),
+          x: v.string(),
+          kid: v.string(),
+          use: v.string(),
+          alg: v.string(),
+        }),
+      ),
+    }),
     Revocation: v.object({ revoked: v.literal(true), message: v.string() }),
     RepositoryToken: v.object({
       success: v.literal(true),

@@ -1,0 +1,218 @@
+/**
+ * The keys that sign licenses. There are always two: the signing key and its successor. Both public keys are published,
+ * so a client that pins today's keys accepts the licenses of the next key, too.
+ *
+ * A private key is random, not derived, and sealed with the root secret: a change of the derivation must not change
+ * the keys that clients have pinned.
+ */
+import type { KeyObject } from "node:crypto";
+import { type Actor, auditCte } from "../audit/mod.ts";
+import { toTimestamp } from "../calendar.ts";
+import type { Database, Fragment, PendingRows, Session, Sql } from "../database/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import type { Secrets } from "../secrets/mod.ts";
+import { generateKeyPair, type NewKeyPair, openPrivateKey } from "./jws.ts";
+
+/** The purpose for which private keys are sealed. */
+const PURPOSE = "license-signing-key";
+
+export type SigningKeyState = "signing" | "successor" | "old" | "retired";
+
+export interface SigningKey {
+  readonly kid: string;
+  /** 32 bytes as base64url. */
+  readonly publicKey: string;
+  readonly state: SigningKeyState;
+  readonly createdAt: Date;
+  readonly signsFrom: Date | null;
+  readonly signsUntil: Date | null;
+  readonly retiredAt: Date | null;
+  readonly sealed: string;
+}
+
+/** Lists all keys, the oldest first, retired keys too. */
+export async function listSigningKeys(database: Pick<Database, "query">): Promise<SigningKey[]> {
+  return await database.query<SigningKey>(
+    (sql) => sql`
+      select kid, public_key as "publicKey", created_at as "createdAt", signs_from as "signsFrom",
+             signs_until as "signsUntil", retired_at as "retiredAt", sealed, ${stateOf(sql)} as state
+        from signing_keys
+       order by generation`,
+    { isRead: true },
+  );
+}
+
+/** Opens a private key; undefined if this root secret did not seal it, or if it does not fit its public key. */
+export function openSigningKey(
+  secrets: Secrets,
+  { kid, publicKey, sealed }: Pick<SigningKey, "kid" | "publicKey" | "sealed">,
+): KeyObject | undefined {
+  const pem = secrets.open(PURPOSE, sealed, kid);
+  return pem === undefined ? undefined : openPrivateKey(pem, publicKey);
+}
+
+interface Change {
+  readonly secrets: Secrets;
+  readonly now: Date;
+}
+
+/**
+ * Makes the signing key and its successor if there are none. Tells whether it made them, and whether licenses were signed
+ * with earlier keys, which a restore left out: then clients that pinned the earlier keys refuse new licenses. Two
+ * processes that start at once agree, because the numbers of the keys are unique.
+ */
+export async function ensureSigningKeys(
+  database: Database,
+  { secrets, now }: Change,
+): Promise<{ readonly isMade: boolean; readonly replacesEarlier: boolean }> {
+  const [first, second] = [generateKeyPair(), generateKeyPair()];
+  const [made] = await database.query<{ replacesEarlier: boolean }>(
+    (sql) => sql`
+      insert into signing_keys (kid, generation, public_key, sealed, created_at, signs_from)
+      select kid, generation, public_key, sealed, ${now}::timestamptz,
+             case when generation = 1 then clock_timestamp() end
+        from (values (${first.kid}, 1, ${first.publicKey}, ${sealPrivateKey(secrets, first)}),
+                     (${second.kid}, 2, ${second.publicKey}, ${sealPrivateKey(secrets, second)}))
+               as made (kid, generation, public_key, sealed)
+       where not exists (select from signing_keys)
+      on conflict (generation) do nothing
+      returning exists (select from signed_licenses) or exists (select from exported_licenses) as "replacesEarlier"`,
+  );
+  return { isMade: made !== undefined, replacesEarlier: made?.replacesEarlier ?? false };
+}
+
+export interface Rotation {
+  /** The signing key from now on: the successor until now. */
+  readonly kid: string;
+  readonly previous: string;
+  readonly successor: string;
+}
+
+interface ChangeBy extends Change {
+  readonly actor: Actor;
+}
+
+/**
+ * Makes the successor the signing key, and adds a new successor. Refuses if somebody else does it at the same moment.
+ */
+export async function rotateSigningKey(database: Database, change: ChangeBy): Promise<Rotation | Refusal> {
+  return await rotate((build) => database.query<Omit<Rotation, "successor">>(build), change);
+}
+
+async function rotate(
+  query: (build: (sql: Sql) => PendingRows) => Promise<Omit<Rotation, "successor">[]>,
+  { secrets, actor, now }: ChangeBy,
+): Promise<Rotation | Refusal> {
+  const next = generateKeyPair();
+  const [row] = await query(
+    (sql) => sql`
+      with promoted as (
+        -- Both times are that of the transaction, so that at each moment there is one signing key.
+        update signing_keys set signs_from = now()
+         where signs_from is null and retired_at is null
+        returning kid
+      ),
+      previous as (
+        update signing_keys s set signs_until = now()
+          from promoted
+         where s.signs_from is not null and s.signs_until is null and s.retired_at is null
+        returning s.kid
+      ),
+      added as (
+        ${addSuccessor(sql, next, { secrets, now })}
+         where exists (select from promoted)
+        returning kid
+      ),
+      changed as (
+        select null::uuid as account_id, null::uuid as license_id, null::uuid as key_id,
+               jsonb_build_object('signing_key', previous.kid) as before,
+               jsonb_build_object('signing_key', promoted.kid, 'successor', added.kid) as after
+          from promoted, previous, added
+      ),
+      logged as (${auditCte(sql, { action: "signing_key.rotate", actor, at: now, from: sql`changed` })})
+      select promoted.kid, previous.kid as previous from promoted, previous`,
+  );
+  return row === undefined
+    ? refuse("CONFLICT", "Cannot rotate signing key: it was rotated at the same moment")
+    : { ...row, successor: next.kid };
+}
+
+export interface Retirement {
+  /** The number of keys with a license that the retired key signed and that is still valid. */
+  readonly stillValid: number;
+  /** The new signing key, if the retired key was the signing key. */
+  readonly rotation: Rotation | undefined;
+}
+
+/**
+ * Retires an old key: it is not published any more. Refuses the signing key, its successor, and a key whose licenses
+ * are still valid. `isLeaked` retires each of them; for the signing key, the successor is promoted first.
+ *
+ * A transaction, so only for commands. It locks the key's row, so that no process signs with the key while the
+ * licenses are counted.
+ */
+export async function retireSigningKey(
+  session: Session,
+  kid: string,
+  options: ChangeBy & { readonly isLeaked: boolean },
+): Promise<Retirement | Refusal> {
+  const { actor, now, isLeaked, secrets } = options;
+  return await session.transaction(async (sql) => {
+    const cannot = (why: string) => refuse("CONFLICT", `Cannot retire signing key: ${why}`);
+    const [key] = await sql<{ state: SigningKeyState; stillValid: number; until: Date | null }[]>`
+      with key as (select * from signing_keys where kid = ${kid} for update)
+      select ${stateOf(sql)} as state from key`;
+    if (key === undefined) return refuse("NOT_FOUND", "Cannot retire signing key: no key has that id");
+    if (key.state === "retired") return cannot("it is retired already");
+    // Counted after the lock was taken, in a statement of its own, which sees what was committed meanwhile.
+    const [counted] = await sql<{ stillValid: number; until: Date | null }[]>`
+      select count(distinct key_id) as "stillValid", max(expires_at) as until
+        from (select key_id, kid, expires_at from signed_licenses
+               union all
+              select key_id, kid, expires_at from exported_licenses) as signed
+       where kid = ${kid} and expires_at > ${now}::timestamptz`;
+    const { stillValid = 0, until = null } = counted ?? {};
+    if (!isLeaked) {
+      if (key.state === "signing") return cannot("it is the signing key; rotate first");
+      if (key.state === "successor") return cannot("it is the successor of the signing key");
+      if (stillValid > 0) {
+        const keys = stillValid === 1 ? "1 key has a license" : `${stillValid} keys have licenses`;
+        return cannot(`${keys} that it signed, valid until ${toTimestamp(until ?? now)}`);
+      }
+    }
+    const query = async (build: (sql: Sql) => PendingRows) => [...(await build(sql))] as Rotation[];
+    const rotation = key.state === "signing" ? await rotate(query, { secrets, actor, now }) : undefined;
+    if (isRefusal(rotation)) return rotation;
+    await sql`
+      with changed as (
+        update signing_keys set retired_at = ${now}::timestamptz where kid = ${kid}
+        returning null::uuid as account_id, null::uuid as license_id, null::uuid as key_id, null::jsonb as before,
+                  jsonb_build_object('signing_key', kid, 'licenses_still_valid', ${stillValid}::bigint) as after
+      )
+      ${auditCte(sql, { action: "signing_key.retire", actor, at: now, from: sql`changed` })}`;
+    if (key.state === "successor") await sql`${addSuccessor(sql, generateKeyPair(), { secrets, now })}`;
+    return { stillValid, rotation };
+  });
+}
+
+/** Returns the statement that adds a key as the successor; a `where` may follow. */
+function addSuccessor(sql: Sql, key: NewKeyPair, { secrets, now }: Change): Fragment {
+  return sql`
+    insert into signing_keys (kid, generation, public_key, sealed, created_at)
+    select ${key.kid}, (select max(generation) + 1 from signing_keys), ${key.publicKey},
+           ${sealPrivateKey(secrets, key)}, ${now}::timestamptz`;
+}
+
+function sealPrivateKey(
+  secrets: Secrets,
+  { kid, privateKey }: { readonly kid: string; readonly privateKey: string },
+): string {
+  return secrets.seal(PURPOSE, privateKey, kid);
+}
+
+/** Returns the state of a row of `signing_keys`, as SQL. */
+function stateOf(sql: Sql): Fragment {
+  return sql`
+    case when retired_at is not null then 'retired' when signs_from is null then 'successor'
+         when signs_until is null then 'signing' else 'old' end`;
+}
