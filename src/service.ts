@@ -29,8 +29,8 @@ import type { Platform } from "./platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
-import { createStopOrder, type StopOrder } from "./stop_order.ts";
 import { createLicenseSigner, createPublishedKeys, ensureSigningKeys } from "./signed_licenses/mod.ts";
+import { createStopOrder, type StopOrder } from "./stop_order.ts";
 import { createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 

@@ -13,7 +13,14 @@ export { discardBody } from "./discard_body.ts";
 export { isKnown, tagOf } from "./entity_tag.ts";
 export { CLIENT_CODES, renderError, statusOf, toFailure, toWireCode } from "./error_response.ts";
 export { andThen, type Eventually } from "./eventually.ts";
-export { inJsonSchema, isOptionalText, optionalMetadata, optionalText, parseFields, printableText } from "./fields.ts";
+export {
+  inJsonSchema,
+  isOptionalText,
+  optionalMetadata,
+  optionalText,
+  parseFields,
+  printableText,
+} from "./fields.ts";
 export {
   COMMON_CONDITIONS,
   COMMON_HEADERS,
