@@ -17,6 +17,7 @@ import { addInstallerCommands } from "./commands/installer_commands.ts";
 import { addKeyLifeCommands } from "./commands/key_life_commands.ts";
 import { addKeyWhyCommand } from "./commands/key_why_command.ts";
 import { addKeysCommands } from "./commands/keys_commands.ts";
+import { addLicensesCommands } from "./commands/licenses_commands.ts";
 import { addModelsCommands } from "./commands/models_commands.ts";
 import { addOperatorsCommands } from "./commands/operators_commands.ts";
 import { addServeCommand } from "./commands/serve_command.ts";
@@ -83,6 +84,7 @@ export function createProgram(surroundings: Surroundings): Command {
   addOperatorsCommands(program, surroundings);
   addTokensCommands(program, surroundings);
   addDemoCommand(program, surroundings);
+  addLicensesCommands(program, surroundings);
   addInstallerCommands(program, surroundings);
   addDatabaseCommands(program, surroundings);
   addBackupCommands(program, surroundings);

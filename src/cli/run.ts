@@ -14,9 +14,10 @@ import {
   migrations,
   openDatabase,
 } from "../database/mod.ts";
-import { openInstallation } from "../installation/mod.ts";
+import { isSealed, openInstallation, openSecrets, proveSecret } from "../installation/mod.ts";
 import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
+import type { Secrets } from "../secrets/mod.ts";
 import { renderDatabaseFailure } from "./failures.ts";
 import { withHint } from "./hints.ts";
 import type { InstallationFlags } from "./options.ts";
@@ -109,6 +110,18 @@ export async function withDatabase(
       await database.close();
     }
   });
+}
+
+/** Opens the root secret, and proves that it sealed this database, before anything is sealed or opened with it. */
+export async function openProvenSecrets({
+  config,
+  database,
+  now,
+}: Pick<CommandContext, "config" | "database" | "now">): Promise<Secrets> {
+  const { secrets } = orRefuse(openSecrets(config, { create: false, isSealed: await isSealed(database) }));
+  const wrongSecret = await proveSecret(database, secrets, now);
+  if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
+  return secrets;
 }
 
 /** An open installation for a command's work. */

@@ -70,6 +70,23 @@ export function openPrivateKey(pem: string, publicKey: string): KeyObject | unde
   return isItsKey ? privateKey : undefined;
 }
 
+/** Reads the public keys (base64url) of a JWK set; keys of other kinds are left out. Undefined for any other text. */
+export function parseJwks(text: string): string[] | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const keys: unknown =
+    typeof value === "object" && value !== null && "keys" in value ? value.keys : undefined;
+  if (!Array.isArray(keys)) return undefined;
+  return keys.flatMap((key: Partial<PublicJwk> | null) => {
+    const isOurs = key?.kty === "OKP" && key.crv === "Ed25519" && /^[\w-]{43}$/.test(String(key.x));
+    return isOurs ? [String(key.x)] : [];
+  });
+}
+
 /** Signs claims. Returns three parts of base64url, joined by points. */
 export function signClaims(
   claims: object,

@@ -2,7 +2,11 @@
  * Signed licenses, which clients verify without a network: the signing keys, the signatures, and the notes of what was
  * signed. Owns the tables `signing_keys`, `signed_licenses` and `exported_licenses`.
  */
-export { type PublicJwk, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
+
+export { type Checked, checkLicense } from "./check_license.ts";
+export { type PublicJwk, parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
+export { LICENSE_FILE_LIMIT_BYTES, parseLicenseFile, renderLicenseFile } from "./license_file.ts";
+export { listOutstanding, type OutstandingLicense } from "./outstanding.ts";
 export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
 export {
   createLicenseSigner,

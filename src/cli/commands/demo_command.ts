@@ -1,11 +1,10 @@
 /** `claviger demo remove`: removes what `serve --demo` has added. */
 import type { Command } from "commander";
-import { isSealed, openSecrets, proveSecret } from "../../installation/mod.ts";
 import { hasDemo, removeDemo } from "../demo.ts";
 import { removeDemoOperator } from "../demo_console.ts";
 import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { CommandRefused, openProvenSecrets, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export function addDemoCommand(program: Command, surroundings: Surroundings): void {
@@ -26,9 +25,7 @@ async function remove(surroundings: Surroundings, options: JsonOptions): Promise
   await withDatabase(surroundings, config, async ({ database, actor, now }) => {
     if (!(await hasDemo(database)))
       throw new CommandRefused("Cannot remove the demo: this database has no demo");
-    const { secrets } = orRefuse(openSecrets(config, { create: false, isSealed: await isSealed(database) }));
-    const wrongSecret = await proveSecret(database, secrets, now);
-    if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
+    const secrets = await openProvenSecrets({ config, database, now });
     const by = { ...actor, reason: "demo" };
     const operator = await removeDemoOperator(database, { actor: by, now });
     const removed = await removeDemo(database, { config, secrets, actor: by, now });

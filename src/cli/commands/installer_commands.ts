@@ -2,12 +2,11 @@
 
 import type { Command } from "commander";
 import { toTimestamp } from "../../calendar.ts";
-import { isSealed, openSecrets, proveSecret } from "../../installation/mod.ts";
 import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
 import { withNeeds } from "../as_owner.ts";
 import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
 import { printJson } from "../print.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 const INPUT_LIMIT_BYTES = 8 * 1024;
@@ -47,10 +46,7 @@ async function setToken(surroundings: Surroundings, options: SetTokenOptions): P
   if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
   const token = orRefuse(parseInstallerToken(input));
   await withDatabase(surroundings, config, async ({ database, actor, now }) => {
-    const sealed = { isSealed: await isSealed(database) };
-    const { secrets } = orRefuse(openSecrets(config, { create: false, ...sealed }));
-    const wrongSecret = await proveSecret(database, secrets, now);
-    if (wrongSecret !== undefined) throw new CommandRefused(wrongSecret);
+    const secrets = await openProvenSecrets({ config, database, now });
     const expiresAt = options.expiresAt ?? null;
     orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));
     if (options.json) printJson(surroundings, { set: true, expires_at: expiresAt && toTimestamp(expiresAt) });

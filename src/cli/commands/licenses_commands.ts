@@ -1,0 +1,290 @@
+/** `claviger licenses …`: signed licenses for clients without a network, and the keys that sign them. */
+import { resolve } from "node:path";
+import { type Command, InvalidArgumentError } from "commander";
+import { toTimestamp } from "../../calendar.ts";
+import { openSession } from "../../database/mod.ts";
+import { readNamedFile } from "../../read_regular_file.ts";
+import {
+  checkLicense,
+  createLicenseSigner,
+  LICENSE_FILE_LIMIT_BYTES,
+  listOutstanding,
+  listSigningKeys,
+  parseJwks,
+  parseLicenseFile,
+  renderLicenseFile,
+  retireSigningKey,
+  rotateSigningKey,
+  toJwk,
+  toPem,
+} from "../../signed_licenses/mod.ts";
+import { withNeeds } from "../as_owner.ts";
+import { renderFileFailure } from "../failures.ts";
+import {
+  idOption,
+  type JsonOptions,
+  textOption,
+  wholeNumberOption,
+  withInstallationFlags,
+  withJson,
+} from "../options.ts";
+import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
+import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+const MAX_DAYS = 3_650;
+const DEFAULT_DAYS = 365;
+const MAX_ROWS = 100_000;
+
+/** Adds the group `licenses`. */
+export function addLicensesCommands(program: Command, surroundings: Surroundings): void {
+  const licenses = program
+    .command("licenses")
+    .description("sign and verify licenses for use without a network, and manage the keys that sign them");
+
+  withInstallationFlags(withJson(licenses.command("export")))
+    .description("sign the license of a key as a file, for a customer without a network")
+    .argument("<id>", "the key's id", idOption("key"))
+    .option("--days <n>", "how many days it is valid", wholeNumberOption(1, MAX_DAYS), DEFAULT_DAYS)
+    .option(
+      "--fingerprint <text>",
+      "the only machine that it is for, as its software names it",
+      printableOption,
+    )
+    .option("--nonce <text>", "a text to repeat in the license", printableOption)
+    .action((keyUuid: string, options: ExportOptions) => exportLicense(surroundings, keyUuid, options));
+
+  withNeeds(withInstallationFlags(withJson(licenses.command("verify"))), (command) => {
+    const { jwks } = command.opts<VerifyOptions>();
+    const streams = command.args.slice(0, 1);
+    return jwks === undefined ? { streams } : { streams: [...streams, jwks], keepsUser: "no_data" };
+  })
+    .description("show what a license says, and whether it is valid now")
+    .argument("<file>", "a license file, or a file with the JWS alone")
+    .option("--jwks <file>", "the public keys to trust; by default those of this installation")
+    .action((file: string, options: VerifyOptions) => verify(surroundings, file, options));
+
+  withInstallationFlags(withJson(licenses.command("outstanding")))
+    .description("list the licenses that were signed and are still valid, the latest expiry first")
+    .option("--key <id>", "only licenses of this key", idOption("key"))
+    .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_ROWS), 100)
+    .action((options: OutstandingOptions) => showOutstanding(surroundings, options));
+
+  withInstallationFlags(licenses.command("public-keys"))
+    .description("print the public keys that verify licenses, for SDKs that pin them: a JWK set")
+    .option("--pem", "print them as PEM, for OpenSSL")
+    .action((options: PublicKeysOptions) => printPublicKeys(surroundings, options));
+
+  withInstallationFlags(withJson(licenses.command("rotate-signing-key")))
+    .description("sign with the successor of the signing key from now on, or retire a key")
+    .option(
+      "--retire <kid>",
+      "publish this key no more; refused while a license that it signed is valid",
+      textOption(43, 43),
+    )
+    .option("--now", "with --retire: retire a leaked key at once, whatever it signed")
+    .action((options: RotateOptions) => rotate(surroundings, options));
+}
+
+interface ExportOptions extends JsonOptions {
+  readonly days: number;
+  readonly fingerprint?: string;
+  readonly nonce?: string;
+}
+
+interface VerifyOptions extends JsonOptions {
+  readonly jwks?: string;
+}
+
+interface OutstandingOptions extends JsonOptions {
+  readonly key?: string;
+  readonly limit: number;
+}
+
+interface PublicKeysOptions extends JsonOptions {
+  readonly pem?: boolean;
+}
+
+interface RotateOptions extends JsonOptions {
+  readonly retire?: string;
+  readonly now?: boolean;
+}
+
+async function exportLicense(
+  surroundings: Surroundings,
+  keyUuid: string,
+  options: ExportOptions,
+): Promise<void> {
+  const config = readSettings(surroundings, options);
+  await withDatabase(surroundings, config, async (context) => {
+    const { database, actor, now } = context;
+    const secrets = await openProvenSecrets(context);
+    const signer = createLicenseSigner({ ...config, database, secrets });
+    const { days, fingerprint, nonce } = options;
+    const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, actor, now }));
+    const { license, claims, kid } = signed;
+    const expiresAt = toTimestamp(new Date(claims.exp * 1_000));
+    if (options.json) printJson(surroundings, { license, kid, jti: claims.jti, expires_at: expiresAt });
+    else surroundings.out(renderLicenseFile(signed));
+    printNote(
+      surroundings,
+      `The license is valid until ${expiresAt}; a revocation of the key does not end it earlier`,
+    );
+  });
+}
+
+async function verify(surroundings: Surroundings, file: string, options: VerifyOptions): Promise<void> {
+  const jws = parseLicenseFile(readText(surroundings, file));
+  if (jws === undefined) throw new CommandRefused(`Cannot verify ${file}: it holds no license`);
+  const { clock } = surroundings;
+  if (options.jwks !== undefined) {
+    const trusted = parseJwks(readText(surroundings, options.jwks));
+    if (trusted === undefined)
+      throw new CommandRefused(`Cannot verify ${file}: ${options.jwks} is not a JWK set`);
+    return show(surroundings, checkLicense(jws, { trusted, now: clock.now() }), { file, options });
+  }
+  const config = readSettings(surroundings, options);
+  await withDatabase(surroundings, config, async ({ database, now }) => {
+    const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
+    const trusted = keys.map(({ publicKey }) => publicKey);
+    show(surroundings, checkLicense(jws, { trusted, audience: config.brand.name, now }), { file, options });
+  });
+}
+
+const NOT_CHECKED = "not checked: revocation since then";
+
+function show(
+  surroundings: Surroundings,
+  checked: ReturnType<typeof checkLicense>,
+  { file, options }: { readonly file: string; readonly options: VerifyOptions },
+): void {
+  if (!checked.ok) throw new CommandRefused(`Cannot verify ${file}: ${checked.error}`);
+  const { claims, kid, why } = checked;
+  if (options.json) {
+    printJson(surroundings, { valid: why === undefined, ...(why !== undefined && { why }), kid, claims });
+  } else {
+    printFields(surroundings, {
+      ...toFields(claims),
+      kid,
+      valid: why === undefined ? `yes; ${NOT_CHECKED}` : `no: ${why}`,
+    });
+  }
+  if (why !== undefined) throw new CommandRefused(`The license in ${file} is not valid: ${why}`);
+}
+
+const TIMES: ReadonlySet<string> = new Set(["iat", "nbf", "exp", "refresh_after"]);
+
+/** Returns the claims for people: times as timestamps, lists and objects as JSON. */
+function toFields(claims: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const entries = Object.entries(claims).map(([name, value]) => {
+    if (TIMES.has(name) && typeof value === "number") return [name, toTimestamp(new Date(value * 1_000))];
+    return [name, typeof value === "object" ? JSON.stringify(value) : value];
+  });
+  return Object.fromEntries(entries);
+}
+
+async function showOutstanding(
+  surroundings: Surroundings,
+  { key, limit, ...options }: OutstandingOptions,
+): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+    const found = await listOutstanding(database, { now, keyUuid: key, limit: limit + 1 });
+    const rows = found.slice(0, limit);
+    if (options.json) {
+      printJson(
+        surroundings,
+        rows.map((row) => ({
+          key_id: row.keyId,
+          email: row.email,
+          kind: row.kind,
+          jti: row.jti,
+          kid: row.kid,
+          signed_at: toTimestamp(row.signedAt),
+          expires_at: toTimestamp(row.expiresAt),
+          count: row.count,
+        })),
+      );
+    } else {
+      printTable(
+        surroundings,
+        rows.map(({ keyId, email, kind, kid, count, expiresAt }) => ({
+          key: keyId,
+          email,
+          kind,
+          count,
+          "signed by": `${kid.slice(0, 8)}…`,
+          "expires at": expiresAt,
+        })),
+      );
+    }
+    if (found.length > limit) printNote(surroundings, `There are more rows: raise --limit above ${limit}`);
+  });
+}
+
+async function printPublicKeys(surroundings: Surroundings, options: PublicKeysOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+    const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
+    if (keys.length === 0) throw new CommandRefused("There are no signing keys yet: start the service once");
+    if (!options.pem) return printJson(surroundings, { keys: keys.map(({ publicKey }) => toJwk(publicKey)) });
+    for (const { kid, state, publicKey } of keys)
+      surroundings.out(`# ${kid} (${state})\n${toPem(publicKey)}`);
+  });
+}
+
+async function rotate(surroundings: Surroundings, options: RotateOptions): Promise<void> {
+  const { retire: kid, now: isLeaked = false } = options;
+  if (isLeaked && kid === undefined)
+    throw new CommandRefused("--now needs --retire KID: it retires a leaked key");
+  const config = readSettings(surroundings, options);
+  await withDatabase(surroundings, config, async (context) => {
+    const { database, address, actor, now } = context;
+    const change = { secrets: await openProvenSecrets(context), actor, now };
+    if (kid === undefined) {
+      const rotated = orRefuse(await rotateSigningKey(database, change));
+      if (options.json) return printJson(surroundings, rotated);
+      printLine(
+        surroundings,
+        `The signing key is ${rotated.kid} now, and its successor ${rotated.successor}`,
+      );
+      printLine(surroundings, `${rotated.previous} is published until you retire it`);
+      return;
+    }
+    const session = openSession(address, { statementTimeoutMs: 30_000 });
+    try {
+      const retired = orRefuse(await retireSigningKey(session, kid, { ...change, isLeaked }));
+      const { stillValid, rotation } = retired;
+      if (options.json) {
+        printJson(surroundings, {
+          retired: kid,
+          still_valid: stillValid,
+          signing_key: rotation?.kid ?? null,
+        });
+      } else {
+        if (rotation !== undefined) printLine(surroundings, `The signing key is ${rotation.kid} now`);
+        printLine(surroundings, `Retired ${kid}: it is not published any more`);
+      }
+      if (!isLeaked) return;
+      printNote(
+        surroundings,
+        `${counted(stillValid, "key")} had a valid license that it signed. Only clients that fetch the public keys ` +
+          "notice the retirement; clients with pinned keys accept forgeries until their SDK is updated",
+      );
+    } finally {
+      await session.close();
+    }
+  });
+}
+
+function readText({ workingFolder }: Surroundings, file: string): string {
+  try {
+    return readNamedFile(resolve(workingFolder, file), LICENSE_FILE_LIMIT_BYTES).text;
+  } catch (error) {
+    throw new CommandRefused(`Cannot read ${file}: ${renderFileFailure(error)}`);
+  }
+}
+
+/** Reads 1 to 128 printable ASCII characters. */
+function printableOption(text: string): string {
+  if (/^[\x20-\x7e]{1,128}$/.test(text)) return text;
+  throw new InvalidArgumentError("It must be 1 to 128 printable ASCII characters.");
+}

@@ -1,0 +1,32 @@
+import { type Verified, verifySignature } from "./jws.ts";
+
+/** How far the clock that signed may be ahead of this one. */
+const TOLERANCE_SECONDS = 300;
+
+export type Checked = Verified & { readonly why?: string };
+
+/**
+ * Verifies a license as a client must: signature, audience, and the times. Returns the claims and, if the license is not
+ * valid now, the reason. Cannot know whether the key was revoked since then.
+ */
+export function checkLicense(
+  jws: string,
+  {
+    trusted,
+    audience,
+    now,
+  }: { readonly trusted: readonly string[]; readonly audience?: string; readonly now: Date },
+): Checked {
+  const verified = verifySignature(jws, trusted);
+  if (!verified.ok) return verified;
+  const { aud, exp, nbf, iat } = verified.claims;
+  const seconds = now.getTime() / 1_000;
+  if (typeof exp !== "number" || typeof nbf !== "number" || typeof iat !== "number") {
+    return { ...verified, why: "it has no times" };
+  }
+  if (audience !== undefined && aud !== audience)
+    return { ...verified, why: `it is for ${String(aud)}, not for ${audience}` };
+  if (exp <= seconds) return { ...verified, why: "it has expired" };
+  if (Math.max(nbf, iat) > seconds + TOLERANCE_SECONDS) return { ...verified, why: "it is not valid yet" };
+  return verified;
+}

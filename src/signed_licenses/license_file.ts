@@ -1,0 +1,34 @@
+/**
+ * The file of a license for a customer without a network: lines for people, then the JWS, in a frame. Only the JWS is
+ * signed, so a reader must take nothing from the lines before it.
+ */
+import { toTimestamp } from "../calendar.ts";
+import type { SignedLicense } from "./sign_license.ts";
+
+const BEGIN = "-----BEGIN LICENSE-----";
+const END = "-----END LICENSE-----";
+const LINE_CHARACTERS = 64;
+/** The largest file that is read. */
+export const LICENSE_FILE_LIMIT_BYTES = 64 * 1024;
+
+/** Renders the file of a license. */
+export function renderLicenseFile({ license, claims }: SignedLicense): string {
+  const lines = license.match(new RegExp(`.{1,${LINE_CHARACTERS}}`, "g")) ?? [];
+  const head = {
+    License: claims.sub,
+    Key: claims.key_id,
+    Tier: claims.license_type,
+    "Valid until": toTimestamp(new Date(claims.exp * 1_000)),
+    Machine: claims.fingerprint,
+  };
+  const shown = Object.entries(head).filter(([, value]) => value !== undefined);
+  return [BEGIN, ...shown.map(([name, value]) => `${name}: ${value}`), "", ...lines, END, ""].join("\n");
+}
+
+/** Reads the JWS out of a license file, or of a file that holds nothing else; undefined if there is none. */
+export function parseLicenseFile(text: string): string | undefined {
+  const [, framed] =
+    new RegExp(`${BEGIN}\\r?\\n(?:[^\\r\\n]+\\r?\\n)*\\r?\\n([\\w.\\s-]+?)\\s*${END}`).exec(text) ?? [];
+  const jws = (framed ?? text).replaceAll(/\s/g, "");
+  return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(jws) ? jws : undefined;
+}

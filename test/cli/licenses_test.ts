@@ -1,0 +1,147 @@
+/** Tests `claviger licenses …` as an operator uses it: beside a running service, and with other verifiers. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createHmac } from "node:crypto";
+import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
+import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
+
+const line = createCommandLine();
+let service: RunningService;
+
+beforeAll(async () => {
+  service = await line.serve([], { env: { CLAVIGER_STOP_GRACE: "0", CLAVIGER_LIMIT_LICENSE: "0" } });
+});
+afterAll(async () => {
+  await service.stop();
+  line.remove();
+});
+
+const issue = createIssuer(line);
+
+async function fetchLicense(key: Issued, fields: object = {}): Promise<{ license: string; kid: string }> {
+  const body = JSON.stringify({ api_key: key.api_key, ...fields });
+  const response = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
+  const answer = (await response.json()) as { license: string; kid: string; code?: string };
+  expect({ status: response.status, code: answer.code }).toEqual({ status: 200, code: undefined });
+  return answer;
+}
+
+async function pinned(): Promise<JSONWebKeySet> {
+  return (await (await fetch(`${service.url}/.well-known/jwks.json`)).json()) as JSONWebKeySet;
+}
+
+/** Verifies as an independent client does; returns the code of the error. */
+async function verifyWithJose(license: string, keys: JSONWebKeySet, more: object = {}): Promise<string> {
+  try {
+    await jwtVerify(license, createLocalJWKSet(keys), {
+      algorithms: ["EdDSA"],
+      audience: "svc",
+      typ: "license+jwt",
+      ...more,
+    });
+    return "verified";
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+}
+
+function part(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString("base64url");
+}
+
+describe("a signed license", () => {
+  test("is verified by another library, and refused after any change", async () => {
+    const keys = await pinned();
+    const { license, kid } = await fetchLicense(await issue(), { fingerprint: "host-7" });
+    expect(await verifyWithJose(license, keys)).toBe("verified");
+    const [head = "", payload = "", signature = ""] = license.split(".");
+    for (const [index, text] of [head, payload, signature].entries()) {
+      for (let at = 0; at < text.length; at += 7) {
+        const changed = text.slice(0, at) + (text[at] === "A" ? "B" : "A") + text.slice(at + 1);
+        const forged = [head, payload, signature].with(index, changed).join(".");
+        expect(await verifyWithJose(forged, keys)).not.toBe("verified");
+      }
+    }
+    const x = keys.keys[0]?.x ?? "";
+    const none = `${part({ alg: "none", typ: "license+jwt", kid })}.${payload}.`;
+    const signed = `${part({ alg: "HS256", typ: "license+jwt", kid })}.${payload}`;
+    const hmac = createHmac("sha256", Buffer.from(x, "base64url")).update(signed).digest("base64url");
+    const otherKid = `${part({ alg: "EdDSA", typ: "license+jwt", kid: keys.keys[1]?.kid })}.${payload}.${signature}`;
+    for (const forged of [none, `${signed}.${hmac}`, otherKid]) {
+      expect(await verifyWithJose(forged, keys)).not.toBe("verified");
+      const { status, out } = await line.here(["licenses", "verify", line.write("forged", forged)]);
+      expect({ status, out }).toEqual({ status: 1, out: "" });
+    }
+    expect(await verifyWithJose(license, keys, { audience: "other" })).toBe(
+      "ERR_JWT_CLAIM_VALIDATION_FAILED",
+    );
+    const later = new Date(Date.now() + 8 * 86_400_000);
+    expect(await verifyWithJose(license, keys, { currentDate: later })).toBe("ERR_JWT_EXPIRED");
+  });
+
+  test("is verified with keys that were pinned before a rotation, and not after the second one", async () => {
+    const key = await issue();
+    const keys = await pinned();
+    expect(keys.keys).toHaveLength(2);
+    await line.json(["licenses", "rotate-signing-key"]);
+    const second = await fetchLicense(key);
+    expect(second.kid).toBe(keys.keys[1]?.kid ?? "");
+    expect(await verifyWithJose(second.license, keys)).toBe("verified");
+    await line.json(["licenses", "rotate-signing-key"]);
+    const third = await fetchLicense(key);
+    expect(await verifyWithJose(third.license, keys)).toBe("ERR_JWKS_NO_MATCHING_KEY");
+  });
+});
+
+describe("claviger licenses", () => {
+  test("export writes a file that verify accepts with pinned keys, without an installation", async () => {
+    const key = await issue();
+    const { status, out, err } = await line.here([
+      "licenses",
+      "export",
+      key.id,
+      "--days",
+      "30",
+      "--fingerprint",
+      "host-7",
+    ]);
+    expect(status).toBe(0);
+    expect(err).toContain("a revocation of the key does not end it earlier");
+    expect(out).toContain("Machine: host-7\n");
+    const file = line.write("customer.license", out);
+    const jwks = line.write("jwks.json", (await line.here(["licenses", "public-keys"])).out);
+    const verified = await line.run(["licenses", "verify", file, "--jwks", jwks]);
+    expect(verified.status).toBe(0);
+    expect(verified.out).toContain(key.id);
+    expect(verified.out).toContain("yes; not checked: revocation since then");
+    const tampered = line.write(
+      "tampered.license",
+      out.replace(/\n(\w)(\w)/g, (_, a, b) => `\n${b}${a}`),
+    );
+    expect((await line.run(["licenses", "verify", tampered, "--jwks", jwks])).status).toBe(1);
+    const [entry] = await line.json(["audit", "--key", key.id, "--limit", "1"]);
+    expect(entry.action).toBe("license.export");
+    const outstanding = await line.json(["licenses", "outstanding", "--key", key.id]);
+    expect(outstanding).toMatchObject([{ key_id: key.id, kind: "exported", count: 1 }]);
+  });
+
+  test("rotate-signing-key --retire keeps a key whose licenses are valid, unless it leaked", async () => {
+    const key = await issue();
+    const { kid, license } = await fetchLicense(key);
+    const refused = await line.here(["licenses", "rotate-signing-key", "--retire", kid]);
+    expect(refused.err).toContain("it is the signing key");
+    await line.json(["licenses", "rotate-signing-key"]);
+    const old = await line.here(["licenses", "rotate-signing-key", "--retire", kid]);
+    expect(old).toMatchObject({ status: 1 });
+    expect(old.err).toContain("that it signed, valid until");
+    const { kid: signing } = await fetchLicense(key);
+    const leaked = await line.here(["licenses", "rotate-signing-key", "--retire", signing, "--now"]);
+    expect(leaked).toMatchObject({ status: 0 });
+    expect(leaked.err).toContain("clients with pinned keys accept forgeries");
+    expect((await fetchLicense(key)).kid).not.toBe(signing);
+    const published = JSON.parse((await line.here(["licenses", "public-keys"])).out).keys;
+    expect(published.map((each: { kid: string }) => each.kid)).not.toContain(signing);
+    expect(await line.here(["licenses", "verify", line.write("old.license", license)])).toMatchObject({
+      status: 0,
+    });
+  });
+});
