@@ -177,7 +177,7 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
 }
 
 /** The tables whose rows are useless without the secret that sealed them. */
-const SEALED: readonly string[] = ["installer_token", "secret_canary"];
+const SEALED: readonly string[] = ["installer_token", "secret_canary", "signing_keys"];
 
 async function makePartitions(sql: Sql, tables: readonly BackedUpTable[]): Promise<void> {
   // The only partitioned table. The months of another table would go to its default partition.

@@ -43,7 +43,11 @@ export function planSecret(
   if (forgetSealed) {
     return {
       withoutSealed: true,
-      advice: ["There is no repository token: set one with `claviger installer set-token`"],
+      advice: [
+        "There is no repository token: set one with `claviger installer set-token`",
+        "The next start makes new keys to sign licenses: clients that pinned the old keys refuse new licenses until " +
+          "their SDK has the new ones, which `claviger licenses public-keys` prints",
+      ],
     };
   }
   if (canary === undefined) return NOTHING_TO_DO;
@@ -58,7 +62,7 @@ export function planSecret(
   throw new CommandRefused(
     `Cannot restore ${path}: the backup has no secret, and its sealed data needs the secret of the ` +
       `installation that made the backup${wrong}; ${where}, or leave out the repository token ` +
-      "with --forget-sealed",
+      "and the keys that sign licenses with --forget-sealed",
   );
 }
 

@@ -6,6 +6,7 @@ import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
+import { listSigningKeys, openSigningKey } from "../signed_licenses/mod.ts";
 import { APP_REMEDY } from "./examine_host.ts";
 import { examineServer, type ServerContext } from "./examine_server.ts";
 import {
@@ -40,6 +41,7 @@ export async function examineDatabase(
   if (server.at(-1)?.state === "fail") return server;
   const content = await examine(context, [
     { name: "secret", examine: examineSecret },
+    { name: "signing keys", examine: examineSigningKeys },
     { name: "installer token", examine: examineToken },
     { name: "model files", examine: examineModelFiles },
     { name: "public address", examine: examinePublicUrl },
@@ -68,6 +70,24 @@ async function examineSecret({ database, config }: DatabaseContext): Promise<Fin
         "secret",
         "another secret sealed this database",
         "give the secret of the first start in CLAVIGER_SECRET_FILE, or put the file `secret` back",
+      );
+}
+
+/** Checks that each private key that can still sign opens, and fits its public key. */
+async function examineSigningKeys({ database, config }: DatabaseContext): Promise<Finding> {
+  const name = "signing keys";
+  const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
+  if (keys.length === 0) return warn(name, "there are none yet", "start the service once");
+  const opened = openSecrets(config, { create: false, isSealed: true });
+  if (isRefusal(opened))
+    return skipUnseen(name, config) ?? fail(name, "they cannot be opened", "see secret above");
+  const broken = keys.filter((key) => openSigningKey(opened.secrets, key) === undefined);
+  return broken.length === 0
+    ? ok(name, `${keys.length}, all open and fit their public keys`)
+    : fail(
+        name,
+        `${broken.length} of ${keys.length} cannot be opened, or do not fit their public keys: ${broken[0]?.kid}`,
+        "give the secret of the first start, or restore the last backup: `claviger restore FILE`",
       );
 }
 

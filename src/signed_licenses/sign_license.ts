@@ -9,15 +9,18 @@ import { monthOf, toTimestamp } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
 import {
-  allowsMode,
-  allowsTier,
+  allowsRow,
   effectiveLimit,
   featuresOf,
   NEVER_EXPIRES,
   type OfflineDays,
+  REVOKED,
   type Restriction,
+  refuseRestricted,
+  refuseUnknownKey,
   TIERS,
   type Tier,
+  UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
@@ -121,14 +124,22 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
     return key;
   }
 
-  async function signNoted(request: LicenseRequest, note: (sql: Sql, jti: string) => Noting) {
+  async function signNoted(
+    request: LicenseRequest,
+    {
+      refuseRow,
+      note,
+    }: {
+      readonly refuseRow: (row: Row | undefined, request: LicenseRequest) => Refusal | undefined;
+      readonly note: (sql: Sql, jti: string) => Noting;
+    },
+  ) {
     const jti = newUuid();
     const [row] = await database.query<Row>((sql) => statementOf(sql, request, note(sql, jti)));
-    if (row === undefined || row.state !== "active") return NOT_ACTIVE;
-    if (row.endsAt <= request.now) return EXPIRED;
-    if (row.days === 0) return NOT_OFFLINE;
+    const refused = refuseRow(row, request);
+    if (refused !== undefined) return refused;
+    if (row?.exp == null) return EXPIRED;
     if (row.kid === null) return NO_SIGNING_KEY;
-    if (row.exp === null) return EXPIRED;
     const signer = { kid: row.kid, publicKey: row.publicKey ?? "", sealed: row.sealed ?? "" };
     const claims = toClaims({ ...row, exp: row.exp, jti }, request, options);
     return { license: signClaims(claims, { kid: row.kid, privateKey: keyOf(signer) }), claims, kid: row.kid };
@@ -136,35 +147,76 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
 
   return {
     sign: (request) =>
-      signNoted(request, (sql, jti) => ({
-        days: sql`case l.tier ${TIERS.map((tier) => sql`when ${tier} then ${offlineDays[tier]}::int`)} end`,
-        allowed: sql`true`,
-        ctes: sql`
-          noted as (
-            insert into signed_licenses as s (key_id, kid, jti, expires_at, signed_at, count)
-            select key_id, kid, ${jti}::uuid, exp, ${request.now}::timestamptz, 1 from terms, signer
-            on conflict (key_id, kid) do update
-              set jti = excluded.jti, expires_at = greatest(s.expires_at, excluded.expires_at),
-                  signed_at = excluded.signed_at, count = s.count + 1
-          )`,
-      })),
-    export: ({ days, actor, restriction = {}, ...request }) =>
-      signNoted(request, (sql, jti) => ({
-        days: sql`${days}::int`,
-        allowed: sql`${allowsTier(sql, restriction, sql`l.tier`)} and ${allowsMode(sql, restriction, sql`k.mode`)}`,
-        ctes: sql`
-          noted as (
-            insert into exported_licenses (jti, key_id, kid, expires_at, exported_at, exported_by)
-            select ${jti}::uuid, key_id, kid, exp, ${request.now}::timestamptz, ${nameOfActor(actor)} from terms, signer
-            returning key_id, kid, expires_at
-          ),
-          changed as (
-            select subject.account_id, subject.license_id, subject.key_id, null::jsonb as before,
-                   jsonb_build_object('jti', ${jti}::text, 'signing_key', noted.kid, 'expires_at', noted.expires_at) as after
-              from subject join noted using (key_id)
-          ),
-          logged as (${auditCte(sql, { action: "license.export", actor, at: request.now, from: sql`changed` })})`,
-      })),
+      signNoted(request, {
+        refuseRow: refuseClient,
+        note: (sql, jti) => noteFetched(sql, { jti, offlineDays, ...request }),
+      }),
+    export: (request) =>
+      signNoted(request, {
+        refuseRow: refuseExport,
+        note: (sql, jti) => noteExported(sql, { jti, ...request }),
+      }),
+  };
+}
+
+function refuseClient(row: Row | undefined, { now }: LicenseRequest): Refusal | undefined {
+  if (row === undefined || row.state !== "active") return NOT_ACTIVE;
+  if (row.endsAt <= now) return EXPIRED;
+  return row.days === 0 ? NOT_OFFLINE : undefined;
+}
+
+/** Operators see the state of the key. */
+function refuseExport(row: Row | undefined, { keyUuid, now }: LicenseRequest): Refusal | undefined {
+  const what = "export license";
+  if (row === undefined) return refuseUnknownKey(what, keyUuid);
+  if (!row.isAllowed) return refuseRestricted(what);
+  if (row.state === "revoked") return refuse("CONFLICT", `Cannot ${what}: ${REVOKED}`);
+  if (row.state === "suspended")
+    return refuse("CONFLICT", `Cannot ${what}: the key is suspended; resume it first`);
+  return row.endsAt <= now
+    ? refuse("CONFLICT", `Cannot ${what}: the key has expired; renew its license first`)
+    : undefined;
+}
+
+/** Notes a license that a client fetches: one row for each key and signing key. */
+function noteFetched(
+  sql: Sql,
+  { jti, now, offlineDays }: LicenseRequest & { readonly jti: string; readonly offlineDays: OfflineDays },
+): Noting {
+  return {
+    days: sql`case l.tier ${TIERS.map((tier) => sql`when ${tier} then ${offlineDays[tier]}::int`)} end`,
+    allowed: sql`true`,
+    ctes: sql`
+      noted as (
+        insert into signed_licenses as s (key_id, kid, jti, expires_at, signed_at, count)
+        select key_id, kid, ${jti}::uuid, exp, ${now}::timestamptz, 1 from terms, signer
+        on conflict (key_id, kid) do update
+          set jti = excluded.jti, expires_at = greatest(s.expires_at, excluded.expires_at),
+              signed_at = excluded.signed_at, count = s.count + 1
+      )`,
+  };
+}
+
+/** Notes a license that an operator exports, with a row of its own and one of the audit log. */
+function noteExported(
+  sql: Sql,
+  { jti, now, days, actor, restriction = UNRESTRICTED }: ExportRequest & { readonly jti: string },
+): Noting {
+  return {
+    days: sql`${days}::int`,
+    allowed: allowsRow(sql, restriction),
+    ctes: sql`
+      noted as (
+        insert into exported_licenses (jti, key_id, kid, expires_at, exported_at, exported_by)
+        select ${jti}::uuid, key_id, kid, exp, ${now}::timestamptz, ${nameOfActor(actor)} from terms, signer
+        returning key_id, kid, expires_at
+      ),
+      changed as (
+        select subject.account_id, subject.license_id, subject.key_id, null::jsonb as before,
+               jsonb_build_object('jti', ${jti}::text, 'signing_key', noted.kid, 'expires_at', noted.expires_at) as after
+          from subject join noted using (key_id)
+      ),
+      logged as (${auditCte(sql, { action: "license.export", actor, at: now, from: sql`changed` })})`,
   };
 }
 
@@ -196,6 +248,8 @@ interface Row {
   readonly licenseExpiresAt: Date;
   readonly endsAt: Date;
   readonly days: number;
+  /** Whether the actor may sign for this key. */
+  readonly isAllowed: boolean;
   /** Null if the license was not noted. */
   readonly exp: Date | null;
   readonly kid: string | null;
@@ -216,21 +270,22 @@ function statementOf(sql: Sql, { keyUuid, now }: LicenseRequest, { days, allowed
     subject as (
       select k.id as key_id, l.id as license_id, l.account_id, k.mode, k.state, l.tier, ${effectiveLimit(sql)} as monthly_limit,
              coalesce(u.used, 0) as used, l.expires_at as license_expires_at,
-             least(l.expires_at, k.own_expires_at) as ends_at, ${days} as days
+             least(l.expires_at, k.own_expires_at) as ends_at, ${days} as days, ${allowed} as is_allowed
         from keys k
         join licenses l on l.id = k.license_id
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
-       where k.id = ${keyUuid}::uuid and ${allowed}
+       where k.id = ${keyUuid}::uuid
     ),
     terms as (
       select key_id, exp
         from subject,
              date_trunc('second', least(ends_at, ${now}::timestamptz + days * interval '24 hours')) as exp
-       where state = 'active' and days > 0 and exp > ${now}::timestamptz
+       where state = 'active' and is_allowed and days > 0 and exp > ${now}::timestamptz
     ),
     ${ctes}
     select subject.key_id as uuid, license_id as "licenseUuid", account_id as "accountUuid", mode, state, tier,
            monthly_limit as "monthlyLimit", used, license_expires_at as "licenseExpiresAt", ends_at as "endsAt", days,
+           is_allowed as "isAllowed",
            exp, kid, public_key as "publicKey", sealed
       from subject left join terms using (key_id) left join signer on true`;
 }

@@ -71,7 +71,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
     .argument("<file>", "the file that `claviger backup` wrote")
     .option(
       "--forget-sealed",
-      "leave out the repository token, because the secret that sealed it is lost",
+      "leave out the repository token and the keys that sign licenses, because the secret that sealed them is lost",
       false,
     )
     .action((file: string, options: RestoreFlags) => restore(surroundings, file, options));
