@@ -9,6 +9,7 @@ import keys from "./keys.md" with { type: "text" };
 import models from "./models.md" with { type: "text" };
 import monitoring from "./monitoring.md" with { type: "text" };
 import node from "./node.md" with { type: "text" };
+import offline from "./offline.md" with { type: "text" };
 import operators from "./operators.md" with { type: "text" };
 import postgres from "./postgres.md" with { type: "text" };
 import replicas from "./replicas.md" with { type: "text" };
@@ -37,6 +38,7 @@ export const PAGES: readonly Page[] = [
   { name: "models", summary: "register models and serve their files", text: models },
   { name: "repository-tokens", summary: "the token that the installer gets", text: repositoryTokens },
   { name: "keys", summary: "issue, find, suspend, rotate and revoke keys", text: keys },
+  { name: "offline", summary: "licenses that clients check without a network", text: offline },
   { name: "accounts", summary: "customers, their use, and the audit log", text: accounts },
   { name: "operators", summary: "people, tokens, and the console", text: operators },
   { name: "monitoring", summary: "health, doctor, metrics and the log", text: monitoring },
