@@ -17,7 +17,7 @@ import refusals from "../../sql/0015_refusals.sql" with { type: "text" };
 import operators from "../../sql/0016_operators.sql" with { type: "text" };
 import lists from "../../sql/0017_lists.sql" with { type: "text" };
 import listIndexes from "../../sql/0018_list_indexes.sql" with { type: "text" };
-import signedLicenses from "../../sql/0018_signed_licenses.sql" with { type: "text" };
+import signedLicenses from "../../sql/0019_signed_licenses.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -49,5 +49,5 @@ export const migrations: readonly Migration[] = [
   { number: 16, name: "0016_operators", text: operators },
   { number: 17, name: "0017_lists", text: lists },
   { number: 18, name: "0018_list_indexes", text: listIndexes, isConcurrent: true },
-  { number: 18, name: "0018_signed_licenses", text: signedLicenses },
+  { number: 19, name: "0019_signed_licenses", text: signedLicenses },
 ];
