@@ -20,6 +20,7 @@ import { silentLog } from "../../src/log.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { setInstallerToken } from "../../src/repository_token/mod.ts";
 import { createSecrets, parseRootSecret, type Secrets } from "../../src/secrets/mod.ts";
+import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 import { testFolder } from "../support/postgres.ts";
 import { TEST_SECRET } from "../support/service.ts";
@@ -172,6 +173,17 @@ export async function fill(database: Database): Promise<void> {
         from keys, (values ('INVALID_KEY', 'revoked'), ('QUOTA_EXCEEDED', '')) as refusal (code, reason)`,
   );
   await addModels(database);
+  await ensureSigningKeys(database, { secrets: testSecrets(), now: NOW });
+  await database.query(
+    (sql) => sql`
+      insert into signed_licenses (key_id, kid, jti, expires_at, signed_at, count)
+      select keys.id, kid, gen_random_uuid(), ${NOW}::timestamptz, ${NOW}::timestamptz, 3 from keys, signing_keys`,
+  );
+  await database.query(
+    (sql) => sql`
+      insert into exported_licenses (jti, key_id, kid, expires_at, exported_at, exported_by)
+      select gen_random_uuid(), key_id, kid, expires_at, signed_at, 'command:root' from signed_licenses`,
+  );
   await database.query(
     (sql) => sql`
       insert into operators (name, role, created_at, removed_at)

@@ -1,8 +1,10 @@
 /** Tests `claviger licenses …` as an operator uses it: beside a running service, and with other verifiers. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
 import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine();
 let service: RunningService;

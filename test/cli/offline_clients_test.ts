@@ -1,9 +1,11 @@
 /** The clients of the page `offline` of the manual, run as an SDK author would run them, with pinned keys. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { findPage } from "../../src/cli/guide/pages.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createCommandLine, createIssuer, type RunningService } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const line = createCommandLine();
 const root = join(import.meta.dir, "../..");

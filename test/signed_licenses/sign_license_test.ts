@@ -1,5 +1,5 @@
 /** Signed licenses: what they say, for how long, and for whom none is signed. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import { suspendKey } from "../../src/keys/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -15,6 +15,8 @@ import {
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
 
 const DAY_S = 86_400;
 const OFFLINE_DAYS = { free: 1, research: 7, commercial: 14, enterprise: 0 };
