@@ -1,0 +1,155 @@
+/** `GET /usage` as CSV: the same text as the command's, in parts, and no further than the client reads. */
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Call } from "../../src/admin/api/operation.ts";
+import { listUsageOperation } from "../../src/admin/api/usage_routes.ts";
+import type { AdminOptions } from "../../src/admin/mod.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { commandsOn } from "./commands_on.ts";
+
+setDefaultTimeout(30_000);
+
+/** Six parts of the CSV. */
+const LICENSES = 5_500;
+const PARTS = 6;
+
+let target: TestDatabase;
+let admin: TestAdmin;
+let token: string;
+/** The statements since the test began. */
+let statements = 0;
+/** Fails statements from the one with this number on. */
+let failsFrom = Number.POSITIVE_INFINITY;
+/** Counts the statements. */
+let counted: Database;
+
+beforeAll(async () => {
+  target = await createTestDatabase();
+  counted = {
+    ...target.database,
+    query(build, options) {
+      if (++statements < failsFrom) return target.database.query(build, options);
+      return Promise.reject(new Error("The database went away"));
+    },
+  };
+  admin = await startAdmin({ on: target, admin: { database: counted } });
+  token = await admin.token();
+  await target.database.query(
+    (sql) => sql`
+      with account as (
+        insert into accounts (id, email, name, organization, created_at)
+        values (gen_random_uuid(), 'many@example.org', '=Many', '"Many"', now()) returning id
+      ),
+      license as (
+        insert into licenses (id, account_id, tier, expires_at, created_at, external_id)
+        select gen_random_uuid(), account.id, 'enterprise', 'infinity', now(), repeat('y', 200) || n
+          from account, generate_series(1, ${LICENSES}::bigint) n
+        returning id
+      ),
+      key as (
+        insert into keys (id, license_id, hash, hint, mode, created_at)
+        select gen_random_uuid(), id, sha256(id::text::bytea), 'svc_live_…', 'live', now() from license
+      )
+      insert into usage (license_id, month, used) select id, '2026-10-01', 7 from license`,
+  );
+});
+afterAll(async () => {
+  await admin.close();
+  await target.close();
+});
+beforeEach(() => {
+  statements = 0;
+  failsFrom = Number.POSITIVE_INFINITY;
+});
+
+const get = (query: string, accept = "text/csv") =>
+  fetch(`${admin.url}/admin/v1/usage${query}`, { headers: { authorization: `Bearer ${token}`, accept } });
+
+describe("GET /usage with Accept: text/csv", () => {
+  test("answers the text that `usage export --csv` prints", async () => {
+    const commands = await commandsOn(target, admin.clock);
+    try {
+      const answer = await get("?month=2026-10");
+      expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+      expect(answer.headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10.csv"');
+      const text = await answer.text();
+      const { out } = await commands.run(["usage", "export", "--month", "2026-10", "--csv"]);
+      expect(text === out).toBe(true);
+      expect(text.split("\r\n")).toHaveLength(LICENSES + 2);
+      const json = await (await get("?month=2026-10&limit=2", "application/json")).json();
+      const { data } = json as { data: object[] };
+      expect(data).toEqual((await commands.json(["usage", "export", "--month", "2026-10"])).slice(0, 2));
+    } finally {
+      await commands.close();
+    }
+  });
+
+  test("answers only the heading for a month without use, by default the current one", async () => {
+    for (const [query, accept] of [
+      ["?month=2020-01", "text/csv"],
+      ["", "application/json;q=0.5, Text/CSV; charset=utf-8"],
+    ] as const) {
+      expect(await (await get(query, accept)).text()).toBe(
+        "month,license_id,user_id,email,organization,tier,mode,monthly_limit,used,external_id\r\n",
+      );
+    }
+  });
+
+  test("refuses limit and after, and months that are none", async () => {
+    for (const query of [
+      "?limit=5",
+      "?month=2026-13",
+      "?month=2026",
+      "?month=26-10",
+      "?month=%C2%B2026-10",
+    ]) {
+      const answer = await get(query);
+      expect({ query, status: answer.status }).toEqual({ query, status: 400 });
+    }
+  });
+
+  test("reads a part when the part before was taken, and none after the client hung up", async () => {
+    const request = new Request("http://host/", { headers: { accept: "text/csv" } });
+    const perform = async () => {
+      const call = { request, now: admin.clock.now() } as Call;
+      const options = { database: counted, log: silentLog } as AdminOptions;
+      const answer = await listUsageOperation.perform(options, call, {
+        query: { month: "2026-10" },
+        body: {},
+      });
+      const reader = (answer as Response).body?.getReader();
+      if (reader === undefined) throw new Error("The answer has no body");
+      return reader;
+    };
+    const reader = await perform();
+    await reader.read();
+    // The part that was taken, one that waits for the client, and one that is read in advance.
+    for (const _ of Array(10)) await counted.query((sql) => sql`select`);
+    expect(statements - 10).toBeLessThanOrEqual(3);
+    while (!(await reader.read()).done);
+    expect(statements - 10).toBe(PARTS);
+    const other = await perform();
+    await other.cancel();
+    for (const _ of Array(10)) await counted.query((sql) => sql`select`);
+    expect(statements - 20 - PARTS).toBeLessThanOrEqual(2);
+  });
+
+  test("closes the connection before the end of the answer if a part cannot be read, and logs why", async () => {
+    failsFrom = 5;
+    const failed = await get("?month=2026-10")
+      .then((answer) => answer.text())
+      .then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    expect(failed).toBeInstanceOf(Error);
+    expect(admin.logLines.join("\n")).toContain("The CSV of a month ended too early");
+  });
+
+  test("answers a status of its own if the first part cannot be read", async () => {
+    failsFrom = 2;
+    expect((await get("?month=2026-10")).status).toBe(500);
+  });
+});
