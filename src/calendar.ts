@@ -1,4 +1,4 @@
-/** Instants and months in the contract's form: UTC, in whole seconds. */
+/** Instants and months in the contract's form: UTC, in whole seconds; and spans of time as operators write them. */
 
 /** Renders an instant as `2026-12-01T00:00:00Z`. */
 export function toTimestamp(at: Date): string {
@@ -18,6 +18,13 @@ export function parseTimestamp(text: string): Date | undefined {
   // Date turns February 30 into March: the day of the month must not change.
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
   return day.toISOString().slice(0, 10) === text.slice(0, 10) ? at : undefined;
+}
+
+/** Parses whole days or hours, `7d` or `12h`, into milliseconds; undefined for any other text and above ten years. */
+export function parseSpan(text: string): number | undefined {
+  const match = /^(\d{1,5})([dh])$/.exec(text);
+  const ms = Number(match?.[1]) * (match?.[2] === "d" ? 86_400_000 : 3_600_000);
+  return ms <= 3_650 * 86_400_000 ? ms : undefined;
 }
 
 /** A calendar month, UTC: the period of a quota. */

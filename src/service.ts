@@ -20,8 +20,8 @@ import {
   proveSecret,
 } from "./installation/mod.ts";
 import { createKeyDirectory, type KeyDirectory } from "./keys/mod.ts";
+import { createStopOrder, type StopOrder } from "./lifecycle/mod.ts";
 import { createLimiter } from "./limits/mod.ts";
-import { listenOrRefuse } from "./listen_or_refuse.ts";
 import type { Log } from "./log.ts";
 import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
 import { deleteEnded } from "./operators/mod.ts";
@@ -30,9 +30,9 @@ import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { createLicenseSigner, createPublishedKeys, ensureSigningKeys } from "./signed_licenses/mod.ts";
-import { createStopOrder, type StopOrder } from "./stop_order.ts";
 import { createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
+import { listenOrRefuse } from "./wire/mod.ts";
 
 export interface ServiceOptions {
   readonly config: Config;

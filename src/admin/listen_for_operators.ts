@@ -1,8 +1,8 @@
 import { type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import { isLoopback } from "../endpoints.ts";
-import { listenOrRefuse } from "../listen_or_refuse.ts";
 import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
+import { listenOrRefuse } from "../wire/mod.ts";
 import { createAdminApp } from "./app.ts";
 import type { AdminOptions } from "./options.ts";
 

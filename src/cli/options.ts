@@ -1,10 +1,9 @@
 /** Options that many commands share, and readers of option values whose errors say which values are allowed. */
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { type Month, monthOf, parseTimestamp } from "../calendar.ts";
+import { type Month, monthOf, parseSpan, parseTimestamp } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
 import { type IdKind, parseId } from "../ids.ts";
 import { EXTERNAL_ID_FORM, isExternalId, parseEmail, parseExpiry } from "../licensing/mod.ts";
-import { parseSpan } from "../span.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */
 export interface InstallationFlags {

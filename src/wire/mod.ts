@@ -21,6 +21,7 @@ export {
   parseFields,
   printableText,
 } from "./fields.ts";
+export { listenOrRefuse } from "./listen_or_refuse.ts";
 export {
   COMMON_CONDITIONS,
   COMMON_HEADERS,

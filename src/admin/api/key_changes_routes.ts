@@ -1,6 +1,6 @@
 /** Changes keys: suspend, resume, revoke, rotate. */
 import * as v from "valibot";
-import { toTimestamp } from "../../calendar.ts";
+import { parseSpan, toTimestamp } from "../../calendar.ts";
 import { toId } from "../../ids.ts";
 import {
   findKey,
@@ -13,7 +13,6 @@ import {
 } from "../../keys/mod.ts";
 import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
-import { parseSpan } from "../../span.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
 import { REASON } from "./fields.ts";

@@ -1,6 +1,6 @@
 /** Stops the parts of a service in the reverse order of their start, each within its limit. */
-import type { Clock } from "./clock.ts";
-import type { Log } from "./log.ts";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
 
 /** Ends by the deadline; unfinished work is cut off then. */
 export interface Stoppable {

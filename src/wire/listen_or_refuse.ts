@@ -1,6 +1,6 @@
-import type { Listener, ListenOptions, Platform } from "./platform/mod.ts";
-import { type Refusal, refuse } from "./refusal.ts";
-import { reasonOf } from "./system_error.ts";
+import type { Listener, ListenOptions, Platform } from "../platform/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
+import { reasonOf } from "../system_error.ts";
 
 /** Listens; refuses with the reason, and with the remedy behind it, if the address cannot be used. */
 export async function listenOrRefuse(
