@@ -22,9 +22,14 @@ describe("the login page", () => {
     await admin.browser.visit({ url: "about:blank", otherOrigins: [admin.url] }, async (page) => {
       const addresses: string[] = [];
       page.on("request", (request) => addresses.push(request.url()));
+      await page.addInitScript(
+        `addEventListener("submit", () => sessionStorage.setItem("bar", location.href))`,
+      );
       await page.goto(`${enterUrl()}#${code}`);
       await isLoggedIn(page);
       expect(page.url()).toBe(`${admin.url}/console/keys`);
+      // While the code was being redeemed, the address bar no longer showed it.
+      expect(await page.evaluate(`sessionStorage.getItem("bar")`)).toBe(enterUrl());
       expect(addresses.length).toBeGreaterThan(2);
       expect(addresses.filter((address) => address.replace(/#.*/, "").includes(code))).toEqual([]);
     });
