@@ -179,7 +179,7 @@ describe("renderDocument()", () => {
         since: v.optional(v.pipe(v.string(), v.description("A day"), v.isoTimestamp())),
         colour: v.picklist(["red", "blue"]),
       }),
-      body: v.strictObject({ size: v.nullable(v.number()), note: v.optional(v.string()) }),
+      body: v.strictObject({ size: v.nullable(v.number()), note: v.optional(v.string(), "none") }),
       success: {
         status: 201,
         schema: v.object({ data: v.array(pet) }),
@@ -215,6 +215,10 @@ describe("renderDocument()", () => {
     expect(Object.keys(schemas)).toEqual(["Error", "ListPetsRequest", "Pet", "ListPetsAnswer"]);
     expect(schemas.ListPetsAnswer.properties.data.items).toEqual({ $ref: "#/components/schemas/Pet" });
     expect(schemas.ListPetsRequest).toMatchObject({ additionalProperties: false, required: ["size"] });
+    expect(schemas.ListPetsRequest.properties.note).toEqual({
+      type: "string",
+      description: "By default none",
+    });
     expect(rendered.requestBody.required).toBe(true);
     expect(Object.keys(rendered.responses["201"].content)).toEqual(["application/json", "text/csv"]);
   });

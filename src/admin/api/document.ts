@@ -61,7 +61,7 @@ export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): st
     security: [{ Token: [] }],
     paths,
     components: {
-      schemas: renderSchemas(Object.fromEntries([...names].map(([schema, name]) => [name, schema]))),
+      schemas: renderNamed(names),
       headers: HEADERS,
       responses: Object.fromEntries(codesOfRoutes.map((codes) => [nameOf(codes), renderCodes(codes)])),
       securitySchemes: {
@@ -95,6 +95,25 @@ function nameSchemas(routes: readonly Route[]): Map<v.GenericSchema, string> {
     add(success.schema, `${base}Answer`);
   }
   return names;
+}
+
+function renderNamed(names: ReadonlyMap<v.GenericSchema, string>): Json {
+  const rendered = renderSchemas(Object.fromEntries([...names].map(([schema, name]) => [name, schema])));
+  return Object.fromEntries(
+    Object.entries(rendered).map(([name, schema]) => [name, withoutDefaults(schema)]),
+  );
+}
+
+/** Moves the defaults of fields into their descriptions: generated clients would require a field with a default. */
+function withoutDefaults(schema: Json): Json {
+  if (schema.properties === undefined) return schema;
+  const fields = Object.entries(schema.properties as Record<string, Json>).map(([name, field]) => {
+    const { default: preset, description, ...rest } = field;
+    if (preset === undefined) return [name, field];
+    const sentence = `${description === undefined ? "B" : `${description}; b`}y default ${preset}`;
+    return [name, { ...rest, description: sentence }];
+  });
+  return { ...schema, properties: Object.fromEntries(fields) };
 }
 
 /** Yields the schemas with a title, at any depth. */
