@@ -3,9 +3,13 @@
  * `sample_requests.ts` fails.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { codesOf } from "../../src/admin/api/document_facts.ts";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
+import { findPage } from "../../src/cli/guide/pages.ts";
 import { SCOPES } from "../../src/operators/mod.ts";
+import type { Code } from "../../src/refusal.ts";
+import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { enter } from "../operators/login.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
@@ -36,6 +40,24 @@ const codeOf = ({ status, body }: JsonResponse) => ({ status, code: body.code })
 
 test("the table has every route", () => {
   expect(unmatched()).toEqual({ routes: [], samples: [] });
+});
+
+test("the manual has every route with its scope, and every code with its status", () => {
+  const manual = findPage("operators")?.text ?? "";
+  const written = [...manual.matchAll(/^\| (`[A-Z]+ \/.*) \| `?([a-z:]+)`? \|$/gm)].flatMap(
+    ([, routes = "", scope]) => [...routes.matchAll(/`([^`]+)`/g)].map(([, route]) => `${route} ${scope}`),
+  );
+  const served = ROUTES.map(
+    (route) => `${nameOf(route).replace(/:(\w+)/g, (_, name) => name.toUpperCase())} ${route.scope}`,
+  );
+  expect(written.toSorted()).toEqual(served.toSorted());
+  const codes = new Set<Code>(["METHOD_NOT_ALLOWED", ...ROUTES.flatMap(codesOf)]);
+  for (const code of codes) {
+    const row = manual.match(
+      new RegExp(`^\\|.*\\b${statusOf(code)}\\b.*\\|.*\`${toWireCode(code)}\`.*$`, "m"),
+    );
+    expect({ code, isWritten: row !== null }).toEqual({ code, isWritten: true });
+  }
 });
 
 test("each scope has a route", () => {

@@ -35,6 +35,7 @@ export function mask(output: string): string {
     output
       // CSV and HTTP end their lines with CR LF, which no page shows.
       .replaceAll("\r\n", "\n")
+      .replaceAll(/"next":"[^"]*"/g, '"next":"CURSOR"')
       .replaceAll(/"download_url":"[^"]*"/g, '"download_url":"LINK"')
       .replaceAll(/\b(usr|key|lic|evt|req)_[0-9a-f]{32}\b/g, "$1_ID")
       .replaceAll(/\b(svc_(?:live|test|op)_)[0-9a-f]{48}\b/g, "$1KEY")
@@ -59,11 +60,21 @@ export function mask(output: string): string {
 /** Runs the steps in one `sh`, in a folder that contains the executable, and returns the output of each. */
 export async function runConsoleSteps(
   steps: readonly ConsoleStep[],
-  options: { readonly cwd: string; readonly env: Readonly<Record<string, string>>; readonly address: string },
+  options: {
+    readonly cwd: string;
+    readonly env: Readonly<Record<string, string>>;
+    /** In place of `127.0.0.1:8080`. */
+    readonly address: string;
+    /** In place of `127.0.0.1:8081`. */
+    readonly adminAddress?: string;
+  },
 ): Promise<string[]> {
   const mark = "@@ next step @@";
   const script = steps.map(({ command }) => {
-    const addressed = command.replaceAll("127.0.0.1:8080", options.address);
+    const { address, adminAddress = "127.0.0.1:8081" } = options;
+    const addressed = command
+      .replaceAll("127.0.0.1:8080", address)
+      .replaceAll("127.0.0.1:8081", adminAddress);
     // A program's output may end without a newline.
     return `${addressed}\nprintf '\\n%s\\n' '${mark}'`;
   });

@@ -45,20 +45,27 @@ describe.skipIf(!isBuilt)("the commands of a page print what the page shows:", (
         if (before === undefined) throw new Error(`${name} names an unknown prelude: ${prelude}`);
         const port = await findFreePort();
         const dataDir = `${place.folder}/claviger-data`;
+        // Other pages show what `doctor` says without a listener for operators.
+        const steps = readConsoleSteps(text);
+        const isForOperators = steps.some(({ command }) => command.includes("127.0.0.1:8081"));
+        const adminAddress = `127.0.0.1:${await findFreePort()}`;
         const { address, out } = await place.serve(dataDir, {
-          args: ["--demo", "--port", String(port)],
+          args: [
+            ...["--demo", "--port", String(port)],
+            ...(isForOperators ? ["--admin-listen", adminAddress] : []),
+          ],
           env: { CLAVIGER_PUBLIC_URL: `http://127.0.0.1:${port}` },
         });
         const printed = await until(() => /api\/health\n/.test(out()) && out());
         const [, shown] = /^```\n\$ \.\/claviger serve --demo\n(.*?)^```$/ms.exec(text) ?? [];
         if (shown !== undefined) expect(mask(printed)).toStartWith(mask(shown.replace(/…\n$/, "")));
 
-        const steps = readConsoleSteps(text);
         const env = { PATH: "/usr/bin:/bin", CLAVIGER_DATA_DIR: dataDir };
         const outputs = await runConsoleSteps([{ command: before, output: "" }, ...steps], {
           cwd: place.folder,
           env,
           address,
+          adminAddress,
         });
         for (const [index, { command, output }] of steps.entries()) {
           expect({ command, output: mask(outputs[index + 1] ?? "") }).toEqual({
