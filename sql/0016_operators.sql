@@ -84,8 +84,6 @@ alter table audit
   add column xid xid8;
 alter table audit alter column xid set default pg_current_xact_id();
 
-create index audit_in_commit_order on audit (xid nulls first, id);
-
 -- The operator's own name for a license, such as an order number. Compared as bytes.
 alter table licenses add column external_id text collate "C"
   constraint external_id_length check (length(external_id) between 1 and 255);

@@ -40,8 +40,13 @@ drop index concurrently if exists usage_month;
 
 create index concurrently usage_month on usage (month, license_id);
 
--- The audit log in the order of its transactions, by month, because its times are not in that order: a page is merged
--- from the first rows of each month. So it costs the same for rows that are rare, and for a time long ago.
+-- The audit log in the order of its transactions.
+drop index concurrently if exists audit_in_commit_order;
+
+create index concurrently audit_in_commit_order on audit (xid nulls first, id);
+
+-- The same order by month, because the times of the log are not in that order: a page is merged from the first rows of
+-- each month. So it costs the same for rows that are rare, and for a time long ago.
 drop index concurrently if exists audit_by_month;
 
 create index concurrently audit_by_month
