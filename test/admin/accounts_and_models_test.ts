@@ -1,0 +1,229 @@
+/** Accounts and models over the API: the same results and audit rows as with the commands. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { newUuid, parseId, toId } from "../../src/ids.ts";
+import { revokeKey } from "../../src/keys/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { ACTOR } from "../support/issue.ts";
+import { type CommandsOn, commandsOn } from "./commands_on.ts";
+
+setDefaultTimeout(30_000);
+
+let admin: TestAdmin;
+let commands: CommandsOn;
+beforeAll(async () => {
+  admin = await startAdmin();
+  commands = await commandsOn(admin.testDatabase, admin.clock);
+});
+afterAll(async () => {
+  await commands.close();
+  await admin.close();
+});
+
+const answer = async (method: string, path: string, body?: unknown) => {
+  const { status, body: answered } = await admin.call(method, path, { body });
+  return { status, body: answered };
+};
+
+/** The newest rows of the audit log, without what differs between two changes. */
+async function newestRows(count: number): Promise<object[]> {
+  const rows = await commands.json(["audit", "--limit", String(count)]);
+  return rows.map(
+    ({ id, at, actor, door, request, address, user_id, ...row }: Record<string, unknown>) => row,
+  );
+}
+
+describe("PATCH /accounts/{id}", () => {
+  test("changes name and organization as `accounts update` does, with the same audit row", async () => {
+    const [ours, theirs] = [await admin.issue(), await admin.issue()];
+    const changed = await answer("PATCH", `/accounts/${ours.userId}`, { name: "Ada", organization: "Labs" });
+    const args = ["accounts", "update", theirs.userId, "--name", "Ada", "--organization", "Labs"];
+    const { id, email, ...values } = await commands.json(args);
+    expect(id).toBe(theirs.userId);
+    expect(email).toEndWith("@example.org");
+    expect(changed).toEqual({
+      status: 200,
+      body: { id: ours.userId, email: expect.any(String), ...values, changed: true },
+    });
+    const [command, api] = await newestRows(2);
+    expect(api).toEqual(command);
+    expect(api).toMatchObject({ action: "account.update", after: { changed: ["name", "organization"] } });
+  });
+
+  test("says that nothing changed, writes no row then, and stores the reason otherwise", async () => {
+    const { userId } = await admin.issue({ name: "Ada" });
+    const path = `/accounts/${userId}`;
+    const before = await newestRows(1);
+    expect((await answer("PATCH", path, { name: "Ada", reason: "x" })).body).toMatchObject({
+      changed: false,
+    });
+    expect(await newestRows(1)).toEqual(before);
+    await answer("PATCH", path, { organization: "", name: "Lovelace", reason: "as she asked" });
+    expect(await newestRows(1)).toMatchObject([{ reason: "as she asked", after: { changed: ["name"] } }]);
+    expect((await answer("GET", path)).body).toMatchObject({ id: userId, name: "Lovelace", keys: 1 });
+  });
+
+  test("refuses a change of nothing, wrong values, and an unknown account", async () => {
+    const { userId } = await admin.issue();
+    for (const body of [
+      {},
+      { reason: "x" },
+      { name: "" },
+      { name: "a\nb" },
+      { name: "x".repeat(201) },
+      { e: 1 },
+    ]) {
+      const { status, body: refused } = await answer("PATCH", `/accounts/${userId}`, body);
+      expect({ body, status, code: refused.code }).toEqual({ body, status: 400, code: "INVALID_REQUEST" });
+    }
+    for (const id of [toId("usr", newUuid()), "usr_1", userId.replace("usr", "key")]) {
+      for (const [method, path, body] of [
+        ["GET", `/accounts/${id}`, undefined],
+        ["PATCH", `/accounts/${id}`, { name: "x" }],
+        ["POST", `/accounts/${id}/erase`, {}],
+      ] as const) {
+        const { status, body: refused } = await answer(method, path, body);
+        expect({ path, status, code: refused.code }).toEqual({ path, status: 404, code: "NOT_FOUND" });
+        expect(refused.error).not.toContain("claviger");
+      }
+    }
+  });
+});
+
+describe("POST /accounts/{id}/erase", () => {
+  test("refuses an account with a key in use, then erases it as `accounts erase` does, once", async () => {
+    const email = "to-be-erased@example.org";
+    const [ours, theirs] = [await admin.issue({ email }), await admin.issue()];
+    const path = `/accounts/${ours.userId}/erase`;
+    const inUse = await answer("POST", path, {});
+    expect({ status: inUse.status, code: inUse.body.code, error: inUse.body.error }).toEqual({
+      status: 409,
+      code: "CONFLICT",
+      error: "Cannot erase account: a key of it is not revoked; revoke it first",
+    });
+    for (const { id } of [ours, theirs]) {
+      const by = { actor: ACTOR, now: admin.clock.now() };
+      const revoked = await revokeKey(admin.database, { uuid: parseId("key", id) ?? "" }, by);
+      expect(isRefusal(revoked)).toBe(false);
+    }
+    const reason = "request of 3 March";
+    const erased = await answer("POST", path, { reason });
+    const shown = await commands.json(["accounts", "erase", theirs.userId, "--yes", "--reason", reason]);
+    expect(erased.body).toEqual({ ...shown, id: ours.userId });
+    const [command, api] = await newestRows(2);
+    expect(api).toEqual(command);
+    expect(api).toMatchObject({ action: "account.erase", reason });
+    expect((await answer("POST", path, {})).body).toEqual({ id: ours.userId, erased: true, changed: false });
+    expect((await answer("GET", `/accounts/${ours.userId}`)).body).toMatchObject({ name: "erased" });
+    const [left] = await admin.database.query<{ rows: number }>(
+      (sql) => sql`select count(*) as rows from accounts where to_jsonb(accounts)::text like ${`%${email}%`}`,
+    );
+    expect(left?.rows).toBe(0);
+  });
+});
+
+const FIELDS = {
+  version: "1.0.0",
+  type: "SvcLDA",
+  paradigm: "p300",
+  n_features: 8,
+  n_classes: 2,
+  size_mb: 1.5,
+  url: "https://models.example.org/m",
+  checksum: `sha256:${"ab".repeat(32)}`,
+  requires_license: "free",
+};
+
+describe("models", () => {
+  const add = (name: string, fields: object = {}) =>
+    answer("POST", "/models", { name, ...FIELDS, ...fields });
+  const addArgs = (name: string) => [
+    ...["models", "add", "--name", name, "--version", "1.0.0", "--type", "SvcLDA", "--paradigm", "p300"],
+    ...["--n-features", "8", "--n-classes", "2", "--size-mb", "1.5", "--url", FIELDS.url],
+    ...["--sha256", "ab".repeat(32), "--requires-license", "free"],
+  ];
+
+  test("are added, retired and taken off the list as the commands do, with the same audit rows", async () => {
+    expect(await add("api-1")).toEqual({
+      status: 201,
+      body: await commands.json(addArgs("api-1x")).then((shown) => ({ ...shown, name: "api-1" })),
+    });
+    await add("api-2");
+    const removed = await answer("DELETE", "/models/api-2");
+    await commands.json(addArgs("api-2x"));
+    expect({ ...removed.body, name: "api-2x" }).toEqual(await commands.json(["models", "remove", "api-2x"]));
+    const retired = await answer("POST", "/models/api-1/1.0.0/retire", { reason: "wrong file" });
+    expect({ ...retired.body, name: "api-1x" }).toEqual(
+      await commands.json(["models", "retire", "api-1x", "1.0.0"]),
+    );
+    const rows = (await commands.json(["audit", "--limit", "8"])) as Record<string, unknown>[];
+    const shape = (actor: RegExp) =>
+      rows
+        .filter((row) => actor.test(String(row.actor)))
+        .map(({ action, before, after }) =>
+          JSON.parse(JSON.stringify({ action, before, after }).replaceAll(/(api-\d)x/g, "$1")),
+        );
+    expect(shape(/^token:/)).toEqual(expect.arrayContaining(shape(/^command:/)));
+    expect(shape(/^token:/)).toHaveLength(4);
+    expect(rows.find(({ reason }) => reason === "wrong file")).toMatchObject({
+      action: "model.retire",
+      door: "api",
+    });
+  });
+
+  test("accepts the checksum also without sha256:, metadata, and an owner", async () => {
+    const { userId } = await admin.issue();
+    const fields = {
+      checksum: "cd".repeat(32),
+      metadata: { a: [1, { b: null }] },
+      owner: userId,
+      requires_license: "commercial",
+    };
+    expect((await add("owned", fields)).status).toBe(201);
+    const { data } = (await answer("GET", "/models")).body;
+    expect(data.find(({ name }: { name: string }) => name === "owned")).toMatchObject({
+      owner: userId,
+      checksum: `sha256:${"cd".repeat(32)}`,
+      download_url: FIELDS.url,
+      metadata: { a: [1, { b: null }] },
+    });
+  });
+
+  test("are refused with the name of the wrong field in JSON", async () => {
+    for (const [fields, field] of [
+      [{ n_features: 0 }, "n_features"],
+      [{ n_features: 1.5 }, "n_features"],
+      [{ n_classes: 1 }, "n_classes"],
+      [{ size_mb: -1 }, "size_mb"],
+      [{ url: "ftp://x" }, "url"],
+      [{ url: undefined }, "url"],
+      [{ checksum: "AB".repeat(32) }, "checksum"],
+      [{ type: "SvcOther" }, "type"],
+      [{ version: "a b" }, "version"],
+      [{ requires_license: "gold" }, "requires_license"],
+      [{ owner: "olga" }, "owner"],
+      [{ owner: toId("usr", newUuid()) }, "requires_license"],
+      [{ metadata: "x" }, "metadata"],
+      [{ download_url: "https://x.example" }, "download_url"],
+    ] as const) {
+      const { status, body } = await add("wrong", fields);
+      expect({ fields, status, field: body.details?.[0]?.field }).toEqual({ fields, status: 400, field });
+    }
+  });
+
+  test("are refused if they exist, belong to another owner, or are retired already", async () => {
+    await add("known");
+    const again = await add("known");
+    expect({ status: again.status, code: again.body.code }).toEqual({ status: 409, code: "ALREADY_EXISTS" });
+    const { userId: owner } = await admin.issue();
+    const foreign = await add("known", { version: "2", owner, requires_license: "enterprise" });
+    expect({ status: foreign.status, code: foreign.body.code }).toEqual({ status: 409, code: "CONFLICT" });
+    await answer("POST", "/models/known/1.0.0/retire", {});
+    const twice = await answer("POST", "/models/known/1.0.0/retire", {});
+    expect(twice).toEqual({
+      status: 409,
+      body: { code: "CONFLICT", error: "Cannot retire model: known 1.0.0 is retired already" },
+    });
+    expect((await answer("DELETE", "/models/known")).status).toBe(404);
+  });
+});

@@ -1,0 +1,186 @@
+/** `GET /audit`: programs follow the log, miss no row, and learn when the database is another one. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { openSession } from "../../src/database/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import { revokeKey } from "../../src/keys/mod.ts";
+import { backUp, makeFolder, prove, tryRestore } from "../backup/backup_kit.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { ACTOR } from "../support/issue.ts";
+import { until } from "../support/until.ts";
+import { commandsOn } from "./commands_on.ts";
+
+setDefaultTimeout(30_000);
+
+interface AuditRow {
+  readonly action: string;
+  readonly actor: string;
+  readonly reason: string | null;
+}
+
+let admin: TestAdmin;
+beforeAll(async () => {
+  admin = await startAdmin();
+});
+afterAll(() => admin.close());
+
+async function read(query = "", from = admin): Promise<{ data: AuditRow[]; next: string }> {
+  const { status, body } = await from.call("GET", `/audit${query}`);
+  expect({ status, body }).toMatchObject({ status: 200 });
+  return body;
+}
+
+/** Follows until a row meets the condition. Transactions of other tests may delay it. */
+async function follow(query: string, isLast: (row: AuditRow) => boolean, after?: string) {
+  const rows: AuditRow[] = [];
+  let next = after;
+  await until(async () => {
+    const page = await read(`?limit=2${query}${next === undefined ? "" : `&after=${next}`}`);
+    rows.push(...page.data);
+    ({ next } = page);
+    return rows.some(isLast);
+  });
+  return { rows, next: next ?? "" };
+}
+
+async function suspend(id: string, reason: string): Promise<void> {
+  const { status } = await admin.call("POST", `/keys/${id}/suspend`, { body: { reason } });
+  expect(status).toBe(200);
+}
+
+describe("GET /audit", () => {
+  test("shows the rows that `claviger audit` shows, oldest first, and then goes on", async () => {
+    const key = await admin.issue();
+    await suspend(key.id, "unpaid");
+    const { rows, next } = await follow("", ({ reason }) => reason === "unpaid");
+    const commands = await commandsOn(admin.testDatabase, admin.clock);
+    expect(rows).toEqual((await commands.json(["audit"])).toReversed());
+    await commands.close();
+    expect(rows.at(-1)).toMatchObject({
+      actor: expect.stringMatching(/^token:/),
+      door: "api",
+      action: "key.suspend",
+      key_id: key.id,
+      request: expect.stringMatching(/^req_/),
+      address: "127.0.0.1",
+    });
+
+    const empty = await read(`?after=${next}`);
+    expect(empty.data).toEqual([]);
+    expect(empty.next).toBeString();
+    const later = await admin.issue();
+    await suspend(later.id, "later");
+    const more = await follow("", ({ reason }) => reason === "later", empty.next);
+    expect(more.rows.map(({ action }) => action)).toEqual(["key.issue", "key.suspend"]);
+  });
+
+  test("misses no row of a transaction that commits late", async () => {
+    const { next } = await read("?limit=100");
+    const [slow, fast] = [1, 2].map(() =>
+      openSession(admin.testDatabase.address, { statementTimeoutMs: 10_000 }),
+    );
+    if (slow === undefined || fast === undefined) throw new Error("No sessions");
+    const insert = (session: typeof slow, action: string) =>
+      session.sql`insert into audit (at, actor, action) values (now(), 'command:t', ${action})`;
+    try {
+      await slow.connect();
+      await fast.connect();
+      await slow.sql`begin`;
+      await insert(slow, "late.commit");
+      await insert(fast, "early.commit");
+      const between = await read(`?limit=100&after=${next}`);
+      expect(between.data.filter(({ action }) => action.endsWith(".commit"))).toEqual([]);
+      await slow.sql`commit`;
+      const { rows } = await follow("", ({ action }) => action === "early.commit", between.next);
+      expect(rows.map(({ action }) => action)).toEqual(["late.commit", "early.commit"]);
+    } finally {
+      await slow.close();
+      await fast.close();
+    }
+  });
+
+  test("filters as `claviger audit` does, and refuses a cursor of other filters", async () => {
+    const key = await admin.issue({ email: "audited@example.org" });
+    await suspend(key.id, "for filters");
+    const uuid = parseId("key", key.id) ?? "";
+    await revokeKey(admin.database, { uuid }, { actor: ACTOR, now: admin.clock.now() });
+    const commands = await commandsOn(admin.testDatabase, admin.clock);
+    try {
+      const { rows } = await follow("", ({ action }) => action === "key.revoke");
+      const actor = rows.find(({ reason }) => reason === "for filters")?.actor ?? "";
+      expect(actor).toStartWith("token:");
+      for (const [name, value] of [
+        ["key", key.id],
+        ["account", key.userId],
+        ["account", "Audited@example.org"],
+        ["actor", actor],
+        ["actor", "command:nobody"],
+        ["action", "key.suspend"],
+        ["since", new Date(admin.clock.now().getTime() - 1_000).toISOString()],
+        ["until", "2020-01-01T00:00:00Z"],
+      ] as const) {
+        const query = `?limit=100&${name}=${encodeURIComponent(value)}`;
+        const page = await read(query);
+        const listed = await commands.json(["audit", "--limit", "1000", `--${name}`, value]);
+        expect({ name, rows: page.data }).toEqual({ name, rows: listed.toReversed() });
+        expect((await read(`${query}&after=${page.next}`)).data).toEqual([]);
+        const { status, body } = await admin.call("GET", `/audit?after=${page.next}`);
+        expect({ name, status, field: body.details?.[0]?.field }).toEqual({
+          name,
+          status: 400,
+          field: "after",
+        });
+      }
+    } finally {
+      await commands.close();
+    }
+  });
+
+  test("refuses filters that no row can have", async () => {
+    for (const [query, field] of [
+      ["key=key_1", "key"],
+      ["key=usr_00000000000000000000000000000000", "key"],
+      ["since=yesterday", "since"],
+      ["until=2026-02-30", "until"],
+      ["actor=", "actor"],
+      [`action=${"x".repeat(101)}`, "action"],
+      ["limit=101", "limit"],
+    ]) {
+      const { status, body } = await admin.call("GET", `/audit?${query}`);
+      expect({ query, status, field: body.details?.[0]?.field }).toEqual({ query, status: 400, field });
+    }
+  });
+
+  test("answers 410 to a cursor after a restore, and the restored log begins again", async () => {
+    const key = await admin.issue();
+    await suspend(key.id, "before the backup");
+    const { rows, next } = await follow("", ({ reason }) => reason === "before the backup");
+    const folder = makeFolder();
+    const target = await createTestDatabase({ empty: true });
+    const path = join(folder.path, "backup");
+    await backUp(admin.testDatabase.address, path);
+    await tryRestore(target.address, await prove(path));
+    const restored = await startAdmin({ on: target });
+    try {
+      const token = await restored.token();
+      const refused = await restored.call("GET", `/audit?after=${next}`, { token });
+      expect({ status: refused.status, code: refused.body.code }).toEqual({
+        status: 410,
+        code: "CURSOR_EXPIRED",
+      });
+      expect(refused.body.error).toContain("read the audit log again from its beginning, without `after`");
+      const seen: AuditRow[] = [];
+      for (let after = ""; !seen.some(({ action }) => action === "database.restore"); ) {
+        const { body } = await restored.call("GET", `/audit?limit=3${after}`, { token });
+        seen.push(...body.data);
+        after = `&after=${body.next}`;
+      }
+      expect(seen.slice(0, rows.length)).toEqual(rows);
+    } finally {
+      await restored.close();
+      await target.close();
+      folder.remove();
+    }
+  });
+});

@@ -1,0 +1,82 @@
+/** `GET /status`: a short form of `doctor`, examined at most once a minute. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readConfig } from "../../src/config/config.ts";
+import { examineBriefly } from "../../src/doctor/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { startAdmin } from "../support/admin.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { TEST_SECRET } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
+
+let on: TestDatabase;
+beforeAll(async () => {
+  on = await createTestDatabase();
+});
+afterAll(() => on.close());
+
+describe("GET /status", () => {
+  test("shows the findings of the disk and the database server, without a request to other hosts", async () => {
+    const env = { CLAVIGER_SECRET: TEST_SECRET, DATABASE_URL: "postgres://u@db.example.org/c" };
+    const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
+    if (isRefusal(config)) throw new Error(config.sentence);
+    const clock = createTestClock();
+    const examined = await startAdmin({
+      on,
+      admin: {
+        examine: (database) =>
+          examineBriefly({ config, clock, database, address: on.address, place: "a test" }),
+      },
+    });
+    try {
+      const { body } = await examined.call("GET", "/status", { token: await examined.token() });
+      expect(body.findings.map(({ name }: { name: string }) => name)).toEqual([
+        ...["disk", "database", "connection", "durability", "writes", "database clock", "schema"],
+      ]);
+      expect(body.findings.at(-1)).toEqual({
+        name: "schema",
+        state: "ok",
+        message: expect.stringContaining("as this program needs it"),
+      });
+    } finally {
+      await examined.close();
+    }
+  });
+
+  test("is at most 60 seconds old, is examined once for requests at the same time, and says if a check fails", async () => {
+    let examinations = 0;
+    const counting = await startAdmin({
+      on,
+      admin: {
+        examine: async () => {
+          if (++examinations === 3) throw new Error("It cannot be examined");
+          const state = examinations === 1 ? "ok" : "fail";
+          return [{ name: "disk", state, message: "1 MB free", remedy: "free some space" }];
+        },
+      },
+    });
+    try {
+      const token = await counting.token();
+      const status = async () => (await counting.call("GET", "/status", { token })).body;
+      const [first, ...others] = await Promise.all([status(), status(), status()]);
+      expect(first).toEqual({
+        ok: true,
+        version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+        checked_at: expect.stringMatching(/Z$/),
+        findings: [{ name: "disk", state: "ok", message: "1 MB free", remedy: "free some space" }],
+      });
+      expect(others).toEqual([first, first]);
+      counting.clock.advance(59_000);
+      expect(await status()).toEqual(first);
+      counting.clock.advance(1_000);
+      expect((await status()).ok).toBe(false);
+      counting.clock.advance(60_000);
+      expect((await status()).code).toBe("SERVER_ERROR");
+      expect((await status()).ok).toBe(false);
+      expect(examinations).toBe(4);
+    } finally {
+      await counting.close();
+    }
+  });
+});
