@@ -8,7 +8,7 @@
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { TIERS } from "../licensing/mod.ts";
-import type { KeyFilter, ListedState } from "./key_filter.ts";
+import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
 
 const MODES = ["live", "test"];
 /** The states that are stored. */
@@ -29,7 +29,8 @@ export function isListed(sql: Sql, id: Fragment, { filter, now }: ListOptions): 
   if (limit === undefined || limit > MAX_PAGE) return sql`${id} in (${candidates(sql, { filter, now })})`;
   // As an array, so that the planner expects few keys and looks up each by its id.
   return sql`${id} = any(array(
-    select key_id from (${candidates(sql, { filter, now })}) as candidate order by key_id limit ${limit}::bigint))`;
+    select key_id from (${candidates(sql, { filter, now })}) as candidate
+     order by key_id ${directionOf(sql, filter)} limit ${limit}::bigint))`;
 }
 
 /** Selects at least the keys of the list: all keys that meet the filter, or the first ones of each part. */
@@ -38,7 +39,7 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
   const first = sql`
     select key_id from listed_keys
      where ${meets(sql, options)}`;
-  const inOrder = sql`order by key_id limit ${limit ?? null}::bigint`;
+  const inOrder = sql`order by key_id ${directionOf(sql, options.filter)} limit ${limit ?? null}::bigint`;
   if (externalId !== undefined) {
     return sql`${first} and key_id = any(array(
       select k.id from licenses l join keys k on k.license_id = l.id where l.external_id = ${externalId}::text))`;
@@ -68,7 +69,7 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
 
 /** Returns the condition that a row of `listed_keys` meets the filter, without the search and the external id. */
 function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
-  const { accountUuid, tier, state, mode, afterUuid } = filter;
+  const { accountUuid, tier, state, mode, afterUuid, newestFirst } = filter;
   const { after, until } = expiriesOf({ filter, now });
   const none = sql``;
   return sql`true
@@ -78,7 +79,7 @@ function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
        ${mode === undefined ? none : sql`and mode = ${mode}`}
        ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
        ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}
-       ${afterUuid === undefined ? none : sql`and key_id > ${afterUuid}::uuid`}`;
+       ${afterUuid === undefined ? none : sql`and key_id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}`;
 }
 
 function stored(state: ListedState): string {

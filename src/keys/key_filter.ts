@@ -1,3 +1,4 @@
+import type { Fragment, Sql } from "../database/mod.ts";
 import type { ListPart, Tier } from "../licensing/mod.ts";
 import type { KeyMode } from "./api_key.ts";
 import type { KeyState } from "./key_record.ts";
@@ -18,4 +19,11 @@ export interface KeyFilter extends ListPart {
   readonly unusedForDays?: number | undefined;
   /** Keys whose license has used at least this percentage of its month's limit. */
   readonly nearQuotaPercent?: number | undefined;
+  /** Lists the newest keys first; `afterUuid` then selects older keys. By default the oldest keys come first. */
+  readonly newestFirst?: boolean | undefined;
+}
+
+/** Returns how the ids of keys are sorted, as SQL. UUIDs sort by the time of their creation. */
+export function directionOf(sql: Sql, { newestFirst }: KeyFilter): Fragment {
+  return newestFirst ? sql`desc` : sql`asc`;
 }

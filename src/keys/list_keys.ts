@@ -4,7 +4,7 @@ import { toId } from "../ids.ts";
 import { effectiveLimit, monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 import { isListed } from "./_listed_keys.ts";
 import type { KeyMode } from "./api_key.ts";
-import type { KeyFilter, ListedState } from "./key_filter.ts";
+import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
 
 /** The data of a key for lists, without the key itself. */
 export interface KeySummary {
@@ -111,8 +111,7 @@ async function select(
               or greatest("lastUsedAt", "createdAt") <= ${daysBefore(now, unusedForDays)}::timestamptz)
          and (${nearQuotaPercent ?? null}::bigint is null
               or used * 100.0 >= effective_limit * ${nearQuotaPercent ?? null}::bigint)
-       -- UUIDs sort by the time of their creation.
-       order by uuid
+       order by uuid ${directionOf(sql, filter)}
        limit ${limit ?? null}::bigint`,
   );
   return rows.map(({ uuid: key, accountUuid, licenseUuid, replacedByUuid, ...rest }) => ({

@@ -249,6 +249,10 @@ describe("listKeys() with a filter", () => {
         const page = expected.slice(Math.max(0, from), Math.max(0, from) + 7);
         expect(ids(await list({ afterUuid, limit: 7 })), JSON.stringify(filter)).toEqual(page);
       }
+      const middle = Math.floor(expected.length / 2);
+      const older = { newestFirst: true, afterUuid: parseId("key", expected[middle] ?? ""), limit: 7 };
+      const before = expected.slice(Math.max(0, middle - 7), middle).reverse();
+      expect(ids(await list(older)), JSON.stringify(filter)).toEqual(before);
     }
   });
 
@@ -262,6 +266,8 @@ describe("listKeys() with a filter", () => {
     ["an external id", () => ({ externalId: "order-700" })],
     ["an unknown external id", () => ({ externalId: "order" })],
     ["no filter, at the end", () => ({ afterUuid: last() })],
+    ["no filter, the newest first", () => ({ newestFirst: true })],
+    ["a tier, the newest first", () => ({ newestFirst: true, tier: "free" })],
   ];
   for (const [name, filter] of rare) {
     test(`listKeys() reads few rows for ${name}`, async () => {

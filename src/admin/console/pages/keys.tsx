@@ -39,7 +39,7 @@ export async function keysPage({ options, query, now, may }: Visit): Promise<Pag
   const search = filter.search === "" ? undefined : await searchAccounts(database, filter.search);
   const afterUuid = parseId("key", query.get("after") ?? "");
   // One row more than the page has tells whether there is another page.
-  const part = { ...filter, afterUuid, limit: ROWS + 1 };
+  const part = { ...filter, afterUuid, newestFirst: true, limit: ROWS + 1 };
   const found = isRefusal(search) ? [] : await listKeys(database, { now, filter: { ...part, search } });
   const keys = found.slice(0, ROWS);
   const last = found.length > ROWS ? keys.at(-1) : undefined;
@@ -101,7 +101,7 @@ function Keys({ filter, keys, next, isFirst, mayIssue, warning }: KeysProps) {
           {isFiltered || !isFirst ? "No key meets these conditions." : "No key has been issued yet."}
         </p>
       ) : (
-        <Table caption="Keys, oldest first" columns={COLUMNS} rows={keys} />
+        <Table caption="Keys, newest first" columns={COLUMNS} rows={keys} />
       )}
       <nav class="pages" aria-label="Pages">
         {!isFirst && <a href={`/console/keys${queryOf(filter, "")}`}>First page</a>}
