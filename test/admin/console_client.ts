@@ -37,9 +37,8 @@ export function createConsoleClient(admin: Pick<TestAdmin, "url" | "database" | 
   return {
     send,
     newCode,
-    /** Logs a new operator in; returns the name and the cookie. */
-    async logIn(role: Role = "admin") {
-      const name = `operator-${++operators}`;
+    /** Logs an operator in, by default a new one; returns the name and the cookie. */
+    async logIn(role: Role = "admin", name = `operator-${++operators}`) {
       const { status, headers } = await send("/enter", { form: { code: await newCode(name, role) } });
       expect(status).toBe(303);
       return { name, cookie: headers.get("set-cookie")?.split(";")[0] ?? "" };

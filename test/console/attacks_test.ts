@@ -3,8 +3,6 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { FOREIGN_HOST, startConsole, type TestConsole } from "./support/console.ts";
 
-const OLGA = { name: "olga", role: "admin" } as const;
-
 let admin: TestConsole;
 /** A server of someone else on the same machine: for browsers it has the same site as the console. */
 let foreign: ReturnType<typeof Bun.serve>;
@@ -38,7 +36,7 @@ for (const host of ["127.0.0.1", FOREIGN_HOST]) {
   test(`A form of ${host} at another port is refused, and changes nothing`, async () => {
     const origin = `http://${host}:${foreign.port}`;
     const visit = { path: "/keys", otherOrigins: [origin], expectedFaults: [/status of 403/] };
-    await admin.visitAs(OLGA, visit, async (page: Page) => {
+    await admin.visitAs("admin", visit, async (page: Page) => {
       for (const path of ["/issue", "/logout", "/enter"]) {
         await page.goto(origin + path);
         const [request] = await Promise.all([

@@ -6,7 +6,6 @@ import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
 import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
 
-const OLGA = { name: "olga", role: "editor" } as const;
 const KEY = /^svc_(live|test)_[0-9a-f]{48}$/;
 const REFUSED = [/status of 400/];
 
@@ -29,7 +28,7 @@ const countKeys = async () =>
 
 describe("Issue a key", () => {
   test("issues a key by keyboard alone, and shows it once", async () => {
-    await admin.visitAs(OLGA, { path: "/keys" }, async (page) => {
+    await admin.visitAs("editor", { path: "/keys" }, async (page) => {
       await page.keyboard.press("Tab");
       expect(await page.evaluate("document.activeElement.textContent")).toBe("Skip to the content");
       await page.keyboard.press("Enter");
@@ -63,7 +62,7 @@ describe("Issue a key", () => {
   });
 
   test("issues a key with every field, without script", async () => {
-    await admin.visitAs(OLGA, { path: "/keys/issue", script: false }, async (page) => {
+    await admin.visitAs("editor", { path: "/keys/issue", script: false }, async (page) => {
       await page.getByLabel("E-mail of the account").fill("grace@example.org");
       await page.getByLabel("Tier").selectOption("research");
       await page.getByLabel("Name").fill("  Grace Hopper ");
@@ -97,7 +96,7 @@ describe("Issue a key", () => {
   });
 
   test("copies the key", async () => {
-    await admin.visitAs(OLGA, { path: "/keys/issue" }, async (page) => {
+    await admin.visitAs("editor", { path: "/keys/issue" }, async (page) => {
       await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
       await page.getByLabel("E-mail of the account").fill("copy@example.org");
       await page.getByLabel("Tier").selectOption("free");
@@ -111,7 +110,7 @@ describe("Issue a key", () => {
   });
 
   test("names every wrong field, and keeps what was entered", async () => {
-    await admin.visitAs(OLGA, { path: "/keys/issue", expectedFaults: REFUSED }, async (page) => {
+    await admin.visitAs("editor", { path: "/keys/issue", expectedFaults: REFUSED }, async (page) => {
       await page.getByLabel("Name").fill("Grace <b>");
       await page.getByLabel("Monthly limit").fill("many");
       await page.getByLabel("Last day").fill("2001-01-01");
@@ -130,7 +129,7 @@ describe("Issue a key", () => {
   test("says that the account has another name", async () => {
     await admin.issue({ email: "known@example.org", name: "Known" });
     const visit = { path: "/keys/issue", expectedFaults: [/status of 409/] };
-    await admin.visitAs(OLGA, visit, async (page) => {
+    await admin.visitAs("editor", visit, async (page) => {
       await page.getByLabel("E-mail of the account").fill("known@example.org");
       await page.getByLabel("Tier").selectOption("free");
       await page.getByLabel("Name").fill("Another");
@@ -145,7 +144,7 @@ describe("Issue a key", () => {
 
   test("sends the form once if the button is clicked twice", async () => {
     const before = (await countKeys()) ?? 0;
-    await admin.visitAs(OLGA, { path: "/keys/issue" }, async (page) => {
+    await admin.visitAs("editor", { path: "/keys/issue" }, async (page) => {
       await page.getByLabel("E-mail of the account").fill("twice@example.org");
       await page.getByLabel("Tier").selectOption("free");
       const submissions = await page.evaluate(`(() => {

@@ -7,7 +7,6 @@ import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
 import { startConsole, type TestConsole } from "./support/console.ts";
 
-const OLGA = { name: "olga", role: "viewer" } as const;
 const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
 const LONG = "a-rather-long-name-of-a-department.of-a-rather-long-organization.example.org";
 
@@ -20,7 +19,7 @@ afterAll(() => admin.close());
 const emailsOf = (page: Page) => page.locator("tbody bdi:first-child").allTextContents();
 
 test("The list is accessible while it is empty", async () => {
-  await admin.visitAs(OLGA, { path: "/keys" }, async (page) => {
+  await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
     await page.getByText("No key has been issued yet.").waitFor();
     await takeScreenshots(page, "keys-empty");
     await expectAccessible(page);
@@ -41,7 +40,7 @@ describe("The list of 60 keys", () => {
   });
 
   test("shows 50 keys, and the others on the next page", async () => {
-    await admin.visitAs(OLGA, { path: "/keys" }, async (page) => {
+    await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
       const first = await emailsOf(page);
       expect(first).toHaveLength(50);
       expect(first.slice(0, 2)).toEqual(["hostile@example.org", "user59@example.org"]);
@@ -60,7 +59,7 @@ describe("The list of 60 keys", () => {
   });
 
   test("shows the keys that meet every condition, without script", async () => {
-    await admin.visitAs(OLGA, { path: "/keys", script: false }, async (page) => {
+    await admin.visitAs("viewer", { path: "/keys", script: false }, async (page) => {
       await page.getByLabel("Search").fill("grace");
       await page.getByLabel("Tier").selectOption("research");
       await page.getByLabel("State").selectOption("suspended");
@@ -80,7 +79,7 @@ describe("The list of 60 keys", () => {
   });
 
   test("shows hostile names as text, and answers a search for anything", async () => {
-    await admin.visitAs(OLGA, { path: "/keys?search=hostile" }, async (page) => {
+    await admin.visitAs("viewer", { path: "/keys?search=hostile" }, async (page) => {
       expect(await page.locator("bdi.more").textContent()).toBe(`${HOSTILE}, ${HOSTILE}`);
       expect(await page.title()).toBe("Keys – Claviger");
       for (const search of ["!!", HOSTILE, "a".repeat(5_000), "\u0000", "' or 1=1 --", "%"]) {
@@ -93,11 +92,11 @@ describe("The list of 60 keys", () => {
   });
 
   test("offers a viewer no way to issue a key", async () => {
-    await admin.visitAs(OLGA, { path: "/keys" }, async (page) => {
+    await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
       expect(await page.getByText("Issue a key").count()).toBe(0);
     });
     const refused = { path: "/keys/issue", expectedFaults: [/status of 403/] };
-    await admin.visitAs(OLGA, refused, async (page) => {
+    await admin.visitAs("viewer", refused, async (page) => {
       expect(await page.getByRole("alert").textContent()).toBe("Your role, viewer, may not do this.");
       await takeScreenshots(page, "refused");
       await expectAccessible(page);

@@ -18,7 +18,7 @@ const isLoggedIn = (page: Page) => page.getByRole("heading", { name: "Keys" }).w
 
 describe("the login page", () => {
   test("redeems the code of a link, and no address that was sent contains it", async () => {
-    const code = await admin.code("olga");
+    const code = await admin.code();
     await admin.browser.visit({ url: "about:blank", otherOrigins: [admin.url] }, async (page) => {
       const addresses: string[] = [];
       page.on("request", (request) => addresses.push(request.url()));
@@ -36,7 +36,7 @@ describe("the login page", () => {
   });
 
   test("redeems a second link that is opened in the same tab", async () => {
-    const code = await admin.code("olga");
+    const code = await admin.code();
     const visit = { url: `${enterUrl()}#00`, expectedFaults: [UNAUTHORIZED] };
     await admin.browser.visit(visit, async (page) => {
       await page.getByText("This code does not work").waitFor();
@@ -47,7 +47,7 @@ describe("the login page", () => {
   });
 
   test("takes a typed code without script, by keyboard alone", async () => {
-    const code = await admin.code("olga");
+    const code = await admin.code();
     await admin.browser.visit({ url: enterUrl(), script: false }, async (page) => {
       await page.locator("#code:focus").waitFor();
       await page.keyboard.type(code);
@@ -57,7 +57,8 @@ describe("the login page", () => {
   });
 
   test("sets a cookie that no script reads, whose name contains the port", async () => {
-    await admin.visitAs({ name: "olga" }, { path: "/keys" }, async (page) => {
+    await admin.browser.visit({ url: `${enterUrl()}#${await admin.code()}` }, async (page) => {
+      await isLoggedIn(page);
       const [cookie, ...others] = await page.context().cookies();
       expect(others).toEqual([]);
       expect(cookie).toMatchObject({
@@ -73,7 +74,7 @@ describe("the login page", () => {
   });
 
   test("refuses a code that was used, and says so", async () => {
-    const code = await admin.code("olga");
+    const code = await admin.code();
     const enter = async (page: Page) => {
       await page.getByLabel("Login code").fill(code);
       await page.getByRole("button", { name: "Log in" }).click();
@@ -103,7 +104,7 @@ describe("the login page", () => {
 describe("Log out", () => {
   for (const script of [true, false]) {
     test(`ends the session, ${script ? "by keyboard" : "without script"}`, async () => {
-      await admin.visitAs({ name: "olga" }, { path: "/keys", script }, async (page) => {
+      await admin.visitAs("admin", { path: "/keys", script }, async (page) => {
         const cookies = await page.context().cookies();
         await tabTo(page, page.getByRole("button", { name: "Log out" }));
         await page.keyboard.press("Enter");

@@ -15,7 +15,7 @@ import { until } from "../../support/until.ts";
 import { findChromium } from "./chromium.ts";
 
 export interface Browser {
-  /** Opens the page of a new visitor, without cookies, runs `act` on it, and throws if it had a fault. */
+  /** Opens the page for a new visitor, who has no other cookies than the given ones, runs `act` on it, and throws if it had a fault. */
   visit<Result>(visit: Visit, act: (page: Page) => Promise<Result>): Promise<Result>;
   close(): Promise<void>;
 }
@@ -32,6 +32,7 @@ export interface Visit {
   readonly otherOrigins?: readonly string[];
   /** Faults that must occur, as when the server is to refuse a request. */
   readonly expectedFaults?: readonly RegExp[];
+  readonly cookies?: Parameters<BrowserContext["addCookies"]>[0];
   /** Whether scripts run; by default true. */
   readonly script?: boolean;
   readonly colorScheme?: "light" | "dark";
@@ -78,6 +79,7 @@ async function visitPage<Result>(
   try {
     context.setDefaultTimeout(WAIT_LIMIT_MS);
     await context.addInitScript(REPORT_VIOLATIONS);
+    await context.addCookies(visit.cookies ?? []);
     const faults = collectFaults(context, [new URL(visit.url).origin, ...(visit.otherOrigins ?? [])]);
     const pending = collectPending(context);
     const page = await context.newPage();

@@ -1,9 +1,8 @@
 /** The console for tests: the listener for operators, a browser, and operators with login codes. */
 import type { Locator, Page } from "playwright-core";
-import { loginOperator, type Role } from "../../../src/operators/mod.ts";
-import { isRefusal } from "../../../src/refusal.ts";
+import type { Role } from "../../../src/operators/mod.ts";
+import { createConsoleClient } from "../../admin/console_client.ts";
 import { startAdmin, type TestAdmin } from "../../support/admin.ts";
-import { ACTOR } from "../../support/issue.ts";
 import { type Browser, openBrowser, type Visit } from "./browser.ts";
 
 /** A name of this machine that the console does not know. */
@@ -11,15 +10,18 @@ export const FOREIGN_HOST = "evil.test";
 
 export interface TestConsole extends TestAdmin {
   readonly browser: Browser;
-  /** Returns a new login code; creates the operator if the name is new. */
-  code(name: string, role?: Role): Promise<string>;
-  /** Logs an operator in with a link, opens a page below `/console`, and runs `act` on it. */
+  /** Returns a new login code of the operator `olga`, an admin. */
+  code(): Promise<string>;
+  /** Begins a session of an operator with the role, opens a page below `/console`, and runs `act` on it. */
   visitAs<Result>(
-    operator: { readonly name: string; readonly role?: Role },
-    visit: Omit<Visit, "url"> & { readonly path: string },
+    role: Role,
+    visit: Omit<Visit, "url" | "cookies"> & { readonly path: string },
     act: (page: Page) => Promise<Result>,
   ): Promise<Result>;
 }
+
+/** The operators of the tests. */
+const NAMES: Readonly<Record<Role, string>> = { viewer: "vera", editor: "emil", admin: "olga" };
 
 /** More than any page has. */
 const MAX_TABS = 100;
@@ -37,31 +39,16 @@ export async function tabTo(page: Page, control: Locator): Promise<void> {
 export async function startConsole(options: Parameters<typeof startAdmin>[0] = {}): Promise<TestConsole> {
   const admin = await startAdmin(options);
   const browser = await openBrowser({ hostRules: `MAP ${FOREIGN_HOST} 127.0.0.1` });
-
-  async function code(name: string, role: Role = "admin"): Promise<string> {
-    const made = await loginOperator(
-      admin.database,
-      { name, role },
-      { actor: ACTOR, now: admin.clock.now() },
-    );
-    if (isRefusal(made)) throw new Error(made.sentence);
-    return made.code;
-  }
-
+  const client = createConsoleClient(admin);
   return {
     ...admin,
     browser,
-    code,
-    visitAs: async ({ name, role }, { path, ...visit }, act) => {
-      const url = `${admin.url}/console/enter`;
-      const typed = await code(name, role);
-      return browser.visit({ url, ...visit }, async (page) => {
-        await page.getByLabel("Login code").fill(typed);
-        await page.getByRole("button", { name: "Log in" }).click();
-        await page.getByText(name).waitFor();
-        await page.goto(`${admin.url}/console${path}`);
-        return act(page);
-      });
+    code: () => client.newCode(NAMES.admin),
+    async visitAs(role, { path, ...visit }, act) {
+      const [name = "", value = ""] = (await client.logIn(role, NAMES[role])).cookie.split("=");
+      // As the console sets it; `login_test.ts` shows that.
+      const cookie = { name, value, url: admin.url, httpOnly: true, sameSite: "Strict" } as const;
+      return await browser.visit({ url: `${admin.url}/console${path}`, ...visit, cookies: [cookie] }, act);
     },
     async close() {
       await browser.close();
