@@ -8,7 +8,7 @@ import type { AdminOptions } from "./options.ts";
 
 export interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
-    Omit<AdminOptions, "database" | "isLoopback" | "isTls" | "port"> {
+    Omit<AdminOptions, "database" | "isLoopback" | "isTls"> {
   readonly platform: Platform;
   readonly databaseAddress: DatabaseAddress;
   readonly tls: TlsPair | undefined;
@@ -47,13 +47,11 @@ async function listenAt(
 ): Promise<Listener | Refusal> {
   const { platform, databaseAddress, clock, log, tls, maxBodyBytes, idleTimeoutSeconds } = options;
   const database = openDatabase(databaseAddress, { clock, log, ...POOL });
-  let bound = port;
   const app = createAdminApp({
     ...options,
     database,
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,
-    port: () => bound,
   });
   const listener = await listenOrRefuse(platform, {
     host,
@@ -68,7 +66,6 @@ async function listenAt(
     await database.close();
     return listener;
   }
-  bound = listener.port;
   return {
     ...listener,
     async stop(deadlineMs) {

@@ -27,8 +27,6 @@ export interface AdminOptions {
   readonly isLoopback: boolean;
   /** True if the listener serves https itself. */
   readonly isTls: boolean;
-  /** The port of the listener; the cookie's name contains it. */
-  readonly port: () => number;
   /** The requests a minute of each endpoint for clients; 0 means unlimited. */
   readonly limits: Readonly<Record<string, number>>;
   readonly logSlowMs: number;

@@ -56,7 +56,9 @@ describe("A session", () => {
     await removeOperator(admin.database, removed.name, { actor: ACTOR, now: admin.clock.now() });
     for (const { cookie } of [left, removed]) {
       expect(await client.isLoggedIn(cookie)).toBe(false);
-      expect((await client.send("/keys/issue", { cookie, form: ISSUE })).location).toBe("/console/enter");
+      expect((await client.send("/keys/issue", { cookie, form: ISSUE })).location).toBe(
+        "/console/enter?ended",
+      );
     }
     expect(await client.countRows("keys")).toBe(before);
   });

@@ -143,6 +143,20 @@ describe("A form", () => {
   });
 });
 
+test("A failure is a page without its cause, which is in the log", async () => {
+  const { cookie } = await client.logIn();
+  await admin.database.query((sql) => sql`alter table listed_keys rename to listed_keys_away`);
+  try {
+    const { status, text } = await client.send("/keys", { cookie });
+    expect(status).toBe(500);
+    expect(text).toContain("Internal error.");
+    expect(text).not.toContain("listed_keys");
+    expect(admin.logLines.join("\n")).toContain('relation \\"listed_keys\\" does not exist');
+  } finally {
+    await admin.database.query((sql) => sql`alter table listed_keys_away rename to listed_keys`);
+  }
+});
+
 test("An issued key is in its answer and nowhere else, and the audit log names the operator", async () => {
   const { name, cookie } = await client.logIn("editor");
   const { status, text, headers } = await client.send("/keys/issue", {

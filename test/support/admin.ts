@@ -75,7 +75,6 @@ export async function startAdmin(
     adminUrl: undefined,
     isLoopback: true,
     isTls: false,
-    port: () => listener.port,
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
     examine: async () => [{ name: "database", state: "ok", message: "PostgreSQL in the test's database" }],

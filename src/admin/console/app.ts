@@ -30,7 +30,7 @@ export function createConsole(options: AdminOptions): Hono<AdminEnv> {
   app.use(setHeaders(options));
   app.get("/assets/:name", serveAsset);
   app.use(refuseForeignForms(options, showRefusal));
-  app.get("/enter", (c) => show(c, enterPage()));
+  app.get("/enter", (c) => show(c, enterPage({ hasEnded: c.req.query("ended") !== undefined })));
   app.post("/enter", logIn(options, show));
   app.use(requireSession(options));
   app.get("/", (c) => c.redirect(`/console${CONSOLE_ROUTES[0].path}`, 303));

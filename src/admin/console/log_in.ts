@@ -33,15 +33,15 @@ export function logIn(
     if (!allowed) {
       c.header("Retry-After", String(retryAfterSeconds));
       const wait = `Too many wrong codes came from your address: wait ${retryAfterSeconds} seconds`;
-      return await show(c, enterPage(refuse("RATE_LIMIT_EXCEEDED", wait)));
+      return await show(c, enterPage({ refusal: refuse("RATE_LIMIT_EXCEEDED", wait) }));
     }
     const form = await readForm(c.req.raw);
-    if (isRefusal(form)) return await show(c, enterPage(form));
+    if (isRefusal(form)) return await show(c, enterPage({ refusal: form }));
     const by = { now: clock.now(), request: c.get("requestId"), address: c.get("address") };
     const session = await redeemCode(database, form.get("code") ?? "", by);
     if (session === undefined) {
       wrongByAddress.record(group, clock.monotonicMs());
-      return await show(c, enterPage(WRONG_CODE));
+      return await show(c, enterPage({ refusal: WRONG_CODE }));
     }
     setSessionCookie(c, options, session.cookieValue);
     return c.redirect("/console/", 303);

@@ -18,7 +18,7 @@ export function requireSession(options: AdminOptions): MiddlewareHandler<AdminEn
     const session = COOKIE_VALUE.test(value)
       ? await findSession(options.database, value, { now: options.clock.now(), extends: true })
       : undefined;
-    if (session === undefined) return c.redirect("/console/enter", 303);
+    if (session === undefined) return c.redirect(`/console/enter${value === "" ? "" : "?ended"}`, 303);
     c.set("session", session);
     c.set("actor", {
       kind: "operator",

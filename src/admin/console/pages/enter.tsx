@@ -6,8 +6,15 @@ import type { Page } from "../page.tsx";
 const HINT =
   "The command claviger operators login NAME prints it on the host. It works once, for ten minutes.";
 
-/** The page on which an operator enters a login code; with a refusal it says why the last code did not work. */
-export function enterPage(refusal?: Refusal): Page {
+export interface EnterOptions {
+  /** Why the last code did not work. */
+  readonly refusal?: Refusal;
+  /** Whether the browser has the cookie of a session that ended. */
+  readonly hasEnded?: boolean;
+}
+
+/** The page on which an operator enters a login code. */
+export function enterPage({ refusal, hasEnded = false }: EnterOptions = {}): Page {
   const field = { name: "code", label: "Login code", hint: HINT };
   return {
     title: "Log in",
@@ -17,6 +24,7 @@ export function enterPage(refusal?: Refusal): Page {
       <section class="narrow">
         <h1>Log in</h1>
         {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
+        {hasEnded && <Notice kind="warning">Your session has ended: log in again.</Notice>}
         <form method="post" action="/console/enter">
           <Field {...field}>
             <input
