@@ -10,7 +10,7 @@ export const SEARCH_FIELD = v.pipe(
   lineField("search", 1, 200),
   v.description(
     "Only rows where words of e-mail, name or organization begin like these words, or a key ends with these four " +
-      "characters",
+      "characters; refused if more than 1,000 accounts match",
   ),
 );
 
