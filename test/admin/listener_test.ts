@@ -1,7 +1,8 @@
 /** The listener for operators as a part of the service: its paths, its hosts, and its own pool. Also runs on Node. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
-import { issueToken } from "../../src/operators/mod.ts";
+import type { Finding } from "../../src/doctor/mod.ts";
+import { issueToken, SCOPES } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { ENDPOINTS } from "../support/endpoints.ts";
 import { ACTOR } from "../support/issue.ts";
@@ -25,7 +26,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 async function newToken({ database, config, clock }: TestService): Promise<string> {
-  const request = { name: `token-${clock.nowMs()}`, scopes: ["keys:read"], restriction: {} } as const;
+  const request = { name: `token-${clock.nowMs()}`, scopes: SCOPES, restriction: {} } as const;
   const issued = await issueToken(database, request, {
     brand: config.brand,
     actor: ACTOR,
@@ -35,8 +36,12 @@ async function newToken({ database, config, clock }: TestService): Promise<strin
   return issued.token;
 }
 
+function get(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+  return fetch(`${url}/admin/v1${path}`, { headers: { Authorization: `Bearer ${token}`, ...headers } });
+}
+
 function whoami(): Promise<Response> {
-  return fetch(`${url}/admin/v1/whoami`, { headers: { Authorization: `Bearer ${token}` } });
+  return get("/whoami");
 }
 
 /** Sends the lines of a head, which may break the rules, to the listener. */
@@ -59,9 +64,22 @@ describe("the listener for operators", () => {
 
   test("answers a token, and leads a browser from / to the console", async () => {
     const answer = await whoami();
-    expect([answer.status, await answer.json()]).toMatchObject([200, { scopes: ["keys:read"] }]);
+    expect([answer.status, await answer.json()]).toMatchObject([200, { scopes: SCOPES }]);
     const home = await fetch(url, { redirect: "manual" });
     expect([home.status, home.headers.get("location")]).toEqual([303, "/console/"]);
+  });
+
+  test("tells the state of the service, which examines itself", async () => {
+    const { ok, findings } = (await (await get("/status")).json()) as { ok: boolean; findings: Finding[] };
+    expect(findings.map(({ name }) => name)).toEqual(expect.arrayContaining(["disk", "database", "schema"]));
+    expect(ok).toBe(findings.every(({ state }) => state !== "fail"));
+    expect(findings.find(({ name }) => name === "schema")?.state).toBe("ok");
+  });
+
+  test("sends the use of a month as CSV, in parts", async () => {
+    const answer = await get("/usage?month=2020-01", { Accept: "text/csv" });
+    expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+    expect(await answer.text()).toMatch(/^month,license_id,.*\r\n$/);
   });
 
   test("has no path of the clients, and the clients' listener has none of the operators", async () => {
