@@ -1,25 +1,28 @@
 /**
- * One table of every route of the API: who may call it, and who may not. A route without a row in
+ * One table of every route of the API and of the console: who may call it, and who may not. A route without a row in
  * `sample_requests.ts` fails.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { codesOf } from "../../src/admin/api/document_facts.ts";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
+import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
-import { SCOPES } from "../../src/operators/mod.ts";
+import { ROLES, SCOPES, scopesOf } from "../../src/operators/mod.ts";
 import type { Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
-import { enter } from "../operators/login.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
-import { makeSample, nameOf, unmatched } from "./sample_requests.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { CONSOLE_FORMS, makeSample, nameOf, unmatched } from "./sample_requests.ts";
 
 setDefaultTimeout(30_000);
 
 let admin: TestAdmin;
+let operators: ReturnType<typeof createConsoleClient>;
 beforeAll(async () => {
   admin = await startAdmin();
+  operators = createConsoleClient(admin);
 });
 afterAll(() => admin.close());
 
@@ -76,19 +79,22 @@ for (const route of ROUTES) {
       expect({ status, body }).toEqual({ status: expected, body });
     });
 
-    test.skipIf(scope === "any")("refuses a token with every other scope, and names the scope", async () => {
-      const token = await admin.token({ scopes: SCOPES.filter((each) => each !== scope) });
-      const { status, body } = await send(route, { token });
-      expect({ status, code: body.code }).toEqual({ status: 403, code: "SCOPE_REQUIRED" });
-      expect(body.error).toContain(scope);
-    });
+    if (scope !== "any") {
+      test("refuses a token with every other scope, and names the scope", async () => {
+        const token = await admin.token({ scopes: SCOPES.filter((each) => each !== scope) });
+        const { status, body } = await send(route, { token });
+        expect({ status, code: body.code }).toEqual({ status: 403, code: "SCOPE_REQUIRED" });
+        expect(body.error).toContain(scope);
+      });
+    }
 
     test("refuses a request without a token, also with the cookie of a session", async () => {
+      // So that the wrong tokens of the test before are forgotten.
       admin.clock.advance(61_000);
-      const { cookieValue } = await enter(admin.database, "olga", { role: "admin", now: admin.clock.now() });
-      const cookies = ["session", "claviger", "__Host-session"].map((name) => `${name}=${cookieValue}`);
-      for (const authorization of ["", `Bearer ${cookieValue}`]) {
-        const headers = { authorization, cookie: cookies.join("; ") };
+      const { cookie } = await operators.logIn("admin");
+      const [, value = ""] = cookie.split("=");
+      for (const authorization of ["", `Bearer ${value}`]) {
+        const headers = { authorization, cookie, origin: admin.url };
         expect(codeOf(await send(route, { headers }))).toEqual({ status: 401, code: "INVALID_TOKEN" });
       }
     });
@@ -106,6 +112,48 @@ for (const route of ROUTES) {
         expect(allowed).toEqual(expect.arrayContaining(named));
       }
     });
+  });
+}
+
+test("the table has every form of the console", () => {
+  const posts = CONSOLE_ROUTES.filter(({ method }) => method === "POST").map(nameOf);
+  expect(Object.keys(CONSOLE_FORMS).toSorted()).toEqual(posts.toSorted());
+});
+
+for (const route of CONSOLE_ROUTES) {
+  const { method, path, scope } = route;
+  const form = CONSOLE_FORMS[nameOf(route)];
+  const open = (cookie: string, headers: Record<string, string> = {}) =>
+    operators.send(path, { method, cookie, headers, ...(form && { form }) });
+
+  describe(`the console's ${nameOf(route)}`, () => {
+    for (const role of ROLES) {
+      const isAllowed = scope === "any" || scopesOf(role).includes(scope);
+      test(`${isAllowed ? "answers" : "refuses"} ${role}`, async () => {
+        const { cookie } = await operators.logIn(role);
+        const { status } = await open(cookie);
+        if (isAllowed) expect(status).toBeWithin(200, 400);
+        else expect(status).toBe(403);
+      });
+    }
+
+    test("leads to the login without a session, also with a token that has every scope", async () => {
+      const authorization = `Bearer ${await admin.token()}`;
+      for (const cookie of ["", "claviger_80=0", `claviger_${new URL(admin.url).port}=${"0".repeat(64)}`]) {
+        const { status, location } = await open(cookie, { authorization });
+        expect({ status, location }).toEqual({ status: 303, location: "/console/enter" });
+      }
+    });
+
+    if (method !== "GET") {
+      test("refuses a form of another origin, or without one", async () => {
+        const { cookie } = await operators.logIn("admin");
+        for (const origin of ["https://evil.example", "null", admin.url.replace(/\d+$/, "1"), ""]) {
+          expect((await open(cookie, { origin })).status).toBe(403);
+        }
+        expect(await operators.isLoggedIn(cookie)).toBe(true);
+      });
+    }
   });
 }
 

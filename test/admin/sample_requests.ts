@@ -85,6 +85,12 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   "GET /status": () => ({ path: "/status" }),
 };
 
+/** The forms of the console, by method and path, as `CONSOLE_ROUTES` writes them. */
+export const CONSOLE_FORMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "POST /keys/issue": { email: "grace@example.org", tier: "free", mode: "live", never: "yes" },
+  "POST /logout": {},
+};
+
 /** The routes that have no sample request, and the sample requests that have no route. */
 export function unmatched(): { readonly routes: string[]; readonly samples: string[] } {
   const routes = ROUTES.map(nameOf);
