@@ -32,9 +32,11 @@ drop index concurrently if exists listed_keys_filter;
 create index concurrently listed_keys_filter
   on listed_keys (expiry_month, tier, mode, state, key_id) include (expires_at);
 
+-- One account may have many thousand keys, so its index has everything that lists filter by.
 drop index concurrently if exists listed_keys_account;
 
-create index concurrently listed_keys_account on listed_keys (account_id, key_id);
+create index concurrently listed_keys_account
+  on listed_keys (account_id, key_id) include (tier, mode, state, expires_at);
 
 -- The licenses that used anything in a month, in their order. A commit of events changes neither column.
 drop index concurrently if exists usage_month;
@@ -67,3 +69,10 @@ drop index concurrently if exists audit_by_actor_and_action;
 
 create index concurrently audit_by_actor_and_action
   on audit (actor, action, date_trunc('month', at at time zone 'UTC'), xid nulls first, id) include (at);
+
+-- Takes the place of audit_account: one account may have many thousand rows.
+drop index concurrently if exists audit_by_account;
+
+create index concurrently audit_by_account on audit (account_id, xid nulls first, id) include (at, actor, action);
+
+drop index concurrently if exists audit_account;
