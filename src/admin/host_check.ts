@@ -32,7 +32,10 @@ export function createHostCheck({
   adminUrl,
   isLoopback: isLocal,
 }: Pick<AdminOptions, "adminUrl" | "isLoopback">): (host: string | undefined) => boolean {
-  if (adminUrl === undefined) return (host = "") => isLocal && LOOPBACK_HOST.test(host);
+  if (adminUrl === undefined) {
+    // The origin of the console is made of this `Host`, so a port above 65535 must not pass.
+    return (host = "") => isLocal && LOOPBACK_HOST.test(host) && URL.canParse(`http://${host}`);
+  }
   const { host: own, port, protocol } = new URL(adminUrl);
   const accepted = port === "" ? [own, own + DEFAULT_PORTS[protocol]] : [own];
   return (host = "") => accepted.includes(host.toLowerCase());

@@ -36,6 +36,7 @@ describe("createHostCheck() without CLAVIGER_ADMIN_URL", () => {
       "::1",
     ];
     const strange = ["[::]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "localhost:", "localhost:123456"];
+    const impossible = ["localhost:65536", "127.0.0.1:99999", "[::1]:70000"];
     const doubled = [
       "localhost, localhost",
       "localhost,evil.example",
@@ -43,7 +44,7 @@ describe("createHostCheck() without CLAVIGER_ADMIN_URL", () => {
       "localhost/",
       "localhost:8081\n",
     ];
-    for (const host of [...HOSTS_OF_NOBODY, ...others, ...strange, ...doubled]) {
+    for (const host of [...HOSTS_OF_NOBODY, ...others, ...strange, ...impossible, ...doubled]) {
       expect([host, isOwn(host)]).toEqual([host, false]);
     }
   });
