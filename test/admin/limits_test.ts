@@ -129,6 +129,13 @@ describe("A token", () => {
     expect(await whoami(token)).toBe(200);
   });
 
+  test("does not lose its requests to somebody who sends it from an address that it is not accepted from", async () => {
+    const shop = await admin.token({ sources: ["203.0.113.0/24"] });
+    for (let n = 0; n < REQUESTS; n++) expect(await whoami(shop, "198.51.100.1")).toBe(403);
+    expect(await whoami(shop, "198.51.100.1")).toBe(429);
+    expect(await whoami(shop, "203.0.113.7")).toBe(200);
+  });
+
   test("that is over its limit does not count as a wrong token", async () => {
     for (let n = 0; n < REQUESTS + WRONG_TOKENS; n++) await whoami(token);
     expect(await whoami(token)).toBe(429);

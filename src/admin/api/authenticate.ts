@@ -42,13 +42,14 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     const actor = { kind: "token", name: token.name, request: c.get("requestId"), address } as const;
     c.set("actor", actor);
     c.set("token", token);
-    const nowMs = clock.monotonicMs();
-    const verdict = byToken.take(token.uuid, nowMs);
+    const isAtHome = isFrom(token, address);
+    // In a window of its own, so that a stolen token cannot use up the requests of the program that may use it.
+    const verdict = byToken.take(isAtHome ? token.uuid : `${token.uuid} elsewhere`, clock.monotonicMs());
     c.header("X-RateLimit-Limit", String(verdict.limit));
     c.header("X-RateLimit-Remaining", String(verdict.remaining));
     c.header("X-RateLimit-Reset", String(toResetAt(verdict, clock.nowMs())));
     if (!verdict.allowed) return answerRefusal(c, tooMany(verdict));
-    if (!isFrom(token, address)) return answerRefusal(c, WRONG_ADDRESS);
+    if (!isAtHome) return answerRefusal(c, WRONG_ADDRESS);
     return await next();
   });
 }
