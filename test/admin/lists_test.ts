@@ -9,8 +9,8 @@ import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
-import { until } from "../support/until.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { stopWaiting } from "./stop_waiting.ts";
 
 setDefaultTimeout(30_000);
 
@@ -172,11 +172,7 @@ describe("every list", () => {
         await session.sql`begin`;
         await session.sql`lock table accounts, licenses in access exclusive mode`;
         const answer = admin.call(method, path, { token });
-        // As the server does by itself at its limit.
-        const stopped = () => session.sql`
-          select pg_cancel_backend(pid) from pg_stat_activity
-           where datname = current_database() and wait_event_type = 'Lock'`;
-        await until(async () => (await stopped()).length === 1);
+        await stopWaiting(session);
         const { status, body, headers } = await answer;
         expect({ path, status, code: body.code }).toEqual({ path, status: 503, code: "SERVICE_UNAVAILABLE" });
         expect(body.error).toContain(sentence);

@@ -15,6 +15,7 @@ import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
+import { readAfterChange } from "./after_change.ts";
 import { REASON } from "./fields.ts";
 import { answerKeyOnce } from "./key_once.ts";
 import { KEY_STATE, ROTATED_KEY } from "./key_schemas.ts";
@@ -82,7 +83,8 @@ async function change(
   const changed = await perform(uuid, { actor, now, restriction: token.restriction });
   if (isRefusal(changed)) return changed;
   directory.forgetLicense(changed.licenseUuid);
-  const key = await findKey(database, { uuid }, { now });
+  const key = await readAfterChange(() => findKey(database, { uuid }, { now }));
+  if (isRefusal(key)) return key;
   return key === undefined ? refuseUnknownKey(what, uuid) : { id: key.id, state: key.state };
 }
 

@@ -2,6 +2,7 @@
 import * as v from "valibot";
 import { changeLicense, findLicense, refuseUnknownLicense, renderLicense } from "../../licensing/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
+import { readAfterChange } from "./after_change.ts";
 import { EXPIRY_FIELD, EXTERNAL_ID_FIELD, LIMIT_FIELD, REASON, TIER_FIELD } from "./fields.ts";
 import { CHANGED_LICENSE, LICENSE } from "./key_schemas.ts";
 import { withoutHiddenId } from "./keys_routes.ts";
@@ -54,7 +55,8 @@ export const updateLicense = operation({
     const changed = await changeLicense(database, { licenseUuid }, by);
     if (isRefusal(changed)) return withoutHiddenId(changed, call);
     directory.forgetLicense(licenseUuid);
-    const license = await findLicense(database, licenseUuid, call);
+    const license = await readAfterChange(() => findLicense(database, licenseUuid, call));
+    if (isRefusal(license)) return license;
     if (license === undefined) return refuseUnknownLicense(what, licenseUuid);
     return { ...renderLicense(license), changed: changed.isChanged };
   },
