@@ -1,7 +1,7 @@
 /**
  * Defines what the listener for operators serves. The checks of a request run in this order:
  *
- *     host → path → method → token or session → rate limit → scope or role → fields → state
+ *     host → token and its rate limit, or session → path → method → scope or role → fields → state
  *
  * The first check is the host: a foreign website can make a browser send requests here under its own name.
  */
