@@ -5,6 +5,7 @@ import { type Claim, findKey } from "../../keys/mod.ts";
 import { allowsKey, refuseRestricted } from "../../licensing/mod.ts";
 import { answerOnce, type StoredAnswer } from "../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
+import { pathOf } from "../../wire/mod.ts";
 import type { AdminOptions } from "../options.ts";
 import type { Call } from "./operation.ts";
 
@@ -22,7 +23,7 @@ interface Making<Made> {
  */
 export async function answerKeyOnce<Made extends { readonly id: string }>(
   { database, secrets }: AdminOptions,
-  { token, now, request, params, idempotencyKey, ...call }: Call & { readonly body: object },
+  { token, now, request, idempotencyKey, ...call }: Call & { readonly body: object },
   { what, perform, repeat }: Making<Made>,
 ): Promise<Made | Refusal> {
   let isRepeated = false;
@@ -31,10 +32,12 @@ export async function answerKeyOnce<Made extends { readonly id: string }>(
     {
       tokenUuid: token.uuid,
       key: idempotencyKey,
-      request: JSON.stringify([request.method, params.id ?? "", Object.entries(call.body).sort()]),
+      request: JSON.stringify([request.method, pathOf(request), Object.entries(call.body).sort()]),
     },
     {
-      ...{ secrets, now, perform },
+      secrets,
+      now,
+      perform,
       repeat(stored) {
         isRepeated = true;
         return repeat(stored);
