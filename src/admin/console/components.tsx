@@ -2,6 +2,7 @@
 /** The parts that pages are made of. */
 import type { Child } from "hono/jsx";
 import { toTimestamp } from "../../calendar.ts";
+import { escapeControls } from "../../escape_controls.ts";
 import { NEVER_EXPIRES } from "../../licensing/mod.ts";
 
 /** The name of a page, with its main action beside it. */
@@ -195,6 +196,11 @@ export function Facts({ facts }: { readonly facts: readonly (readonly [name: str
       ))}
     </dl>
   );
+}
+
+/** Text of strangers: control characters are shown as escapes, and its writing direction ends with it. */
+export function Foreign({ text }: { readonly text: string }) {
+  return <bdi>{escapeControls(text)}</bdi>;
 }
 
 /** A state as a colored word. */

@@ -2,7 +2,7 @@
 import { type IssuedKey, type IssueRequest, issueKey } from "../../../keys/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
-import { Day, Facts, FieldError, Heading, Notice, Select, TextField } from "../components.tsx";
+import { Day, Facts, FieldError, Foreign, Heading, Notice, Select, TextField } from "../components.tsx";
 import {
   defaultLastDay,
   type Entered,
@@ -153,9 +153,9 @@ function Issued({ issued, request }: { readonly issued: IssuedKey; readonly requ
       <Facts
         facts={[
           ["Key id", <code>{issued.id}</code>],
-          ["Account", <bdi>{request.email}</bdi>],
+          ["Account", <Foreign text={request.email} />],
           ["Account id", <code>{issued.userId}</code>],
-          ...(request.externalId ? ([["External id", <bdi>{request.externalId}</bdi>]] as const) : []),
+          ...(request.externalId ? ([["External id", <Foreign text={request.externalId} />]] as const) : []),
           ["Tier", request.tier],
           ["Mode", request.mode],
           ["Monthly limit", limit === null ? "unlimited" : limit.toLocaleString("en-US")],

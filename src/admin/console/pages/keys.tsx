@@ -4,7 +4,18 @@ import { parseId } from "../../../ids.ts";
 import { type KeySummary, listKeys } from "../../../keys/mod.ts";
 import { MAX_SEARCHED, searchAccounts, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
-import { Day, Heading, Minute, Notice, Select, State, Table, TextField, Used } from "../components.tsx";
+import {
+  Day,
+  Foreign,
+  Heading,
+  Minute,
+  Notice,
+  Select,
+  State,
+  Table,
+  TextField,
+  Used,
+} from "../components.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
@@ -160,8 +171,12 @@ function Account({ email, name, organization, externalId }: KeySummary) {
   const more = [name === email ? "" : name, organization, externalId ?? ""].filter((text) => text !== "");
   return (
     <>
-      <bdi>{email}</bdi>
-      {more.length > 0 && <bdi class="more">{more.join(", ")}</bdi>}
+      <Foreign text={email} />
+      {more.map((text) => (
+        <span class="more">
+          <Foreign text={text} />
+        </span>
+      ))}
     </>
   );
 }
