@@ -125,6 +125,24 @@ describe("A form", () => {
     expect((await client.send("/enter", { form: { code } })).status).toBe(303);
   });
 
+  test("is refused as JSON of a foreign page, and with a forged forwarded host", async () => {
+    const { cookie } = await client.logIn();
+    const origin = "https://evil.example";
+    const forged = {
+      "x-forwarded-host": "evil.example",
+      "x-forwarded-proto": "https",
+      forwarded: "host=evil.example",
+    };
+    for (const type of ["application/json", "text/plain", "application/x-www-form-urlencoded"]) {
+      const answer = await fetch(`${admin.url}/console/keys/issue`, {
+        method: "POST",
+        headers: { cookie, origin, "content-type": type, ...forged },
+        body: JSON.stringify(ISSUE),
+      });
+      expect([type, answer.status]).toEqual([type, 403]);
+    }
+  });
+
   test("is refused as JSON, as another form, without a length, and above 64 KiB", async () => {
     const { cookie } = await client.logIn();
     const post = async (body: string | ReadableStream, type: string) => {
