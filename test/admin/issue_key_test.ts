@@ -119,6 +119,24 @@ describe("POST /admin/v1/keys", () => {
     });
   });
 
+  test("stores hostile names as they are", async () => {
+    const name = "Robert'); drop table keys;-- <img src=x onerror=alert(1)> \\ $1 %s {{7*7}} \u202e";
+    const organization = '=HYPERLINK("http://evil.example")';
+    const external_id = `'"<>&;\\%00../..`;
+    const { status, body } = await issue({
+      email: "robert@example.org",
+      tier: "free",
+      name,
+      organization,
+      external_id,
+    });
+    expect(status).toBe(201);
+    const { body: key } = await admin.call("GET", `/keys/${body.id}`);
+    expect(key).toMatchObject({ name, organization, external_id });
+    const { body: page } = await admin.call("GET", `/keys?external_id=${encodeURIComponent(external_id)}`);
+    expect(page.data).toEqual([key]);
+  });
+
   test("names the license that has the external id, if the token may read licenses", async () => {
     const body = { ...LICENSE, external_id: "taken-1" };
     const first = (await issue(body)).body;

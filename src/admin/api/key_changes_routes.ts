@@ -1,6 +1,7 @@
 /** Changes keys: suspend, resume, revoke, rotate. */
 import * as v from "valibot";
 import { parseSpan, toTimestamp } from "../../calendar.ts";
+import type { Database } from "../../database/mod.ts";
 import { toId } from "../../ids.ts";
 import {
   findKey,
@@ -14,78 +15,60 @@ import {
 import { refuseUnknownKey } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
-import type { AdminOptions } from "../options.ts";
 import { readAfterChange } from "./after_change.ts";
 import { REASON } from "./fields.ts";
 import { answerKeyOnce } from "./key_once.ts";
 import { KEY_STATE, ROTATED_KEY } from "./key_schemas.ts";
-import { type Call, operation } from "./operation.ts";
+import { type Operation, operation } from "./operation.ts";
 import { keyUuidOf } from "./path_ids.ts";
 
-const WITH_REASON = v.strictObject(REASON);
+/** What a change needs to know about the request. */
+type By = Parameters<typeof suspendKey>[2];
 
-export const suspend = operation({
-  id: "suspendKey",
+interface StateChange {
+  readonly verb: "suspend" | "resume" | "revoke";
+  readonly summary: string;
+  perform(database: Database, uuid: string, by: By): Promise<{ readonly licenseUuid: string } | Refusal>;
+}
+
+export const suspend = changeOfState({
+  verb: "suspend",
   summary: "Suspend a key: it is refused until it is resumed",
-  body: WITH_REASON,
-  success: { schema: KEY_STATE, description: "The new state" },
-  codes: ["KEY_NOT_FOUND", "CONFLICT"],
-  run: (options, call) =>
-    change(options, call, {
-      what: "suspend key",
-      perform: (uuid, by) => suspendKey(options.database, uuid, by),
-    }),
+  perform: suspendKey,
 });
 
-export const resume = operation({
-  id: "resumeKey",
+export const resume = changeOfState({
+  verb: "resume",
   summary: "Resume a suspended key",
-  body: WITH_REASON,
-  success: { schema: KEY_STATE, description: "The new state; `expired` if the key expired meanwhile" },
-  codes: ["KEY_NOT_FOUND", "CONFLICT"],
-  run: (options, call) =>
-    change(options, call, {
-      what: "resume key",
-      perform: (uuid, by) => resumeKey(options.database, uuid, by),
-    }),
+  perform: resumeKey,
 });
 
-export const revoke = operation({
-  id: "revokeKey",
+export const revoke = changeOfState({
+  verb: "revoke",
   summary: "Revoke a key for good",
-  body: WITH_REASON,
-  success: { schema: KEY_STATE, description: "The new state" },
-  codes: ["KEY_NOT_FOUND", "CONFLICT"],
-  run: (options, call) =>
-    change(options, call, {
-      what: "revoke key",
-      perform: (uuid, by) => revokeKey(options.database, { uuid }, by),
-    }),
+  perform: (database, uuid, by) => revokeKey(database, { uuid }, by),
 });
 
-async function change(
-  { database, directory }: AdminOptions,
-  call: Call,
-  {
-    what,
-    perform,
-  }: {
-    readonly what: string;
-    perform(
-      uuid: string,
-      by: Parameters<typeof suspendKey>[2],
-    ): Promise<{ readonly licenseUuid: string } | Refusal>;
-  },
-): Promise<object> {
-  const uuid = keyUuidOf(call, what);
-  if (isRefusal(uuid)) return uuid;
-  const { actor, now, token } = call;
-  const changed = await perform(uuid, { actor, now, restriction: token.restriction });
-  if (isRefusal(changed)) return changed;
-  directory.forgetLicense(changed.licenseUuid);
-  const key = await readAfterChange(() => findKey(database, { uuid }, { now }));
-  if (isRefusal(key)) return key;
-  return key === undefined ? refuseUnknownKey(what, uuid) : { id: key.id, state: key.state };
+function changeOfState({ verb, summary, perform }: StateChange): Operation {
+  const what = `${verb} key`;
+  return operation({
+    id: `${verb}Key`,
+    summary,
+    body: v.strictObject(REASON),
+    success: { schema: KEY_STATE, description: "The new state; `expired` if the key has expired" },
+    codes: ["KEY_NOT_FOUND", "CONFLICT"],
+    async run({ database, directory }, call) {
+      const uuid = keyUuidOf(call, what);
+      if (isRefusal(uuid)) return uuid;
+      const { actor, now, token } = call;
+      const changed = await perform(database, uuid, { actor, now, restriction: token.restriction });
+      if (isRefusal(changed)) return changed;
+      directory.forgetLicense(changed.licenseUuid);
+      const key = await readAfterChange(() => findKey(database, { uuid }, { now }));
+      if (isRefusal(key)) return key;
+      return key === undefined ? refuseUnknownKey(what, uuid) : { id: key.id, state: key.state };
+    },
+  });
 }
 
 const WRONG_OVERLAP = "overlap must be whole days or hours, such as 7d or 12h, at most ten years";
