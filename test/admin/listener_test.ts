@@ -40,9 +40,7 @@ function get(path: string, headers: Readonly<Record<string, string>> = {}): Prom
   return fetch(`${url}/admin/v1${path}`, { headers: { Authorization: `Bearer ${token}`, ...headers } });
 }
 
-function whoami(): Promise<Response> {
-  return get("/whoami");
-}
+const whoami = () => get("/whoami");
 
 /** Sends the lines of a head, which may break the rules, to the listener. */
 async function statusOf(lines: readonly string[], at = url): Promise<number | undefined> {
@@ -69,14 +67,9 @@ describe("the listener for operators", () => {
     expect([home.status, home.headers.get("location")]).toEqual([303, "/console/"]);
   });
 
-  test("tells the state of the service, which examines itself", async () => {
-    const { ok, findings } = (await (await get("/status")).json()) as { ok: boolean; findings: Finding[] };
-    expect(findings.map(({ name }) => name)).toEqual(expect.arrayContaining(["disk", "database", "schema"]));
-    expect(ok).toBe(findings.every(({ state }) => state !== "fail"));
+  test("tells the state of the service, and sends a month as CSV", async () => {
+    const { findings } = (await (await get("/status")).json()) as { findings: Finding[] };
     expect(findings.find(({ name }) => name === "schema")?.state).toBe("ok");
-  });
-
-  test("sends the use of a month as CSV, in parts", async () => {
     const answer = await get("/usage?month=2020-01", { Accept: "text/csv" });
     expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
     expect(await answer.text()).toMatch(/^month,license_id,.*\r\n$/);

@@ -1,0 +1,155 @@
+/** The filters of the lists: the results of the commands, and refusals that name the filter. */
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { BRAND } from "../support/issue.ts";
+import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { add, by, DAY_MS, readAll, use, uuidOf } from "./list_kit.ts";
+
+setDefaultTimeout(30_000);
+
+let admin: TestAdmin;
+beforeEach(async () => {
+  admin = await startAdmin();
+});
+afterEach(() => admin.close());
+
+describe("the results of the commands", () => {
+  let commands: CommandsOn;
+  beforeEach(async () => {
+    commands = await commandsOn(admin.testDatabase, admin.clock);
+  });
+  afterEach(() => commands.close());
+
+  test("GET /keys and `keys list` find the same keys by each filter and several", async () => {
+    const { clock } = admin;
+    const soon = new Date(clock.now().getTime() + 3 * DAY_MS);
+    const first = await admin.issue({ email: "olga@example.org", name: "Olga Petrova", tier: "free" });
+    await admin.issue({ email: "olga@example.org", name: "Olga Petrova", tier: "commercial", mode: "test" });
+    await admin.issue({ email: "ada@example.org", organization: "Petrova Labs", expiresAt: soon });
+    const suspended = await admin.issue({ email: "eve@example.org" });
+    await suspendKey(admin.database, uuidOf(suspended), by(admin));
+    const rotated = await admin.issue({ email: "rot@example.org", externalId: "order-17" });
+    await rotateKey(
+      admin.database,
+      { uuid: uuidOf(rotated), mode: "live", overlapMs: DAY_MS },
+      { brand: BRAND, ...by(admin) },
+    );
+    const revoked = await admin.issue({ email: "gone@example.org" });
+    await revokeKey(admin.database, { uuid: uuidOf(revoked) }, by(admin));
+    await use(admin, first, 12);
+    const lastFour = first.apiKey.slice(-4);
+    const filters: Record<string, string>[] = [
+      {},
+      { search: "petrov" },
+      { search: lastFour },
+      { search: "nobody" },
+      { account: "OLGA@example.org" },
+      { account: first.userId },
+      { tier: "commercial" },
+      { tier: "enterprise" },
+      ...["active", "suspended", "revoked", "expired"].map((state) => ({ state })),
+      { mode: "test" },
+      { "expiring-within": "4" },
+      { "expiring-within": "0" },
+      { search: "petrova", tier: "free", mode: "live", state: "active" },
+    ];
+    for (const filter of filters) {
+      const query = new URLSearchParams(
+        Object.entries(filter).map(([name, value]): [string, string] => [name.replace("-", "_"), value]),
+      );
+      const args = Object.entries(filter).flatMap(([name, value]) => [`--${name}`, value]);
+      const listed = await readAll(admin, `/keys?${query}`);
+      expect({ filter, listed }).toEqual({ filter, listed: await commands.json(["keys", "list", ...args]) });
+    }
+    expect((await readAll(admin, "/keys?external_id=order-17")).map(({ email }) => email)).toEqual([
+      ...["rot@example.org", "rot@example.org"],
+    ]);
+    expect(await readAll(admin, "/keys?external_id=order")).toEqual([]);
+    expect((await readAll(admin, "/keys?search=petrova")).length).toBe(3);
+    expect((await readAll(admin, "/keys?state=revoked")).length).toBe(1);
+  });
+
+  test("GET /accounts and `accounts list` find the same accounts", async () => {
+    const key = await admin.issue({ email: "olga@example.org", name: "Olga" });
+    await admin.issue({ email: "olga@example.org", name: "Olga" });
+    await admin.issue({ email: "ada@example.org", organization: "Olga & Sons" });
+    for (const search of [undefined, "olga", key.apiKey.slice(-4), "x"]) {
+      const listed = await readAll(admin, `/accounts${search ? `?search=${search}` : ""}`);
+      const args = search ? ["--search", search] : [];
+      expect(listed).toEqual(await commands.json(["accounts", "list", ...args]));
+    }
+    expect((await admin.call("GET", `/accounts/${key.userId}`)).body).toEqual(
+      (await commands.json(["accounts", "list", "--search", "olga@example.org"]))[0],
+    );
+  });
+
+  test("GET /models and `models list` show the same models", async () => {
+    for (const name of ["a", "b", "c"]) await add(admin, name);
+    await add(admin, "a", "2.0.0");
+    const listed = await readAll(admin, "/models?limit=2");
+    expect(listed).toEqual(await commands.json(["models", "list"]));
+    expect(listed.map(({ version }) => version)).toEqual(["2.0.0", "1.0.0", "1.0.0"]);
+  });
+});
+
+describe("filters that are refused", () => {
+  test("GET /keys refuses values that no key can have, by name", async () => {
+    for (const [query, field] of [
+      ["tier=gold", "tier"],
+      ["state=lost", "state"],
+      ["mode=dev", "mode"],
+      ["expiring_within=-1", "expiring_within"],
+      ["expiring_within=36501", "expiring_within"],
+      [`external_id=${"x".repeat(256)}`, "external_id"],
+      ["external_id=", "external_id"],
+      ["account=x", "account"],
+      ["search=", "search"],
+      [`search=${"x".repeat(201)}`, "search"],
+      ["search=a%00b", "search"],
+      ["search=%ff", "search"],
+      ["unused_for=3", "unused_for"],
+    ]) {
+      const { status, body } = await admin.call("GET", `/keys?${query}`);
+      expect({ query, status, code: body.code, field: body.details?.[0]?.field }).toEqual({
+        query,
+        status: 400,
+        code: "INVALID_REQUEST",
+        field,
+      });
+    }
+  });
+
+  test("GET /keys refuses an account that does not exist, and a search without words", async () => {
+    const unknown = await admin.call("GET", "/keys?account=nobody@example.org");
+    expect({ status: unknown.status, body: unknown.body }).toEqual({
+      status: 404,
+      body: {
+        code: "NOT_FOUND",
+        error: "Cannot list keys: no account has the id or e-mail nobody@example.org",
+      },
+    });
+    const { status, body } = await admin.call("GET", "/accounts?search=%26%26");
+    expect({ status, error: body.error }).toEqual({
+      status: 400,
+      error: "Cannot search: the text has no letter and no digit",
+    });
+  });
+
+  test("a search that more than 1,000 accounts match is refused, and no list is cut silently", async () => {
+    await admin.database.query(
+      (sql) => sql`
+        insert into accounts (id, email, name, organization, created_at)
+        select gen_random_uuid(), 'same-' || n || '@example.org', 'Same', '', now() from generate_series(1, 1001) n`,
+    );
+    for (const list of ["keys", "accounts"]) {
+      const { status, body } = await admin.call("GET", `/${list}?search=same`);
+      expect({ status, field: body.details[0].field, error: body.error }).toEqual({
+        status: 400,
+        field: "search",
+        error: "Cannot search: more than 1,000 accounts match: search for more or longer words",
+      });
+    }
+    expect((await admin.call("GET", "/accounts?search=same-1001")).body.data).toHaveLength(1);
+  });
+});
