@@ -2,16 +2,30 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
+import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import type { JsonResponse } from "../support/service.ts";
-import { makeSample, nameOf, type SampleRequest } from "./sample_requests.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { CONSOLE_FORMS, makeSample, nameOf, type SampleRequest } from "./sample_requests.ts";
 
 setDefaultTimeout(30_000);
 
 /** Texts that PostgreSQL cannot store, or that stand for bytes that were no text. */
 const NOT_TEXT = ["a\u0000b", "\ud800", "\udc00\ud800", "a\ufffdb"];
 const NESTED = 10_000;
+/** Parameters and fields that pages of the console may read. */
+const CONSOLE_PARAMETERS = [
+  "search",
+  "tier",
+  "state",
+  "mode",
+  "after",
+  "expires_at",
+  "monthly_limit",
+  "name",
+  "external_id",
+];
 
 let admin: TestAdmin;
 beforeAll(async () => {
@@ -172,6 +186,49 @@ for (const route of ROUTES) {
     });
   });
 }
+
+describe("The console", () => {
+  let operators: ReturnType<typeof createConsoleClient>;
+  let cookie: string;
+  beforeAll(async () => {
+    operators = createConsoleClient(admin);
+    ({ cookie } = await operators.logIn("admin"));
+  });
+
+  const odd = [
+    ...NOT_TEXT,
+    "",
+    " ",
+    "a".repeat(60_000),
+    "<script>",
+    "'; drop table keys; --",
+    "-1",
+    "1e400",
+    "9999-99-99",
+  ];
+
+  for (const { method, path } of CONSOLE_ROUTES.filter((route) => route.path !== "/logout")) {
+    test(`answers ${method} ${path} with any text without a failure, and does not repeat it as markup`, async () => {
+      const form = CONSOLE_FORMS[`${method} ${path}`];
+      const names = [...Object.keys(form ?? {}), ...CONSOLE_PARAMETERS, "colour", "__proto__"];
+      for (const name of names) {
+        for (const text of odd) {
+          const query = new URLSearchParams([[name, text.toWellFormed().slice(0, 6_000)]]);
+          const sent = form
+            ? { method, cookie, form: { ...form, [name]: text.toWellFormed() } }
+            : { method, cookie };
+          const answer = await operators.send(form ? path : `${path}?${query}`, sent);
+          expect({ name, text: text.slice(0, 20), failed: answer.status >= 500 }).toEqual({
+            name,
+            text: text.slice(0, 20),
+            failed: false,
+          });
+          expect(answer.text).not.toContain("<script>");
+        }
+      }
+    });
+  }
+});
 
 describe("A browser of a foreign website", () => {
   const ORIGIN = "https://evil.example";
