@@ -40,10 +40,6 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
     select key_id from listed_keys
      where ${meets(sql, options)}`;
   const inOrder = sql`order by key_id ${directionOf(sql, options.filter)} limit ${limit ?? null}::bigint`;
-  if (externalId !== undefined) {
-    return sql`${first} and key_id = any(array(
-      select k.id from licenses l join keys k on k.license_id = l.id where l.external_id = ${externalId}::text))`;
-  }
   const accountUuids = search?.accountUuids ?? (accountUuid === undefined ? undefined : [accountUuid]);
   if (accountUuids !== undefined) {
     return sql`
@@ -54,7 +50,8 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
       ${first} and key_id = any(array(select id from keys where right(hint, 4) = ${search?.lastFour ?? null}::text))`;
   }
   const isOneGroup = [tier, state, mode, expiringWithinDays].every((each) => each === undefined);
-  if (isOneGroup || limit === undefined || limit > MAX_PAGE) return sql`${first} ${inOrder}`;
+  if (isOneGroup || externalId !== undefined || limit === undefined || limit > MAX_PAGE)
+    return sql`${first} ${inOrder}`;
   return sql`
     select page.key_id
       from (${selectMonths(sql, options)}) as month
@@ -67,19 +64,25 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
              ${inOrder}) as page`;
 }
 
-/** Returns the condition that a row of `listed_keys` meets the filter, without the search and the external id. */
+/** Returns the condition that a row of `listed_keys` meets the filter, without the search. */
 function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
-  const { accountUuid, tier, state, mode, afterUuid, newestFirst } = filter;
+  const { accountUuid, externalId, tier, state, mode, afterUuid, newestFirst } = filter;
   const { after, until } = expiriesOf({ filter, now });
   const none = sql``;
   return sql`true
        ${accountUuid === undefined ? none : sql`and account_id = ${accountUuid}::uuid`}
+       ${externalId === undefined ? none : sql`and key_id = any(array(${selectKeysOf(sql, externalId)}))`}
        ${tier === undefined ? none : sql`and tier = ${tier}`}
        ${state === undefined ? none : sql`and state = ${stored(state)}`}
        ${mode === undefined ? none : sql`and mode = ${mode}`}
        ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
        ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}
        ${afterUuid === undefined ? none : sql`and key_id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}`;
+}
+
+function selectKeysOf(sql: Sql, externalId: string): Fragment {
+  return sql`
+    select k.id from licenses l join keys k on k.license_id = l.id where l.external_id = ${externalId}::text`;
 }
 
 function stored(state: ListedState): string {

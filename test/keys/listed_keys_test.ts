@@ -243,7 +243,8 @@ describe("listKeys() with a filter", () => {
       const list = (part: KeyFilter) =>
         listKeys(server.database, { now: NOW, filter: { ...filter, accountUuid, ...part } });
       const ids = (keys: readonly KeySummary[]) => keys.map(({ id }) => id);
-      expect(ids(await list({})), JSON.stringify(filter)).toEqual(expected);
+      // A whole list takes long and is selected in one way, whatever the filter.
+      if (index % 10 < 2) expect(ids(await list({})), JSON.stringify(filter)).toEqual(expected);
       for (const from of [0, Math.floor(expected.length / 2), expected.length - 3]) {
         const afterUuid = from <= 0 ? undefined : parseId("key", expected[from - 1] ?? "");
         const page = expected.slice(Math.max(0, from), Math.max(0, from) + 7);
@@ -254,6 +255,27 @@ describe("listKeys() with a filter", () => {
       const before = expected.slice(Math.max(0, middle - 7), middle).reverse();
       expect(ids(await list(older)), JSON.stringify(filter)).toEqual(before);
     }
+  });
+
+  test("listKeys() returns the keys that meet the search, the external id and all other conditions", async () => {
+    const searched = { accountUuids: [await largest()], isTooWide: false, lastFour: null };
+    const find = async (filter: KeyFilter) =>
+      (await listKeys(server.database, { now: NOW, filter: { limit: 5, ...filter } })).map(
+        ({ externalId }) => externalId,
+      );
+    // Every third key belongs to the largest account.
+    expect(await find({ externalId: "order-600" })).toEqual(["order-600"]);
+    expect(await find({ externalId: "order-600", search: searched })).toEqual(["order-600"]);
+    expect(await find({ externalId: "order-700" })).toEqual(["order-700"]);
+    expect(await find({ externalId: "order-700", search: searched })).toEqual([]);
+    expect(await find({ externalId: "order-600", search: searched, tier: "enterprise" })).toEqual([]);
+    expect(await find({ externalId: "order-600", search: searched, limit: undefined })).toEqual([
+      "order-600",
+    ]);
+    const one = all.find(({ externalId }) => externalId === "order-700");
+    const byEnd = { accountUuids: [], isTooWide: false, lastFour: one?.hint.slice(-4) ?? "" };
+    expect(await find({ externalId: "order-700", search: byEnd })).toEqual(["order-700"]);
+    expect(await find({ externalId: "order-700", search: byEnd, accountUuid: await largest() })).toEqual([]);
   });
 
   const last = () => parseId("key", all.at(-100)?.id ?? "");
