@@ -2,13 +2,17 @@ import { type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import { isLoopback } from "../endpoints.ts";
 import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
+
+import { createLicenseSigner, type LicenseSignerOptions } from "../signed_licenses/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
+
 import { createAdminApp } from "./app.ts";
 import type { AdminOptions } from "./options.ts";
 
 export interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
-    Omit<AdminOptions, "database" | "isLoopback" | "isTls"> {
+    Omit<AdminOptions, "database" | "licenseSigner" | "isLoopback" | "isTls">,
+    Omit<LicenseSignerOptions, "database"> {
   readonly platform: Platform;
   readonly databaseAddress: DatabaseAddress;
   readonly tls: TlsPair | undefined;
@@ -50,6 +54,7 @@ async function listenAt(
   const app = createAdminApp({
     ...options,
     database,
+    licenseSigner: createLicenseSigner({ ...options, database }),
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,
   });

@@ -10,6 +10,7 @@ import type { Log } from "../log.ts";
 import type { Session, Token } from "../operators/mod.ts";
 import type { Peer } from "../platform/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
+import type { LicenseSigner } from "../signed_licenses/mod.ts";
 
 export interface AdminOptions {
   readonly brand: Brand;
@@ -18,6 +19,7 @@ export interface AdminOptions {
   /** A pool of its own, so that a slow list never delays a client. */
   readonly database: Database;
   readonly secrets: Secrets;
+  readonly licenseSigner: Pick<LicenseSigner, "export">;
   /** Learns of changes at once, so that a revoked key is refused from the answer on. */
   readonly directory: Pick<KeyDirectory, "forgetLicense">;
   readonly trustedProxies: TrustedProxies;

@@ -39,6 +39,7 @@ export { renderAccount } from "./render_account.ts";
 export {
   allowsKey,
   allowsRow,
+  isRestricted,
   type Restriction,
   refuseNewKey,
   refuseRestricted,

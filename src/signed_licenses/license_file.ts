@@ -11,6 +11,23 @@ const LINE_CHARACTERS = 64;
 /** The largest file that is read. */
 export const LICENSE_FILE_LIMIT_BYTES = 64 * 1024;
 
+/** Returns an exported license as the JSON that the command and the operators' API show. */
+export function renderExport(signed: SignedLicense): ExportedLicense {
+  const { license, claims, kid } = signed;
+  const expiresAt = toTimestamp(new Date(claims.exp * 1_000));
+  return { license, file: renderLicenseFile(signed), kid, jti: claims.jti, expires_at: expiresAt };
+}
+
+export interface ExportedLicense {
+  /** A compact JWS. */
+  readonly license: string;
+  /** The content of the license file. */
+  readonly file: string;
+  readonly kid: string;
+  readonly jti: string;
+  readonly expires_at: string;
+}
+
 /** Renders the file of a license. */
 export function renderLicenseFile({ license, claims }: SignedLicense): string {
   const lines = license.match(new RegExp(`.{1,${LINE_CHARACTERS}}`, "g")) ?? [];
@@ -28,7 +45,7 @@ export function renderLicenseFile({ license, claims }: SignedLicense): string {
 /** Reads the JWS out of a license file, or of a file that holds nothing else; undefined if there is none. */
 export function parseLicenseFile(text: string): string | undefined {
   const [, framed] =
-    new RegExp(`${BEGIN}\\r?\\n(?:[^\\r\\n]+\\r?\\n)*\\r?\\n([\\w.\\s-]+?)\\s*${END}`).exec(text) ?? [];
+    new RegExp(`${BEGIN}\\r?\\n(?:[^\\r\\n]+\\r?\\n)*\\r?\\n([\\w.\\s-]+?)${END}`).exec(text) ?? [];
   const jws = (framed ?? text).replaceAll(/\s/g, "");
   return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(jws) ? jws : undefined;
 }

@@ -5,15 +5,22 @@
 
 export { type Checked, checkLicense } from "./check_license.ts";
 export { type PublicJwk, parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
-export { LICENSE_FILE_LIMIT_BYTES, parseLicenseFile, renderLicenseFile } from "./license_file.ts";
+export {
+  type ExportedLicense,
+  LICENSE_FILE_LIMIT_BYTES,
+  parseLicenseFile,
+  renderExport,
+  renderLicenseFile,
+} from "./license_file.ts";
+export type { ExportRequest, LicenseRequest } from "./note_license.ts";
 export { listOutstanding, type OutstandingLicense } from "./outstanding.ts";
 export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
 export {
   createLicenseSigner,
-  type ExportRequest,
+  EXPORT_DAYS,
   type LicenseClaims,
-  type LicenseRequest,
   type LicenseSigner,
+  type LicenseSignerOptions,
   type SignedLicense,
 } from "./sign_license.ts";
 export {

@@ -3,45 +3,38 @@
  * is made after it. So every license that exists is noted, and none is signed with a key that was retired.
  */
 import type { KeyObject } from "node:crypto";
-import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { monthOf, toTimestamp } from "../calendar.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import type { Database, Sql } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
 import {
-  allowsRow,
-  effectiveLimit,
   featuresOf,
+  isRestricted,
   NEVER_EXPIRES,
   type OfflineDays,
+  oneYearAfter,
   REVOKED,
-  type Restriction,
   refuseRestricted,
   refuseUnknownKey,
-  TIERS,
   type Tier,
   UNRESTRICTED,
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { signClaims } from "./jws.ts";
-import { openSigningKey } from "./signing_keys.ts";
+import {
+  type ExportRequest,
+  type LicenseRequest,
+  type Noted,
+  type Noting,
+  noteExported,
+  noteFetched,
+  noteLicense,
+} from "./note_license.ts";
+import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
-export interface LicenseRequest {
-  readonly keyUuid: string;
-  /** Repeated in the license, so that a client can tell that the answer is the one to its request. */
-  readonly nonce?: string | undefined;
-  /** The machine, as the client names it. It is signed and never stored. */
-  readonly fingerprint?: string | undefined;
-  readonly now: Date;
-}
-
-export interface ExportRequest extends LicenseRequest {
-  /** The days that the operator chose, in place of the tier's. */
-  readonly days: number;
-  readonly actor: Actor;
-  readonly restriction?: Restriction | undefined;
-}
+/** The days that an export is valid: what applies without a choice, and the bounds of a choice. */
+export const EXPORT_DAYS = { usual: 365, least: 1, most: 3_650 } as const;
 
 export interface SignedLicense {
   /** A compact JWS. */
@@ -87,7 +80,10 @@ export interface LicenseSigner {
    * license (`OFFLINE_NOT_ALLOWED`).
    */
   sign(request: LicenseRequest): Promise<SignedLicense | Refusal>;
-  /** Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose. The audit log notes it. */
+  /**
+   * Signs like {@linkcode LicenseSigner.sign}, but for the days that an operator chose. The audit log notes it. A
+   * restricted actor may not choose more than a year.
+   */
   export(request: ExportRequest): Promise<SignedLicense | Refusal>;
 }
 
@@ -99,6 +95,8 @@ export interface LicenseSignerOptions {
   readonly offlineDays: OfflineDays;
   readonly secrets: Secrets;
 }
+
+const DAY_S = 86_400;
 
 const NOT_ACTIVE = refuse("INVALID_KEY", "The API key is invalid or inactive");
 const EXPIRED = refuse("KEY_EXPIRED", "The API key has expired");
@@ -114,7 +112,7 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
   const { database, secrets, offlineDays } = options;
   const opened = new Map<string, KeyObject>();
 
-  function keyOf(row: SignerRow): KeyObject {
+  function keyOf(row: Pick<SigningKey, "kid" | "publicKey" | "sealed">): KeyObject {
     const kept = opened.get(row.kid);
     if (kept !== undefined) return kept;
     const key = openSigningKey(secrets, row);
@@ -130,12 +128,12 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
       refuseRow,
       note,
     }: {
-      readonly refuseRow: (row: Row | undefined, request: LicenseRequest) => Refusal | undefined;
+      readonly refuseRow: (row: Noted | undefined, request: LicenseRequest) => Refusal | undefined;
       readonly note: (sql: Sql, jti: string) => Noting;
     },
   ) {
     const jti = newUuid();
-    const [row] = await database.query<Row>((sql) => statementOf(sql, request, note(sql, jti)));
+    const [row] = await database.query<Noted>((sql) => noteLicense(sql, request, note(sql, jti)));
     const refused = refuseRow(row, request);
     if (refused !== undefined) return refused;
     if (row?.exp == null) return EXPIRED;
@@ -151,23 +149,37 @@ export function createLicenseSigner(options: LicenseSignerOptions): LicenseSigne
         refuseRow: refuseClient,
         note: (sql, jti) => noteFetched(sql, { jti, offlineDays, ...request }),
       }),
-    export: (request) =>
-      signNoted(request, {
-        refuseRow: refuseExport,
-        note: (sql, jti) => noteExported(sql, { jti, ...request }),
-      }),
+    async export(request) {
+      return (
+        refuseDays(request) ??
+        (await signNoted(request, {
+          refuseRow: refuseExport,
+          note: (sql, jti) => noteExported(sql, { jti, ...request }),
+        }))
+      );
+    },
   };
 }
 
-function refuseClient(row: Row | undefined, { now }: LicenseRequest): Refusal | undefined {
+function refuseClient(row: Noted | undefined, { now }: LicenseRequest): Refusal | undefined {
   if (row === undefined || row.state !== "active") return NOT_ACTIVE;
   if (row.endsAt <= now) return EXPIRED;
   return row.days === 0 ? NOT_OFFLINE : undefined;
 }
 
+const EXPORT = "export license";
+
+/** A revocation does not end a license, so a restricted token must not sign one for longer than it may issue a key. */
+function refuseDays({ restriction = UNRESTRICTED, days, now }: ExportRequest): Refusal | undefined {
+  const isBeyond = wholeSeconds(now) + days * DAY_S > wholeSeconds(oneYearAfter(now));
+  return isRestricted(restriction) && isBeyond
+    ? refuse("NOT_ALLOWED", `Cannot ${EXPORT}: a restricted token may not choose more days than a year has`)
+    : undefined;
+}
+
 /** Operators see the state of the key. */
-function refuseExport(row: Row | undefined, { keyUuid, now }: LicenseRequest): Refusal | undefined {
-  const what = "export license";
+function refuseExport(row: Noted | undefined, { keyUuid, now }: LicenseRequest): Refusal | undefined {
+  const what = EXPORT;
   if (row === undefined) return refuseUnknownKey(what, keyUuid);
   if (!row.isAllowed) return refuseRestricted(what);
   if (row.state === "revoked") return refuse("CONFLICT", `Cannot ${what}: ${REVOKED}`);
@@ -178,125 +190,13 @@ function refuseExport(row: Row | undefined, { keyUuid, now }: LicenseRequest): R
     : undefined;
 }
 
-/** Notes a license that a client fetches: one row for each key and signing key. */
-function noteFetched(
-  sql: Sql,
-  { jti, now, offlineDays }: LicenseRequest & { readonly jti: string; readonly offlineDays: OfflineDays },
-): Noting {
-  return {
-    days: sql`case l.tier ${TIERS.map((tier) => sql`when ${tier} then ${offlineDays[tier]}::int`)} end`,
-    allowed: sql`true`,
-    ctes: sql`
-      noted as (
-        insert into signed_licenses as s (key_id, kid, jti, expires_at, signed_at, count)
-        select key_id, kid, ${jti}::uuid, exp, ${now}::timestamptz, 1 from terms, signer
-        on conflict (key_id, kid) do update
-          set jti = excluded.jti, expires_at = greatest(s.expires_at, excluded.expires_at),
-              signed_at = excluded.signed_at, count = s.count + 1
-      )`,
-  };
-}
-
-/** Notes a license that an operator exports, with a row of its own and one of the audit log. */
-function noteExported(
-  sql: Sql,
-  { jti, now, days, actor, restriction = UNRESTRICTED }: ExportRequest & { readonly jti: string },
-): Noting {
-  return {
-    days: sql`${days}::int`,
-    allowed: allowsRow(sql, restriction),
-    ctes: sql`
-      noted as (
-        insert into exported_licenses (jti, key_id, kid, expires_at, exported_at, exported_by)
-        select ${jti}::uuid, key_id, kid, exp, ${now}::timestamptz, ${nameOfActor(actor)} from terms, signer
-        returning key_id, kid, expires_at
-      ),
-      changed as (
-        select subject.account_id, subject.license_id, subject.key_id, null::jsonb as before,
-               jsonb_build_object('jti', ${jti}::text, 'signing_key', noted.kid, 'expires_at', noted.expires_at) as after
-          from subject join noted using (key_id)
-      ),
-      logged as (${auditCte(sql, { action: "license.export", actor, at: now, from: sql`changed` })})`,
-  };
-}
-
-/** What differs between the two ways to sign. */
-interface Noting {
-  /** The days that the license is valid, of the row `l`. */
-  readonly days: Fragment;
-  /** The condition that the actor may sign for the rows `k` and `l`. */
-  readonly allowed: Fragment;
-  /** The CTEs that note the license, from `subject`, `terms` and `signer`. */
-  readonly ctes: Fragment;
-}
-
-interface SignerRow {
-  readonly kid: string;
-  readonly publicKey: string;
-  readonly sealed: string;
-}
-
-interface Row {
-  readonly uuid: string;
-  readonly licenseUuid: string;
-  readonly accountUuid: string;
-  readonly mode: "live" | "test";
-  readonly state: string;
-  readonly tier: Tier;
-  readonly monthlyLimit: number | null;
-  readonly used: number;
-  readonly licenseExpiresAt: Date;
-  readonly endsAt: Date;
-  readonly days: number;
-  /** Whether the actor may sign for this key. */
-  readonly isAllowed: boolean;
-  /** Null if the license was not noted. */
-  readonly exp: Date | null;
-  readonly kid: string | null;
-  readonly publicKey: string | null;
-  readonly sealed: string | null;
-}
-
-function statementOf(sql: Sql, { keyUuid, now }: LicenseRequest, { days, allowed, ctes }: Noting) {
-  return sql`
-    with signer as materialized (
-      select kid, public_key, sealed from signing_keys
-       where signs_from <= clock_timestamp() and retired_at is null
-         and (signs_until is null or signs_until > clock_timestamp())
-       order by generation desc limit 1
-      -- Whoever retires a key locks it first, so a key that is being retired signs nothing more.
-         for key share
-    ),
-    subject as (
-      select k.id as key_id, l.id as license_id, l.account_id, k.mode, k.state, l.tier, ${effectiveLimit(sql)} as monthly_limit,
-             coalesce(u.used, 0) as used, l.expires_at as license_expires_at,
-             least(l.expires_at, k.own_expires_at) as ends_at, ${days} as days, ${allowed} as is_allowed
-        from keys k
-        join licenses l on l.id = k.license_id
-        left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
-       where k.id = ${keyUuid}::uuid
-    ),
-    terms as (
-      select key_id, exp
-        from subject,
-             date_trunc('second', least(ends_at, ${now}::timestamptz + days * interval '24 hours')) as exp
-       where state = 'active' and is_allowed and days > 0 and exp > ${now}::timestamptz
-    ),
-    ${ctes}
-    select subject.key_id as uuid, license_id as "licenseUuid", account_id as "accountUuid", mode, state, tier,
-           monthly_limit as "monthlyLimit", used, license_expires_at as "licenseExpiresAt", ends_at as "endsAt", days,
-           is_allowed as "isAllowed",
-           exp, kid, public_key as "publicKey", sealed
-      from subject left join terms using (key_id) left join signer on true`;
-}
-
 function toClaims(
-  row: Row & { readonly exp: Date; readonly jti: string },
+  row: Noted & { readonly exp: Date; readonly jti: string },
   { nonce, fingerprint, now }: LicenseRequest,
   { brand, publicUrl }: LicenseSignerOptions,
 ): LicenseClaims {
-  const iat = Math.floor(now.getTime() / 1_000);
-  const exp = Math.floor(row.exp.getTime() / 1_000);
+  const iat = wholeSeconds(now);
+  const exp = wholeSeconds(row.exp);
   return {
     iss: publicUrl ?? brand.name,
     aud: brand.name,
@@ -321,4 +221,8 @@ function toClaims(
     ...(nonce !== undefined && { nonce }),
     ...(fingerprint !== undefined && { fingerprint }),
   };
+}
+
+function wholeSeconds(at: Date): number {
+  return Math.floor(at.getTime() / 1_000);
 }

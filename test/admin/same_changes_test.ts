@@ -105,6 +105,13 @@ const CHANGES: readonly (readonly [name: string, Change])[] = [
   ["the tier's limit", onLicense(["limit", "none"], { monthly_limit: null })],
   ["renew", onLicense(["renew", "--expires-at", "never"], { expires_at: "never" })],
   ["rotate", { ...onKey("rotate", ["--overlap", "2d"], { overlap: "2d" }), isNew: true }],
+  [
+    "export of a license",
+    {
+      command: ({ id }) => ["licenses", "export", id, "--days", "9", "--fingerprint", "a b", "--nonce", "n"],
+      request: ({ id }) => ["POST", `/keys/${id}/license`, { days: 9, fingerprint: "a b", nonce: "n" }],
+    },
+  ],
   ["revoke", onKey("revoke")],
   [
     "issue with the defaults",
@@ -198,7 +205,17 @@ function follow(subject: Subject, { isNew }: Change, answer: Record<string, stri
 }
 
 /** Columns that may differ: numbers of transactions and rows, hashes, and the actor with its door. */
-const OWN = new Set(["changed_xid", "xid", "hash", "hint", "actor", "door", "request", "address"]);
+const OWN = new Set([
+  "changed_xid",
+  "xid",
+  "hash",
+  "hint",
+  "actor",
+  "door",
+  "request",
+  "address",
+  "exported_by",
+]);
 
 /** Returns the rows of an account in every table, without what may differ. */
 async function rowsOf({ email, door, user_id }: Subject): Promise<string[]> {
@@ -210,12 +227,14 @@ async function rowsOf({ email, door, user_id }: Subject): Promise<string[]> {
              key as (select * from keys where license_id in (select id from license)),
              model as (select * from models where owner_account_id in (select id from account)),
              version as (select * from model_versions where model_id in (select id from model)),
-             entry as (select * from audit where account_id in (select id from account))
+             entry as (select * from audit where account_id in (select id from account)),
+             exported as (select * from exported_licenses where key_id in (select id from key))
         select 'account' as kind, to_jsonb(account) as row, '' as place from account
         union all select 'license', to_jsonb(license), id::text from license
         union all select 'key', to_jsonb(key), id::text from key
         union all select 'model', to_jsonb(model), id::text from model
         union all select 'version', to_jsonb(version), id::text from version
+        union all select 'exported', to_jsonb(exported), jti::text from exported
         union all select 'audit', to_jsonb(entry) - 'id', lpad(id::text, 20, '0') from entry
         order by kind, place`,
     ),

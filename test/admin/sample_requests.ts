@@ -36,6 +36,10 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
   "GET /keys/:id/why": async (admin) => ({ path: `/keys/${(await admin.issue()).id}/why` }),
   "GET /keys/:id/usage": async (admin) => ({ path: `/keys/${(await admin.issue()).id}/usage` }),
+  "POST /keys/:id/license": async (admin) => ({
+    path: `/keys/${(await admin.issue()).id}/license`,
+    body: { days: 30, fingerprint: "host-7", nonce: "n-1" },
+  }),
   "POST /keys/:id/suspend": async (admin) => ({
     path: `/keys/${(await admin.issue()).id}/suspend`,
     body: { reason: "unpaid" },

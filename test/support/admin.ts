@@ -8,6 +8,7 @@ import { issueToken, SCOPES, type Scope } from "../../src/operators/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
+import { createLicenseSigner, ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { ACTOR, BRAND, issue } from "./issue.ts";
@@ -47,6 +48,9 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** An export is valid for the days that an operator chooses, not for those of the tier. */
+const NO_OFFLINE_DAYS = { free: 0, research: 0, commercial: 0, enterprise: 0 };
+
 /** Several listeners may share a database, where names of tokens are unique. */
 let tokens = 0;
 
@@ -64,12 +68,16 @@ export async function startAdmin(
   const { database } = testDatabase;
   const logLines: string[] = [];
   const forgotten: string[] = [];
+  const secrets = createSecrets(secret.rootSecret);
+  await ensureSigningKeys(database, { secrets, now: clock.now() });
+  const signing = { database, secrets, brand: BRAND, publicUrl: undefined, offlineDays: NO_OFFLINE_DAYS };
   const app = createAdminApp({
     brand: BRAND,
     clock,
     log: createLog({ format: "json", clock, write: (line) => void logLines.push(line) }),
     database,
-    secrets: createSecrets(secret.rootSecret),
+    secrets,
+    licenseSigner: createLicenseSigner(signing),
     directory: { forgetLicense: (uuid) => void forgotten.push(uuid) },
     trustedProxies: [],
     adminUrl: undefined,

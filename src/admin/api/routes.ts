@@ -26,6 +26,7 @@ import {
 import type { Operation } from "./operation.ts";
 import type { Route } from "./route.ts";
 import { whoami } from "./service_routes.ts";
+import { exportLicense } from "./signed_license_routes.ts";
 import { getStatus } from "./status_routes.ts";
 import { listUsageOperation } from "./usage_routes.ts";
 
@@ -38,6 +39,7 @@ export const ROUTES: readonly Route[] = [
   route("GET", "/keys/:id", "keys:read", getKey),
   route("GET", "/keys/:id/why", "keys:read", explainKeyOperation),
   route("GET", "/keys/:id/usage", "keys:read", getKeyUsage),
+  route("POST", "/keys/:id/license", "keys:issue", exportLicense),
   route("POST", "/keys/:id/suspend", "keys:manage", suspend),
   route("POST", "/keys/:id/resume", "keys:manage", resume),
   route("POST", "/keys/:id/rotate", "keys:manage", rotate),

@@ -7,12 +7,13 @@ import { readNamedFile } from "../../read_regular_file.ts";
 import {
   checkLicense,
   createLicenseSigner,
+  EXPORT_DAYS,
   LICENSE_FILE_LIMIT_BYTES,
   listOutstanding,
   listSigningKeys,
   parseJwks,
   parseLicenseFile,
-  renderLicenseFile,
+  renderExport,
   retireSigningKey,
   rotateSigningKey,
   toJwk,
@@ -32,8 +33,6 @@ import { counted, printFields, printJson, printLine, printNote, printTable } fro
 import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
-const MAX_DAYS = 3_650;
-const DEFAULT_DAYS = 365;
 const MAX_ROWS = 100_000;
 
 /** Adds the group `licenses`. */
@@ -45,7 +44,12 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
   withInstallationFlags(withJson(licenses.command("export")))
     .description("sign the license of a key as a file, for a customer without a network")
     .argument("<id>", "the key's id", idOption("key"))
-    .option("--days <n>", "how many days it is valid", wholeNumberOption(1, MAX_DAYS), DEFAULT_DAYS)
+    .option(
+      "--days <n>",
+      "how many days it is valid",
+      wholeNumberOption(EXPORT_DAYS.least, EXPORT_DAYS.most),
+      EXPORT_DAYS.usual,
+    )
     .option(
       "--fingerprint <text>",
       "the only machine that it is for, as its software names it",
@@ -122,13 +126,12 @@ async function exportLicense(
     const signer = createLicenseSigner({ ...config, database, secrets });
     const { days, fingerprint, nonce } = options;
     const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, actor, now }));
-    const { license, claims, kid } = signed;
-    const expiresAt = toTimestamp(new Date(claims.exp * 1_000));
-    if (options.json) printJson(surroundings, { license, kid, jti: claims.jti, expires_at: expiresAt });
-    else surroundings.out(renderLicenseFile(signed));
+    const exported = renderExport(signed);
+    if (options.json) printJson(surroundings, exported);
+    else surroundings.out(exported.file);
     printNote(
       surroundings,
-      `The license is valid until ${expiresAt}; a revocation of the key does not end it earlier`,
+      `The license is valid until ${exported.expires_at}; a revocation of the key does not end it earlier`,
     );
   });
 }
@@ -161,7 +164,8 @@ function show(
   if (!checked.ok) throw new CommandRefused(`Cannot verify ${file}: ${checked.error}`);
   const { claims, kid, why } = checked;
   if (options.json) {
-    printJson(surroundings, { valid: why === undefined, ...(why !== undefined && { why }), kid, claims });
+    const valid = { valid: why === undefined, ...(why !== undefined && { why }) };
+    printJson(surroundings, { ...valid, not_checked: "revocation since then", kid, claims });
   } else {
     printFields(surroundings, {
       ...toFields(claims),

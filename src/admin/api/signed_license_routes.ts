@@ -1,0 +1,58 @@
+/** Signs licenses for customers without a network. */
+import * as v from "valibot";
+import { isRefusal } from "../../refusal.ts";
+import { EXPORT_DAYS, renderExport } from "../../signed_licenses/mod.ts";
+import { printableText, timestamp } from "../../wire/mod.ts";
+import { operation } from "./operation.ts";
+import { keyUuidOf } from "./path_ids.ts";
+
+const { usual, least, most } = EXPORT_DAYS;
+const WRONG_DAYS = `days must be a whole number from ${least} to ${most}`;
+
+const EXPORTED_LICENSE = v.pipe(
+  v.object({
+    license: v.pipe(v.string(), v.description("A compact JWS")),
+    file: v.pipe(v.string(), v.description("The content of the file for the customer")),
+    kid: v.pipe(v.string(), v.description("The key that signed it")),
+    jti: v.pipe(v.string(), v.description("The id of this signed license")),
+    expires_at: timestamp(),
+  }),
+  v.title("ExportedLicense"),
+);
+
+export const exportLicense = operation({
+  id: "exportLicense",
+  summary: "Sign the license of a key for a customer without a network",
+  description:
+    "The days of the tier do not apply, but the expiry of license and key do. A later revocation does not end it. A " +
+    "restricted token may not choose more days than a year has.",
+  body: v.strictObject({
+    days: v.optional(
+      v.pipe(
+        v.number(WRONG_DAYS),
+        v.integer(WRONG_DAYS),
+        v.minValue(least, WRONG_DAYS),
+        v.maxValue(most, WRONG_DAYS),
+        v.description("How many days it is valid"),
+      ),
+      usual,
+    ),
+    fingerprint: printableText("fingerprint", 128),
+    nonce: printableText("nonce", 128),
+  }),
+  success: { status: 201, schema: EXPORTED_LICENSE, description: "The signed license" },
+  codes: ["KEY_NOT_FOUND", "CONFLICT"],
+  async run({ licenseSigner }, call) {
+    const keyUuid = keyUuidOf(call, "export license");
+    if (isRefusal(keyUuid)) return keyUuid;
+    const { actor, now, token, body } = call;
+    const signed = await licenseSigner.export({
+      ...{ keyUuid, actor, now },
+      restriction: token.restriction,
+      days: body.days,
+      fingerprint: body.fingerprint ?? undefined,
+      nonce: body.nonce ?? undefined,
+    });
+    return isRefusal(signed) ? signed : renderExport(signed);
+  },
+});

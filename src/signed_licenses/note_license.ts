@@ -1,0 +1,141 @@
+/** The statement that notes a license before it is signed: how long it is valid, and which key signs it. */
+import { type Actor, auditCte, nameOfActor } from "../audit/mod.ts";
+import { monthOf } from "../calendar.ts";
+import type { Fragment, PendingRows, Sql } from "../database/mod.ts";
+import {
+  allowsRow,
+  effectiveLimit,
+  type OfflineDays,
+  type Restriction,
+  TIERS,
+  type Tier,
+  UNRESTRICTED,
+} from "../licensing/mod.ts";
+
+export interface LicenseRequest {
+  readonly keyUuid: string;
+  /** Repeated in the license, so that a client can tell that the answer is the one to its request. */
+  readonly nonce?: string | undefined;
+  /** The machine, as the client names it. It is signed and never stored. */
+  readonly fingerprint?: string | undefined;
+  readonly now: Date;
+}
+
+export interface ExportRequest extends LicenseRequest {
+  /** The days that the operator chose, in place of the tier's. */
+  readonly days: number;
+  readonly actor: Actor;
+  readonly restriction?: Restriction | undefined;
+}
+
+/** Notes a license that a client fetches: one row for each key and signing key. */
+export function noteFetched(
+  sql: Sql,
+  { jti, now, offlineDays }: LicenseRequest & { readonly jti: string; readonly offlineDays: OfflineDays },
+): Noting {
+  return {
+    days: sql`case l.tier ${TIERS.map((tier) => sql`when ${tier} then ${offlineDays[tier]}::int`)} end`,
+    allowed: sql`true`,
+    ctes: sql`
+      noted as (
+        insert into signed_licenses as s (key_id, kid, jti, expires_at, signed_at, count)
+        select key_id, kid, ${jti}::uuid, exp, ${now}::timestamptz, 1 from terms, signer
+        on conflict (key_id, kid) do update
+          set jti = excluded.jti, expires_at = greatest(s.expires_at, excluded.expires_at),
+              signed_at = excluded.signed_at, count = s.count + 1
+      )`,
+  };
+}
+
+/** Notes a license that an operator exports, with a row of its own and one of the audit log. */
+export function noteExported(
+  sql: Sql,
+  { jti, now, days, actor, restriction = UNRESTRICTED }: ExportRequest & { readonly jti: string },
+): Noting {
+  return {
+    days: sql`${days}::int`,
+    allowed: allowsRow(sql, restriction),
+    ctes: sql`
+      noted as (
+        insert into exported_licenses (jti, key_id, kid, expires_at, exported_at, exported_by)
+        select ${jti}::uuid, key_id, kid, exp, ${now}::timestamptz, ${nameOfActor(actor)} from terms, signer
+        returning key_id, kid, expires_at
+      ),
+      changed as (
+        select subject.account_id, subject.license_id, subject.key_id, null::jsonb as before,
+               jsonb_build_object('jti', ${jti}::text, 'signing_key', noted.kid, 'expires_at', noted.expires_at) as after
+          from subject join noted using (key_id)
+      ),
+      logged as (${auditCte(sql, { action: "license.export", actor, at: now, from: sql`changed` })})`,
+  };
+}
+
+/** What differs between the two ways to sign. */
+export interface Noting {
+  /** The days that the license is valid, of the row `l`. */
+  readonly days: Fragment;
+  /** The condition that the actor may sign for the rows `k` and `l`. */
+  readonly allowed: Fragment;
+  /** The CTEs that note the license, from `subject`, `terms` and `signer`. */
+  readonly ctes: Fragment;
+}
+
+/** What the statement of {@linkcode noteLicense} returns; no row for an unknown key. */
+export interface Noted {
+  readonly uuid: string;
+  readonly licenseUuid: string;
+  readonly accountUuid: string;
+  readonly mode: "live" | "test";
+  readonly state: string;
+  readonly tier: Tier;
+  readonly monthlyLimit: number | null;
+  readonly used: number;
+  readonly licenseExpiresAt: Date;
+  readonly endsAt: Date;
+  readonly days: number;
+  /** Whether the actor may sign for this key. */
+  readonly isAllowed: boolean;
+  /** Null if the license was not noted. */
+  readonly exp: Date | null;
+  readonly kid: string | null;
+  readonly publicKey: string | null;
+  readonly sealed: string | null;
+}
+
+/** Returns the statement that chooses the signing key, notes the license, and reads what it will say. */
+export function noteLicense(
+  sql: Sql,
+  { keyUuid, now }: LicenseRequest,
+  { days, allowed, ctes }: Noting,
+): PendingRows {
+  return sql`
+    with signer as materialized (
+      select kid, public_key, sealed from signing_keys
+       where signs_from <= clock_timestamp() and retired_at is null
+         and (signs_until is null or signs_until > clock_timestamp())
+       order by generation desc limit 1
+      -- Whoever retires a key locks it first, so a key that is being retired signs nothing more.
+         for key share
+    ),
+    subject as (
+      select k.id as key_id, l.id as license_id, l.account_id, k.mode, k.state, l.tier, ${effectiveLimit(sql)} as monthly_limit,
+             coalesce(u.used, 0) as used, l.expires_at as license_expires_at,
+             least(l.expires_at, k.own_expires_at) as ends_at, ${days} as days, ${allowed} as is_allowed
+        from keys k
+        join licenses l on l.id = k.license_id
+        left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
+       where k.id = ${keyUuid}::uuid
+    ),
+    terms as (
+      select key_id, exp
+        from subject,
+             date_trunc('second', least(ends_at, ${now}::timestamptz + days * interval '24 hours')) as exp
+       where state = 'active' and is_allowed and days > 0 and exp > ${now}::timestamptz
+    ),
+    ${ctes}
+    select subject.key_id as uuid, license_id as "licenseUuid", account_id as "accountUuid", mode, state, tier,
+           monthly_limit as "monthlyLimit", used, license_expires_at as "licenseExpiresAt", ends_at as "endsAt", days,
+           is_allowed as "isAllowed",
+           exp, kid, public_key as "publicKey", sealed
+      from subject left join terms using (key_id) left join signer on true`;
+}

@@ -1,0 +1,125 @@
+/** POST /admin/v1/keys/{id}/license: a signed license for a customer without a network. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { NEVER_EXPIRES, type Restriction } from "../../src/licensing/mod.ts";
+import { parseLicenseFile, toJwk, verifySignature } from "../../src/signed_licenses/mod.ts";
+import { listSigningKeys } from "../../src/signed_licenses/signing_keys.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { createTestClock } from "../support/clock.ts";
+import { issueRevoked, issueSuspended } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
+
+const DAY_S = 86_400;
+let admin: TestAdmin;
+
+beforeAll(async () => {
+  // A clock that stands still, so that times can be compared exactly.
+  const clock = createTestClock();
+  const at = new Date("2026-11-20T12:00:00.500Z");
+  admin = await startAdmin({
+    clock: {
+      ...clock,
+      now: () => new Date(at),
+      nowMs: () => at.getTime(),
+      advance: (ms) => void at.setTime(at.getTime() + ms),
+    },
+  });
+});
+afterAll(() => admin.close());
+
+function exportOf(key: { readonly id: string }, body: object = {}, token?: string) {
+  return admin.call("POST", `/keys/${key.id}/license`, { body, ...(token !== undefined && { token }) });
+}
+
+function nowS(): number {
+  return Math.floor(admin.clock.now().getTime() / 1_000);
+}
+
+async function countExports(): Promise<number> {
+  const rows = await admin.database.query((sql) => sql`select jti from exported_licenses`);
+  return rows.length;
+}
+
+describe("POST /admin/v1/keys/{id}/license", () => {
+  test("signs a license for the days that were chosen, whatever the tier's days are, and answers with the file", async () => {
+    const key = await admin.issue({ expiresAt: NEVER_EXPIRES });
+    const { status, body } = await exportOf(key, { days: 400, fingerprint: "host 7", nonce: "n" });
+    expect(status).toBe(201);
+    const keys = await listSigningKeys(admin.database);
+    const verified = verifySignature(
+      body.license,
+      keys.map(({ publicKey }) => publicKey),
+    );
+    const exp = nowS() + 400 * DAY_S;
+    expect(verified).toMatchObject({
+      ok: true,
+      kid: toJwk(keys[0]?.publicKey ?? "").kid,
+      claims: { key_id: key.id, exp, fingerprint: "host 7", nonce: "n", jti: body.jti },
+    });
+    expect(parseLicenseFile(body.file)).toBe(body.license);
+    expect(body.kid).toBe(keys[0]?.kid);
+    expect(Date.parse(body.expires_at)).toBe(exp * 1_000);
+  });
+
+  test("is valid for a year by default, and never longer than the license", async () => {
+    const { body } = await exportOf(await admin.issue({ expiresAt: NEVER_EXPIRES }));
+    expect(Date.parse(body.expires_at)).toBe((nowS() + 365 * DAY_S) * 1_000);
+    const expiresAt = new Date((nowS() + 9 * DAY_S) * 1_000);
+    const { body: ending } = await exportOf(await admin.issue({ expiresAt }));
+    expect(Date.parse(ending.expires_at)).toBe(expiresAt.getTime());
+  });
+
+  test("refuses wrong fields, and signs nothing", async () => {
+    const key = await admin.issue();
+    const before = await countExports();
+    const wrong = [
+      ...[{ days: 0 }, { days: 3_651 }, { days: 1.5 }, { days: "9" }, { days: null }],
+      ...["", "x".repeat(129), "é", "a\nb", 7].flatMap((text) => [{ nonce: text }, { fingerprint: text }]),
+      { days: 9, hours: 1 },
+    ];
+    for (const body of wrong) {
+      const answer = await exportOf(key, body);
+      expect({ body, status: answer.status }).toEqual({ body, status: 400 });
+      expect(answer.body.details).toHaveLength(1);
+    }
+    expect(await countExports()).toBe(before);
+    const widest = "~".repeat(128);
+    expect((await exportOf(key, { days: 3_650, nonce: widest, fingerprint: widest })).status).toBe(201);
+  });
+
+  test("refuses a key that is suspended, revoked, expired or unknown", async () => {
+    const before = await countExports();
+    const expired = await admin.issue({ expiresAt: new Date(admin.clock.now().getTime() + 1_000) });
+    const states = [
+      [await issueSuspended(admin), 409, "CONFLICT"],
+      [await issueRevoked(admin), 409, "CONFLICT"],
+      [{ id: `key_${"0".repeat(32)}` }, 404, "KEY_NOT_FOUND"],
+      [{ id: "key_1" }, 404, "KEY_NOT_FOUND"],
+      [expired, 409, "CONFLICT"],
+    ] as const;
+    admin.clock.advance(1_000);
+    for (const [key, status, code] of states) {
+      const answer = await exportOf(key);
+      expect({ status: answer.status, code: answer.body.code }).toEqual({ status, code });
+    }
+    expect(await countExports()).toBe(before);
+  });
+
+  const restrictions: [restriction: Restriction, tier: "free" | "research", mode: "live" | "test"][] = [
+    [{ tiers: ["research"] }, "free", "live"],
+    [{ mode: "test" }, "research", "live"],
+  ];
+  test.each(restrictions)(
+    "a token with the restriction %o signs only within it",
+    async (restriction, tier, mode) => {
+      const token = await admin.token({ restriction, scopes: ["keys:issue"] });
+      const other = await exportOf(await admin.issue({ tier, mode }), {}, token);
+      expect({ status: other.status, code: other.body.code }).toEqual({ status: 403, code: "NOT_ALLOWED" });
+      const own = await admin.issue({ tier: "research", mode: restriction.mode ?? "live" });
+      expect((await exportOf(own, { days: 365 }, token)).status).toBe(201);
+      const longer = await exportOf(own, { days: 366 }, token);
+      expect({ status: longer.status, code: longer.body.code }).toEqual({ status: 403, code: "NOT_ALLOWED" });
+      expect((await exportOf(own, { days: 366 })).status).toBe(201);
+    },
+  );
+});
