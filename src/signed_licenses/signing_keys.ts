@@ -148,7 +148,7 @@ export interface Retirement {
  * Retires an old key: it is not published any more. Refuses the signing key, its successor, and a key whose licenses
  * are still valid. `isLeaked` retires each of them; for the signing key, the successor is promoted first.
  *
- * A transaction, so only for commands. It locks the key's row, so that no process signs with the key while the
+ * A transaction, so only for commands. It locks the row of the key, so that no process signs with the key while the
  * licenses are counted.
  */
 export async function retireSigningKey(
@@ -160,8 +160,12 @@ export async function retireSigningKey(
   return await session.transaction(async (sql) => {
     const cannot = (why: string) => refuse("CONFLICT", `Cannot retire signing key: ${why}`);
     const [key] = await sql<{ state: SigningKeyState; stillValid: number; until: Date | null }[]>`
-      with key as (select * from signing_keys where kid = ${kid} for update)
-      select ${stateOf(sql)} as state from key`;
+      with locked as (
+        -- A rotation changes the successor first and then the signing key: in another order, both would deadlock.
+        select * from signing_keys where kid = ${kid} or (signs_from is null and retired_at is null)
+         order by generation desc for update
+      )
+      select ${stateOf(sql)} as state from locked where kid = ${kid}`;
     if (key === undefined) return refuse("NOT_FOUND", "Cannot retire signing key: no key has that id");
     if (key.state === "retired") return cannot("it is retired already");
     // Counted after the lock was taken, in a statement of its own, which sees what was committed meanwhile.

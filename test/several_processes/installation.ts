@@ -39,7 +39,7 @@ export interface Replica {
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 /** Every limit is off, because each process counts them by itself. */
 const NO_LIMITS = Object.fromEntries(
-  ["VALIDATE", "REFRESH", "REVOKE", "REPO_TOKEN", "MODELS", "ANALYTICS"].map((name) => [
+  ["VALIDATE", "REFRESH", "REVOKE", "LICENSE", "REPO_TOKEN", "MODELS", "ANALYTICS"].map((name) => [
     `CLAVIGER_LIMIT_${name}`,
     "0",
   ]),

@@ -57,7 +57,14 @@ const MAX_CONNECTIONS = 500;
 /** Starts a proxy in front of the server with that address. */
 export async function startFaultyProxy(
   target: DatabaseAddress,
-  { forgottenMs = FORGOTTEN_MS }: { readonly forgottenMs?: number } = {},
+  {
+    forgottenMs = FORGOTTEN_MS,
+    passes = () => true,
+  }: {
+    readonly forgottenMs?: number;
+    /** Called for each chunk of a client, before it is passed on; it is lost if the function returns false. */
+    readonly passes?: () => boolean;
+  } = {},
 ): Promise<FaultyProxy> {
   const links = new Set<Link>();
   let fault: Fault = "none";
@@ -93,7 +100,8 @@ export async function startFaultyProxy(
       if (fault === "half_open" || isForgotten(link)) lost++;
       else other.write(bytes);
     };
-    client.on("data", passTo(server));
+    const toServer = passTo(server);
+    client.on("data", (bytes) => passes() && toServer(bytes));
     server.on("data", passTo(client));
     client.on("close", () => {
       links.delete(link);

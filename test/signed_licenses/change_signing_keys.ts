@@ -1,0 +1,27 @@
+/**
+ * Rotates or retires the signing key in a process of its own, which a test kills. Its arguments are the address of the
+ * database as JSON, the root secret, and the key to retire at once; without a key it rotates.
+ */
+import { systemClock } from "../../src/clock.ts";
+import { openDatabase, openSession } from "../../src/database/mod.ts";
+import { silentLog } from "../../src/log.ts";
+import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
+import { retireSigningKey, rotateSigningKey } from "../../src/signed_licenses/mod.ts";
+
+const [address = "", secret = "", kid] = process.argv.slice(2);
+const parsed = parseRootSecret(secret);
+if (!parsed.ok) throw new Error(parsed.error);
+const change = {
+  secrets: createSecrets(parsed.rootSecret),
+  actor: { kind: "command", name: "test" },
+  now: new Date(),
+} as const;
+if (kid === undefined) {
+  const database = openDatabase(JSON.parse(address), { clock: systemClock, log: silentLog });
+  await rotateSigningKey(database, change);
+  await database.close();
+} else {
+  const session = openSession(JSON.parse(address), { statementTimeoutMs: 20_000 });
+  await retireSigningKey(session, kid, { ...change, isLeaked: true });
+  await session.close();
+}

@@ -1,0 +1,228 @@
+/** Changes of the signing keys beside signatures in progress, and changes that a kill interrupts. */
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { openSession, type Session } from "../../src/database/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
+import {
+  createLicenseSigner,
+  ensureSigningKeys,
+  type LicenseSigner,
+  listSigningKeys,
+  retireSigningKey,
+  rotateSigningKey,
+  verifySignature,
+} from "../../src/signed_licenses/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { startFaultyProxy } from "../support/faulty_proxy.ts";
+import { ACTOR, BRAND, issue } from "../support/issue.ts";
+import { TEST_SECRET } from "../support/service.ts";
+import { until } from "../support/until.ts";
+
+setDefaultTimeout(60_000);
+
+const secret = parseRootSecret(TEST_SECRET);
+if (!secret.ok) throw new Error(secret.error);
+const secrets = createSecrets(secret.rootSecret);
+const offlineDays = { free: 1, research: 7, commercial: 14, enterprise: 30 };
+
+let testDatabase: TestDatabase;
+let signer: LicenseSigner;
+let keyUuid: string;
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  const { database } = testDatabase;
+  await ensureSigningKeys(database, { secrets, now: new Date() });
+  signer = createLicenseSigner({ database, brand: BRAND, publicUrl: undefined, offlineDays, secrets });
+});
+beforeEach(async () => {
+  keyUuid = parseId("key", (await issue(testDatabase.database, { now: new Date() })).id) ?? "";
+});
+afterAll(() => testDatabase.close());
+
+async function sign(now = new Date()) {
+  const signed = await signer.sign({ keyUuid, now });
+  return isRefusal(signed) ? { kid: undefined, code: signed.code } : signed;
+}
+
+async function kidOf(wanted: string): Promise<string> {
+  const found = (await listSigningKeys(testDatabase.database)).find(({ state }) => state === wanted);
+  return found?.kid ?? "";
+}
+
+const change = () => ({ secrets, actor: ACTOR, now: new Date() });
+
+async function withSession<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
+  const session = openSession(testDatabase.address, { statementTimeoutMs: 20_000 });
+  try {
+    return await work(session);
+  } finally {
+    await session.close();
+  }
+}
+
+/** Waits until that many connections to this database wait for a lock. */
+async function untilWaiting(count: number): Promise<void> {
+  await until(async () => {
+    const rows = await testDatabase.database.query(
+      (sql) =>
+        sql`select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+    );
+    return rows.length === count;
+  });
+}
+
+describe("retireSigningKey()", () => {
+  test("makes a signature wait that comes while the key is retired, and the retired key does not sign it", async () => {
+    await sign();
+    const retired = await kidOf("signing");
+    await withSession((blocker) =>
+      withSession(async (session) => {
+        let retirement: Promise<unknown> | undefined;
+        let signature: ReturnType<typeof sign> | undefined;
+        await blocker.transaction(async (sql) => {
+          // The retirement has locked the key's row, and waits here for the count of exported licenses.
+          await sql`lock table exported_licenses in access exclusive mode`;
+          retirement = retireSigningKey(session, retired, { ...change(), isLeaked: true });
+          await untilWaiting(1);
+          signature = sign();
+          await untilWaiting(2);
+        });
+        expect(await retirement).toMatchObject({ stillValid: 1 });
+        const signed = await signature;
+        expect(signed?.kid).not.toBe(retired);
+        if (signed !== undefined && "code" in signed) expect(signed.code).toBe("SERVICE_UNAVAILABLE");
+      }),
+    );
+    expect((await sign()).kid).toBe(await kidOf("signing"));
+    expect(await kidOf("retired")).toBe(retired);
+  });
+
+  test("waits for a signature in progress, and then refuses because its license is valid", async () => {
+    await rotateSigningKey(testDatabase.database, change());
+    const old = await kidOf("signing");
+    // Its license has expired by now, so only the second one can be the reason of the refusal.
+    await sign(new Date(Date.now() - 30 * 86_400_000));
+    await withSession((blocker) =>
+      withSession(async (session) => {
+        let signature: ReturnType<typeof sign> | undefined;
+        let retirement: Promise<unknown> | undefined;
+        await blocker.transaction(async (sql) => {
+          // The signature has chosen its key, and waits here to note the license.
+          await sql`select from signed_licenses where key_id = ${keyUuid}::uuid for update`;
+          signature = sign();
+          await untilWaiting(1);
+          expect(await rotateSigningKey(testDatabase.database, change())).toMatchObject({ previous: old });
+          retirement = retireSigningKey(session, old, { ...change(), isLeaked: false });
+          await untilWaiting(2);
+        });
+        expect((await signature)?.kid).toBe(old);
+        expect(await retirement).toMatchObject({
+          code: "CONFLICT",
+          sentence: expect.stringContaining("1 key has a license that it signed, valid until"),
+        });
+      }),
+    );
+    const keys = await listSigningKeys(testDatabase.database);
+    expect(keys.find(({ kid }) => kid === old)?.state).toBe("old");
+  });
+
+  test("refuses the successor and the signing key, and both can be retired at once if they leaked", async () => {
+    await withSession(async (session) => {
+      for (const state of ["successor", "signing"]) {
+        const kid = await kidOf(state);
+        const refused = await retireSigningKey(session, kid, { ...change(), isLeaked: false });
+        expect(refused).toMatchObject({ code: "CONFLICT" });
+        expect(isRefusal(await retireSigningKey(session, kid, { ...change(), isLeaked: true }))).toBe(false);
+        await expectWorkingKeys();
+        const again = await retireSigningKey(session, kid, { ...change(), isLeaked: true });
+        expect(again).toMatchObject({ sentence: "Cannot retire signing key: it is retired already" });
+      }
+      const unknown = await retireSigningKey(session, "x".repeat(43), { ...change(), isLeaked: true });
+      expect(unknown).toMatchObject({ code: "NOT_FOUND" });
+    });
+  });
+
+  test("and a rotation at the same moment do not wait for each other", async () => {
+    const kid = await kidOf("signing");
+    await withSession((blocker) =>
+      withSession(async (session) => {
+        let changes: Promise<unknown[]> | undefined;
+        await blocker.transaction(async (sql) => {
+          await sql`lock table exported_licenses in access exclusive mode`;
+          const retirement = retireSigningKey(session, kid, { ...change(), isLeaked: true });
+          await untilWaiting(1);
+          const rotation = rotateSigningKey(testDatabase.database, change());
+          changes = Promise.all([retirement, rotation]);
+          await untilWaiting(2);
+        });
+        expect(await changes).toMatchObject([{ rotation: { previous: kid } }, { code: "CONFLICT" }]);
+      }),
+    );
+    await expectWorkingKeys();
+  });
+});
+
+/** Expects one signing key and one successor, and a new license that the published keys verify. */
+async function expectWorkingKeys(): Promise<void> {
+  const signed = await sign();
+  const keys = (await listSigningKeys(testDatabase.database)).filter(({ state }) => state !== "retired");
+  const states = keys.map(({ state }) => state).filter((state) => state !== "old");
+  expect(states).toEqual(["signing", "successor"]);
+  expect(signed.kid).toBe(keys.find(({ state }) => state === "signing")?.kid ?? "");
+  const trusted = keys.map(({ publicKey }) => publicKey);
+  expect(verifySignature("license" in signed ? signed.license : "", trusted)).toMatchObject({ ok: true });
+}
+
+describe("a kill -9 at every step of a change of the signing keys", () => {
+  /** Runs the change in a process that is killed at the step; tells whether the process got that far. */
+  async function killAt(step: number, { isSent, kid }: { readonly isSent: boolean; readonly kid: string[] }) {
+    let passed = 0;
+    const proxy = await startFaultyProxy(testDatabase.address, {
+      passes() {
+        if (++passed !== step) return passed < step;
+        child.kill("SIGKILL");
+        return isSent;
+      },
+    });
+    const script = join(import.meta.dir, "change_signing_keys.ts");
+    const child = Bun.spawn([process.execPath, script, JSON.stringify(proxy.address), TEST_SECRET, ...kid], {
+      stderr: "inherit",
+    });
+    await child.exited;
+    await until(() => proxy.stats().open === 0);
+    await proxy.close();
+    return child.signalCode === "SIGKILL";
+  }
+
+  for (const what of ["rotation", "retirement of the signing key"] as const) {
+    for (const isSent of [true, false]) {
+      test(`leaves a set that signs and verifies: ${what}, ${isSent ? "after" : "before"} the statement is sent`, async () => {
+        let step = 1;
+        for (; ; step++) {
+          const kid = what === "rotation" ? [] : [await kidOf("signing")];
+          const isKilled = await killAt(step, { isSent, kid });
+          await untilEnded();
+          await expectWorkingKeys();
+          if (!isKilled) break;
+        }
+        expect(step).toBeGreaterThan(3);
+      });
+    }
+  }
+
+  /** Waits until the server has ended the statements of the killed process. */
+  async function untilEnded(): Promise<void> {
+    await until(async () => {
+      const rows = await testDatabase.database.query(
+        (sql) => sql`
+          select l.pid from pg_locks l
+           where l.database = (select oid from pg_database where datname = current_database())
+             and l.relation = 'signing_keys'::regclass and l.pid <> pg_backend_pid()`,
+      );
+      return rows.length === 0;
+    });
+  }
+});
