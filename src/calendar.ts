@@ -7,14 +7,18 @@ export function toTimestamp(at: Date): string {
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
 
+const FIRST_MS = Date.parse("1000-01-01T00:00:00Z");
+const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
+
 /**
  * Parses an ISO 8601 instant with its zone, or a date alone (its first second, UTC). Undefined for any other text, also
- * for a day that does not exist.
+ * for a day that does not exist, and for an instant that is not in the years 1000 to 9999, UTC.
  */
 export function parseTimestamp(text: string): Date | undefined {
   if (!TIMESTAMP.test(text)) return undefined;
   const at = new Date(text);
-  if (Number.isNaN(at.getTime())) return undefined;
+  // PostgreSQL has no year 0, Date.UTC takes the years to 99 for others, and a zone can lead to the year 10000.
+  if (!(at.getTime() >= FIRST_MS && at.getTime() <= LAST_MS)) return undefined;
   // Date turns February 30 into March: the day of the month must not change.
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
   return day.toISOString().slice(0, 10) === text.slice(0, 10) ? at : undefined;

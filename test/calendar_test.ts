@@ -14,6 +14,7 @@ describe("parseTimestamp()", () => {
     ["2026-12-01", "2026-12-01T00:00:00.000Z"],
     ["2028-02-29T23:00:00-05:00", "2028-03-01T04:00:00.000Z"],
     ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"],
+    ["1000-01-01", "1000-01-01T00:00:00.000Z"],
   ];
   test.each(good)("reads %s", (text, instant) => {
     expect(parseTimestamp(text)?.toISOString()).toBe(instant);
@@ -32,6 +33,11 @@ describe("parseTimestamp()", () => {
     "2026-12-01T00:00:00Z ",
     "12026-12-01",
     "1796083200",
+    "0000-01-01",
+    "0099-12-31",
+    "0999-12-31T23:59:59Z",
+    "1000-01-01T00:00:00+00:01",
+    "9999-12-31T23:59:59-00:01",
   ];
   test.each(bad)("refuses %p", (text) => {
     expect(parseTimestamp(text)).toBeUndefined();

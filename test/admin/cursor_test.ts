@@ -51,8 +51,10 @@ describe("parseCursor()", () => {
 
   test("refuses a position and a time that no page has, also with the right digest", () => {
     expect(isRefusal(parseCursor(LIST, renderCursor(LIST, { at: AT, position: "x" }), NOW))).toBe(true);
-    const far = renderCursor(LIST, { at: new Date(8.64e15), position: POSITION });
-    expect(isRefusal(parseCursor(LIST, far, NOW))).toBe(true);
+    for (const at of [8.64e15, Date.parse("9999-12-31T23:59:59Z"), -1]) {
+      const far = renderCursor(LIST, { at: new Date(at), position: POSITION });
+      expect([at, isRefusal(parseCursor(LIST, far, NOW))]).toEqual([at, true]);
+    }
     const commits = { ...LIST, position: /^\d+$/ };
     const followed = renderCursor(commits, { at: AT, position: "42" });
     expect(parseCursor(commits, followed, NOW)).toEqual({ at: AT, position: "42" });

@@ -1,5 +1,6 @@
 /** Requests that no honest program sends, to every route with a valid token: each is refused, and none fails. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { renderCursor } from "../../src/admin/api/cursor.ts";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
 import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
@@ -298,4 +299,30 @@ test("100 kB of headers are refused", async () => {
     for (const { status } of answers)
       expect({ status, isRefused: status >= 400 && status < 500 }).toEqual({ status, isRefused: true });
   }
+});
+
+test("Times that the database does not know are refused", async () => {
+  const at = ["0000-01-01", "0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01"];
+  const { id } = await admin.issue();
+  const license = (await admin.call("GET", `/keys/${id}`)).body.license_id;
+  const headers = { "idempotency-key": "a key that cannot be issued".replaceAll(" ", "-") };
+  const answers = [
+    ...at.flatMap((time) => [
+      admin.call("GET", `/audit?since=${encodeURIComponent(time)}`),
+      admin.call("GET", `/audit?until=${encodeURIComponent(time)}`),
+      admin.call("PATCH", `/licenses/${license}`, { body: { expires_at: time } }),
+      admin.call("POST", "/keys", {
+        body: { email: "a@example.org", tier: "free", expires_at: time },
+        headers,
+      }),
+    ]),
+    admin.call("GET", "/usage?month=0000-01"),
+    admin.call("GET", `/keys/${id}/usage?month=0001-01`),
+  ];
+  for (const { status, body } of await Promise.all(answers)) {
+    expect({ status, code: body.code }).toEqual({ status: 400, code: "INVALID_REQUEST" });
+  }
+  const last = { at: new Date("8999-12-31T00:00:00Z"), position: "00000000-0000-7000-8000-000000000000" };
+  const after = renderCursor({ name: "keys", filters: { expiring_within: 36_500 } }, last);
+  expect((await admin.call("GET", `/keys?expiring_within=36500&after=${after}`)).status).toBe(200);
 });

@@ -33,7 +33,8 @@ const FORM = /^([A-Za-z0-9_-]{22})([A-Za-z0-9_-]{1,450})$/;
 export const MAX_CURSOR_LENGTH = 472;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const LAST_MS = Date.parse("9999-12-31T23:59:59Z");
+/** Filters add up to a hundred years, and the database must still know the year. */
+const LAST_MS = Date.parse("9000-01-01T00:00:00Z");
 /** Checked, because anybody can compute a digest. */
 const CONTENT = v.pipe(
   v.string(),
