@@ -61,6 +61,9 @@ describe("GET /admin/v1/whoami", () => {
       code: "INVALID_REQUEST",
       field: "colour",
     });
+    expect(body.details[0].error).toBe("colour is not known");
+    const without = await admin.call("POST", "/keys/find", { body: {} });
+    expect(without.body.details).toEqual([{ field: "api_key", error: "api_key is required" }]);
     expect((await admin.call("GET", "/nothing")).body.code).toBe("NOT_FOUND");
   });
 });

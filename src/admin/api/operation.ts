@@ -102,7 +102,14 @@ function parse(schema: Fields, sent: unknown, place: string): unknown {
   const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => ({
     // A field can have any name, even a key's text.
     field: redactKeys((v.getDotPath(issue) ?? place).slice(0, 100)),
-    error: redactKeys(issue.message.slice(0, 300)),
+    error: redactKeys(sentenceOf(issue).slice(0, 300)),
   }));
   return refuse("INVALID_REQUEST", `The ${place} has fields that are wrong: ${fields[0]?.error}`, { fields });
+}
+
+/** Returns what is wrong. The library has no words for a field that is missing or not known. */
+function sentenceOf({ type, expected, message, path }: v.BaseIssue<unknown>): string {
+  if (type !== "strict_object" || path === undefined) return message;
+  const field = String(path.at(-1)?.key).slice(0, 100);
+  return expected === "never" ? `${field} is not known` : `${field} is required`;
 }
