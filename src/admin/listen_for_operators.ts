@@ -2,10 +2,8 @@ import { type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import { isLoopback } from "../endpoints.ts";
 import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
-
 import { createLicenseSigner, type LicenseSignerOptions } from "../signed_licenses/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
-
 import { createAdminApp } from "./app.ts";
 import type { AdminOptions } from "./options.ts";
 
