@@ -101,7 +101,7 @@ export async function startFaultyProxy(
       else other.write(bytes);
     };
     const toServer = passTo(server);
-    client.on("data", (bytes) => passes() && toServer(bytes));
+    client.on("data", (bytes: Buffer) => passes() && toServer(bytes));
     server.on("data", passTo(client));
     client.on("close", () => {
       links.delete(link);
