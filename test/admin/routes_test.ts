@@ -139,9 +139,11 @@ for (const route of CONSOLE_ROUTES) {
 
     test("leads to the login without a session, also with a token that has every scope", async () => {
       const authorization = `Bearer ${await admin.token()}`;
-      for (const cookie of ["", "claviger_80=0", `claviger_${new URL(admin.url).port}=${"0".repeat(64)}`]) {
+      const ended = `claviger_${new URL(admin.url).port}=${"0".repeat(64)}`;
+      for (const cookie of ["", "claviger_80=0", ended]) {
         const { status, location } = await open(cookie, { authorization });
-        expect({ status, location }).toEqual({ status: 303, location: "/console/enter" });
+        const page = cookie === ended ? "/console/enter?ended" : "/console/enter";
+        expect({ status, location }).toEqual({ status: 303, location: page });
       }
     });
 
