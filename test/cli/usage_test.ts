@@ -96,12 +96,12 @@ describe("claviger", () => {
 const wrong: [what: string, args: string[], error: string][] = [
   ["an unknown command", ["frobnicate"], "unknown command 'frobnicate'; see `claviger --help`"],
   ["a nearly right command", ["key"], "unknown command 'key' (did you mean keys?); see `claviger --help`"],
-  ["a command of a group", ["revoke", "key_1"], "unknown command 'revoke' (did you mean keys revoke?); see"],
+  ["a command of a group", ["rotate", "key_1"], "unknown command 'rotate' (did you mean keys rotate?); see"],
   ["a command of two groups", ["add"], "unknown command 'add' (did you mean "],
   [
     "help on a command of a group",
-    ["help", "revoke"],
-    "unknown command 'revoke' (did you mean keys revoke?); see",
+    ["help", "rotate"],
+    "unknown command 'rotate' (did you mean keys rotate?); see",
   ],
   ["a misspelt option", ["serve", "--prot", "1"], "unknown option '--prot' (did you mean --port?); see"],
   ["an unknown subcommand", ["keys", "frob"], "unknown command 'frob'; see `claviger keys --help`"],
