@@ -1,0 +1,146 @@
+/** Every change that a command and the API can make, for the test that both leave the same rows. */
+
+/** A key that both doors change in turn. */
+export interface Subject {
+  readonly email: string;
+  /** Unique to the door, for the names of models. */
+  readonly door: string;
+  id: string;
+  license_id: string;
+  user_id: string;
+  /** The keys that were issued before, the oldest first. */
+  readonly older: string[];
+}
+
+export interface Change {
+  readonly command: (subject: Subject) => string[];
+  readonly request: (subject: Subject) => readonly [method: string, path: string, body: object];
+  /** True if the answer has the id of another key, which the further changes are for. */
+  readonly isNew?: boolean;
+}
+
+const REASON = 'a "reason" with <b>, \' and \\ in it';
+const onKey = (verb: string, options: readonly string[] = [], body: object = {}): Change => ({
+  command: ({ id }) => ["keys", verb, id, ...options, "--reason", REASON],
+  request: ({ id }) => ["POST", `/keys/${id}/${verb}`, { ...body, reason: REASON }],
+});
+const onLicense = (command: readonly string[], body: object): Change => ({
+  command: ({ id }) => ["keys", command[0] ?? "", id, ...command.slice(1), "--reason", REASON],
+  request: ({ license_id }) => ["PATCH", `/licenses/${license_id}`, { ...body, reason: REASON }],
+});
+
+const MODEL = {
+  ...{ type: "SvcLDA", n_features: 4, n_classes: 2, requires_license: "commercial", paradigm: "p300" },
+  ...{ size_mb: 0.5, url: "https://models.example/m.onnx", sha256: "ab".repeat(32) },
+};
+
+const fields = {
+  name: "Ada",
+  organization: "Engines",
+  mode: "test",
+  "monthly-limit": 9,
+  "expires-at": "2099-01-01",
+};
+export const CHANGES: readonly (readonly [name: string, Change])[] = [
+  [
+    "issue with every field",
+    {
+      command: ({ email }) => [
+        ...["keys", "issue", "--email", email, "--tier", "free", "--external-id", `order of ${email}`],
+        ...Object.entries(fields).flatMap(([name, value]) => [`--${name}`, String(value)]),
+      ],
+      request: ({ email }) => {
+        const named = Object.entries(fields).map(([name, value]) => [name.replace("-", "_"), value]);
+        const body = { email, tier: "free", external_id: `order of ${email}`, ...Object.fromEntries(named) };
+        return ["POST", "/keys", body];
+      },
+      isNew: true,
+    },
+  ],
+  ["suspend", onKey("suspend")],
+  ["resume", onKey("resume")],
+  ["tier", onLicense(["tier", "research"], { tier: "research" })],
+  ["the same tier", onLicense(["tier", "research"], { tier: "research" })],
+  ["limit", onLicense(["limit", "7"], { monthly_limit: 7 })],
+  ["the tier's limit", onLicense(["limit", "none"], { monthly_limit: null })],
+  ["renew", onLicense(["renew", "--expires-at", "never"], { expires_at: "never" })],
+  ["rotate", { ...onKey("rotate", ["--overlap", "2d"], { overlap: "2d" }), isNew: true }],
+  [
+    "export of a license",
+    {
+      command: ({ id }) => ["licenses", "export", id, "--days", "9", "--fingerprint", "a b", "--nonce", "n"],
+      request: ({ id }) => ["POST", `/keys/${id}/license`, { days: 9, fingerprint: "a b", nonce: "n" }],
+    },
+  ],
+  ["revoke", onKey("revoke")],
+  [
+    "issue with the defaults",
+    {
+      command: ({ email }) => ["keys", "issue", "--email", email, "--tier", "enterprise"],
+      request: ({ email }) => ["POST", "/keys", { email, tier: "enterprise" }],
+      isNew: true,
+    },
+  ],
+  ["rotate with the default overlap", { ...onKey("rotate"), isNew: true }],
+  [
+    "update of the account",
+    {
+      command: ({ user_id }) => ["accounts", "update", user_id, "--name", "Augusta", "--organization", ""],
+      request: ({ user_id }) => ["PATCH", `/accounts/${user_id}`, { name: "Augusta", organization: "" }],
+    },
+  ],
+  [
+    "addition of a model",
+    {
+      command: ({ door, user_id }) => [
+        ...["models", "add", "--name", `of-${door}`, "--version", "1.0.0", "--owner", user_id],
+        ...Object.entries(MODEL).flatMap(([name, value]) => [
+          `--${name.replaceAll("_", "-")}`,
+          String(value),
+        ]),
+      ],
+      request: ({ door, user_id }) => {
+        const { sha256, ...rest } = MODEL;
+        const body = {
+          name: `of-${door}`,
+          version: "1.0.0",
+          owner: user_id,
+          checksum: `sha256:${sha256}`,
+          ...rest,
+        };
+        return ["POST", "/models", body];
+      },
+    },
+  ],
+  [
+    "removal of a model",
+    {
+      command: ({ door }) => ["models", "remove", `of-${door}`],
+      request: ({ door }) => ["DELETE", `/models/of-${door}`, {}],
+    },
+  ],
+  [
+    "retirement of a version",
+    {
+      command: ({ door }) => ["models", "retire", `of-${door}`, "1.0.0"],
+      request: ({ door }) => ["POST", `/models/of-${door}/1.0.0/retire`, {}],
+    },
+  ],
+  ["revoke the last key", onKey("revoke")],
+  ["revoke the key that was rotated", onOlder(-1)],
+  ["revoke the first key", onOlder(0)],
+  [
+    "erasure of the account",
+    {
+      command: ({ user_id }) => ["accounts", "erase", user_id, "--reason", REASON],
+      request: ({ user_id }) => ["POST", `/accounts/${user_id}/erase`, { reason: REASON }],
+    },
+  ],
+];
+
+/** Revokes a key that was issued before. */
+function onOlder(index: number): Change {
+  const of = (subject: Subject) => ({ ...subject, id: subject.older.at(index) ?? "" });
+  const { command, request } = onKey("revoke");
+  return { command: (subject) => command(of(subject)), request: (subject) => request(of(subject)) };
+}
