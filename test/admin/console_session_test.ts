@@ -78,6 +78,8 @@ describe("A session", () => {
     await setRole(admin.database, { name, role: "viewer" }, { actor: ACTOR, now: admin.clock.now() });
     expect((await client.send("/keys/issue", { cookie })).status).toBe(403);
     expect((await client.send("/keys/issue", { cookie, form: ISSUE })).status).toBe(403);
+    const json = { "content-type": "application/json" };
+    expect((await client.send("/keys/issue", { cookie, form: {}, headers: json })).status).toBe(403);
   });
 
   for (const role of ROLES) {

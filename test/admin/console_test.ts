@@ -153,6 +153,7 @@ describe("A form", () => {
     expect(await post(JSON.stringify(ISSUE), "application/json")).toBe(415);
     expect(await post("--x", "multipart/form-data; boundary=x")).toBe(415);
     expect(await post(inChunks("a=b"), form)).toBe(415);
+    expect(await post(`name=${"a".repeat(900 * 1024)}`, form)).toBe(413);
     expect(await post(`name=${"a".repeat(64 * 1024)}`, form)).toBe(413);
     expect(await post("a=b", `${form}; charset=utf-8`)).toBe(400);
     expect(

@@ -6,8 +6,9 @@
  * `routes.ts` lists the pages. A page is a function of a visit that returns its title and body.
  */
 import { type Context, Hono } from "hono";
+import { scopesOf } from "../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { statusOf, toWireCode } from "../../wire/mod.ts";
+import { discardBody, statusOf, toWireCode } from "../../wire/mod.ts";
 import { logFailure } from "../log_failure.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { serveAsset } from "./assets.ts";
@@ -28,6 +29,10 @@ const NOT_FOUND = refuse("NOT_FOUND", "There is no such page");
 export function createConsole(options: AdminOptions): Hono<AdminEnv> {
   const app = new Hono<AdminEnv>();
   app.use(setHeaders(options));
+  app.use(async (c, next) => {
+    await next();
+    await discardBody(c.req.raw);
+  });
   app.get("/assets/:name", serveAsset);
   app.use(refuseForeignForms(options, showRefusal));
   app.get("/enter", (c) => show(c, enterPage({ hasEnded: c.req.query("ended") !== undefined })));
@@ -47,12 +52,13 @@ export function createConsole(options: AdminOptions): Hono<AdminEnv> {
 }
 
 async function serve(c: Context<AdminEnv>, route: ConsoleRoute, options: AdminOptions): Promise<Response> {
+  const { role } = c.get("session");
+  if (route.scope !== "any" && !scopesOf(role).includes(route.scope)) {
+    return showRefusal(c, refuse("SCOPE_REQUIRED", `Your role, ${role}, may not do this`));
+  }
   const form = c.req.method === "POST" ? await readForm(c.req.raw) : new URLSearchParams();
   if (isRefusal(form)) return showRefusal(c, form);
   const visit = createVisit(c, options, form);
-  if (route.scope !== "any" && !visit.may(route.scope)) {
-    return showRefusal(c, refuse("SCOPE_REQUIRED", `Your role, ${visit.session.role}, may not do this`));
-  }
   const result = await route.answer(visit, c);
   if (isRefusal(result)) return showRefusal(c, result);
   return result instanceof Response ? result : show(c, result);

@@ -1,6 +1,6 @@
 /** Reads forms of the console. Browsers send them with a length, so a body without one is refused unread. */
 import { type Refusal, refuse } from "../../refusal.ts";
-import { BODY_LIMIT_BYTES } from "../../wire/mod.ts";
+import { BODY_LIMIT_BYTES, toBodyRefusal } from "../../wire/mod.ts";
 
 const TYPE = /^application\/x-www-form-urlencoded\s*(;|$)/i;
 const WRONG_TYPE = refuse(
@@ -16,5 +16,5 @@ export async function readForm(request: Request): Promise<URLSearchParams | Refu
   const isForm = TYPE.test(headers.get("content-type") ?? "") && !headers.has("content-encoding");
   if (!isForm || Number.isNaN(bytes)) return WRONG_TYPE;
   if (bytes > BODY_LIMIT_BYTES) return TOO_LARGE;
-  return new URLSearchParams(await request.text());
+  return await request.text().then((text) => new URLSearchParams(text), toBodyRefusal);
 }
