@@ -1,0 +1,82 @@
+/** Requests that another website, a proxy or a name server could cause: a foreign origin, a foreign or forged host. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { sendRaw } from "../support/raw_http.ts";
+
+setDefaultTimeout(30_000);
+
+let admin: TestAdmin;
+beforeAll(async () => {
+  admin = await startAdmin();
+});
+afterAll(() => admin.close());
+
+describe("A browser of a foreign website", () => {
+  const ORIGIN = "https://evil.example";
+
+  test("may not ask whether it may call the API, and gets no header that lets it read an answer", async () => {
+    const preflight = await fetch(`${admin.url}/admin/v1/keys`, {
+      method: "OPTIONS",
+      headers: {
+        origin: ORIGIN,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type",
+      },
+    });
+    const read = await admin.call("GET", "/whoami", { headers: { origin: ORIGIN } });
+    for (const headers of [preflight.headers, read.headers]) {
+      expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+    }
+    expect(preflight.status).toBe(401);
+  });
+});
+
+describe("The host of a request", () => {
+  const whoami = (headers: Record<string, string>) => admin.call("GET", "/whoami", { headers });
+
+  test("cannot be forged by headers that proxies write", async () => {
+    const forged = ["x-forwarded-host", "x-host", "x-original-host", "x-forwarded-server", "forwarded"];
+    for (const name of forged) {
+      const value = name === "forwarded" ? "host=127.0.0.1" : "127.0.0.1";
+      const foreign = await whoami({ host: "evil.example", [name]: value });
+      expect({ name, status: foreign.status, code: foreign.body.code }).toEqual({
+        name,
+        status: 421,
+        code: "MISDIRECTED_REQUEST",
+      });
+      const own = await whoami({ [name]: value.replace("127.0.0.1", "evil.example") });
+      expect({ name, status: own.status, body: JSON.stringify(own.body).includes("evil") }).toEqual({
+        name,
+        status: 200,
+        body: false,
+      });
+    }
+    const start = await fetch(`${admin.url}/`, {
+      headers: { "x-forwarded-host": "evil.example" },
+      redirect: "manual",
+    });
+    expect(start.headers.get("location")).toBe("/console/");
+  });
+
+  test("is checked before the token, so that a foreign one learns nothing about a token", async () => {
+    const before = admin.database.stats().statements;
+    for (const authorization of ["", `Bearer svc_op_${"0".repeat(48)}`]) {
+      expect((await whoami({ host: "evil.example", authorization })).status).toBe(421);
+    }
+    expect(admin.database.stats().statements).toBe(before);
+  });
+});
+
+test("100 kB of headers are refused", async () => {
+  const host = new URL(admin.url).host;
+  const token = await admin.token();
+  for (const headers of [`X-Odd: ${"a".repeat(100_000)}\r\n`, "X-Odd: a\r\n".repeat(10_000)]) {
+    const answers = await sendRaw(
+      admin.url,
+      `GET /admin/v1/whoami HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n${headers}\r\n`,
+    );
+    // The runtime answers or closes the connection.
+    for (const { status } of answers)
+      expect({ status, isRefused: status >= 400 && status < 500 }).toEqual({ status, isRefused: true });
+  }
+});
