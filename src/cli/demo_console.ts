@@ -9,7 +9,7 @@ import type { Config, ListenAddress } from "../config/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { isLoopback } from "../endpoints.ts";
 import { countKeys } from "../keys/mod.ts";
-import { endSession, listSessions, loginOperator, removeOperator } from "../operators/mod.ts";
+import { deleteCodes, endSession, listSessions, loginOperator, removeOperator } from "../operators/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import type { Service } from "../service.ts";
 import { hasDemo } from "./demo.ts";
@@ -56,7 +56,7 @@ function isPrivate({ columns }: Pick<Surroundings, "columns">, { host, logFormat
 }
 
 /**
- * Removes the operator of a demo. The last admin cannot be removed: then only its sessions end, and the result is
+ * Removes the operator of a demo. The last admin cannot be removed: then only its sessions and links end, and the result is
  * `kept`. Undefined if there is no such operator.
  */
 export async function removeDemoOperator(
@@ -66,6 +66,8 @@ export async function removeDemoOperator(
   const removed = await removeOperator(database, OPERATOR, by);
   if (!isRefusal(removed)) return "removed";
   if (removed.code === "NOT_FOUND") return undefined;
+  // First, so that no link that was printed begins another session meanwhile.
+  await deleteCodes(database, OPERATOR);
   const sessions = await listSessions(database, by);
   for (const { id, operator } of sessions) if (operator === OPERATOR) await endSession(database, id, by);
   return "kept";

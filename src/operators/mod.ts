@@ -13,6 +13,7 @@ export {
 } from "./idempotent_answers.ts";
 export {
   type By,
+  deleteCodes,
   isName,
   type LoginCode,
   listOperators,

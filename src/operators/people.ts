@@ -122,6 +122,11 @@ async function refuseLogin(
   );
 }
 
+/** Deletes the codes with which an operator could still log in. */
+export async function deleteCodes(database: Database, operator: string): Promise<void> {
+  await database.query((sql) => sql`delete from login_codes where operator = ${operator}`);
+}
+
 /** Lists all operators by name, also those that were removed. */
 export async function listOperators(
   database: Database,
