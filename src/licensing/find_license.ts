@@ -23,8 +23,7 @@ export interface LicenseSummary {
 export interface LicenseKey {
   readonly id: string;
   readonly mode: "live" | "test";
-  /** As it is stored: an active key may have expired. */
-  readonly state: "active" | "suspended" | "revoked";
+  readonly state: "active" | "suspended" | "revoked" | "expired";
 }
 
 /** A license gets another key by each rotation, so their number has no bound. */
@@ -47,8 +46,10 @@ export async function findLicense(
              l.monthly_limit as "monthlyLimit", coalesce(u.used, 0) as used,
              l.expires_at as "expiresAt", l.created_at as "createdAt",
              (select coalesce(json_agg(newest), '[]')
-                from (select id as uuid, mode, state from keys
-                       where license_id = l.id order by id desc limit ${MAX_KEYS}) newest) as keys
+                from (select id as uuid, mode,
+                             case when state = 'active' and least(l.expires_at, own_expires_at) <= ${now}::timestamptz
+                               then 'expired' else state end as state
+                        from keys where license_id = l.id order by id desc limit ${MAX_KEYS}) newest) as keys
         from licenses l
         join accounts a on a.id = l.account_id
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date

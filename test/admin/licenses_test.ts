@@ -49,6 +49,19 @@ describe("GET /admin/v1/licenses/{id}", () => {
     ]);
   });
 
+  test("tells which keys have expired, as the list of keys does", async () => {
+    const key = await admin.issue();
+    await admin.call("POST", `/keys/${key.id}/rotate`, {
+      headers: newIdempotencyKey(),
+      body: { overlap: "0h" },
+    });
+    expect((await admin.call("GET", `/keys/${key.id}`)).body.state).toBe("expired");
+    const states = (await admin.call("GET", pathOf(key))).body.keys.map(
+      ({ state }: { state: string }) => state,
+    );
+    expect(states).toEqual(["active", "expired"]);
+  });
+
   test("refuses an unknown license", async () => {
     for (const id of [`lic_${"0".repeat(32)}`, `key_${"0".repeat(32)}`, "1", "%2e%2e"]) {
       for (const method of ["GET", "PATCH"]) {
