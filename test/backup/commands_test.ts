@@ -189,8 +189,9 @@ describe("claviger restore", () => {
     const restored = installation();
     const { out } = await restored.here(["restore", file("tokens")]);
     expect(out).toEndWith(
-      "\n2 tokens are disabled, because a token may have been revoked after the backup was made: `claviger tokens " +
-        "list` shows them, and `claviger tokens resume NAME` lets one in again\n",
+      "\n2 tokens are disabled, because a token may have been revoked or renewed after the backup was made: " +
+        "`claviger tokens list` shows them, and `claviger tokens resume NAME` lets one in again, with the secret that " +
+        "it had in the backup\n",
     );
     const resume = (name: string) => restored.here(["tokens", "resume", name]);
     expect((await resume("shop")).out).toBe("name   shop\nstate  active\n");

@@ -203,8 +203,9 @@ function adviseTokens(disabled: number): string[] {
   if (disabled === 0) return [];
   const [tokens, are] = [counted(disabled, "token"), disabled === 1 ? "is" : "are"];
   return [
-    `${tokens} ${are} disabled, because a token may have been revoked after the backup was made: ` +
-      "`claviger tokens list` shows them, and `claviger tokens resume NAME` lets one in again",
+    `${tokens} ${are} disabled, because a token may have been revoked or renewed after the backup was made: ` +
+      "`claviger tokens list` shows them, and `claviger tokens resume NAME` lets one in again, with the secret that it " +
+      "had in the backup",
   ];
 }
 
