@@ -102,6 +102,13 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
   "POST /keys/:id/resume": { CONFLICT: twice },
   "POST /keys/:id/revoke": { CONFLICT: twice },
   "POST /keys/:id/rotate": { CONFLICT: twice },
+  "POST /keys/:id/license": {
+    CONFLICT: async () => {
+      const { id } = await admin.issue();
+      await admin.call("POST", `/keys/${id}/suspend`, { body: {} });
+      return { path: `/keys/${id}/license` };
+    },
+  },
   "GET /keys": { NOT_FOUND: () => ({ path: `/keys?account=${toId("usr", newUuid())}` }) },
   "GET /audit": {
     NOT_FOUND: () => ({ path: "/audit?account=nobody@example.org" }),
