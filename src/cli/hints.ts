@@ -6,6 +6,7 @@
 const HINTS: readonly (readonly [phrase: RegExp, withHint: string])[] = [
   [/: there is no key key_[0-9a-f]{32}$/, "$&; see `claviger keys list`"],
   [/: a custom model requires commercial or enterprise$/, "$&; give --requires-license commercial"],
+  [/; rotate first$/, "; `claviger licenses rotate-signing-key` comes first"],
   [/; resume it first$/, "; `claviger keys resume` comes first"],
   [/; renew its license first$/, "; `claviger keys renew` comes first"],
   [

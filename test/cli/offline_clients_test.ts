@@ -1,6 +1,8 @@
 /** The clients of the page `offline` of the manual, run as an SDK author would run them, with pinned keys. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createHmac } from "node:crypto";
 import { join } from "node:path";
+import type { JWK } from "jose";
 import { findPage } from "../../src/cli/guide/pages.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createCommandLine, createIssuer, type RunningService } from "./command_line.ts";
@@ -71,7 +73,23 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
 
       const [head = "", payload = "", signature = ""] = license.split(".");
       const changedClaims = Buffer.from(payload, "base64url").toString().replace("research", "Research");
+      const keys = JSON.parse((await line.here(["licenses", "public-keys"])).out).keys as JWK[];
+      const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+      const { kid } = JSON.parse(Buffer.from(head, "base64url").toString());
+      const own = keys.find((key) => key.kid === kid);
+      const other = keys.find((key) => key.kid !== kid);
+      const symmetric = `${encode({ alg: "HS256", typ: "license+jwt", kid: own?.kid })}.${payload}`;
       const forgeries = [
+        // The public key as the secret of another algorithm.
+        [
+          symmetric,
+          createHmac("sha256", Buffer.from(own?.x ?? "", "base64url"))
+            .update(symmetric)
+            .digest("base64url"),
+        ],
+        [encode({ alg: "EdDSA", typ: "license+jwt", kid: other?.kid }), payload, signature],
+        [encode({ alg: "EdDSA", typ: "license+jwt", kid: "unknown" }), payload, signature],
+        [encode({ alg: "none", typ: "license+jwt", kid: own?.kid }), payload, signature],
         [head, Buffer.from(changedClaims).toString("base64url"), signature],
         [head, payload, (signature.startsWith("A") ? "B" : "A") + signature.slice(1)],
         [Buffer.from(JSON.stringify({ alg: "none", typ: "license+jwt" })).toString("base64url"), payload, ""],

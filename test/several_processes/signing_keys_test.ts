@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
 import { issue } from "../support/issue.ts";
+import { until } from "../support/until.ts";
 import { createInstallation, type Installation, type Replica } from "./installation.ts";
 
 setDefaultTimeout(60_000);
@@ -58,9 +59,14 @@ test("a rotation holds in every process at once and after a restart, and a retir
   }
 
   await change("--retire", successor ?? "", "--now");
-  for (const replica of [elsewhere, restarted, elsewhere]) {
+  for (const replica of [elsewhere, restarted]) {
     const { license, kid } = await fetchLicense(replica);
     expect([first, successor]).not.toContain(kid);
-    await verify(license, await publishedBy(await installation.serve()));
+    // A process reads the published keys once a second.
+    const published = await until(async () => {
+      const keys = await publishedBy(replica);
+      return keys.keys.every((key) => key.kid !== successor) && keys;
+    });
+    await verify(license, published);
   }
 });

@@ -24,7 +24,6 @@ import { renderFileFailure } from "../failures.ts";
 import {
   idOption,
   type JsonOptions,
-  textOption,
   wholeNumberOption,
   withInstallationFlags,
   withJson,
@@ -84,7 +83,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     .option(
       "--retire <kid>",
       "publish this key no more; refused while a license that it signed is valid",
-      textOption(43, 43),
+      kidOption,
     )
     .option("--now", "with --retire: retire a leaked key at once, whatever it signed")
     .action((options: RotateOptions) => rotate(surroundings, options));
@@ -245,12 +244,12 @@ async function rotate(surroundings: Surroundings, options: RotateOptions): Promi
     const change = { secrets: await openProvenSecrets(context), actor, now };
     if (kid === undefined) {
       const rotated = orRefuse(await rotateSigningKey(database, change));
-      if (options.json) return printJson(surroundings, rotated);
-      printLine(
-        surroundings,
-        `The signing key is ${rotated.kid} now, and its successor ${rotated.successor}`,
-      );
-      printLine(surroundings, `${rotated.previous} is published until you retire it`);
+      const { kid: signing, successor, previous } = rotated;
+      if (options.json) return printJson(surroundings, { signing_key: signing, successor, previous });
+      printLine(surroundings, `The signing key is now ${signing}`);
+      printLine(surroundings, `Its successor is ${successor}`);
+      printLine(surroundings, `The old key ${previous} is published until you retire it`);
+      printNote(surroundings, "Put the new list of `claviger licenses public-keys` into your next SDK");
       return;
     }
     const session = openSession(address, { statementTimeoutMs: 30_000 });
@@ -264,13 +263,13 @@ async function rotate(surroundings: Surroundings, options: RotateOptions): Promi
           signing_key: rotation?.kid ?? null,
         });
       } else {
-        if (rotation !== undefined) printLine(surroundings, `The signing key is ${rotation.kid} now`);
+        if (rotation !== undefined) printLine(surroundings, `The signing key is now ${rotation.kid}`);
         printLine(surroundings, `Retired ${kid}: it is not published any more`);
       }
       if (!isLeaked) return;
       printNote(
         surroundings,
-        `${counted(stillValid, "key")} had a valid license that it signed. Only clients that fetch the public keys ` +
+        `Licenses of ${counted(stillValid, "key")} that it signed have not expired. Only clients that fetch the public keys ` +
           "notice the retirement; clients with pinned keys accept forgeries until their SDK is updated",
       );
     } finally {
@@ -291,4 +290,12 @@ function readText({ workingFolder }: Surroundings, file: string): string {
 function printableOption(text: string): string {
   if (/^[\x20-\x7e]{1,128}$/.test(text)) return text;
   throw new InvalidArgumentError("It must be 1 to 128 printable ASCII characters.");
+}
+
+/** Reads the id of a signing key. */
+function kidOption(text: string): string {
+  if (/^[\w-]{43}$/.test(text)) return text;
+  throw new InvalidArgumentError(
+    "It must be the `kid` of a key: 43 characters, as `licenses public-keys` shows it.",
+  );
 }

@@ -1,0 +1,14 @@
+/** Checks 100,000 generated licenses as `terms_test.ts` does. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { checkTerms } from "./terms_model.ts";
+
+setDefaultTimeout(900_000);
+
+const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
+const LICENSES = 100_000;
+
+test(`${LICENSES} signed licenses never outlive tier, license or key, and only keys that validate accepts get one`, async () => {
+  console.log(`HOSTILE_SEED=${seed}`);
+  const { signed } = await checkTerms({ seed, licenses: LICENSES });
+  expect(signed).toBeGreaterThanOrEqual(LICENSES);
+});
