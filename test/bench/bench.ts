@@ -15,6 +15,7 @@ import { endpoints } from "./rows/endpoints.ts";
 import { eventCosts } from "./rows/event_cost.ts";
 import { events } from "./rows/events.ts";
 import { keyCount } from "./rows/key_count.ts";
+import { license } from "./rows/license.ts";
 import { memory } from "./rows/memory.ts";
 import { start } from "./rows/start.ts";
 import { validate } from "./rows/validate.ts";
@@ -29,6 +30,7 @@ const GROUPS: readonly RowGroup[] = [
   events,
   ...eventCosts,
   endpoints,
+  license,
   admin,
   memory,
 ];

@@ -4,7 +4,14 @@
  */
 import { benchKey, type KeyOrder, type KeySet, keyNumbers } from "./bench_keys.ts";
 
-export type RequestKind = "validate" | "refresh" | "models" | "repo_token" | "event" | "claimed_event";
+export type RequestKind =
+  | "validate"
+  | "refresh"
+  | "license"
+  | "models"
+  | "repo_token"
+  | "event"
+  | "claimed_event";
 
 export interface LoadJob {
   readonly host: string;
@@ -104,6 +111,8 @@ function renderRequest(request: RequestKind, apiKey: string): string {
       return post("/v1/auth/validate", { api_key: apiKey });
     case "refresh":
       return post("/v1/auth/refresh", { api_key: apiKey });
+    case "license":
+      return post("/v1/auth/license", { api_key: apiKey });
     case "event":
     case "claimed_event": {
       const event = { api_key: apiKey, ...EVENT };

@@ -99,10 +99,9 @@ const SETTINGS: Environment = {
   PATH: "/usr/bin:/bin",
   CLAVIGER_STOP_GRACE: "0",
   ...Object.fromEntries(
-    ["VALIDATE", "REFRESH", "REVOKE", "REPO_TOKEN", "MODELS", "ANALYTICS", "DOWNLOADS"].map((name) => [
-      `CLAVIGER_LIMIT_${name}`,
-      "1000000",
-    ]),
+    ["VALIDATE", "REFRESH", "REVOKE", "LICENSE", "REPO_TOKEN", "MODELS", "ANALYTICS", "DOWNLOADS"].map(
+      (name) => [`CLAVIGER_LIMIT_${name}`, "1000000"],
+    ),
   ),
 };
 
