@@ -1,6 +1,7 @@
 /** Tests `claviger licenses …` as an operator uses it: beside a running service, and with other verifiers. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { createHmac } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
+import { join } from "node:path";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
 import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
 
@@ -145,5 +146,63 @@ describe("claviger licenses", () => {
     expect(await line.here(["licenses", "verify", line.write("old.license", license)])).toMatchObject({
       status: 0,
     });
+  });
+});
+
+describe("the signing keys", () => {
+  test("are the same after a restore on another host, and licenses go on with them", async () => {
+    const key = await issue();
+    const keys = await pinned();
+    const { license, kid } = await fetchLicense(key);
+    const file = join(line.folder, "saved");
+    await line.json(["backup", file, "--with-secret"]);
+    const elsewhere = createCommandLine();
+    try {
+      expect(await elsewhere.here(["restore", file])).toMatchObject({ status: 0 });
+      expect(JSON.parse((await elsewhere.here(["licenses", "public-keys"])).out)).toEqual(keys);
+      expect(
+        await elsewhere.here(["licenses", "verify", line.write("before.license", license)]),
+      ).toMatchObject({
+        status: 0,
+      });
+      const exported = await elsewhere.json(["licenses", "export", key.id, "--days", "7"]);
+      expect(exported.kid).toBe(kid);
+      expect(await verifyWithJose(exported.license, keys)).toBe("verified");
+    } finally {
+      elsewhere.remove();
+    }
+  });
+
+  test("are new after a restore that forgets sealed data, and the start says what follows for pinned keys", async () => {
+    await fetchLicense(await issue());
+    const keys = await pinned();
+    const file = join(line.folder, "without-secret");
+    await line.json(["backup", file]);
+    const elsewhere = createCommandLine();
+    try {
+      await elsewhere.json(["restore", file, "--forget-sealed"]);
+      const restarted = await elsewhere.serve([], { env: { CLAVIGER_STOP_GRACE: "0" } });
+      const published = JSON.parse((await elsewhere.here(["licenses", "public-keys"])).out);
+      const { out, err } = await restarted.stop();
+      expect(out + err).toContain("clients that pinned the earlier keys will refuse new licenses");
+      expect(published.keys).toHaveLength(2);
+      const earlier = keys.keys.map(({ kid }) => kid);
+      for (const { kid } of published.keys) expect(earlier).not.toContain(kid);
+    } finally {
+      elsewhere.remove();
+    }
+  });
+
+  test("sign nothing and do not change with a wrong root secret", async () => {
+    const key = await issue();
+    const keys = await pinned();
+    const env = { CLAVIGER_SECRET: randomBytes(32).toString("hex") };
+    for (const args of [["export", key.id], ["rotate-signing-key"]]) {
+      const { status, out, err } = await line.here(["licenses", ...args], { env });
+      expect({ status, out }).toEqual({ status: 1, out: "" });
+      expect(err).toContain("secret");
+    }
+    expect(await line.json(["licenses", "outstanding", "--key", key.id])).toEqual([]);
+    expect(JSON.parse((await line.here(["licenses", "public-keys"])).out)).toEqual(keys);
   });
 });

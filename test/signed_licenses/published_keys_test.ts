@@ -1,0 +1,50 @@
+/** The published keys are read once a second at most, because anyone may ask for them without a limit. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
+import { createPublishedKeys, ensureSigningKeys, rotateSigningKey } from "../../src/signed_licenses/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, NOW } from "../support/issue.ts";
+import { TEST_SECRET } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
+
+let testDatabase: TestDatabase;
+const secret = parseRootSecret(TEST_SECRET);
+if (!secret.ok) throw new Error(secret.error);
+const secrets = createSecrets(secret.rootSecret);
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  await ensureSigningKeys(testDatabase.database, { secrets, now: NOW });
+});
+afterAll(() => testDatabase.close());
+
+test("createPublishedKeys() reads the table once a second, and again at once after a failure", async () => {
+  const { database } = testDatabase;
+  let [queries, monotonicMs, isBroken] = [0, 0, false];
+  const publishedKeys = createPublishedKeys({
+    database: {
+      ...database,
+      async query(build, options) {
+        queries++;
+        if (isBroken) throw new Error("no database");
+        return await database.query(build, options);
+      },
+    },
+    clock: { now: () => NOW, nowMs: () => NOW.getTime(), monotonicMs: () => monotonicMs },
+  });
+  const answers = await Promise.all(Array.from({ length: 100 }, () => publishedKeys()));
+  expect([queries, new Set(answers).size]).toEqual([1, 1]);
+  await rotateSigningKey(database, { secrets, actor: ACTOR, now: NOW });
+  monotonicMs = 999;
+  expect((await publishedKeys()).etag).toBe(answers[0]?.etag ?? "");
+  monotonicMs = 1_000;
+  expect((await publishedKeys()).etag).not.toBe(answers[0]?.etag ?? "");
+  expect(queries).toBe(2);
+  monotonicMs = 2_000;
+  isBroken = true;
+  expect(publishedKeys()).rejects.toThrow("no database");
+  await Promise.resolve(publishedKeys()).catch(() => {});
+  isBroken = false;
+  expect(JSON.parse((await publishedKeys()).body).keys).toHaveLength(3);
+});
