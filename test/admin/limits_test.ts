@@ -1,7 +1,9 @@
 /** Limits of the API: requests of a token, and wrong tokens from an address. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Database } from "../../src/database/mod.ts";
 import { parseTrustedProxies } from "../../src/limits/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
 
@@ -74,6 +76,25 @@ describe("Wrong tokens", () => {
     const statuses = await Promise.all(Array.from({ length: 200 }, (_, n) => whoami(wrongToken(n))));
     expect(statuses.filter((status) => status === 200)).toEqual([]);
     expect(await countStatements(() => whoami(token))).toBe(0);
+  });
+
+  test("that arrive at once cost at most 100 look-ups, also if the database is slow", async () => {
+    const { database, testDatabase: on, clock } = admin;
+    const gate = Promise.withResolvers<void>();
+    const query: Database["query"] = (...call) => gate.promise.then(() => database.query(...call));
+    const slow = await startAdmin({ on, clock, admin: { database: { ...database, query } } });
+    const answered: number[] = [];
+    const all = Array.from({ length: 150 }, async (_, n) => {
+      const { status } = await slow.call("GET", "/whoami", { token: wrongToken(n) });
+      answered.push(status);
+    });
+    await until(() => answered.length === 50);
+    gate.resolve();
+    await Promise.all(all);
+    expect(answered).toEqual([...Array(50).fill(429), ...Array(100).fill(401)]);
+    clock.advance(MINUTE_MS);
+    expect((await slow.call("GET", "/whoami", { token })).status).toBe(200);
+    await slow.close();
   });
 
   test("of another address do not matter, and an address within the same IPv6 network counts as the same", async () => {

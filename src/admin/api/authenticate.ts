@@ -14,10 +14,19 @@ const TOKEN_LIMIT = 600;
 /** Wrong tokens a minute from one address. */
 const WRONG_TOKEN_LIMIT = 60;
 const WINDOWS = 10_000;
+/** Look-ups of one address at the same time. Wrong tokens that arrive at once are counted only after their look-ups. */
+const LOOK_UPS_AT_ONCE = 100;
 
 const INVALID_TOKEN = refuse(
   "INVALID_TOKEN",
   "A valid token is required: send it as `Authorization: Bearer …`",
+);
+const TOO_MANY_AT_ONCE = refuse(
+  "RATE_LIMIT_EXCEEDED",
+  "Too many requests at the same time: send fewer at once",
+  {
+    retryAfterSeconds: 1,
+  },
 );
 const WRONG_ADDRESS = refuse("NOT_ALLOWED", "The token is not accepted from this address");
 
@@ -26,6 +35,18 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
   const pattern = tokenPattern(brand);
   const byToken = new WindowTable(TOKEN_LIMIT, WINDOWS);
   const wrongByAddress = new WindowTable(WRONG_TOKEN_LIMIT, WINDOWS);
+  const lookUps = new Map<string, number>();
+
+  async function lookUp(text: string, group: string): Promise<Token | undefined> {
+    lookUps.set(group, (lookUps.get(group) ?? 0) + 1);
+    try {
+      return await findToken(database, text, { now: clock.now() });
+    } finally {
+      const left = (lookUps.get(group) ?? 1) - 1;
+      if (left === 0) lookUps.delete(group);
+      else lookUps.set(group, left);
+    }
+  }
 
   return createMiddleware<AdminEnv>(async (c, next) => {
     const address = c.get("address");
@@ -33,7 +54,8 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     const looked = wrongByAddress.peek(group, clock.monotonicMs());
     if (!looked.allowed) return answerRefusal(c, tooMany(looked));
     const [, text = ""] = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "") ?? [];
-    const token = pattern.test(text) ? await findToken(database, text, { now: clock.now() }) : undefined;
+    if ((lookUps.get(group) ?? 0) >= LOOK_UPS_AT_ONCE) return answerRefusal(c, TOO_MANY_AT_ONCE);
+    const token = pattern.test(text) ? await lookUp(text, group) : undefined;
     if (token === undefined) {
       wrongByAddress.record(group, clock.monotonicMs());
       c.header("WWW-Authenticate", "Bearer");
