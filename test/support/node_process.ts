@@ -187,6 +187,9 @@ function toSettings({ brand, limits, ...config }: Config): Record<string, string
     CLAVIGER_DOWNLOADS_AT_ONCE: String(config.downloadsAtOnce),
     CLAVIGER_TRUSTED_PROXIES: config.trustedProxies.map(([network, bits]) => `${network}/${bits}`).join(","),
     CLAVIGER_LOG_FORMAT: "json",
+    CLAVIGER_OFFLINE_DAYS: Object.entries(config.offlineDays)
+      .map((pair) => pair.join("="))
+      .join(","),
     CLAVIGER_LOG_REQUESTS: config.logRequests,
     CLAVIGER_LOG_SLOW_MS: String(config.logSlowMs),
     CLAVIGER_EVENTS_KEPT: String(config.eventsKeptMonths),
