@@ -466,7 +466,7 @@ describe("claviger doctor", () => {
     expect(secret.of("secret")).toMatchObject({ state: "fail" });
     expect([secret.status, secret.err]).toEqual([
       1,
-      expect.stringMatching(/^claviger: 1 of \d+ checks failed\n$/),
+      expect.stringMatching(/^claviger: 2 of \d+ checks failed\n$/),
     ]);
 
     const idle = createCommandLine();

@@ -173,7 +173,7 @@ async function readState(database: Database): Promise<State> {
   for (const { name } of tables) {
     if (ACCOUNTED.includes(name)) continue;
     // The time of a key's last use is left out: the service may write it later.
-    const row = name === "keys" ? KEYS_ROW : `${name}::text`;
+    const row = COMPARED_COLUMNS[name] ?? `${name}::text`;
     const [found] = await database.query<{ digest: string }>((sql) =>
       sql.unsafe(`select coalesce(md5(string_agg(${row}, '|' order by ${row})), '') as digest from ${name}`),
     );
@@ -188,7 +188,9 @@ async function readState(database: Database): Promise<State> {
     (sql) => sql`select license_id::text as id, sum(used)::bigint as used from usage group by 1 order by 1`,
   );
   const revoked = await database.query<{ id: string }>(
-    (sql) => sql`select id::text from keys where state = 'revoked'`,
+    (sql) => sql`
+      select id::text from keys join listed_keys l on l.key_id = id
+       where keys.state = 'revoked' and l.state = 'revoked'`,
   );
   return {
     digests,
@@ -201,6 +203,9 @@ async function readState(database: Database): Promise<State> {
 }
 
 /** The columns of a key without its last use, and without the state "revoked", which is compared separately. */
-const KEYS_ROW = `
-  concat_ws(',', id, license_id, encode(hash, 'hex'), hint, mode, state = 'suspended',
-            own_expires_at, replaced_by, created_at)`.trim();
+const COMPARED_COLUMNS: Readonly<Record<string, string>> = {
+  keys: `
+    concat_ws(',', id, license_id, encode(hash, 'hex'), hint, mode, state = 'suspended',
+              own_expires_at, replaced_by, created_at)`.trim(),
+  listed_keys: "concat_ws(',', key_id, account_id, tier, mode, state = 'suspended', expires_at)",
+};
