@@ -239,16 +239,9 @@ function toTableRow(token: ListedToken) {
   };
 }
 
-/** Renders scopes so that they fit a line: `keys:read,issue usage:read`, or `all but keys:revoke`. */
+/** Renders scopes as `tokens issue` takes them, or as `all` or `all but keys:revoke`. */
 function renderScopes(scopes: readonly Scope[]): string {
   const missing = SCOPES.filter((scope) => !scopes.includes(scope));
   if (missing.length === 0) return "all";
-  return missing.length < scopes.length ? `all but ${grouped(missing)}` : grouped(scopes);
-}
-
-function grouped(scopes: readonly Scope[]): string {
-  const groups = Map.groupBy(scopes, (scope) => scope.split(":")[0]);
-  return [...groups]
-    .map(([name, members]) => `${name}:${members.map((scope) => scope.split(":")[1]).join(",")}`)
-    .join(" ");
+  return missing.length < scopes.length ? `all but ${missing.join(",")}` : scopes.join(",");
 }

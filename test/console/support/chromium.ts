@@ -20,12 +20,15 @@ const SYSTEM_NAMES = ["chromium-headless-shell", "chromium"];
 const REMEDY =
   "Install Chromium (on Debian the package chromium-headless-shell), then run make test-console CHROMIUM=path";
 
-/** The package has a font, because pages without any font show no text: its width is 0. */
-const FONTS = `<?xml version="1.0"?>
+/**
+ * The package has a font, because pages without any font show no text: its width is 0. The path of the cache is absolute,
+ * because a relative one is looked for in the current folder.
+ */
+const fontsOf = (folder: string) => `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
   <dir prefix="relative">fonts</dir>
-  <cachedir prefix="relative">fonts-cache</cachedir>
+  <cachedir>${join(folder, "fonts-cache")}</cachedir>
 </fontconfig>
 `;
 
@@ -70,7 +73,7 @@ async function fetchChromium(cache = join(import.meta.dir, "../../../.cache")): 
     for (const name of ["al2023.tar.br", "fonts.tar.br"]) {
       await new Bun.Archive(unpack(name)).extract(unpacked);
     }
-    await Bun.write(join(unpacked, "fonts.conf"), FONTS);
+    await Bun.write(join(unpacked, "fonts.conf"), fontsOf(folder));
     await Bun.write(join(unpacked, "chromium"), unpack("chromium.br"));
     chmodSync(join(unpacked, "chromium"), 0o755);
     renameSync(unpacked, folder);
