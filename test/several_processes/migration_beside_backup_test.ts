@@ -37,7 +37,7 @@ beforeAll(async () => {
     (sql) => sql`
       insert into events (id, received_at, key_id, license_id, event_type, success)
       select gen_random_uuid(), now() - number * interval '1 ms', gen_random_uuid(), gen_random_uuid(), 'error', true
-        from generate_series(1, 100000) as number`,
+        from generate_series(1, 200000) as number`,
   );
 });
 afterAll(async () => {
