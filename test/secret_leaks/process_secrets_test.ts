@@ -2,7 +2,9 @@
  * The service runs with its own PostgreSQL and gets its secrets as operators give them. No secret may be in its log,
  * in the system's list of its processes, or anywhere in its data folder.
  */
+
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { randomBytes } from "node:crypto";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -16,10 +18,12 @@ import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/git
 import { INSTALLER_TOKEN } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
 import { testFolder } from "../support/postgres.ts";
-import { TEST_SECRET } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { descendantsOf, searchProcesses, searchTables } from "./places.ts";
 import { createSecretSearch } from "./secret_search.ts";
+
+/** Its own, because other tests run processes with the secret of all tests at the same time. */
+const ROOT_SECRET = randomBytes(32).toString("hex");
 
 setDefaultTimeout(30_000);
 
@@ -37,7 +41,7 @@ beforeAll(async () => {
   gitHub = await startGitHubStandIn({ clock: systemClock, folder });
   const { appId, installationId, privateKeyFile, repository, apiUrl } = gitHub.settings;
   env = {
-    CLAVIGER_SECRET: TEST_SECRET,
+    CLAVIGER_SECRET: ROOT_SECRET,
     CLAVIGER_LOG_REQUESTS: "all",
     CLAVIGER_GITHUB_APP_ID: appId,
     CLAVIGER_GITHUB_INSTALLATION_ID: installationId,
@@ -120,8 +124,8 @@ test("A service with its own database writes no secret to its log, its process l
     ...[...keys, unknown].map((value) => ({ name: "key", value })),
     ...minted.map((value) => ({ name: "minted token", value })),
     { name: "installer token", value: INSTALLER_TOKEN },
-    { name: "root secret", value: TEST_SECRET },
-    { name: "root secret as bytes", value: Buffer.from(TEST_SECRET, "hex").toString("base64") },
+    { name: "root secret", value: ROOT_SECRET },
+    { name: "root secret as bytes", value: Buffer.from(ROOT_SECRET, "hex").toString("base64") },
     { name: "private key", value: APP_KEYS.privateKey },
     ...gitHub.seen.map(({ jwt }) => ({ name: "JWT", value: jwt.slice(jwt.lastIndexOf(".") + 1) })),
   ]);
