@@ -1,5 +1,5 @@
 -- Operators: people who use the console, and tokens for programs. Rows of operators and tokens are never deleted, so
--- that a name in the audit log means one person or one integration for ever.
+-- that a name in the audit log means one person or one token for ever.
 
 create table operators (
   name text constraint operators_pkey primary key
@@ -10,7 +10,7 @@ create table operators (
   removed_at timestamptz
 );
 
--- Codes that begin a session, once and for ten minutes. Not part of backups.
+-- Login codes. Each one begins one session, within ten minutes. Not part of backups.
 create table login_codes (
   -- The SHA-256 of the code. The code itself is not stored.
   hash bytea constraint login_codes_pkey primary key constraint code_hash_length check (length(hash) = 32),
@@ -79,8 +79,8 @@ alter table audit
   add column door text,
   add column request text,
   add column address text,
-  -- The transaction that wrote the row, so that a reader who follows the log misses no late commit. The default is set
-  -- in a statement of its own: with the column it would be computed for each older row, under a lock.
+  -- The transaction that wrote the row, so that a reader who follows the log misses no late commit. Its own statement
+  -- sets the default: a default that comes with the column would be computed for each older row, under a lock.
   add column xid xid8;
 alter table audit alter column xid set default pg_current_xact_id();
 

@@ -1,4 +1,5 @@
--- What the lists of operators filter keys by: a narrow row for each key. The next migration fills the table with the
+-- The values by which the lists of operators filter keys: a narrow row for each key. The next migration fills the table
+-- with the
 -- keys that exist.
 --
 -- Tier and expiry belong to the license, mode and state to the key, and an index covers only one table. With indexes on
@@ -12,7 +13,8 @@ create table listed_keys (
   state text collate "C" not null,
   -- The expiry of the license, or the key's own expiry if that is earlier.
   expires_at timestamptz not null,
-  -- The first day of its month, UTC. An index on the time itself could not return the keys of a month in their order.
+  -- The first day of the month of that expiry, UTC. An index on the time itself could not return the keys of a month in
+  -- their order.
   expiry_month date not null
     generated always as (date_trunc('month', expires_at at time zone 'UTC')::date) stored
 );

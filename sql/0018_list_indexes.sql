@@ -1,7 +1,7 @@
--- Fills `listed_keys`, and builds the indexes of the lists. Other processes write meanwhile: this is no transaction, and
--- after an interruption it begins anew. Only a change of a key or license may wait, for the part of 10,000 keys that is
--- being filled, some 0.3 s. With 1,000,000 keys, 1,200,000 rows of the audit log and 2,200,000 rows of use it took 80 s on
--- two cores that other programs kept busy, 26 s of them for the keys.
+-- Fills `listed_keys`, and builds the indexes of the lists. Other processes write meanwhile, so this is not one
+-- transaction; after an interruption it starts again from the beginning. Only a change of a key or license may wait,
+-- about 0.3 s, while 10,000 keys are being filled in. With 1,000,000 keys, 1,200,000 rows of the audit log and
+-- 2,200,000 rows of use it took 80 s on two cores that other programs kept busy, 26 s of them for the keys.
 
 do $$
 declare
@@ -49,7 +49,7 @@ drop index concurrently if exists audit_in_commit_order;
 create index concurrently audit_in_commit_order on audit (xid nulls first, id);
 
 -- The same order by month, because the times of the log are not in that order: a page is merged from the first rows of
--- each month. So it costs the same for rows that are rare, and for a time long ago.
+-- each month. So rare rows and rows of long ago cost no more than others.
 drop index concurrently if exists audit_by_month;
 
 create index concurrently audit_by_month

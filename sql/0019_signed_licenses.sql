@@ -1,4 +1,4 @@
--- Licenses that clients verify offline, with a signature. See the room signed_licenses.
+-- Signed licenses, which clients verify without a network. See src/signed_licenses.
 
 -- The signing key, its successor, and older keys whose licenses may still be in use. Retired keys stay as rows, so that
 -- the audit log can be read, but are not published.
@@ -19,7 +19,7 @@ create table signing_keys (
   retired_at timestamptz
 );
 
--- The licenses that were signed for a key with a signing key: the latest of them, and how many there were.
+-- One row for each key and signing key: the latest license that was signed, and the number of all of them.
 create table signed_licenses (
   key_id uuid not null constraint signed_license_has_key references keys (id),
   -- Without a foreign key: a restore can leave the signing keys out.

@@ -13,7 +13,7 @@ export function originOf(
   return `${isTls ? "https" : "http"}://${bracketedHost(host)}:${port}`;
 }
 
-/** Returns the host by which this machine reaches a listener: the loopback address for one on all addresses. */
+/** Returns the host by which this machine reaches a listener: the loopback address for a listener on all addresses. */
 export function toReachedHost(host: string): string {
   return host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
 }

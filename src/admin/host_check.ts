@@ -43,7 +43,8 @@ export function createHostCheck({
 
 /**
  * Creates the middleware that answers 421 for a foreign `Host`, before a body is read or the database is asked. Also
- * for a request that crossed a network unencrypted: without our TLS only the proxy, which serves https, may send some.
+ * answers 421 for a request that crossed a network unencrypted: if the listener itself serves no https, only the proxy,
+ * which does, may send requests from other machines.
  */
 export function refuseMisdirected(
   options: Pick<AdminOptions, "adminUrl" | "isLoopback" | "isTls" | "trustedProxies">,

@@ -27,8 +27,8 @@ interface ListenAddress {
 /**
  * Listens for requests of operators at the first of the addresses that can be used; undefined without an address.
  *
- * Their statements have a pool of their own. With the pool of the clients, a slow list would cost the clients a
- * connection, and the whole pool when it misses the deadline.
+ * Their statements have a pool of their own. In the clients' pool, a slow list would take a connection from the
+ * clients, and the whole pool when it misses the deadline.
  */
 export async function listenForOperators(
   addresses: readonly ListenAddress[],

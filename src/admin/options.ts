@@ -20,7 +20,7 @@ export interface AdminOptions {
   readonly database: Database;
   readonly secrets: Secrets;
   readonly licenseSigner: Pick<LicenseSigner, "export">;
-  /** Learns of changes at once, so that a revoked key is refused from the answer on. */
+  /** Forgets a changed license at once, so that a revoked key is refused as soon as the change is answered. */
   readonly directory: Pick<KeyDirectory, "forgetLicense">;
   readonly trustedProxies: TrustedProxies;
   /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */

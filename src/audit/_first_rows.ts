@@ -1,10 +1,10 @@
 /**
  * Selects the rows of a page of the audit log, in the order of their transactions.
  *
- * A page must not read a million rows because few rows meet its filter, or because the filter begins long ago. The times
- * of the log are nearly in that order, but not exactly, so no index has both. Therefore a page is merged from months: of
- * each month that the filter includes, the first rows, which an index returns in order. Only in the first and last
- * month are rows read that the filter excludes.
+ * A page must not read a million rows because few rows meet its filter, or because the filter begins long ago. The
+ * times of the log are almost in the order of transactions, but not exactly, so no index has both orders. Therefore a
+ * page is merged from months: an index returns the first rows of each month that the filter includes. Only in the first
+ * and last month, rows are read that the filter excludes.
  */
 import type { Fragment, Sql } from "../database/mod.ts";
 import { type AuditFilter, meets } from "./audit_filter.ts";
@@ -18,7 +18,7 @@ const MONTH = "date_trunc('month', at at time zone 'UTC')";
 interface Page {
   readonly filter: AuditFilter;
   readonly limit: number;
-  /** The condition that a row is behind the pages that were read before. */
+  /** The condition that a row comes after the pages that were already read. */
   readonly isNext: Fragment;
   /** By default the oldest rows first. */
   readonly isNewestFirst?: boolean;
@@ -32,7 +32,7 @@ export function isOnPage(sql: Sql, { filter, limit, isNext, isNewestFirst = fals
   const order = orderOf(sql, { isNewestFirst });
   const first = (condition: Fragment) => sql`
     select id, xid from audit where ${condition} and ${isMet} order by ${order} limit ${limit}::bigint`;
-  // The thing is a column of its own relation, so that the planner does not count on the rows of a frequent one.
+  // The UUID is a column of its own relation, so that the planner does not assume a UUID with many rows.
   const isOf = (column: Fragment, uuid: string) => sql`
     select row.* from (select ${uuid}::uuid as uuid) as thing
            cross join lateral (${first(sql`${column} = thing.uuid`)}) as row`;

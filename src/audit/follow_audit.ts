@@ -1,18 +1,19 @@
 /**
  * Reads the audit log in the order in which transactions began, so that a reader can follow it and miss no row.
  *
- * The order of `id` is not enough: a transaction takes its ids first and commits later, so a row can appear behind rows
- * that were read already. Therefore each row has the number of its transaction, and a page has only rows of transactions
- * that are older than every transaction that still runs (the `xmin` of the snapshot): no row can appear among them any
- * more. Rows that an older program wrote have no number; they come first.
+ * The order of `id` is not enough: a transaction takes its ids first and commits later, so a row can appear whose id is
+ * lower than ids that were already read. Therefore each row has the number of its transaction, and a page has only rows
+ * of transactions that are older than every transaction that still runs (the `xmin` of the snapshot): no row can appear
+ * among them any more. Rows that an older program wrote have no number; they come first.
  *
- * A long transaction, such as an import, delays the rows that were written after it began until it ends. So does a long
- * transaction in another database of the same server.
+ * A long transaction, such as an import, delays the rows that were written after it began: they appear when it has
+ * ended. A long transaction in another database of the same server has the same effect.
  *
- * The numbers of transactions are those of one server: a restored database and a promoted standby use them again. So a
+ * The numbers of transactions are unique only on one server: a restored database and a promoted standby use them again.
+ * So a
  * position contains the identity of the database, and a database without that identity, or without the row of the
- * position, refuses it. A crash of the server does no harm: the row is committed, and a server does not use a number
- * again that is at most the number of a committed transaction.
+ * position, refuses it. A crash of the server does no harm: the row is committed, and a server never uses again the
+ * number of a committed transaction, or a lower number.
  */
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -106,7 +107,9 @@ interface Page extends Pick<FollowOptions, "limit"> {
   readonly position: { readonly xid: string | null; readonly id: string };
 }
 
-/** Selects rows after a position. Old rows, without a transaction, are selected apart, so that each part uses the index. */
+/**
+ * Selects rows after a position. Old rows, without a transaction, are selected apart, so that each part uses the index.
+ */
 function selectPage(sql: Sql, { filter, limit, position: { xid, id } }: Page): Fragment {
   const of = (isNext: Fragment) => sql`
     select xid::text, ${columns(sql)} from audit where ${isOnPage(sql, { filter, limit, isNext })}

@@ -3,7 +3,7 @@ import type { Migration, Sql } from "../database/mod.ts";
 import type { BackedUpTable } from "./format.ts";
 
 /**
- * Tables whose rows mean nothing in another database, or must not come back to life: an old login code, session or
+ * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
  * answer to a repeated request. The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [

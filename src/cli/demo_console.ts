@@ -1,8 +1,8 @@
 /**
  * The console of `serve --demo`: a listener for operators without a setting, and the link that logs in there.
  *
- * Both only for the data of a demo, on loopback, and with a person at the terminal. Whoever has the link becomes an
- * admin, so the link must reach no journal and no other machine.
+ * Both exist only for the data of a demo, on loopback, and with a person at the terminal. The link logs in as an admin,
+ * so it must reach no journal and no other machine.
  */
 import type { Actor } from "../audit/mod.ts";
 import type { Config, ListenAddress } from "../config/mod.ts";
@@ -56,7 +56,8 @@ function isPrivate({ columns }: Pick<Surroundings, "columns">, { host, logFormat
 }
 
 /**
- * Removes the operator of a demo. The last admin cannot be removed: then only its sessions and links end, and the result is
+ * Removes the operator of a demo. The last admin cannot be removed: then only its sessions and links end, and the
+ * result is
  * `kept`. Undefined if there is no such operator.
  */
 export async function removeDemoOperator(
@@ -66,7 +67,7 @@ export async function removeDemoOperator(
   const removed = await removeOperator(database, OPERATOR, by);
   if (!isRefusal(removed)) return "removed";
   if (removed.code === "NOT_FOUND") return undefined;
-  // First, so that no link that was printed begins another session meanwhile.
+  // The codes first, so that no printed link begins another session meanwhile.
   await deleteCodes(database, OPERATOR);
   const sessions = await listSessions(database, by);
   for (const { id, operator } of sessions) if (operator === OPERATOR) await endSession(database, id, by);

@@ -38,7 +38,10 @@ export async function refuseTakenAddress(
   }
 }
 
-/** Listens and adds the listener; returns why that is not possible. A port that the system chooses is always free. */
+/**
+ * Listens and adds the listener, or returns the reason why it cannot listen. A port that the system chooses is always
+ * free.
+ */
 async function tryToListen(
   address: ListenAddress,
   { platform, listeners }: { readonly platform: Platform; readonly listeners: Listener[] },

@@ -24,7 +24,7 @@ export interface Migration {
   readonly name: string;
   readonly text: string;
   /**
-   * True for work that takes long while other processes write, so that it cannot be one transaction. An empty line
+   * True for a migration that takes long while other processes write: it is not one transaction. An empty line
    * ends each statement, and all of them can be repeated after an interruption.
    */
   readonly isConcurrent?: boolean;

@@ -1,6 +1,7 @@
 /**
  * Applies migrations, which only go forward. Each migration is a file in `sql/`. It is applied once, in order, in a
- * transaction of its own (or statement by statement, see `isConcurrent`), and recorded with the SHA-256 of its text. A database is refused if a newer Claviger
+ * transaction of its own (or statement by statement, see `isConcurrent`), and recorded with the SHA-256 of its text. A
+ * database is refused if a newer Claviger
  * migrated it, or if the text of an applied migration was edited since: a wrong guess there could destroy data.
  *
  * Processes that start together take turns with an advisory lock. They wait for it up to a deadline.
@@ -41,7 +42,7 @@ const LOCK_DEADLINE_MS = 30_000;
 const MIGRATION_DEADLINE_MS = 600_000;
 /** Short, so that requests that wait behind a migration still meet their own deadline. */
 const TABLE_LOCK_MS = 250;
-/** Nobody waits behind a concurrent build of an index, which waits for the transactions that began before it. */
+/** A concurrent build of an index waits for the transactions that began before it, and nothing waits for the build. */
 const CONCURRENT_LOCK_MS = 60_000;
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 15_000;

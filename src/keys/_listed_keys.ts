@@ -2,9 +2,9 @@
  * Selects the keys of a page from `listed_keys`, which has everything that lists filter by.
  *
  * A page must not read a million rows because few keys meet its filter, and the planner does not know which
- * combinations are rare. So the page is merged from groups: of each expiry month, tier, mode and state that the filter
- * includes, the first keys, which an index returns in order. The cost depends on the number of groups (some hundred) and
- * not on the number of keys. Only at the ends of a range of expiries are keys read that do not meet the filter.
+ * combinations are rare. So the page is merged from groups: an index returns the first keys of each expiry month, tier,
+ * mode and state that the filter includes. The cost depends on the number of groups (some hundred) and not on the
+ * number of keys. Only at the two ends of a range of expiries, keys are read that do not meet the filter.
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { TIERS } from "../licensing/mod.ts";

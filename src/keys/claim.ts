@@ -1,6 +1,6 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 
-/** What a statement knows that makes a key, for the CTE that stores the answer to a repeated request. */
+/** What the statement that makes a key passes to the CTE that stores the answer for repeated requests. */
 export interface MadeKey {
   /** The CTE with the row of the new key. */
   readonly from: Fragment;

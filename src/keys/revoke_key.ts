@@ -14,8 +14,8 @@ export interface RevokedKey {
 }
 
 /**
- * Revokes a key for good. Refuses an unknown key with `KEY_NOT_FOUND`, and a revoked key with `CONFLICT`; a client, who
- * names the hash, gets `KEY_NOT_FOUND` for both. Suspended and expired keys can be revoked.
+ * Revokes a key for good. Refuses an unknown key with `KEY_NOT_FOUND`, and a revoked key with `CONFLICT`; a client,
+ * which names the key by its hash, gets `KEY_NOT_FOUND` for both. Suspended and expired keys can be revoked.
  */
 export async function revokeKey(
   database: Database,

@@ -117,7 +117,7 @@ function changeStatement(
                                 where k.license_id = old.id and not ${allowsMode(sql, restriction, sql`k.mode`)})
                as is_allowed,
              not ${isRestricted(restriction)}::boolean
-               -- A new tier counts, too: the limit that a higher tier has may not be kept for a lower one.
+               -- A new tier is checked, too: a license may not keep the limit of a higher tier when it gets a lower tier.
                or (((new_tier, new_limit) is not distinct from (tier, monthly_limit)
                     or coalesce(new_limit <= ${tierLimit(sql, sql`new_tier`)}, true))
                    and (new_expires_at = expires_at or new_expires_at <= ${oneYearAfter(now)}::timestamptz))

@@ -53,7 +53,10 @@ export function toFileName(file: {
   return file.fileName ?? `${file.name}-${file.version}`;
 }
 
-/** Returns the size for lists: in hundredths of a megabyte, and exact below one hundredth, so that only an empty file has 0. */
+/**
+ * Returns the size for lists: in hundredths of a megabyte, and exact below one hundredth, so that only an empty file
+ * has 0.
+ */
 export function toMegabytes(sizeBytes: number): number {
   return sizeBytes < 1e4 ? sizeBytes / 1e6 : Math.round(sizeBytes / 1e4) / 100;
 }
@@ -157,9 +160,9 @@ const JSON_NAMES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Checks a model against the rules of its fields, and refuses with the first broken rule. The sentence has the names of
- * the commands' options, the fields of the refusal have those of JSON. `hasOwner` is for callers that know that an
- * account owns the model before they know which: they add `ownerUuid` to the result.
+ * Checks a model against the rules of its fields, and refuses with the first broken rule. The sentence uses the names
+ * of the commands' options; the fields of the refusal use the names in JSON. `hasOwner` is for callers that know that
+ * an account owns the model, but not yet which account: they add `ownerUuid` to the result.
  */
 export function parseNewModel(
   fields: unknown,

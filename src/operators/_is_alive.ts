@@ -1,10 +1,10 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 
-/** The longest time without a request, and the longest time at all, of a session. */
+/** The longest time of a session without a request, and its longest time in all. */
 const IDLE_MINUTES = 30;
 const SESSION_HOURS = 12;
 
-/** Returns the condition that the session `s` has not ended by itself. */
+/** Returns the condition that the session `s` has not timed out. */
 export function isAlive(sql: Sql, now: Date): Fragment {
   return sql`(s.last_seen_at > ${now}::timestamptz - ${IDLE_MINUTES} * interval '1 minute'
               and s.created_at > ${now}::timestamptz - ${SESSION_HOURS} * interval '1 hour')`;

@@ -2,7 +2,7 @@ import type { Database } from "../database/mod.ts";
 import { isAlive } from "./_is_alive.ts";
 import { isOldAnswer } from "./idempotent_answers.ts";
 
-/** So few that a request that stores its answer meanwhile hardly waits. */
+/** A small number, so that a request that stores its answer meanwhile hardly waits. */
 const BATCH_ROWS = 1_000;
 
 /** Deletes login codes and sessions that have ended, and answers that are not repeated any more. */

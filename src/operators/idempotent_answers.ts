@@ -1,11 +1,11 @@
 /**
- * Answers to requests with an `Idempotency-Key`: for 24 hours the same key from the same integration gets the same
- * answer, with its API key.
+ * Answers to requests with an `Idempotency-Key`: for 24 hours the same header from the same token gets the same answer,
+ * with its API key.
  *
- * The statement that issues the key also inserts the row of the answer. Of two simultaneous requests one violates the
- * row's unique constraint, which rolls its whole statement back, and reads the answer of the other. The API key is
- * sealed with a key derived from the root secret and the raw `Idempotency-Key`, of which only a hash is stored. So the
- * database and the root secret together open no answer.
+ * The statement that issues the key also inserts the row of the answer. Of two simultaneous requests, one violates the
+ * row's unique constraint: its whole statement is rolled back, and it reads the answer of the other request. The API
+ * key is sealed with a key derived from the root secret and the raw `Idempotency-Key`, of which only a hash is stored.
+ * So the database and the root secret together are not enough to open an answer.
  */
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
@@ -14,7 +14,7 @@ import { hashOf } from "./_secret_text.ts";
 
 /** A request that is carried out once, however often it is sent. */
 export interface RepeatableRequest {
-  /** The integration. A renewed token is the same. */
+  /** The UUID of the token; renewing the token keeps it. */
   readonly tokenUuid: string;
   /** The header `Idempotency-Key`, as it was sent. */
   readonly key: string;
@@ -22,7 +22,7 @@ export interface RepeatableRequest {
   readonly request: string;
 }
 
-/** What the statement knows that issues the key. */
+/** What the statement that issues the key passes to the CTE that stores the answer. */
 export interface Claimed {
   /** The CTE with the row of the new key. */
   readonly from: Fragment;

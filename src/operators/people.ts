@@ -16,7 +16,7 @@ export interface Operator {
   readonly createdAt: Date;
   /** Null while the operator can log in. */
   readonly removedAt: Date | null;
-  /** Exact to the minute; null without a session that has not ended. */
+  /** Exact to the minute; null if the operator has no session now. */
   readonly lastSeenAt: Date | null;
 }
 
@@ -81,7 +81,7 @@ export async function loginOperator(
       asked as (
         select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name) as after
           from person
-         -- True always: the row of the creation is written first.
+         -- Always true: the row of the creation is written first.
          where (select count(*) from logged_creation) < 2
       ),
       logged as (${auditCte(sql, { action: "operator.login", actor, at: now, from: sql`asked` })})
@@ -91,7 +91,7 @@ export async function loginOperator(
   return await refuseLogin(database, { name, role });
 }
 
-/** What names of operators and tokens look like, as a phrase. */
+/** The rule for the names of operators and tokens, as a phrase. */
 export const NAME_RULE =
   "a name must be 1 to 64 lowercase letters, digits, dots, hyphens and underscores, and must begin with a letter or digit";
 
@@ -127,7 +127,7 @@ export async function deleteCodes(database: Database, operator: string): Promise
   await database.query((sql) => sql`delete from login_codes where operator = ${operator}`);
 }
 
-/** Lists all operators by name, also those that were removed. */
+/** Lists all operators by name, including removed operators. */
 export async function listOperators(
   database: Database,
   { now }: { readonly now: Date },
@@ -156,8 +156,8 @@ async function findOperator(
 
 /**
  * Returns the CTEs of a change to an operator that could leave no admin: `was` is the operator, and `admins.count` the
- * number of admins. All these rows are locked, in one order, so of two changes at once the second counts what the first
- * left.
+ * number of admins. All these rows are locked, in one order, so the second of two simultaneous changes counts the
+ * admins that the first left.
  */
 function lockedCtes(sql: Sql, name: string): Fragment {
   return sql`
@@ -227,7 +227,7 @@ export async function removeOperator(
       logged as (${auditCte(sql, { action: "operator.remove", actor, at: now, from: sql`changed` })})
       select (select count(*) from operator_sessions s where s.operator = removable.name and ${isAlive(sql, now)})
                as sessions,
-             -- A person mostly has the same name on the host, where tokens are issued by command.
+             -- Tokens are issued by command on the host, where a person mostly has the same name.
              coalesce((select json_agg(t.name order by t.name collate "C") from tokens t
                         where t.created_by in ('operator:' || removable.name, 'command:' || removable.name)
                           and t.state <> 'revoked'), '[]') as tokens

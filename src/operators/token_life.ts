@@ -1,4 +1,4 @@
-/** What happens to a token after its issue: it is listed, renewed, revoked for ever, and resumed after a restore. */
+/** Lists, renews and revokes tokens, and resumes tokens that a restore disabled. */
 import { auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
@@ -29,7 +29,7 @@ export interface ListedToken {
   readonly lastUsedAt: Date | null;
 }
 
-/** Lists all tokens by name, also those that are revoked. */
+/** Lists all tokens by name, including revoked tokens. */
 export async function listTokens(
   database: Database,
   { now }: { readonly now: Date },
@@ -58,8 +58,9 @@ function stateOf(sql: Sql, now: Date): Fragment {
 }
 
 /**
- * Gives a token a new secret, and with `expiresAt` another expiry (null: none). The integration stays the same, and the
- * old secret is refused from then on. Refuses an unknown or revoked token, and one that would still be expired.
+ * Gives a token a new secret, and with `expiresAt` another expiry (null: none). Name, scopes and restriction stay the
+ * same, and the old secret is refused from then on. Refuses an unknown or revoked token, and a token that would still
+ * be expired.
  */
 export async function renewToken(
   database: Database,
@@ -100,7 +101,7 @@ const NO_TOKEN = "no token has this name";
 const ISSUE = "issue a token with another name";
 
 /**
- * Revokes a token for ever: it is refused from the next request on. Refuses an unknown token. A dry run refuses in the
+ * Revokes a token for good: it is refused from the next request on. Refuses an unknown token. A dry run refuses in the
  * same case and changes nothing.
  */
 export async function revokeToken(

@@ -11,9 +11,9 @@ import { hashOf, randomDigits } from "./_secret_text.ts";
 import { isName, NAME_RULE } from "./people.ts";
 import { SCOPES, type Scope } from "./scopes.ts";
 
-/** A token as a request with it is judged. */
+/** A token, as the checks of a request need it. */
 export interface Token {
-  /** Identifies the integration: a renewed token keeps it. */
+  /** Identifies the token; renewing the token keeps it. */
   readonly uuid: string;
   readonly name: string;
   readonly scopes: readonly Scope[];
@@ -135,7 +135,7 @@ export async function findToken(
   return { uuid, name, scopes, restriction: toRestriction({ tiers, mode }), sources: sources ?? undefined };
 }
 
-/** Returns the restriction that the columns of a token say. */
+/** Turns the columns of a token into its restriction. */
 export function toRestriction({ tiers, mode }: Pick<TokenColumns, "tiers" | "mode">): Restriction {
   return { tiers: tiers ?? undefined, mode: mode ?? undefined };
 }

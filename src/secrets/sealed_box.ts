@@ -35,7 +35,7 @@ export interface Secrets {
   signer(purpose: string): Signer;
 
   /**
-   * Derives other secrets from the root secret and a text that is not stored: without the text nobody opens their
+   * Derives other secrets from the root secret and a text that is not stored: without the text nobody can open their
    * boxes, not even the holder of the root secret. Throws a RangeError for a bad purpose, and for a text that is longer
    * than 900 bytes or has an unpaired surrogate.
    */

@@ -1,13 +1,13 @@
 import { type Verified, verifySignature } from "./jws.ts";
 
-/** How far the clock that signed may be ahead of this one. */
+/** How far the signer's clock may be ahead of this clock. */
 const TOLERANCE_SECONDS = 300;
 
 export type Checked = Verified & { readonly why?: string };
 
 /**
- * Verifies a license as a client must: signature, audience, and the times. Returns the claims and, if the license is not
- * valid now, the reason. Cannot know whether the key was revoked since then.
+ * Verifies a license as a client must: signature, audience and times. Returns the claims and, if the license is not
+ * valid now, the reason. It cannot know whether the key was revoked since.
  */
 export function checkLicense(
   jws: string,

@@ -149,7 +149,7 @@ function encode(value: object): string {
 
 function decode(text: string): Readonly<Record<string, unknown>> | undefined {
   const bytes = Buffer.from(text, "base64url");
-  // One spelling only.
+  // Each value has exactly one valid encoding.
   if (bytes.toString("base64url") !== text) return undefined;
   try {
     const value: unknown = JSON.parse(bytes.toString("utf8"));

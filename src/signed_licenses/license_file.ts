@@ -42,7 +42,7 @@ export function renderLicenseFile({ license, claims }: SignedLicense): string {
   return [BEGIN, ...shown.map(([name, value]) => `${name}: ${value}`), "", ...lines, END, ""].join("\n");
 }
 
-/** Reads the JWS out of a license file, or of a file that holds nothing else; undefined if there is none. */
+/** Returns the JWS in a license file, or in a file that holds only the JWS; undefined if there is none. */
 export function parseLicenseFile(text: string): string | undefined {
   const [, framed] =
     new RegExp(`${BEGIN}\\r?\\n(?:[^\\r\\n]+\\r?\\n)*\\r?\\n([\\w.\\s-]+?)${END}`).exec(text) ?? [];

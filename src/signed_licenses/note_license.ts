@@ -70,9 +70,9 @@ export function noteExported(
   };
 }
 
-/** What differs between the two ways to sign. */
+/** The SQL that differs between a fetched and an exported license. */
 export interface Noting {
-  /** The days that the license is valid, of the row `l`. */
+  /** For how many days the license of the row `l` is valid. */
   readonly days: Fragment;
   /** The condition that the actor may sign for the rows `k` and `l`. */
   readonly allowed: Fragment;
@@ -114,7 +114,7 @@ export function noteLicense(
        where signs_from <= clock_timestamp() and retired_at is null
          and (signs_until is null or signs_until > clock_timestamp())
        order by generation desc limit 1
-      -- Whoever retires a key locks it first, so a key that is being retired signs nothing more.
+      -- A retirement locks the key first, so a key that is being retired signs nothing more.
          for key share
     ),
     subject as (

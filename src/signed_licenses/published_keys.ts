@@ -11,7 +11,7 @@ export interface PublishedKeys {
   readonly etag: string;
 }
 
-/** For this long the keys are not read again. */
+/** How long the keys are cached. */
 const FRESH_MS = 1_000;
 
 /**

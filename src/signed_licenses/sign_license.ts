@@ -33,7 +33,7 @@ import {
 } from "./note_license.ts";
 import { openSigningKey, type SigningKey } from "./signing_keys.ts";
 
-/** The days that an export is valid: what applies without a choice, and the bounds of a choice. */
+/** For how many days an export is valid: the default, and the bounds. */
 export const EXPORT_DAYS = { usual: 365, least: 1, most: 3_650 } as const;
 
 export interface SignedLicense {
@@ -43,7 +43,7 @@ export interface SignedLicense {
   readonly kid: string;
 }
 
-/** What a license says. Times are Unix seconds, unless they end in `_at`. */
+/** The claims of a license. Times are Unix seconds, unless their names end in `_at`. */
 export interface LicenseClaims {
   readonly iss: string;
   readonly aud: string;
@@ -104,7 +104,7 @@ const NOT_OFFLINE = refuse(
   "OFFLINE_NOT_ALLOWED",
   "Licenses of this tier are not signed for use without a network",
 );
-/** Only within the moment of a rotation or a retirement. */
+/** Happens only at the moment of a rotation or a retirement. */
 const NO_SIGNING_KEY = refuse("SERVICE_UNAVAILABLE", "No key can sign the license now; try again");
 
 /** Creates the signer. It keeps the private keys that it has opened. */

@@ -63,9 +63,9 @@ export const COMMON_CONDITIONS = {
 } as const satisfies Partial<Readonly<Record<ClientCode, string>>>;
 
 /**
- * Renders schemas by their names. A schema that contains another one of them refers to it.
+ * Renders schemas by their names. A schema refers to the other named schemas that it contains.
  *
- * With `input` a schema is what is sent, with `output` what a text of a query stands for.
+ * `input` renders the text that a request sends, `output` the value that this text stands for.
  */
 export function renderSchemas(
   schemas: Readonly<Record<string, GenericSchema>>,

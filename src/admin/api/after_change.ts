@@ -8,7 +8,7 @@ const MADE = refuse(
 
 /**
  * Reads the result of a change that was made. If the database does not answer, the refusal says that the change was
- * made: the refusal of any other slow statement says that nothing was changed.
+ * made, because the usual refusal of a slow statement says that nothing was changed.
  */
 export async function readAfterChange<Result>(read: () => Promise<Result>): Promise<Result | Refusal> {
   try {

@@ -65,7 +65,7 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     c.set("actor", actor);
     c.set("token", token);
     const isAtHome = isFrom(token, address);
-    // In a window of its own, so that a stolen token cannot use up the requests of the program that may use it.
+    // Requests from other addresses have their own window: a thief of the token cannot use up the program's requests.
     const verdict = byToken.take(isAtHome ? token.uuid : `${token.uuid} elsewhere`, clock.monotonicMs());
     c.header("X-RateLimit-Limit", String(verdict.limit));
     c.header("X-RateLimit-Remaining", String(verdict.remaining));

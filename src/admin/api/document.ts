@@ -1,6 +1,6 @@
 /**
  * Renders the API as an OpenAPI 3.1 document, from the table of routes and the schemas that check the requests.
- * `document_facts.ts` has what these do not say.
+ * `document_facts.ts` has the other facts of the document.
  */
 import * as v from "valibot";
 import type { Brand } from "../../brand.ts";

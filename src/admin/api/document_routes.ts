@@ -8,7 +8,7 @@ import type { Route } from "./route.ts";
 
 /** Creates the operation that answers the OpenAPI document of the routes. */
 export function openApiDocument(routes: () => readonly Route[]): Operation {
-  /** Rendered once for each app: it changes with the executable and with its settings. */
+  /** Rendered once for each app, because it depends only on the executable and its settings. */
   const documents = new WeakMap<AdminOptions, string>();
   return operation({
     id: "getOpenApi",
@@ -25,7 +25,7 @@ export function openApiDocument(routes: () => readonly Route[]): Operation {
       documents.set(options, body);
       const etag = tagOf(body);
       const isCurrent = isKnown(request.headers.get("if-none-match"), etag);
-      // Programs may keep it but must ask at every use.
+      // Programs may cache it, but must revalidate it at every use.
       const headers = { ETag: etag, "Cache-Control": "no-cache" };
       return isCurrent
         ? new Response(null, { status: 304, headers })

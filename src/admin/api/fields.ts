@@ -1,5 +1,6 @@
 /**
- * Schemas for the fields of requests: the same values as the options of the commands. Messages begin with the field.
+ * Schemas for the fields of requests. They accept the same values as the commands' options. A message begins with the
+ * field's name.
  * `list_fields.ts` has the fields of lists.
  */
 import * as v from "valibot";

@@ -18,8 +18,8 @@ interface Making<Made> {
 }
 
 /**
- * Makes a key, or repeats the answer. Since the first answer the token may have been restricted, or the license may have
- * got another tier: then the key is not given out again.
+ * Makes a key, or repeats the answer. If the token was restricted or the license got another tier since the first
+ * answer, the key is not given out again.
  */
 export async function answerKeyOnce<Made extends { readonly id: string }>(
   { database, secrets }: AdminOptions,

@@ -1,5 +1,6 @@
 /**
- * An operation of the API: what a route takes, what it answers, and the function that does it. The OpenAPI document is
+ * An operation of the API: the fields that a route takes, its answers, and the function that carries it out. The
+ * OpenAPI document is
  * rendered from the same value that checks the requests, so the two cannot differ.
  */
 import * as v from "valibot";
@@ -24,7 +25,7 @@ export interface Call {
   /** The parts of the path that are not fixed, as they were sent. */
   readonly params: Readonly<Record<string, string>>;
   readonly request: Request;
-  /** The header of a request that must not be carried out twice; only for operations that require it. */
+  /** The header `Idempotency-Key`; checked only for operations that require it. */
   readonly idempotencyKey: string;
 }
 
@@ -33,7 +34,7 @@ export interface Success {
   readonly status?: 200 | 201;
   readonly schema: v.GenericSchema;
   readonly description: string;
-  /** What the operation can answer besides JSON, such as `text/csv`. */
+  /** The media types of its answers besides JSON, such as `text/csv`. */
   readonly otherTypes?: readonly string[];
   /** True if the answer has an `ETag`, and `If-None-Match` is answered with 304. */
   readonly hasTag?: boolean;
@@ -107,7 +108,7 @@ function parse(schema: Fields, sent: unknown, place: string): unknown {
   return refuse("INVALID_REQUEST", `The ${place} has fields that are wrong: ${fields[0]?.error}`, { fields });
 }
 
-/** Returns what is wrong. The library has no words for a field that is missing or not known. */
+/** Returns the message for a wrong field. The library has no message for a missing or unknown field. */
 function sentenceOf({ type, expected, message, path }: v.BaseIssue<unknown>): string {
   if (type !== "strict_object" || path === undefined) return message;
   const field = String(path.at(-1)?.key).slice(0, 100);

@@ -1,4 +1,4 @@
-/** What a program can ask about itself and the service. */
+/** Tells a program what its token may do. */
 import * as v from "valibot";
 import { TIERS } from "../../licensing/mod.ts";
 import { SCOPES } from "../../operators/mod.ts";

@@ -24,7 +24,7 @@ export const exportLicense = operation({
   id: "exportLicense",
   summary: "Sign the license of a key for a customer without a network",
   description:
-    "The days of the tier do not apply, but the expiry of license and key do. A later revocation does not end it. A " +
+    "The days of the tier do not limit it, but the expiry of the license and of the key does. A later revocation does not end it. A " +
     "restricted token may not choose more days than a year has.",
   body: v.strictObject({
     days: v.optional(
@@ -33,7 +33,7 @@ export const exportLicense = operation({
         v.integer(WRONG_DAYS),
         v.minValue(least, WRONG_DAYS),
         v.maxValue(most, WRONG_DAYS),
-        v.description("How many days it is valid"),
+        v.description("How many days the license is valid"),
       ),
       usual,
     ),

@@ -8,7 +8,7 @@ import type { AdminOptions } from "../options.ts";
 import { FINDING } from "./answers.ts";
 import { operation } from "./operation.ts";
 
-/** An examination is answered again for this time. */
+/** For this time, requests get the findings of the last examination. */
 const KEPT_MS = 60_000;
 
 interface Examination {
@@ -17,7 +17,7 @@ interface Examination {
   readonly findings: Promise<readonly Finding[]>;
 }
 
-/** The last examination by each listener's options: requests at the same time share one. */
+/** The last examination, by each listener's options. Simultaneous requests share one examination. */
 const examinations = new WeakMap<AdminOptions, Examination>();
 
 export const getStatus = operation({

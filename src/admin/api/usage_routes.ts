@@ -56,8 +56,8 @@ function positionOf({ licenseId }: MonthOfUse): string {
 }
 
 /**
- * Answers the CSV of a month. Each part of it is read when the client has taken the part before, so that neither a large
- * month nor a slow client uses much memory, and a client that hangs up ends the reading.
+ * Answers the CSV of a month. The next part is read after the client has received the previous part, so neither a large
+ * month nor a slow client uses much memory. A client that disconnects ends the reading.
  */
 async function streamMonth({ database, log }: AdminOptions, month: Month): Promise<Response> {
   const read = async (afterUuid?: string) => await listUsage(database, month, { afterUuid, limit: CSV_ROWS });

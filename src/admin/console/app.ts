@@ -3,7 +3,7 @@
  *
  *     host → origin of the form → session → path → method → role → fields → state
  *
- * `routes.ts` lists the pages. A page is a function of a visit that returns its title and body.
+ * `routes.ts` lists the pages. A page is a function that takes a visit and returns a title and a body.
  */
 import { type Context, Hono } from "hono";
 import { scopesOf } from "../../operators/mod.ts";

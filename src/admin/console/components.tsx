@@ -198,7 +198,10 @@ export function Facts({ facts }: { readonly facts: readonly (readonly [name: str
   );
 }
 
-/** Text of strangers: control characters are shown as escapes, and its writing direction ends with it. */
+/**
+ * Text that others wrote: control characters are shown as escapes, and its writing direction does not affect other
+ * text.
+ */
 export function Foreign({ text }: { readonly text: string }) {
   return <bdi>{escapeControls(text)}</bdi>;
 }

@@ -1,4 +1,4 @@
-/** The origin of the console, and the check that a form was sent by a page of it. */
+/** The origin of the console, and the check that one of its pages sent the form. */
 import type { Context, MiddlewareHandler } from "hono";
 import { type Refusal, refuse } from "../../refusal.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";

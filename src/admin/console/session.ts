@@ -9,7 +9,7 @@ const COOKIE_VALUE = /^[0-9a-f]{64}$/;
 
 /**
  * Creates the middleware that finds the session with one statement, so that an ended session and a changed role count
- * from the next request on. Without a session it leads to the page for the code.
+ * from the next request on. Without a session it redirects to the login page.
  */
 export function requireSession(options: AdminOptions): MiddlewareHandler<AdminEnv> {
   return async (c, next) => {
@@ -36,7 +36,7 @@ export function setSessionCookie(c: Context<AdminEnv>, options: AdminOptions, va
   setCookie(c, name, value, attributes);
 }
 
-/** Takes the cookie of the session from the browser. */
+/** Deletes the session's cookie in the browser. */
 export function deleteSessionCookie(c: Context<AdminEnv>, options: AdminOptions): void {
   const { name, attributes } = cookieOf(c, options);
   deleteCookie(c, name, attributes);

@@ -24,7 +24,9 @@ export function addOperatorsCommands(program: Command, surroundings: Surrounding
     .description("let people log in to the console, change their roles, and remove them");
 
   withInstallationFlags(withJson(operators.command("login")))
-    .description("create a link and a code that log in once, within ten minutes; a role creates the operator")
+    .description(
+      "create a link and a code for one login within ten minutes; with --role, create the operator, too",
+    )
     .argument("<name>", "the operator's name", nameOption)
     .addOption(
       new Option(
@@ -35,7 +37,7 @@ export function addOperatorsCommands(program: Command, surroundings: Surrounding
     .action((name: string, options: LoginOptions) => login(surroundings, name, options));
 
   withInstallationFlags(withJson(operators.command("list")))
-    .description("list operators by name, also those that were removed")
+    .description("list operators by name, including removed operators")
     .action((options: JsonOptions) => list(surroundings, options));
 
   withReason(withInstallationFlags(withJson(operators.command("role"))))

@@ -28,7 +28,7 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
 
   withInstallationFlags(withJson(tokens.command("issue")))
     .description("issue a token; it is shown only once")
-    .requiredOption("--name <name>", "the integration's name, for the audit log", nameOption)
+    .requiredOption("--name <name>", "the token's name, for the audit log", nameOption)
     .addOption(
       new Option("--scope <scopes>", "what the token may do, separated by commas")
         .choices(SCOPES)
@@ -56,7 +56,7 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
     .action((options: IssueOptions) => issue(surroundings, options));
 
   withInstallationFlags(withJson(tokens.command("list")))
-    .description("list tokens by name, also those that are revoked")
+    .description("list tokens by name, including revoked tokens")
     .action((options: JsonOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
         const found = await listTokens(database, { now });
@@ -77,7 +77,7 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
     .action((name: string, options: RevokeOptions) => revoke(surroundings, name, options));
 
   withReason(withInstallationFlags(withJson(tokens.command("resume"))))
-    .description("let a token in again that a restore disabled")
+    .description("resume a token that a restore disabled")
     .argument("<name>", "the token's name", nameOption)
     .action((name: string, options: ChangeOptions) =>
       withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {

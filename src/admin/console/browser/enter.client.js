@@ -1,4 +1,5 @@
-// Logs in with the code of a link. It is behind the #, which browsers do not send, so it appears in no log of addresses.
+// Logs in with the code of a link. The code is after the #: browsers do not send that part, so no log of addresses has
+// it.
 const form = document.querySelector("form");
 const input = document.querySelector("input");
 
@@ -10,7 +11,7 @@ function enter() {
   form.requestSubmit();
 }
 
-// A second link in the same tab changes only what is behind the #.
+// A second link in the same tab changes only the part after the #.
 addEventListener("hashchange", enter);
 enter();
 

@@ -1,4 +1,4 @@
-// Reloading the page would send the form again and issue a second key: let it show the list instead.
+// Makes a reload show the list of keys: otherwise it would send the form again and issue a second key.
 history.replaceState(null, "", "/console/keys");
 
 const key = document.querySelector("#api-key")?.textContent ?? "";

@@ -1,9 +1,9 @@
-// A second click while the answer is awaited would send the form twice.
+// Disables the button: a second click before the answer would send the form twice.
 addEventListener("submit", (event) => {
   const { submitter } = /** @type {SubmitEvent} */ (event);
   if (submitter instanceof HTMLButtonElement) submitter.disabled = true;
 });
-// The page may come back from the browser's memory.
+// The browser may restore the page from its cache, with disabled buttons.
 addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("button")) button.disabled = false;
 });

@@ -39,7 +39,7 @@ interface KeysProps {
   readonly next: string | undefined;
   readonly isFirst: boolean;
   readonly mayIssue: boolean;
-  /** Why the search finds nothing, or not everything. */
+  /** The reason why the search finds nothing, or only some of the keys. */
   readonly warning: string | undefined;
 }
 
