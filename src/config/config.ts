@@ -6,7 +6,7 @@
  * database and secret. A wrong or unknown setting is refused by name before the program does anything else.
  */
 import { existsSync } from "node:fs";
-import { isAbsolute, join, resolve } from "node:path";
+import { isAbsolute, resolve } from "node:path";
 import { type Brand, createBrand } from "../brand.ts";
 import type { LimitedEndpoint } from "../endpoints.ts";
 import type { OfflineDays } from "../licensing/mod.ts";
@@ -14,6 +14,9 @@ import { parseTrustedProxies, type TrustedProxies } from "../limits/mod.ts";
 import type { LogFormat, LogRequests } from "../log.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { TlsFiles } from "../tls/mod.ts";
+import { type ConfigSource, createLookup, tellOrigin, type Unseen } from "./config_source.ts";
+import { type GivenSecret, readSecret, readTls } from "./credentials.ts";
+import { type GitHubAppSettings, readGitHubApp } from "./github_app.ts";
 import { demand, SettingError, settingOf, wrong } from "./setting_error.ts";
 import {
   type Get,
@@ -21,7 +24,6 @@ import {
   matching,
   oneOf,
   readAdminUrl,
-  readApiUrl,
   readDatabaseUrl,
   readHost,
   readListenAddress,
@@ -31,8 +33,6 @@ import {
   readPublicUrl,
   wholeNumber,
 } from "./setting_values.ts";
-import { isSetting } from "./settings.ts";
-import { readNamed, readSettingsFile } from "./settings_file.ts";
 
 export interface Config {
   readonly host: string;
@@ -78,60 +78,8 @@ export interface Config {
   readonly unseen?: Unseen | undefined;
 }
 
-export interface Unseen {
-  readonly why: string;
-  readonly remedy: string;
-}
-
-/** A GitHub App that mints repository tokens. */
-export interface GitHubAppSettings {
-  readonly appId: string;
-  readonly installationId: string;
-  readonly repository: string;
-  /** Without a slash at the end. */
-  readonly apiUrl: string;
-  /** Absolute; undefined if no file is named: commands do not need the key, a service does. */
-  readonly privateKeyFile: string | undefined;
-}
-
-export interface GivenSecret {
-  readonly text: string;
-  /** Where the secret was given, as text for messages. */
-  readonly source: string;
-  /** The path of its file, as it was named, and the file's owner (undefined for a pipe). */
-  readonly file?: { readonly path: string; readonly uid?: number };
-}
-
-/** The values of flags, by the names of their settings. */
-export type Flags = Readonly<Record<string, string | undefined>>;
-
-export interface ConfigSource {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly flags?: Flags;
-  /** The settings file; by default `/etc/claviger/claviger.env`, if it exists. */
-  readonly envFile?: string | undefined;
-  readonly workingFolder: string;
-  /** Whether the process runs as root; the default data folder depends on it. */
-  readonly isRoot: boolean;
-  /** The settings that the service's unit gives to the service, for commands that root runs beside it. */
-  readonly unit?: UnitSettings | undefined;
-  /** Why the service may have settings that this process cannot see. */
-  readonly unseen?: Unseen | undefined;
-}
-
-/** The settings and credentials that a systemd unit gives to its service. */
-export interface UnitSettings {
-  /** The unit's name, as text for messages. */
-  readonly name: string;
-  /** The environment of the unit. This process's environment, flags and settings files override it. */
-  readonly env: Readonly<Record<string, string>>;
-  /** The settings files to read in place of the default file; a later file overrides an earlier file. */
-  readonly envFiles: readonly string[];
-  /** The paths of the credentials, by name. */
-  readonly credentials: ReadonlyMap<string, string>;
-}
-
 const DEFAULT_ROOT_FOLDER = "/var/lib/claviger";
+
 /** Reads and checks all settings. The refusal names the first wrong setting and the values that it allows. */
 export function readConfig(source: ConfigSource): Config | Refusal {
   try {
@@ -154,71 +102,6 @@ export type PackedConfig = Omit<Config, "trustedProxies"> & { readonly trustedPr
 export function unpackConfig(packed: PackedConfig): Config {
   const proxies = parseTrustedProxies(packed.trustedProxies.join(","));
   return { ...packed, trustedProxies: proxies.ok ? proxies.proxies : [] };
-}
-
-/** A setting's value and the place where it was found. */
-export interface FoundSetting {
-  readonly value: string;
-  /** `flag`, `environment`, `default`, the path of the settings file, or the name of the unit. */
-  readonly source: string;
-  /** The source as the end of a refusal; empty for a default. */
-  readonly origin: string;
-}
-
-/**
- * Reads the settings file and returns a function that finds a setting by its name: first in the flags, then in
- * the environment, the settings file, the unit, and the defaults.
- */
-export function createLookup(source: ConfigSource): (name: string) => FoundSetting {
-  const file = readSettingsFile({ ...source, unitFiles: source.unit?.envFiles });
-  return (name) => {
-    const flag = source.flags?.[name];
-    if (flag !== undefined)
-      return { value: flag, source: "flag", origin: `; it was given by ${toFlag(name)}` };
-    const inEnv = nonEmpty(source.env[name]);
-    if (inEnv !== undefined) {
-      return { value: inEnv, source: "environment", origin: `; it is set in ${environmentOf(source)}` };
-    }
-    const inFile = file.get(name);
-    if (inFile !== undefined && inFile.value !== "") {
-      return { value: inFile.value, source: inFile.path, origin: `; it is set in ${inFile.place}` };
-    }
-    const inUnit = nonEmpty(source.unit?.env[name]);
-    if (source.unit !== undefined && inUnit !== undefined) {
-      return { value: inUnit, source: source.unit.name, origin: `; it is set in ${source.unit.name}` };
-    }
-    return { value: settingOf(name).default, source: "default", origin: "" };
-  };
-}
-
-/** Returns the end of a refusal that names the place of the wrong setting, so that the operator corrects that place. */
-function tellOrigin({ setting }: SettingError, source: ConfigSource): string {
-  if (setting === undefined) return "";
-  if (!isSetting(setting)) {
-    const { unit, env } = source;
-    return `; it is set in ${unit && !(setting in env) ? unit.name : environmentOf(source)}`;
-  }
-  return createLookup(source)(setting).origin;
-}
-
-/** Names the source of the environment: systemd reads the settings file of a service and passes it as environment. */
-function environmentOf({ env }: ConfigSource): string {
-  return env.NOTIFY_SOCKET === undefined
-    ? "the environment"
-    : "the unit, or in a file of its EnvironmentFile=";
-}
-
-/** Returns the flag of a setting: `--port` for `CLAVIGER_PORT`. */
-function toFlag(name: string): string {
-  return `--${name
-    .replace(/^CLAVIGER_/, "")
-    .toLowerCase()
-    .replaceAll("_", "-")}`;
-}
-
-/** Returns undefined for an empty value: it counts as not set, as in systemd and in the shell's `${NAME:-…}`. */
-function nonEmpty(value: string | undefined): string | undefined {
-  return value === "" ? undefined : value;
 }
 
 function read(source: ConfigSource): Config {
@@ -282,44 +165,11 @@ function read(source: ConfigSource): Config {
   };
 }
 
-/** Reads the paths of certificate and key, both or neither. The service checks the content of the files. */
-function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
-  const { workingFolder } = source;
-  const [cert, key] = [get("CLAVIGER_TLS_CERT"), get("CLAVIGER_TLS_KEY")];
-  if ((cert === "") !== (key === "")) {
-    const [given, missing] = cert === "" ? ["KEY", "CERT"] : ["CERT", "KEY"];
-    throw new SettingError(
-      `CLAVIGER_TLS_${given} is given without CLAVIGER_TLS_${missing}: give both or neither`,
-      `CLAVIGER_TLS_${given}`,
-    );
-  }
-  const folder = source.env.CREDENTIALS_DIRECTORY;
-  const find = (certFile: string, keyFile: string): TlsFiles => ({
-    certFile,
-    keyFile,
-    ...(folder && certFile.startsWith(`${folder}/`) && { isCopy: true }),
-  });
-  if (cert !== "") return find(resolve(workingFolder, cert), resolve(workingFolder, key));
-  const certFile = findCredential("claviger-tls-cert", source);
-  const keyFile = findCredential("claviger-tls-key", source);
-  return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
-}
-
 function readPostgresBin(get: Get): string | undefined {
   const folder = get("CLAVIGER_POSTGRES_BIN");
   if (folder !== "" && !isAbsolute(folder)) throw wrong("CLAVIGER_POSTGRES_BIN", folder);
   // Both are allowed: the settings file may name the folder while one command gets DATABASE_URL.
   return folder === "" || get("DATABASE_URL") !== "" ? undefined : folder;
-}
-
-/** Finds a credential in the folder that systemd provides, else at the path that the unit names. */
-function findCredential(
-  name: string,
-  { env, unit }: ConfigSource,
-): { readonly path: string; readonly exists: boolean } {
-  const folder = env.CREDENTIALS_DIRECTORY;
-  const path = folder ? join(folder, name) : (unit?.credentials.get(name) ?? name);
-  return { path, exists: path !== name && existsSync(path) };
 }
 
 function dataFolder(setting: string, { env, isRoot, unit }: ConfigSource): string {
@@ -328,52 +178,4 @@ function dataFolder(setting: string, { env, isRoot, unit }: ConfigSource): strin
   const [state] = (env.STATE_DIRECTORY ?? unit?.env.STATE_DIRECTORY ?? "").split(":");
   if (state) return state;
   return isRoot || existsSync(DEFAULT_ROOT_FOLDER) ? DEFAULT_ROOT_FOLDER : "claviger-data";
-}
-
-function readSecret(get: Get, from: ConfigSource): GivenSecret | undefined {
-  const text = get("CLAVIGER_SECRET");
-  const path = get("CLAVIGER_SECRET_FILE");
-  if (text !== "" && path !== "") {
-    throw new SettingError("CLAVIGER_SECRET and CLAVIGER_SECRET_FILE are both given: leave one of them out");
-  }
-  if (text !== "") return { text, source: "CLAVIGER_SECRET" };
-  if (path !== "") return secretIn(path, { what: "CLAVIGER_SECRET_FILE", source: `the file ${path}` });
-  const credential = findCredential("claviger-secret", from);
-  if (!credential.exists) return undefined;
-  const source = "the credential claviger-secret";
-  return secretIn(credential.path, { what: source, source });
-}
-
-function secretIn(
-  path: string,
-  { what, source }: { readonly what: string; readonly source: string },
-): GivenSecret {
-  const { text, uid } = readNamed(path, what);
-  return { text, source, file: { path, ...(uid !== undefined && { uid }) } };
-}
-
-/**
- * Reads the settings of the GitHub App, all or none. Only the key may be missing: it can be a credential of the
- * service, and a command that reads the same settings file does not get credentials.
- */
-function readGitHubApp(get: Get, source: ConfigSource): GitHubAppSettings | undefined {
-  const path = get("CLAVIGER_GITHUB_PRIVATE_KEY_FILE");
-  const credential = findCredential("claviger-github-key", source);
-  const needed = ["CLAVIGER_GITHUB_APP_ID", "CLAVIGER_GITHUB_INSTALLATION_ID", "CLAVIGER_GITHUB_REPOSITORY"];
-  const missing = needed.filter((name) => get(name) === "");
-  const hasUrl = get("CLAVIGER_GITHUB_URL") !== settingOf("CLAVIGER_GITHUB_URL").default;
-  // If some settings cannot be seen, a credential without the other settings does not mean that they are missing.
-  const isGiven = path !== "" || hasUrl || (credential.exists && source.unseen === undefined);
-  if (missing.length === needed.length && !isGiven) return undefined;
-  if (missing.length > 0) {
-    throw new SettingError(`Some settings of the GitHub App are given, but not ${missing.join(", ")}`);
-  }
-  return {
-    appId: matching(get, "CLAVIGER_GITHUB_APP_ID", /^([1-9]\d{0,18}|Iv[\w.]{1,60})$/),
-    installationId: matching(get, "CLAVIGER_GITHUB_INSTALLATION_ID", /^[1-9]\d{0,18}$/),
-    repository: matching(get, "CLAVIGER_GITHUB_REPOSITORY", /^(?!\.{1,2}$)[\w.-]{1,100}$/),
-    apiUrl: readApiUrl(get("CLAVIGER_GITHUB_URL")),
-    privateKeyFile:
-      path !== "" ? resolve(source.workingFolder, path) : credential.exists ? credential.path : undefined,
-  };
 }

@@ -3,22 +3,18 @@
  * flags, the environment and the settings files.
  */
 export { refuseAdminListener } from "./admin_listener.ts";
+export { type Config, type PackedConfig, packConfig, readConfig, unpackConfig } from "./config.ts";
 export {
-  type Config,
   type ConfigSource,
   createLookup,
   type Flags,
   type FoundSetting,
-  type GitHubAppSettings,
-  type GivenSecret,
-  type PackedConfig,
-  packConfig,
-  readConfig,
   type UnitSettings,
   type Unseen,
-  unpackConfig,
-} from "./config.ts";
+} from "./config_source.ts";
+export type { GivenSecret } from "./credentials.ts";
 export { findNearest } from "./find_nearest.ts";
+export type { GitHubAppSettings } from "./github_app.ts";
 export { demand, SettingError, settingOf, unknown, wrong } from "./setting_error.ts";
 export { type Get, type ListenAddress, readHost, readListenAddress, readPort } from "./setting_values.ts";
 export { findSetting, isSetting, SETTINGS, type Setting } from "./settings.ts";

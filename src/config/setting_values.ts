@@ -137,7 +137,7 @@ export function readAdminUrl(text: string): string | undefined {
   return url.origin;
 }
 
-/** Returns whether nobody can read on the way what is sent there. */
+/** Returns whether an address is safe to send secrets to: it is https, or http within this machine. */
 function isSafe(url: URL | null): url is URL {
   return url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url.hostname));
 }

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Config, type ConfigSource, readConfig } from "../../src/config/config.ts";
+import { type Config, type ConfigSource, readConfig } from "../../src/config/mod.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 import { isRefusal } from "../../src/refusal.ts";
 

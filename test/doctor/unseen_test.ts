@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
-import { type Config, readConfig, type Unseen } from "../../src/config/config.ts";
+import { type Config, readConfig, type Unseen } from "../../src/config/mod.ts";
 import { examine } from "../../src/doctor/finding.ts";
 import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";

@@ -1,0 +1,106 @@
+/**
+ * Finds a setting where it was given: in a flag, the environment, the settings file or the service's unit, in this
+ * order of precedence.
+ */
+import { type SettingError, settingOf } from "./setting_error.ts";
+import { isSetting } from "./settings.ts";
+import { readSettingsFile } from "./settings_file.ts";
+
+export interface Unseen {
+  readonly why: string;
+  readonly remedy: string;
+}
+
+/** The values of flags, by the names of their settings. */
+export type Flags = Readonly<Record<string, string | undefined>>;
+
+export interface ConfigSource {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly flags?: Flags;
+  /** The settings file; by default `/etc/claviger/claviger.env`, if it exists. */
+  readonly envFile?: string | undefined;
+  readonly workingFolder: string;
+  /** Whether the process runs as root; the default data folder depends on it. */
+  readonly isRoot: boolean;
+  /** The settings that the service's unit gives to the service, for commands that root runs beside it. */
+  readonly unit?: UnitSettings | undefined;
+  /** Why the service may have settings that this process cannot see. */
+  readonly unseen?: Unseen | undefined;
+}
+
+/** The settings and credentials that a systemd unit gives to its service. */
+export interface UnitSettings {
+  /** The unit's name, as text for messages. */
+  readonly name: string;
+  /** The environment of the unit. This process's environment, flags and settings files override it. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The settings files to read in place of the default file; a later file overrides an earlier file. */
+  readonly envFiles: readonly string[];
+  /** The paths of the credentials, by name. */
+  readonly credentials: ReadonlyMap<string, string>;
+}
+
+/** A setting's value and the place where it was found. */
+export interface FoundSetting {
+  readonly value: string;
+  /** `flag`, `environment`, `default`, the path of the settings file, or the name of the unit. */
+  readonly source: string;
+  /** The source as the end of a refusal; empty for a default. */
+  readonly origin: string;
+}
+
+/**
+ * Reads the settings file and returns a function that finds a setting by its name: first in the flags, then in
+ * the environment, the settings file, the unit, and the defaults.
+ */
+export function createLookup(source: ConfigSource): (name: string) => FoundSetting {
+  const file = readSettingsFile({ ...source, unitFiles: source.unit?.envFiles });
+  return (name) => {
+    const flag = source.flags?.[name];
+    if (flag !== undefined)
+      return { value: flag, source: "flag", origin: `; it was given by ${toFlag(name)}` };
+    const inEnv = nonEmpty(source.env[name]);
+    if (inEnv !== undefined) {
+      return { value: inEnv, source: "environment", origin: `; it is set in ${environmentOf(source)}` };
+    }
+    const inFile = file.get(name);
+    if (inFile !== undefined && inFile.value !== "") {
+      return { value: inFile.value, source: inFile.path, origin: `; it is set in ${inFile.place}` };
+    }
+    const inUnit = nonEmpty(source.unit?.env[name]);
+    if (source.unit !== undefined && inUnit !== undefined) {
+      return { value: inUnit, source: source.unit.name, origin: `; it is set in ${source.unit.name}` };
+    }
+    return { value: settingOf(name).default, source: "default", origin: "" };
+  };
+}
+
+/** Returns the end of a refusal that names the place of the wrong setting, so that the operator corrects that place. */
+export function tellOrigin({ setting }: SettingError, source: ConfigSource): string {
+  if (setting === undefined) return "";
+  if (!isSetting(setting)) {
+    const { unit, env } = source;
+    return `; it is set in ${unit && !(setting in env) ? unit.name : environmentOf(source)}`;
+  }
+  return createLookup(source)(setting).origin;
+}
+
+/** Names the source of the environment: systemd reads the settings file of a service and passes it as environment. */
+function environmentOf({ env }: ConfigSource): string {
+  return env.NOTIFY_SOCKET === undefined
+    ? "the environment"
+    : "the unit, or in a file of its EnvironmentFile=";
+}
+
+/** Returns the flag of a setting: `--port` for `CLAVIGER_PORT`. */
+function toFlag(name: string): string {
+  return `--${name
+    .replace(/^CLAVIGER_/, "")
+    .toLowerCase()
+    .replaceAll("_", "-")}`;
+}
+
+/** Returns undefined for an empty value: it counts as not set, as in systemd and in the shell's `${NAME:-…}`. */
+function nonEmpty(value: string | undefined): string | undefined {
+  return value === "" ? undefined : value;
+}

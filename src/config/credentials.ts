@@ -1,0 +1,72 @@
+/** Reads the settings that name a secret file: the root secret, and the certificate with its key. */
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { TlsFiles } from "../tls/mod.ts";
+import type { ConfigSource } from "./config_source.ts";
+import { SettingError } from "./setting_error.ts";
+import type { Get } from "./setting_values.ts";
+import { readNamed } from "./settings_file.ts";
+
+export interface GivenSecret {
+  readonly text: string;
+  /** Where the secret was given, as text for messages. */
+  readonly source: string;
+  /** The path of its file, as it was named, and the file's owner (undefined for a pipe). */
+  readonly file?: { readonly path: string; readonly uid?: number };
+}
+
+/** Finds a credential in the folder that systemd provides, else at the path that the unit names. */
+export function findCredential(
+  name: string,
+  { env, unit }: ConfigSource,
+): { readonly path: string; readonly exists: boolean } {
+  const folder = env.CREDENTIALS_DIRECTORY;
+  const path = folder ? join(folder, name) : (unit?.credentials.get(name) ?? name);
+  return { path, exists: path !== name && existsSync(path) };
+}
+
+/** Reads the paths of certificate and key, both or neither. The service checks the content of the files. */
+export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
+  const { workingFolder } = source;
+  const [cert, key] = [get("CLAVIGER_TLS_CERT"), get("CLAVIGER_TLS_KEY")];
+  if ((cert === "") !== (key === "")) {
+    const [given, missing] = cert === "" ? ["KEY", "CERT"] : ["CERT", "KEY"];
+    throw new SettingError(
+      `CLAVIGER_TLS_${given} is given without CLAVIGER_TLS_${missing}: give both or neither`,
+      `CLAVIGER_TLS_${given}`,
+    );
+  }
+  const folder = source.env.CREDENTIALS_DIRECTORY;
+  const find = (certFile: string, keyFile: string): TlsFiles => ({
+    certFile,
+    keyFile,
+    ...(folder && certFile.startsWith(`${folder}/`) && { isCopy: true }),
+  });
+  if (cert !== "") return find(resolve(workingFolder, cert), resolve(workingFolder, key));
+  const certFile = findCredential("claviger-tls-cert", source);
+  const keyFile = findCredential("claviger-tls-key", source);
+  return certFile.exists || keyFile.exists ? find(certFile.path, keyFile.path) : undefined;
+}
+
+/** Reads the root secret from its setting, its file or its credential; undefined if none of them is given. */
+export function readSecret(get: Get, from: ConfigSource): GivenSecret | undefined {
+  const text = get("CLAVIGER_SECRET");
+  const path = get("CLAVIGER_SECRET_FILE");
+  if (text !== "" && path !== "") {
+    throw new SettingError("CLAVIGER_SECRET and CLAVIGER_SECRET_FILE are both given: leave one of them out");
+  }
+  if (text !== "") return { text, source: "CLAVIGER_SECRET" };
+  if (path !== "") return secretIn(path, { what: "CLAVIGER_SECRET_FILE", source: `the file ${path}` });
+  const credential = findCredential("claviger-secret", from);
+  if (!credential.exists) return undefined;
+  const source = "the credential claviger-secret";
+  return secretIn(credential.path, { what: source, source });
+}
+
+function secretIn(
+  path: string,
+  { what, source }: { readonly what: string; readonly source: string },
+): GivenSecret {
+  const { text, uid } = readNamed(path, what);
+  return { text, source, file: { path, ...(uid !== undefined && { uid }) } };
+}
