@@ -60,6 +60,12 @@ describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
       await run(`keys limit ${id} 100`);
       await run(`keys usage ${id}`);
       await run(`keys why ${id}`);
+      const exported = await run(`licenses export ${id} --days 30`);
+      writeFileSync(join(stage.folder, "customer.license"), exported.file);
+      await run("licenses verify customer.license");
+      await run("licenses outstanding");
+      await run("licenses public-keys");
+      await run("licenses rotate-signing-key");
       const successor = await run(`keys rotate ${id} --overlap 1h`);
       for (const each of [id, successor.id]) await run(`keys revoke ${each}`);
       await run("usage export --month 2026-11");

@@ -4,10 +4,12 @@ import { type Command, InvalidArgumentError } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import { openSession } from "../../database/mod.ts";
 import { readNamedFile } from "../../read_regular_file.ts";
+import type { Secrets } from "../../secrets/mod.ts";
 import {
   checkLicense,
   createLicenseSigner,
   EXPORT_DAYS,
+  ensureSigningKeys,
   LICENSE_FILE_LIMIT_BYTES,
   listOutstanding,
   listSigningKeys,
@@ -29,7 +31,14 @@ import {
   withJson,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
-import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";
+import {
+  type CommandContext,
+  CommandRefused,
+  openProvenSecrets,
+  orRefuse,
+  readSettings,
+  withDatabase,
+} from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 const MAX_ROWS = 100_000;
@@ -73,7 +82,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_ROWS), 100)
     .action((options: OutstandingOptions) => showOutstanding(surroundings, options));
 
-  withInstallationFlags(licenses.command("public-keys"))
+  withInstallationFlags(withJson(licenses.command("public-keys")))
     .description("print the public keys that verify licenses, for SDKs that pin them: a JWK set")
     .option("--pem", "print them as PEM, for OpenSSL")
     .action((options: PublicKeysOptions) => printPublicKeys(surroundings, options));
@@ -121,18 +130,25 @@ async function exportLicense(
   const config = readSettings(surroundings, options);
   await withDatabase(surroundings, config, async (context) => {
     const { database, actor, now } = context;
-    const secrets = await openProvenSecrets(context);
+    const secrets = await openSigningSecrets(context);
     const signer = createLicenseSigner({ ...config, database, secrets });
     const { days, fingerprint, nonce } = options;
     const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, actor, now }));
     const exported = renderExport(signed);
-    if (options.json) printJson(surroundings, exported);
-    else surroundings.out(exported.file);
+    if (options.json) return printJson(surroundings, exported);
+    surroundings.out(exported.file);
     printNote(
       surroundings,
       `The license is valid until ${exported.expires_at}; a revocation of the key does not end it earlier`,
     );
   });
+}
+
+/** Opens the root secret, and makes the signing keys if the service was never started. */
+async function openSigningSecrets(context: CommandContext): Promise<Secrets> {
+  const secrets = await openProvenSecrets(context);
+  await ensureSigningKeys(context.database, { secrets, now: context.now });
+  return secrets;
 }
 
 async function verify(surroundings: Surroundings, file: string, options: VerifyOptions): Promise<void> {
@@ -241,7 +257,7 @@ async function rotate(surroundings: Surroundings, options: RotateOptions): Promi
   const config = readSettings(surroundings, options);
   await withDatabase(surroundings, config, async (context) => {
     const { database, address, actor, now } = context;
-    const change = { secrets: await openProvenSecrets(context), actor, now };
+    const change = { secrets: await openSigningSecrets(context), actor, now };
     if (kid === undefined) {
       const rotated = orRefuse(await rotateSigningKey(database, change));
       const { kid: signing, successor, previous } = rotated;
