@@ -155,15 +155,15 @@ describe.skipIf(!isBuilt)("the executable's commands", () => {
     expect(days).toContainEqual({ day: today, used: 3 });
     const rowOf = async () => (await exported()).find((row) => row.includes(key.user_id));
     expect((await exported())[0]).toBe(
-      "month,license_id,user_id,email,organization,tier,mode,monthly_limit,used",
+      "month,license_id,user_id,email,organization,tier,mode,monthly_limit,used,external_id",
     );
-    expect(await rowOf()).toEndWith(`,${key.email},"Say ""hi"", Inc.",research,live,50000,3`);
+    expect(await rowOf()).toEndWith(`,${key.email},"Say ""hi"", Inc.",research,live,50000,3,`);
 
     const tooEarly = await installed.run(["accounts", "erase", key.email]);
     expect(tooEarly.err).toContain("a key of it is not revoked");
     await installed.json(["keys", "revoke", key.id]);
     await installed.json(["accounts", "erase", key.email, "--reason", "asked for it"]);
-    expect(await rowOf()).toEndWith(",research,live,50000,3");
+    expect(await rowOf()).toEndWith(",research,live,50000,3,");
     const seen = JSON.stringify([
       await installed.json(["accounts", "list"]),
       await installed.json(["keys", "list"]),
