@@ -20,7 +20,7 @@ interface EventCostLoad {
 }
 
 const LOADS: readonly EventCostLoad[] = [
-  { clients: 256, atMost: 2.2 },
+  { clients: 256, atMost: 2.1 },
   { clients: 16, atMost: 3.2 },
   { clients: 1, atMost: 3.8 },
 ];
