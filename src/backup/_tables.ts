@@ -4,7 +4,7 @@ import type { BackedUpTable } from "./format.ts";
 
 /**
  * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
- * answer to a repeated request. The migrations create `schema_migrations`.
+ * answer to a repeated request. Figures are computed again. The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [
   "usage_changes",
@@ -12,6 +12,8 @@ const NOT_CARRIED: readonly string[] = [
   "login_codes",
   "operator_sessions",
   "idempotent_answers",
+  "processes",
+  "figures",
 ];
 
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */

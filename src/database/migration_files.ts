@@ -18,6 +18,9 @@ import operators from "../../sql/0016_operators.sql" with { type: "text" };
 import lists from "../../sql/0017_lists.sql" with { type: "text" };
 import listIndexes from "../../sql/0018_list_indexes.sql" with { type: "text" };
 import signedLicenses from "../../sql/0019_signed_licenses.sql" with { type: "text" };
+import processes from "../../sql/0020_processes.sql" with { type: "text" };
+import activity from "../../sql/0021_activity.sql" with { type: "text" };
+import statistics from "../../sql/0022_statistics.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -50,4 +53,7 @@ export const migrations: readonly Migration[] = [
   { number: 17, name: "0017_lists", text: lists },
   { number: 18, name: "0018_list_indexes", text: listIndexes, isConcurrent: true },
   { number: 19, name: "0019_signed_licenses", text: signedLicenses },
+  { number: 20, name: "0020_processes", text: processes },
+  { number: 21, name: "0021_activity", text: activity },
+  { number: 22, name: "0022_statistics", text: statistics },
 ];

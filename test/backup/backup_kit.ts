@@ -186,6 +186,15 @@ export async function fill(database: Database): Promise<void> {
   );
   await database.query(
     (sql) => sql`
+      insert into activity_hours (hour, endpoint, code, reason, count)
+      values (${NOW}::timestamptz, 'validate', 'INVALID_KEY', 'revoked', 7)`,
+  );
+  await database.query(
+    (sql) => sql`
+      insert into usage_days (day, tier, mode, used) values ('2026-01-31', 'free', 'live+test', 9)`,
+  );
+  await database.query(
+    (sql) => sql`
       insert into operators (name, role, created_at, removed_at)
       values ('olga', 'admin', ${NOW}::timestamptz, null), ('otto', 'viewer', ${NOW}::timestamptz, ${NOW}::timestamptz)`,
   );
@@ -241,7 +250,7 @@ export async function dump(database: Database): Promise<Record<string, string[]>
     (sql) => sql`
       select relname as name from pg_class
        where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition
-         and relname not in ('schema_migrations', 'usage_changes', 'login_codes', 'operator_sessions', 'idempotent_answers')
+         and relname not in ('schema_migrations', 'usage_changes', 'login_codes', 'operator_sessions', 'idempotent_answers', 'processes', 'figures')
        order by relname`,
   );
   const dumped: Record<string, string[]> = {};
