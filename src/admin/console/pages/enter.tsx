@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import type { Refusal } from "../../../refusal.ts";
-import { describe, Field, Notice } from "../components.tsx";
+import { describe, Field } from "../components/form.tsx";
+import { Notice } from "../components/layout.tsx";
 import type { Page } from "../page.tsx";
 
 const HINT =

@@ -2,7 +2,10 @@
 import { type IssuedKey, type IssueRequest, issueKey } from "../../../keys/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
-import { Day, Facts, FieldError, Foreign, Heading, Notice, Select, TextField } from "../components.tsx";
+import { FieldError, Select, TextField } from "../components/form.tsx";
+import { Heading, Notice } from "../components/layout.tsx";
+import { Facts } from "../components/table.tsx";
+import { Day, Foreign } from "../components/values.tsx";
 import {
   defaultLastDay,
   type Entered,

@@ -4,18 +4,10 @@ import { parseId } from "../../../ids.ts";
 import { type KeySummary, listKeys } from "../../../keys/mod.ts";
 import { MAX_SEARCHED, searchAccounts, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
-import {
-  Day,
-  Foreign,
-  Heading,
-  Minute,
-  Notice,
-  Select,
-  State,
-  Table,
-  TextField,
-  Used,
-} from "../components.tsx";
+import { Select, TextField } from "../components/form.tsx";
+import { Heading, Notice } from "../components/layout.tsx";
+import { Table } from "../components/table.tsx";
+import { Day, Foreign, Minute, State, Used } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import type { Refusal } from "../../../refusal.ts";
-import { Notice } from "../components.tsx";
+import { Notice } from "../components/layout.tsx";
 import type { Page } from "../page.tsx";
 
 /** The page that says why a request was refused. */

@@ -1,0 +1,106 @@
+/** @jsxImportSource hono/jsx */
+/** Fields of forms. */
+import type { Child } from "hono/jsx";
+
+interface FieldProps {
+  readonly label: string;
+  readonly name: string;
+  readonly hint?: string;
+  readonly error?: string | undefined;
+  readonly children?: Child;
+}
+
+/** A label above its control, with a hint and an error below. The control has the id of its name, and `describe`. */
+export function Field({ label, name, hint, error, children }: FieldProps) {
+  return (
+    <div class="field">
+      <label for={name}>{label}</label>
+      {children}
+      {hint && (
+        <p class="hint" id={`${name}-hint`}>
+          {hint}
+        </p>
+      )}
+      <FieldError name={name} error={error} />
+    </div>
+  );
+}
+
+/** Why the value of a field was refused. */
+export function FieldError({ name, error }: Pick<FieldProps, "name" | "error">) {
+  if (error === undefined) return null;
+  return (
+    <p class="error" id={`${name}-error`}>
+      {error}
+    </p>
+  );
+}
+
+/** The attributes that connect a control with its hint and its error. */
+export function describe({ name, hint, error }: Pick<FieldProps, "name" | "hint" | "error">) {
+  const ids = [hint && `${name}-hint`, error && `${name}-error`].filter((id) => id !== undefined);
+  return {
+    "aria-describedby": ids.length === 0 ? undefined : ids.join(" "),
+    "aria-invalid": error === undefined ? undefined : ("true" as const),
+  };
+}
+
+interface TextFieldProps extends Omit<FieldProps, "children"> {
+  readonly value?: string | undefined;
+  readonly type?: "text" | "email" | "search" | "date" | undefined;
+  readonly required?: boolean;
+  readonly maxlength?: number;
+  readonly inputmode?: "numeric" | "email";
+}
+
+/** A field of one line. */
+export function TextField({
+  value,
+  type = "text",
+  required,
+  maxlength,
+  inputmode,
+  ...field
+}: TextFieldProps) {
+  return (
+    <Field {...field}>
+      <input
+        id={field.name}
+        name={field.name}
+        type={type}
+        value={value}
+        required={required}
+        maxlength={maxlength}
+        inputmode={inputmode}
+        autocomplete="off"
+        {...describe(field)}
+      />
+    </Field>
+  );
+}
+
+export interface Choice {
+  readonly value: string;
+  readonly label: string;
+}
+
+interface SelectProps extends Omit<FieldProps, "children"> {
+  readonly value: string | undefined;
+  readonly choices: readonly Choice[];
+  readonly required?: boolean;
+}
+
+/** A field whose value is one of a few. */
+export function Select({ value, choices, required, ...field }: SelectProps) {
+  return (
+    <Field {...field}>
+      <select id={field.name} name={field.name} required={required} {...describe(field)}>
+        {choices.map((choice) => (
+          <option value={choice.value} selected={choice.value === value}>
+            {choice.label}
+          </option>
+        ))}
+      </select>
+    </Field>
+  );
+}

@@ -1,0 +1,33 @@
+/** @jsxImportSource hono/jsx */
+/** What a page consists of besides forms and tables. */
+import type { Child } from "hono/jsx";
+
+/** The name of a page, with its main action beside it. */
+export function Heading({ title, children }: { readonly title: string; readonly children?: Child }) {
+  return (
+    <div class="heading">
+      <h1>{title}</h1>
+      {children}
+    </div>
+  );
+}
+
+interface NoticeProps {
+  readonly kind: "good" | "warning" | "bad";
+  readonly children?: Child;
+}
+
+/** A sentence that stands out. A `bad` one is read out and gets the focus when the page opens. */
+export function Notice({ kind, children }: NoticeProps) {
+  const isBad = kind === "bad";
+  return (
+    <div
+      class={`notice ${kind}`}
+      role={isBad ? "alert" : undefined}
+      tabindex={isBad ? -1 : undefined}
+      autofocus={isBad}
+    >
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,55 @@
+/** @jsxImportSource hono/jsx */
+/** Values as people read them. */
+import { toTimestamp } from "../../../calendar.ts";
+import { escapeControls } from "../../../escape_controls.ts";
+import { NEVER_EXPIRES } from "../../../licensing/mod.ts";
+
+/**
+ * Text that others wrote: control characters are shown as escapes, and its writing direction does not affect other
+ * text.
+ */
+export function Foreign({ text }: { readonly text: string }) {
+  return <bdi>{escapeControls(text)}</bdi>;
+}
+
+/** A state as a colored word. */
+export function State({ state }: { readonly state: "active" | "suspended" | "revoked" | "expired" }) {
+  return <span class={`state ${state}`}>{state}</span>;
+}
+
+/** A day, as `2026-11-22`; the exact time appears when the pointer rests on it. */
+export function Day({ at }: { readonly at: Date }) {
+  if (at.getTime() === NEVER_EXPIRES.getTime()) return "never";
+  const exact = toTimestamp(at);
+  return (
+    <time datetime={exact} title={exact}>
+      {exact.slice(0, 10)}
+    </time>
+  );
+}
+
+/** A minute, as `2026-11-22 12:30`. */
+export function Minute({ at }: { readonly at: Date }) {
+  const exact = toTimestamp(at);
+  return <time datetime={exact}>{exact.slice(0, 16).replace("T", " ")}</time>;
+}
+
+/** A count with its limit, and a bar for both; null is no limit. */
+export function Used({ used, limit }: { readonly used: number; readonly limit: number | null }) {
+  const count = used.toLocaleString("en-US");
+  if (limit === null) return `${count}, unlimited`;
+  const percent = limit === 0 ? 100 : Math.min(100, (used * 100) / limit);
+  return (
+    <>
+      {`${count} of ${limit.toLocaleString("en-US")}`}
+      <svg
+        class={`bar ${percent >= 90 ? "near" : ""}`}
+        viewBox="0 0 100 4"
+        preserveAspectRatio="none"
+        aria-hidden="true"
+      >
+        <rect width={percent} height="4" />
+      </svg>
+    </>
+  );
+}
