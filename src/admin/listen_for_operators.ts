@@ -4,7 +4,6 @@ import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { createLicenseSigner, type LicenseSignerOptions } from "../signed_licenses/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
-import { createAdminApp } from "./app.ts";
 import type { AdminOptions } from "./options.ts";
 
 export interface OperatorsListenerOptions
@@ -49,6 +48,8 @@ async function listenAt(
 ): Promise<Listener | Refusal> {
   const { platform, databaseAddress, clock, log, tls, maxBodyBytes, idleTimeoutSeconds } = options;
   const database = openDatabase(databaseAddress, { clock, log, ...POOL });
+  // Loaded only now: a service without this listener saves the memory of the API and of every page.
+  const { createAdminApp } = await import("./app.ts");
   const app = createAdminApp({
     ...options,
     database,

@@ -1,5 +1,6 @@
 /** Starts the listener for operators on port 0, with its own database: real HTTP, real PostgreSQL, a clock that moves. */
-import { type AdminOptions, createAdminApp } from "../../src/admin/mod.ts";
+import { createAdminApp } from "../../src/admin/app.ts";
+import type { AdminOptions } from "../../src/admin/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
