@@ -4,22 +4,24 @@ import type { Context } from "hono";
 import { refuse } from "../../refusal.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv } from "../options.ts";
+import copy from "./browser/copy.client.js" with { type: "text" };
 import enter from "./browser/enter.client.js" with { type: "text" };
 import issued from "./browser/issued.client.js" with { type: "text" };
 import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
+import actions from "./style/actions.css" with { type: "text" };
 import base from "./style/base.css" with { type: "text" };
 import controls from "./style/controls.css" with { type: "text" };
 import frame from "./style/frame.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
-const SCRIPTS = { enter, issued, submit_once: submitOnce };
+const SCRIPTS = { copy, enter, issued, submit_once: submitOnce };
 export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
 
 const files = new Map<string, { readonly text: string; readonly type: string }>();
-const STYLE_PATH = add("style.css", [base, frame, controls, tables].join("\n"), "text/css");
+const STYLE_PATH = add("style.css", [base, frame, controls, actions, tables].join("\n"), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
   Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),
 );

@@ -4,15 +4,10 @@ import { parseTimestamp, toTimestamp } from "../../calendar.ts";
 import type { IssueRequest } from "../../keys/mod.ts";
 import { NEVER_EXPIRES, oneYearAfter } from "../../licensing/mod.ts";
 import { EMAIL_FIELD, EXTERNAL_ID_FIELD, lineField, MODE_FIELD, TIER_FIELD } from "../api/fields.ts";
+import { TEXT, TEXT_OR_NOTHING, toHint } from "./attempt.ts";
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
 const WRONG_LIMIT = "monthly_limit must be a whole number; leave it empty for the tier's limit";
-
-const TEXT = v.pipe(v.optional(v.string(), ""), v.trim());
-const TEXT_OR_NOTHING = v.pipe(
-  TEXT,
-  v.transform((text) => (text === "" ? undefined : text)),
-);
 
 const FIELDS = v.object({
   email: v.pipe(TEXT, EMAIL_FIELD),
@@ -72,9 +67,4 @@ export function defaultLastDay(now: Date): string {
 /** Returns the last second of a day such as `2027-01-31`; undefined for any other text. */
 function endOf(day: string): Date | undefined {
   return DAY.test(day) && parseTimestamp(day) !== undefined ? new Date(`${day}T23:59:59Z`) : undefined;
-}
-
-/** Returns a message of the API without its field, which stands above the message in a form. */
-function toHint(name: string, message: string): string {
-  return message.replace(`${name} must`, "It must");
 }

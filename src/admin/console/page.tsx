@@ -9,7 +9,7 @@ import { MENU } from "./menu.ts";
 export interface Page {
   readonly title: string;
   readonly body: Child;
-  readonly script?: Script;
+  readonly script?: Script | readonly Script[];
   /** Set if the page says why a request was refused; it gives the status. */
   readonly code?: Code;
 }
@@ -35,7 +35,9 @@ function Frame({ page: { title, body, script }, session, path }: FrameProps) {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <link rel="stylesheet" href={stylePath} />
-        {script && <script type="module" src={scriptPath(script)} />}
+        {[script ?? []].flat().map((name) => (
+          <script type="module" src={scriptPath(name)} />
+        ))}
       </head>
       <body>
         <a class="skip-link" href="#main">

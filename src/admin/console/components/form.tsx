@@ -5,40 +5,47 @@ import type { Child } from "hono/jsx";
 interface FieldProps {
   readonly label: string;
   readonly name: string;
-  readonly hint?: string;
+  /** By default the name; a page with several forms needs other ids. */
+  readonly id?: string | undefined;
+  readonly hint?: string | undefined;
   readonly error?: string | undefined;
   readonly children?: Child;
 }
 
-/** A label above its control, with a hint and an error below. The control has the id of its name, and `describe`. */
-export function Field({ label, name, hint, error, children }: FieldProps) {
+/** A label above its control, with a hint and an error below. The control has the id, and `describe`. */
+export function Field({ label, name, id = name, hint, error, children }: FieldProps) {
   return (
     <div class="field">
-      <label for={name}>{label}</label>
+      <label for={id}>{label}</label>
       {children}
       {hint && (
-        <p class="hint" id={`${name}-hint`}>
+        <p class="hint" id={`${id}-hint`}>
           {hint}
         </p>
       )}
-      <FieldError name={name} error={error} />
+      <FieldError id={id} error={error} />
     </div>
   );
 }
 
 /** Why the value of a field was refused. */
-export function FieldError({ name, error }: Pick<FieldProps, "name" | "error">) {
+export function FieldError({ id, error }: { readonly id: string } & Pick<FieldProps, "error">) {
   if (error === undefined) return null;
   return (
-    <p class="error" id={`${name}-error`}>
+    <p class="error" id={`${id}-error`}>
       {error}
     </p>
   );
 }
 
 /** The attributes that connect a control with its hint and its error. */
-export function describe({ name, hint, error }: Pick<FieldProps, "name" | "hint" | "error">) {
-  const ids = [hint && `${name}-hint`, error && `${name}-error`].filter((id) => id !== undefined);
+export function describe({
+  name,
+  id = name,
+  hint,
+  error,
+}: Pick<FieldProps, "name" | "id" | "hint" | "error">) {
+  const ids = [hint && `${id}-hint`, error && `${id}-error`].filter((id) => id !== undefined);
   return {
     "aria-describedby": ids.length === 0 ? undefined : ids.join(" "),
     "aria-invalid": error === undefined ? undefined : ("true" as const),
@@ -65,7 +72,7 @@ export function TextField({
   return (
     <Field {...field}>
       <input
-        id={field.name}
+        id={field.id ?? field.name}
         name={field.name}
         type={type}
         value={value}
@@ -94,7 +101,7 @@ interface SelectProps extends Omit<FieldProps, "children"> {
 export function Select({ value, choices, required, ...field }: SelectProps) {
   return (
     <Field {...field}>
-      <select id={field.name} name={field.name} required={required} {...describe(field)}>
+      <select id={field.id ?? field.name} name={field.name} required={required} {...describe(field)}>
         {choices.map((choice) => (
           <option value={choice.value} selected={choice.value === value}>
             {choice.label}

@@ -31,3 +31,25 @@ export function Notice({ kind, children }: NoticeProps) {
     </div>
   );
 }
+
+interface CopyableProps {
+  readonly id: string;
+  readonly text: string;
+  /** What the button says, such as `Copy the key`. */
+  readonly label: string;
+}
+
+/** A text to copy: one click selects it. The page's script `copy` shows the button. */
+export function Copyable({ id, text, label }: CopyableProps) {
+  return (
+    <div class="copyable">
+      <code id={id} class="key">
+        {text}
+      </code>
+      <button type="button" data-copies={id} hidden>
+        {label}
+      </button>
+      <span role="status" />
+    </div>
+  );
+}

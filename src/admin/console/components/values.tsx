@@ -3,6 +3,7 @@
 import { toTimestamp } from "../../../calendar.ts";
 import { escapeControls } from "../../../escape_controls.ts";
 import { NEVER_EXPIRES } from "../../../licensing/mod.ts";
+import { distanceOf } from "../distance.ts";
 
 /**
  * Text that others wrote: control characters are shown as escapes, and its writing direction does not affect other
@@ -17,14 +18,17 @@ export function State({ state }: { readonly state: "active" | "suspended" | "rev
   return <span class={`state ${state}`}>{state}</span>;
 }
 
-/** A day, as `2026-11-22`; the exact time appears when the pointer rests on it. */
-export function Day({ at }: { readonly at: Date }) {
+/** A day, as `2026-11-22`, and with `now` its distance; the exact time appears when the pointer rests on it. */
+export function Day({ at, now }: { readonly at: Date; readonly now?: Date | undefined }) {
   if (at.getTime() === NEVER_EXPIRES.getTime()) return "never";
   const exact = toTimestamp(at);
   return (
-    <time datetime={exact} title={exact}>
-      {exact.slice(0, 10)}
-    </time>
+    <>
+      <time datetime={exact} title={exact}>
+        {exact.slice(0, 10)}
+      </time>
+      {now && <Distance at={at} now={now} />}
+    </>
   );
 }
 
@@ -32,6 +36,20 @@ export function Day({ at }: { readonly at: Date }) {
 export function Minute({ at }: { readonly at: Date }) {
   const exact = toTimestamp(at);
   return <time datetime={exact}>{exact.slice(0, 16).replace("T", " ")}</time>;
+}
+
+/** A minute and its distance: `2026-11-22 12:30`, `3 hours ago`. */
+export function Ago(times: { readonly at: Date; readonly now: Date }) {
+  return (
+    <>
+      <Minute at={times.at} />
+      <Distance {...times} />
+    </>
+  );
+}
+
+function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
+  return <span class="more">{distanceOf(at, now)}</span>;
 }
 
 /** A count with its limit, and a bar for both; null is no limit. */

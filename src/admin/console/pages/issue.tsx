@@ -3,7 +3,7 @@ import { type IssuedKey, type IssueRequest, issueKey } from "../../../keys/mod.t
 import { monthlyLimitOf, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { FieldError, Select, TextField } from "../components/form.tsx";
-import { Heading, Notice } from "../components/layout.tsx";
+import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts } from "../components/table.tsx";
 import { Day, Foreign } from "../components/values.tsx";
 import {
@@ -29,7 +29,11 @@ export async function issueKeyOfForm({ options, actor, form, now }: Visit): Prom
   const { request } = parsed;
   const issued = await issueKey(options.database, request, { brand: options.brand, actor });
   if (isRefusal(issued)) return formPage({ entered, errors: {}, refusal: issued });
-  return { title: "Key issued", script: "issued", body: <Issued issued={issued} request={request} /> };
+  return {
+    title: "Key issued",
+    script: ["issued", "copy"],
+    body: <Issued issued={issued} request={request} />,
+  };
 }
 
 interface FormProps {
@@ -101,7 +105,7 @@ function IssueForm({ entered, errors, refusal }: FormProps) {
           {(["live", "test"] as const).map((mode) => (
             <Choice type="radio" name="mode" value={mode} label={mode} checked={entered.mode === mode} />
           ))}
-          <FieldError name="mode" error={errors.mode} />
+          <FieldError id="mode" error={errors.mode} />
         </fieldset>
         <div class="actions">
           <button type="submit">Issue the key</button>
@@ -145,13 +149,7 @@ function Issued({ issued, request }: { readonly issued: IssuedKey; readonly requ
         <p>
           <b>Copy the key now.</b> It is shown only this once: only its hash is stored.
         </p>
-        <code id="api-key" class="key">
-          {issued.apiKey}
-        </code>
-        <button id="copy" type="button" hidden>
-          Copy the key
-        </button>
-        <span id="copy-status" role="status" />
+        <Copyable id="api-key" text={issued.apiKey} label="Copy the key" />
       </Notice>
       <Facts
         facts={[

@@ -1,0 +1,63 @@
+/** The forms of actions: how they are parsed, and what a page shows again after a refusal. */
+import * as v from "valibot";
+import { type Code, type Refusal, refuse } from "../../refusal.ts";
+import { lineField } from "../api/fields.ts";
+
+/** A form that was refused. The page shows it again with what was entered. */
+export interface Attempt {
+  /** The name of the action. */
+  readonly action: string;
+  readonly form: URLSearchParams;
+  readonly code: Code;
+  readonly sentence: string;
+  /** Why the value of a field was refused, by the field's name. */
+  readonly errors: Readonly<Record<string, string>>;
+}
+
+export const TEXT = v.pipe(v.optional(v.string(), ""), v.trim());
+
+/** A field that may stay empty: then it is undefined. */
+export const TEXT_OR_NOTHING = v.pipe(
+  TEXT,
+  v.transform((text) => (text === "" ? undefined : text)),
+);
+
+/** The field of `ReasonField`. */
+export const REASON_ENTRY = {
+  reason: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("reason", 1, 2_000))),
+} as const;
+
+/** Returns the schema of `RepeatField`. */
+export function repeatEntry(text: string) {
+  return { repeat: v.pipe(TEXT, v.literal(text, `It must be ${text}`)) };
+}
+
+const WRONG_FIELDS = "Nothing was changed: correct the marked field";
+
+/** Parses the fields of a form; or returns the refusal with the first error of each wrong field. */
+export function parseForm<Entries extends v.ObjectEntries>(
+  entries: Entries,
+  form: URLSearchParams,
+): v.InferOutput<v.ObjectSchema<Entries, undefined>> | Refusal {
+  const parsed = v.safeParse(v.object(entries), Object.fromEntries(form));
+  if (parsed.success) return parsed.output;
+  const nested: Readonly<Record<string, readonly string[] | undefined>> =
+    v.flatten(parsed.issues).nested ?? {};
+  const fields = Object.entries(nested).map(([field, [first = ""] = []]) => ({
+    field,
+    error: toHint(field, first),
+  }));
+  return refuse("INVALID_REQUEST", WRONG_FIELDS, { fields });
+}
+
+/** Returns a message of the API without its field, which stands above the message in a form. */
+export function toHint(name: string, message: string): string {
+  return message.replace(`${name} must`, "It must");
+}
+
+/** Returns the form of an action that was refused. */
+export function toAttempt(action: string, form: URLSearchParams, refusal: Refusal): Attempt {
+  const { code, sentence, fields = [] } = refusal;
+  const errors = Object.fromEntries(fields.map(({ field, error }) => [field, error]));
+  return { action, form, code, sentence, errors };
+}

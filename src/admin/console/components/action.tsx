@@ -1,0 +1,100 @@
+/** @jsxImportSource hono/jsx */
+/**
+ * Changes that a page offers. An action opens in place, without script, and asks for what the change needs. Of the
+ * actions of a page at most one is open.
+ */
+import type { Child } from "hono/jsx";
+import type { Attempt } from "../attempt.ts";
+import { TextField } from "./form.tsx";
+import { Notice } from "./layout.tsx";
+
+/** The actions of a page, beside each other. */
+export function Actions({ children }: { readonly children?: Child }) {
+  return <div class="changes">{children}</div>;
+}
+
+interface ActionProps {
+  /** Tells the actions of a page apart, such as `suspend`. */
+  readonly name: string;
+  /** What opens the action, such as `Suspend`. */
+  readonly label: string;
+  /** The page that takes the form. */
+  readonly path: string;
+  /** The button that makes the change, such as `Suspend the key`. */
+  readonly submit: string;
+  /** The form that was refused last: its action is open and says why. */
+  readonly attempt: Attempt | undefined;
+  /** The change cannot be undone. */
+  readonly isFinal?: boolean;
+  /** What the change does, and the fields that it needs. */
+  readonly children?: Child;
+}
+
+/** A change that opens in place. Its fields get their attributes from `fieldsOf`. */
+export function Action({ name, label, path, submit, attempt, isFinal, children }: ActionProps) {
+  const refused = attempt?.action === name ? attempt : undefined;
+  return (
+    <details class="action" name="action" id={name} open={refused !== undefined}>
+      <summary>{`${label}…`}</summary>
+      <form method="post" action={path} novalidate>
+        {refused && <Notice kind="bad">{refused.sentence}.</Notice>}
+        {children}
+        <button type="submit" class={isFinal ? "final" : undefined}>
+          {submit}
+        </button>
+      </form>
+    </details>
+  );
+}
+
+/**
+ * Returns a function that gives a field of an action its name, its id and, after a refusal, its error and what was
+ * entered.
+ */
+export function fieldsOf(action: string, attempt: Attempt | undefined) {
+  const refused = attempt?.action === action ? attempt : undefined;
+  return (name: string, value?: string) => ({
+    name,
+    id: `${action}-${name}`,
+    value: refused === undefined ? value : (refused.form.get(name) ?? undefined),
+    error: refused?.errors[name],
+  });
+}
+
+interface GivenProps {
+  readonly action: string;
+  readonly attempt: Attempt | undefined;
+}
+
+/** The field for the reason of a change, which the audit log keeps. */
+export function ReasonField({ action, attempt }: GivenProps) {
+  const field = fieldsOf(action, attempt)("reason");
+  return <TextField {...field} label="Reason (optional)" hint="The audit log keeps it." maxlength={2_000} />;
+}
+
+/** The field in which people repeat a text, so that a change that cannot be undone is not made by mistake. */
+export function RepeatField({ action, attempt, text, what }: GivenProps & RepeatedText) {
+  const field = fieldsOf(action, attempt)("repeat");
+  return <TextField {...field} label={`Type ${what} to confirm: ${text}`} required maxlength={254} />;
+}
+
+interface RepeatedText {
+  readonly text: string;
+  /** Such as `the key id`. */
+  readonly what: string;
+}
+
+/** The sentence about a change that was made: the page's address has its word. Unknown words say nothing. */
+export function Done({ query, sentences }: DoneProps) {
+  const word = query.get("done") ?? "";
+  return Object.hasOwn(sentences, word) ? (
+    <div role="status">
+      <Notice kind="good">{sentences[word]}</Notice>
+    </div>
+  ) : null;
+}
+
+interface DoneProps {
+  readonly query: URLSearchParams;
+  readonly sentences: Readonly<Record<string, string>>;
+}

@@ -1,0 +1,23 @@
+import { describe, expect, test } from "bun:test";
+import { distanceOf } from "../../src/admin/console/distance.ts";
+
+const NOW = new Date("2026-11-22T12:00:00Z");
+
+describe("distanceOf()", () => {
+  const rows: [at: string, distance: string][] = [
+    ["2026-11-22T12:00:59Z", "now"],
+    ["2026-11-22T11:59:01Z", "now"],
+    ["2026-11-22T12:01:00Z", "in 1 minute"],
+    ["2026-11-22T10:00:01Z", "119 minutes ago"],
+    ["2026-11-22T10:00:00Z", "2 hours ago"],
+    ["2026-11-24T11:59:59Z", "in 47 hours"],
+    ["2026-12-04T12:00:00Z", "in 12 days"],
+    ["2026-09-24T12:00:00Z", "59 days ago"],
+    ["2027-11-22T12:00:00Z", "in 11 months"],
+    ["2028-11-22T12:00:00Z", "in 2 years"],
+    ["2016-11-20T12:00:00Z", "10 years ago"],
+  ];
+  for (const [at, distance] of rows) {
+    test(`calls ${at} ${distance}`, () => expect(distanceOf(new Date(at), NOW)).toBe(distance));
+  }
+});
