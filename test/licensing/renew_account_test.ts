@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { parseId } from "../../src/ids.ts";
+import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
+import { findLicense, NEVER_EXPIRES, renewAccount } from "../../src/licensing/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, issue, NOW } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+const BY = { actor: { ...ACTOR, reason: "paid" }, now: NOW };
+const issueUntil = (email: string, expiresAt: Date) => issue(server.database, { email, expiresAt });
+const renew = ({ userId }: IssuedKey) => renewAccount(server.database, parseId("usr", userId) ?? "", BY);
+
+describe("renewAccount()", () => {
+  test("renewAccount() adds a year to every license, and to now for one that has expired", async () => {
+    const email = "grace@example.org";
+    const current = await issueUntil(email, new Date("2027-03-01T10:00:00Z"));
+    const leap = await issueUntil(email, new Date("2028-02-29T23:59:59Z"));
+    const expired = await issueUntil(email, new Date("2026-11-21T00:00:00Z"));
+    const another = await issueUntil("ada@example.org", new Date("2027-03-01T00:00:00Z"));
+    const later = new Date("2026-11-22T08:30:00.500Z");
+    const renewed = await renewAccount(server.database, parseId("usr", current.userId) ?? "", {
+      ...BY,
+      now: later,
+    });
+    expect(renewed).toEqual([
+      { licenseUuid: current.licenseUuid, expiresAt: new Date("2028-03-01T10:00:00Z") },
+      { licenseUuid: leap.licenseUuid, expiresAt: new Date("2029-02-28T23:59:59Z") },
+      { licenseUuid: expired.licenseUuid, expiresAt: new Date("2027-11-22T08:30:00Z") },
+    ]);
+    const untouched = await findLicense(server.database, another.licenseUuid, BY);
+    expect(untouched?.expiresAt).toEqual(new Date("2027-03-01T00:00:00Z"));
+    const log = await server.database.query<{ key: string; after: { expires_at: string } }>(
+      (sql) => sql`
+        select key_id as key, reason, after from audit where action = 'license.renew' order by license_id`,
+    );
+    expect(log.map(({ key }) => key)).toEqual(
+      [current, leap, expired].map(({ id }) => parseId("key", id) ?? ""),
+    );
+    expect(log[0]).toMatchObject({ reason: "paid", after: { expires_at: "2028-03-01T10:00:00+00:00" } });
+  });
+
+  test("renewAccount() leaves licenses that never expire and licenses without a key", async () => {
+    const endless = await issueUntil("endless@example.org", NEVER_EXPIRES);
+    const revoked = await issueUntil("endless@example.org", new Date("2027-01-01T00:00:00Z"));
+    await revokeKey(server.database, { uuid: parseId("key", revoked.id) ?? "" }, BY);
+    expect(await renew(endless)).toEqual([]);
+  });
+});
