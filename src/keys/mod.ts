@@ -27,5 +27,6 @@ export {
 export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
 export { listRefusals, type RefusalCount } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
+export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
 export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, repeatRotation, rotateKey } from "./rotate_key.ts";

@@ -1,5 +1,6 @@
 /** Renders the use of a month for accounting, as JSON and as CSV: commands and the API show the same rows. */
 import type { Month } from "../calendar.ts";
+import { toCsvLine } from "../csv.ts";
 import type { MonthOfUse } from "./report_usage.ts";
 
 const COLUMNS = [
@@ -38,21 +39,13 @@ export function toShown(row: UsageRow) {
   return { ...row, monthly_limit: row.monthly_limit ?? "unlimited", external_id: row.external_id ?? "" };
 }
 
-/** The first line of the CSV. Source: RFC 4180. */
-export const USAGE_CSV_HEADING = `${COLUMNS.join(",")}\r\n`;
+/** The first line of the CSV. */
+export const USAGE_CSV_HEADING = toCsvLine(COLUMNS);
 
 /** Renders rows as lines of the CSV. */
 export function renderUsageCsv(rows: readonly UsageRow[]): string {
   return rows
     .map(toShown)
-    .map((row) => `${COLUMNS.map((name) => toCell(row[name])).join(",")}\r\n`)
+    .map((row) => toCsvLine(COLUMNS.map((name) => row[name])))
     .join("");
-}
-
-function toCell(value: string | number): string {
-  if (typeof value === "number") return String(value);
-  // An apostrophe makes text of a cell that a spreadsheet would take for a formula. Some spreadsheets skip blanks and
-  // controls before the sign, and accept its wide and small forms. U+2212 is the minus sign of mathematics.
-  const text = /^[\s\p{C}=+\-@\u2212]/u.test(value.normalize("NFKC")) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

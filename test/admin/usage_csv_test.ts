@@ -145,7 +145,7 @@ describe("GET /usage with Accept: text/csv", () => {
         (error: unknown) => error,
       );
     expect(failed).toBeInstanceOf(Error);
-    expect(admin.logLines.join("\n")).toContain("The CSV of a month ended too early");
+    expect(admin.logLines.join("\n")).toContain("A CSV ended too early");
   });
 
   test("answers a status of its own if the first part cannot be read", async () => {

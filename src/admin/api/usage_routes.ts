@@ -3,7 +3,6 @@ import * as v from "valibot";
 import { type Month, monthOf } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { refuse } from "../../refusal.ts";
-import { reasonOf } from "../../system_error.ts";
 import {
   listUsage,
   type MonthOfUse,
@@ -12,6 +11,7 @@ import {
   USAGE_CSV_HEADING,
 } from "../../usage/mod.ts";
 import type { AdminOptions } from "../options.ts";
+import { streamCsv } from "../stream_csv.ts";
 import { USAGE } from "./answers.ts";
 import { MONTH_FIELD } from "./fields.ts";
 import { operation } from "./operation.ts";
@@ -48,43 +48,19 @@ export const listUsageOperation = operation({
 
 const WHOLE_MONTH = refuse("INVALID_REQUEST", "Leave out limit and after: the CSV has the whole month");
 
-/** The rows of one statement for the CSV. */
-const CSV_ROWS = 1_000;
-
 function positionOf({ licenseId }: MonthOfUse): string {
   return parseId("lic", licenseId) ?? "";
 }
 
-/**
- * Answers the CSV of a month. The next part is read after the client has received the previous part, so neither a large
- * month nor a slow client uses much memory. A client that disconnects ends the reading.
- */
-async function streamMonth({ database, log }: AdminOptions, month: Month): Promise<Response> {
-  const read = async (afterUuid?: string) => await listUsage(database, month, { afterUuid, limit: CSV_ROWS });
-  const render = (rows: readonly MonthOfUse[]) => renderUsageCsv(rows.map((use) => renderUsage(use, month)));
-  const encoder = new TextEncoder();
-  // Read before the answer begins, so that a failure still gets its own status.
-  let rows = await read();
-  let heading = USAGE_CSV_HEADING;
-  const stream = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      controller.enqueue(encoder.encode(heading + render(rows)));
-      heading = "";
-      const last = rows.at(-1);
-      if (last === undefined || rows.length < CSV_ROWS) return controller.close();
-      try {
-        rows = await read(positionOf(last));
-      } catch (error) {
-        // The status is sent already: the client sees that the connection is closed too early.
-        log.warn("The CSV of a month ended too early", { reason: reasonOf(error) });
-        throw error;
-      }
+function streamMonth(options: AdminOptions, month: Month): Promise<Response> {
+  return streamCsv<MonthOfUse>(
+    {
+      name: `usage-${month.firstDay.slice(0, 7)}`,
+      heading: USAGE_CSV_HEADING,
+      read: (afterUuid, limit) => listUsage(options.database, month, { afterUuid, limit }),
+      positionOf,
+      render: (rows) => renderUsageCsv(rows.map((use) => renderUsage(use, month))),
     },
-  });
-  return new Response(stream, {
-    headers: {
-      "Content-Type": "text/csv; charset=utf-8",
-      "Content-Disposition": `attachment; filename="usage-${month.firstDay.slice(0, 7)}.csv"`,
-    },
-  });
+    options,
+  );
 }
