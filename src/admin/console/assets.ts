@@ -10,6 +10,7 @@ import issued from "./browser/issued.client.js" with { type: "text" };
 import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
 import actions from "./style/actions.css" with { type: "text" };
 import base from "./style/base.css" with { type: "text" };
+import charts from "./style/charts.css" with { type: "text" };
 import controls from "./style/controls.css" with { type: "text" };
 import frame from "./style/frame.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
@@ -21,7 +22,8 @@ export type Script = keyof typeof SCRIPTS;
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
 
 const files = new Map<string, { readonly text: string; readonly type: string }>();
-const STYLE_PATH = add("style.css", [base, frame, controls, actions, tables].join("\n"), "text/css");
+const STYLES = [base, frame, controls, actions, tables, charts];
+const STYLE_PATH = add("style.css", STYLES.join("\n"), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
   Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),
 );

@@ -1,0 +1,157 @@
+import { describe, expect, test } from "bun:test";
+import { Bars, StackedBars } from "../../src/admin/console/components/charts.tsx";
+import { roundTicks, toShort, widthsOfLabels } from "../../src/admin/console/components/scale.ts";
+
+const months = (values: readonly number[]) =>
+  values.map((value, index) => ({ label: `2026-${String(index + 1).padStart(2, "0")}`, value }));
+
+const bars = (props: Partial<Parameters<typeof Bars>[0]>) =>
+  String(
+    Bars({
+      caption: "Inferences by month",
+      columnName: "Month",
+      valueName: "Inferences",
+      series: [],
+      ...props,
+    }),
+  );
+
+/** The texts of an element. */
+const textsOf = (html: string, name: string) =>
+  [...html.matchAll(new RegExp(`<${name}\\b[^>]*>([^<]*)</${name}>`, "g"))].map(([, text]) => text);
+
+describe("roundTicks()", () => {
+  const cases: [max: number, ticks: number[]][] = [
+    [1, [0, 1]],
+    [3, [0, 1, 2, 3]],
+    [7, [0, 2, 4, 6, 8]],
+    [100, [0, 50, 100]],
+    [101, [0, 50, 100, 150]],
+    [999, [0, 500, 1000]],
+    [1_234_567, [0, 500_000, 1_000_000, 1_500_000]],
+  ];
+  for (const [max, ticks] of cases) {
+    test(`returns ${ticks.join(", ")} for ${max}`, () => expect(roundTicks(max)).toEqual(ticks));
+  }
+
+  test("returns two to five whole numbers that reach any count", () => {
+    for (let max = 1; max < Number.MAX_SAFE_INTEGER / 4; max = Math.ceil(max * 1.37)) {
+      const ticks = roundTicks(max);
+      expect(ticks.length).toBeWithin(2, 6);
+      expect(ticks.every(Number.isSafeInteger)).toBe(true);
+      expect(ticks.at(-1)).toBeGreaterThanOrEqual(max);
+      expect(ticks.at(-2)).toBeLessThan(max);
+    }
+  });
+});
+
+test("widthsOfLabels() gives the outer columns a label at every width, and few others one", () => {
+  const shownAt = (width: string, labels: readonly string[]) =>
+    widthsOfLabels(labels).flatMap((widths, index) => (widths.includes(width) ? [index] : []));
+  const months = Array.from({ length: 12 }, () => "2026-01");
+  expect(shownAt("narrow", months)).toEqual([0, 4, 7, 11]);
+  expect(shownAt("middle", months)).toEqual([0, 2, 4, 7, 9, 11]);
+  expect(shownAt("wide", months)).toHaveLength(12);
+  const days = Array.from({ length: 90 }, () => "2026-01-01");
+  expect(shownAt("narrow", days)).toEqual([0, 45, 89]);
+  expect(shownAt("wide", ["one"])).toEqual([0]);
+  expect(shownAt("narrow", ["a".repeat(100), "b"])).toEqual([0, 1]);
+  expect(widthsOfLabels([])).toEqual([]);
+});
+
+test("toShort() renders the numbers of axes", () => {
+  expect([0, 500, 2_000, 20_000, 1_500_000].map(toShort)).toEqual(["0", "500", "2,000", "20K", "1.5M"]);
+});
+
+describe("Bars()", () => {
+  test("has a title on each mark and the same numbers in a table", () => {
+    const html = bars({ series: months([0, 1_234, 40]) });
+    expect(textsOf(html, "title")).toEqual(["2026-01: 0", "2026-02: 1,234", "2026-03: 40"]);
+    expect(html).toContain('aria-label="Inferences by month"');
+    expect(textsOf(html, "figcaption")).toEqual(["Inferences by month"]);
+    expect(textsOf(html, "th")).toEqual(["Month", "Inferences", "2026-01", "2026-02", "2026-03"]);
+    expect(textsOf(html, "td")).toEqual(["0", "1,234", "40"]);
+    expect(textsOf(html, "span")).toEqual(["1,500", "1,000", "500", "0"]);
+  });
+
+  test("draws bars in proportion, each at least visible, and none for 0", () => {
+    const html = bars({ series: months([0, 1, 500, 1_000]) });
+    const heights = [...html.matchAll(/<rect x[^>]*height="([\d.]+%)" class="part-0"/g)].map(([, h]) => h);
+    expect(heights).toEqual(["0.75%", "50%", "100%"]);
+  });
+
+  test("draws the limit as a line, and makes room for it", () => {
+    const limit = { value: 1_000, label: "Limit: 1,000 a month" };
+    const html = bars({ series: months([600]), limit });
+    expect(html).toContain('<title>Limit: 1,000 a month</title><line class="limit" x1="0" x2="100%" y1="0%"');
+    expect(html.match(/<li>.*?<\/li>/)?.[0]).toEndWith("Limit: 1,000 a month</li>");
+  });
+
+  test("names a limit far above the bars without a line", () => {
+    const html = bars({ series: months([3]), limit: { value: 1_000_000, label: "Limit: 1,000,000" } });
+    expect(html).not.toContain('class="limit"');
+    expect(html).toContain("<li>Limit: 1,000,000, above this chart</li>");
+  });
+
+  test("says in words that there is nothing to show", () => {
+    for (const series of [[], months([0, 0])]) {
+      const html = bars({ series, empty: "No inferences were reported." });
+      expect(html).toContain("No inferences were reported.");
+      expect(html).not.toContain("<svg");
+    }
+    expect(bars({})).toContain("There is nothing to show for this time.");
+  });
+
+  test("shows text of others as text", () => {
+    const html = bars({ caption: "<b>", series: [{ label: "<i>", title: "</title><script>", value: 1 }] });
+    expect(html).not.toMatch(/<b>|<i>|<script>/);
+  });
+
+  test("keeps ninety days small", () => {
+    const series = Array.from({ length: 90 }, (_, day) => ({ label: `2026-11-${day}`, value: day * 997 }));
+    expect(bars({ series }).length).toBeLessThan(40_000);
+  });
+});
+
+describe("StackedBars()", () => {
+  const html = String(
+    StackedBars({
+      id: "use",
+      caption: "Inferences by tier",
+      columnName: "Day",
+      parts: ["free", "research", "commercial"],
+      series: [
+        { label: "1", values: [10, 20, 70] },
+        { label: "2", values: [50, 0, 0] },
+      ],
+    }),
+  );
+
+  test("stacks the parts from the bottom up", () => {
+    const marks = [...html.matchAll(/y="([\d.]+%)" height="([\d.]+%)" class="(part-\d)"/g)];
+    expect(marks.map(([, y, height, part]) => `${part} ${y} ${height}`)).toEqual([
+      "part-0 90% 10%",
+      "part-1 70% 20%",
+      "part-2 0% 70%",
+      "part-0 50% 50%",
+    ]);
+  });
+
+  test("names the parts in the legend, in titles and in the table, with their sum", () => {
+    expect([...html.matchAll(/<\/svg>([^<]+)<\/li>/g)].map(([, name]) => name)).toEqual([
+      "free",
+      "research",
+      "commercial",
+    ]);
+    expect(textsOf(html, "title")).toEqual([
+      "1: free 10, research 20, commercial 70",
+      "2: free 50, research 0, commercial 0",
+    ]);
+    expect(textsOf(html, "td")).toEqual(["10", "20", "70", "100", "50", "0", "0", "50"]);
+  });
+
+  test("distinguishes parts by textures, whose ids differ from those of other charts", () => {
+    expect(html).toContain('<pattern id="use-part-1"');
+    expect(html).toContain('fill="url(#use-part-1)"');
+  });
+});
