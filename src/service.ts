@@ -3,6 +3,7 @@
  * stop. Only this file knows all parts.
  */
 
+import { hostname } from "node:os";
 import { listenForOperators } from "./admin/mod.ts";
 import { monthOf } from "./calendar.ts";
 import type { Clock } from "./clock.ts";
@@ -19,19 +20,21 @@ import {
   openSecrets,
   proveSecret,
 } from "./installation/mod.ts";
-import { createKeyDirectory, type KeyDirectory } from "./keys/mod.ts";
+import { createKeyDirectory, type KeyDirectory, watchPulse } from "./keys/mod.ts";
 import { createStopOrder, type StopOrder } from "./lifecycle/mod.ts";
 import { createLimiter } from "./limits/mod.ts";
 import type { Log } from "./log.ts";
 import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
 import { deleteEnded } from "./operators/mod.ts";
 import type { Platform } from "./platform/mod.ts";
+import { createPresence } from "./processes/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
-import { createLicenseSigner, createPublishedKeys, ensureSigningKeys } from "./signed_licenses/mod.ts";
+import { createLicenseSigner, createPublishedKeys, prepareSigningKeys } from "./signed_licenses/mod.ts";
 import { createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
+import { VERSION } from "./version.ts";
 import { listenOrRefuse } from "./wire/mod.ts";
 
 export interface ServiceOptions {
@@ -86,8 +89,6 @@ export interface Service {
 const LAST_WORDS_MS = 1_000;
 /** The limit for stopping parts after a failed start. No request is in flight, so most of it is the database's. */
 const ABANDON_MS = 9_000;
-/** The pulse runs four times a second and times out after 900 ms. */
-const STUCK_MS = 10_000;
 /** Of every listener. The runtime refuses no body, because its refusal is not JSON: our own code reads at most 64 KiB. */
 const LIMITS = { maxBodyBytes: Number.MAX_SAFE_INTEGER, idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS };
 
@@ -169,18 +170,11 @@ async function openStores(options: ServiceOptions, order: StopOrder) {
     secret.forget();
     return refuse("INVALID_REQUEST", wrongSecret);
   }
-  await prepareSigningKeys(pool, secrets, options);
+  await prepareSigningKeys(pool, { secrets, clock, log });
   options.onOpened?.({ installation, database: pool, secrets });
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
   order.add({ stop: () => pulseDatabase.close() });
   return { app, tls, installation, pool, pulseDatabase, secrets };
-}
-
-async function prepareSigningKeys(database: Database, secrets: Secrets, { clock, log }: ServiceOptions) {
-  const { isMade, replacesEarlier } = await ensureSigningKeys(database, { secrets, now: clock.now() });
-  if (isMade && replacesEarlier) {
-    log.warn("Made new keys to sign licenses: clients that pinned the earlier keys will refuse new licenses");
-  } else if (isMade) log.info("Made the key that signs licenses, and its successor");
 }
 
 /** Creates the parts, and starts those that run beside requests. */
@@ -220,7 +214,18 @@ async function startParts(
   const tokens = minted ?? createTokenSource({ database, secrets, clock });
   const limiter = createLimiter(config.limits);
   const requestMetrics = createRequestMetrics();
-  return { upkeep, writes, database, directory, events, minted, tokens, limiter, requestMetrics };
+  return {
+    processUuid,
+    upkeep,
+    writes,
+    database,
+    directory,
+    events,
+    minted,
+    tokens,
+    limiter,
+    requestMetrics,
+  };
 }
 
 /** Listens for requests of operators, for metrics, and for requests of clients. */
@@ -278,23 +283,16 @@ async function listen(
   const listener = await listenOrRefuse(platform, { host, port, ...LIMITS, answer, ...(tls && { tls }) });
   if (isRefusal(listener)) return listener;
   order.add(listener, "drain");
+  const me = {
+    uuid: parts.processUuid,
+    version: VERSION,
+    host: hostname(),
+    address: originOf(listener, !!tls),
+  };
+  await order.start(createPresence({ address: stores.installation.address, process: me, clock, log }));
   const listeners = admin === undefined ? [listener] : [listener, admin];
   const certificate =
     tls && config.tls && createCertificate(tls, { files: config.tls, listeners, clock, log });
   if (certificate !== undefined) await order.start(certificate);
   return { listener, admin, metrics, certificate };
-}
-
-/** Returns a function that returns false after the pulse has neither succeeded nor failed for long. */
-function watchPulse(directory: KeyDirectory, clock: Clock): () => boolean {
-  let pulses = -1;
-  let pulsedMs = clock.monotonicMs();
-  return () => {
-    const { beats = 0, failures = 0 } = directory.stats();
-    if (beats + failures !== pulses) {
-      pulses = beats + failures;
-      pulsedMs = clock.monotonicMs();
-    }
-    return clock.monotonicMs() - pulsedMs < STUCK_MS;
-  };
 }

@@ -20,6 +20,7 @@ const rooms = [
   "operators",
   "signed_licenses",
   "audit",
+  "processes",
   "backup",
 ];
 const ground = ["database", "limits", "secrets"];
@@ -58,6 +59,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   models: ["licensing", "audit", "host", ...ground],
   repository_token: ["audit", ...ground],
   audit: ground,
+  processes: ["database"],
   backup: ["audit", "models", "usage", "operators", ...ground],
   installation: ["config", "tls", "database", "secrets"],
   config: ["host", "tls", "licensing", "database", "limits"],

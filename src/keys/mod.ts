@@ -30,3 +30,4 @@ export { renderExplanation, renderKey } from "./render_key.ts";
 export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
 export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, repeatRotation, rotateKey } from "./rotate_key.ts";
+export { watchPulse } from "./watch_pulse.ts";

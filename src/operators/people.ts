@@ -16,8 +16,10 @@ export interface Operator {
   readonly createdAt: Date;
   /** Null while the operator can log in. */
   readonly removedAt: Date | null;
-  /** Exact to the minute; null if the operator has no session now. */
+  /** When the operator used the console last, exact to the minute; null if the operator never logged in. */
   readonly lastSeenAt: Date | null;
+  /** The names of the tokens that the operator issued and that are not revoked. */
+  readonly tokens: readonly string[];
 }
 
 export interface By {
@@ -128,19 +130,23 @@ export async function deleteCodes(database: Database, operator: string): Promise
 }
 
 /** Lists all operators by name, including removed operators. */
-export async function listOperators(
-  database: Database,
-  { now }: { readonly now: Date },
-): Promise<readonly Operator[]> {
+export async function listOperators(database: Database): Promise<readonly Operator[]> {
   return await database.query<Operator>(
     (sql) => sql`
       select o.name, o.role, o.created_at as "createdAt", o.removed_at as "removedAt",
-             (select max(s.last_seen_at) from operator_sessions s
-               where s.operator = o.name and ${isAlive(sql, now)}) as "lastSeenAt"
+             o.last_seen_at as "lastSeenAt", ${tokensOf(sql, sql`o.name`)} as tokens
         from operators o
        order by o.name collate "C"`,
     { isRead: true },
   );
+}
+
+/** Selects the names of the tokens that an operator issued and that are not revoked, as JSON. */
+function tokensOf(sql: Sql, name: Fragment): Fragment {
+  // Tokens are issued by command on the host, where a person mostly has the same name.
+  return sql`
+    coalesce((select json_agg(t.name order by t.name collate "C") from tokens t
+               where t.created_by in ('operator:' || ${name}, 'command:' || ${name}) and t.state <> 'revoked'), '[]')`;
 }
 
 async function findOperator(
@@ -227,10 +233,7 @@ export async function removeOperator(
       logged as (${auditCte(sql, { action: "operator.remove", actor, at: now, from: sql`changed` })})
       select (select count(*) from operator_sessions s where s.operator = removable.name and ${isAlive(sql, now)})
                as sessions,
-             -- Tokens are issued by command on the host, where a person mostly has the same name.
-             coalesce((select json_agg(t.name order by t.name collate "C") from tokens t
-                        where t.created_by in ('operator:' || removable.name, 'command:' || removable.name)
-                          and t.state <> 'revoked'), '[]') as tokens
+             ${tokensOf(sql, sql`removable.name`)} as tokens
         from removable`,
   );
   return row ?? refuseChange(`remove ${name}`, await findOperator(database, name));

@@ -55,6 +55,7 @@ export async function redeemCode(
           from person
         returning operator, ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('session', ${id}::text) as after
       ),
+      seen as (update operators o set last_seen_at = ${now}::timestamptz from begun where o.name = begun.operator),
       logged as (
         ${auditCte(sql, {
           action: "session.begin",
@@ -85,11 +86,16 @@ export async function findSession(
           from operator_sessions s join operators o on o.name = s.operator
          where s.hash = ${hashOf(cookieValue)}::text::bytea and ${isAlive(sql, now)} and o.removed_at is null
       ),
-      seen as (
-        update operator_sessions s set last_seen_at = ${now}::timestamptz
+      -- The operator first, as every change of an operator locks its row: otherwise two could wait for each other.
+      person as (
+        update operators o set last_seen_at = ${now}::timestamptz
           from found
-         where s.id = found.id and ${options.extends}::boolean
+         where o.name = found.operator and ${options.extends}::boolean
            and found.last_seen_at <= ${now}::timestamptz - interval '1 minute'
+        returning found.id
+      ),
+      seen as (
+        update operator_sessions s set last_seen_at = ${now}::timestamptz from person where s.id = person.id
       )
       select id as uuid, operator, role from found`,
   );

@@ -14,6 +14,7 @@ export {
 } from "./license_file.ts";
 export type { ExportRequest, LicenseRequest } from "./note_license.ts";
 export { listOutstanding, type OutstandingLicense } from "./outstanding.ts";
+export { prepareSigningKeys } from "./prepare_signing_keys.ts";
 export { createPublishedKeys, type PublishedKeys } from "./published_keys.ts";
 export {
   createLicenseSigner,

@@ -44,7 +44,7 @@ async function countWaiting(): Promise<number | undefined> {
 }
 
 async function roles(): Promise<Record<string, string>> {
-  const operators = await listOperators(server.database, { now: NOW });
+  const operators = await listOperators(server.database);
   return Object.fromEntries(
     operators.map(({ name, role, removedAt }) => [name, removedAt ? "removed" : role]),
   );

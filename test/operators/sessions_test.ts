@@ -120,8 +120,32 @@ describe("findSession()", () => {
     expect(await lastSeenAt()).toEqual(NOW);
     await find(cookieValue, 1);
     expect(await lastSeenAt()).toEqual(after(1));
-    const operators = await listOperators(server.database, { now: after(1) });
+    const operators = await listOperators(server.database);
     expect(operators.find(({ name }) => name === "busy")?.lastSeenAt).toEqual(after(1));
+  });
+
+  test("leaves the time at which its operator was seen last, also after its end", async () => {
+    const seenAt = async () =>
+      (await listOperators(server.database)).find(({ name }) => name === "seen")?.lastSeenAt;
+    await login(server.database, "seen", { role: "viewer" });
+    expect(await seenAt()).toBeNull();
+    const { id, cookieValue } = await enter(server.database, "seen");
+    expect(await seenAt()).toEqual(NOW);
+    await find(cookieValue, 5);
+    await find(cookieValue, 20, false);
+    await endSession(server.database, id, BY);
+    expect(await seenAt()).toEqual(after(5));
+  });
+
+  test("and changes of its operator do not wait for each other for ever", async () => {
+    const { cookieValue } = await enter(server.database, "contended", { role: "viewer" });
+    const work = Array.from({ length: 40 }, (_, n) =>
+      n % 2 === 0
+        ? find(cookieValue, n)
+        : setRole(server.database, { name: "contended", role: n % 4 === 1 ? "editor" : "viewer" }, BY),
+    );
+    await Promise.all([...work, removeOperator(server.database, "contended", BY)]);
+    expect(await find(cookieValue)).toBeUndefined();
   });
 
   test("tells the role of now, and refuses a removed operator from then on", async () => {

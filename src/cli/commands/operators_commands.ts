@@ -110,8 +110,8 @@ async function login(surroundings: Surroundings, name: string, options: LoginOpt
 }
 
 async function list(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
-    const rows = (await listOperators(database, { now })).map((operator) => ({
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+    const rows = (await listOperators(database)).map((operator) => ({
       name: operator.name,
       role: operator.role,
       state: operator.removedAt === null ? "active" : "removed",

@@ -1,0 +1,35 @@
+import type { Database } from "../database/mod.ts";
+
+export interface ServingProcess {
+  readonly uuid: string;
+  readonly version: string;
+  /** The name of its host. */
+  readonly host: string;
+  /** Where clients reach it, such as `https://0.0.0.0:8443`. */
+  readonly address: string;
+  readonly startedAt: Date;
+  readonly seenAt: Date;
+  /** By the clock of the database. */
+  readonly seenSecondsAgo: number;
+  /** True if it has not renewed its row for five minutes: it was killed, or it cannot reach the database. */
+  readonly isLost: boolean;
+}
+
+/** More processes than one database serves. */
+const MAX_LISTED = 100;
+const LOST_AFTER_SECONDS = 300;
+
+/** Lists the processes that serve the database, those seen last first; those lost for a day are left out. */
+export async function listProcesses(database: Database): Promise<readonly ServingProcess[]> {
+  const rows = await database.query<Omit<ServingProcess, "isLost">>(
+    (sql) => sql`
+      select id as uuid, version, host, address, started_at as "startedAt", seen_at as "seenAt",
+             greatest(0, floor(extract(epoch from now() - seen_at)))::int as "seenSecondsAgo"
+        from processes
+       where seen_at > now() - interval '1 day'
+       order by seen_at desc
+       limit ${MAX_LISTED}`,
+    { isRead: true },
+  );
+  return rows.map((row) => ({ ...row, isLost: row.seenSecondsAgo >= LOST_AFTER_SECONDS }));
+}

@@ -1,0 +1,108 @@
+/**
+ * Keeps the row of this process in `processes`, with one statement a minute.
+ *
+ * Each statement has a connection of its own, which is closed afterwards: so it takes no connection from the clients,
+ * and a statement that misses its deadline does not replace their pool. A failure is logged once, not each minute.
+ */
+import { type Clock, type Repetition, repeat } from "../clock.ts";
+import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
+import { type Log, silentLog } from "../log.ts";
+import { reasonOf } from "../system_error.ts";
+
+export interface Presence {
+  /** Writes the row soon, and from then on once a minute. Does not wait for the database. */
+  start(): Promise<void>;
+  /** Writes the row now. */
+  renew(): Promise<void>;
+  /** Removes the row. If the database does not answer, the row is lost after five minutes. */
+  stop(): Promise<void>;
+}
+
+export interface PresenceOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly address: DatabaseAddress;
+  readonly process: {
+    readonly uuid: string;
+    readonly version: string;
+    readonly host: string;
+    /** Where clients reach it. */
+    readonly address: string;
+  };
+}
+
+const INTERVAL_MS = 60_000;
+const DEADLINE_MS = 5_000;
+const FAILED = "Could not write that this process serves the database: it is tried again each minute";
+
+export function createPresence({ address, process: me, clock, log }: PresenceOptions): Presence {
+  let repetition: Repetition | undefined;
+  let renewal = Promise.resolve();
+  let isStopped = false;
+  let hasFailed = false;
+
+  async function write(work: (database: Database) => Promise<unknown>) {
+    const database = openDatabase(address, {
+      clock,
+      log: silentLog,
+      maxConnections: 1,
+      deadlineMs: DEADLINE_MS,
+    });
+    try {
+      await work(database);
+      if (hasFailed) log.info("It was written again that this process serves the database");
+      hasFailed = false;
+    } catch (error) {
+      const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
+      if (!hasFailed && !isStopped) log.warn(FAILED, { reason });
+      hasFailed = true;
+    } finally {
+      await database.close();
+    }
+  }
+
+  /** Also deletes old rows, and those that a killed process left at this address; other processes may do the same. */
+  function renew() {
+    return write((database) =>
+      database.query(
+        (sql) => sql`
+          with old as (
+            select id from processes
+             where id <> ${me.uuid}::uuid
+               and (seen_at < now() - interval '1 day'
+                    or host = ${me.host} and address = ${me.address} and seen_at < now() - interval '5 minutes')
+               for update skip locked
+          ),
+          deleted as (delete from processes p using old where p.id = old.id)
+          insert into processes (id, version, host, address)
+          values (${me.uuid}::uuid, ${me.version}, ${me.host}, ${me.address})
+          on conflict (id) do update set seen_at = excluded.seen_at`,
+      ),
+    );
+  }
+
+  function renewInTurn() {
+    renewal = renew();
+    return renewal;
+  }
+
+  return {
+    async start() {
+      repetition = repeat(0, async () => {
+        await renewInTurn();
+        return INTERVAL_MS;
+      });
+    },
+    renew: renewInTurn,
+    async stop() {
+      isStopped = true;
+      repetition?.stop();
+      await renewal;
+      // A database that did not answer within the last minute must not delay the stop.
+      if (hasFailed) return;
+      await write((database) =>
+        database.query((sql) => sql`delete from processes where id = ${me.uuid}::uuid`),
+      );
+    },
+  };
+}

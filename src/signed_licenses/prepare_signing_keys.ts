@@ -1,0 +1,16 @@
+import type { Clock } from "../clock.ts";
+import type { Database } from "../database/mod.ts";
+import type { Log } from "../log.ts";
+import type { Secrets } from "../secrets/mod.ts";
+import { ensureSigningKeys } from "./signing_keys.ts";
+
+/** Makes the key that signs licenses and its successor if they are missing, and logs that. */
+export async function prepareSigningKeys(
+  database: Database,
+  { secrets, clock, log }: { readonly secrets: Secrets; readonly clock: Clock; readonly log: Log },
+): Promise<void> {
+  const { isMade, replacesEarlier } = await ensureSigningKeys(database, { secrets, now: clock.now() });
+  if (isMade && replacesEarlier) {
+    log.warn("Made new keys to sign licenses: clients that pinned the earlier keys will refuse new licenses");
+  } else if (isMade) log.info("Made the key that signs licenses, and its successor");
+}
