@@ -1,7 +1,8 @@
 /** Sessions of the console: their beginning, their end, and what their role may do. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mayUse } from "../../src/admin/console/may.ts";
 import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
-import { ROLES, removeOperator, scopesOf, setRole } from "../../src/operators/mod.ts";
+import { ROLES, removeOperator, setRole } from "../../src/operators/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { ACTOR } from "../support/issue.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -48,10 +49,29 @@ describe("A session", () => {
     expect(await client.isLoggedIn(busy.cookie)).toBe(false);
   });
 
+  test("is not extended by a page that refreshes itself, but by every other request", async () => {
+    const { cookie } = await client.logIn();
+    const headers = { "x-refresh": "1" };
+    for (const minutes of [10, 10, 9]) {
+      admin.clock.advance(minutes * MINUTE_MS);
+      expect((await client.send("/keys", { cookie, headers })).status).toBe(200);
+    }
+    admin.clock.advance(2 * MINUTE_MS);
+    expect((await client.send("/keys", { cookie, headers })).location).toBe("/console/enter?ended");
+    const busy = await client.logIn();
+    admin.clock.advance(20 * MINUTE_MS);
+    // Only the page itself refreshes: a form is always a sign of activity.
+    expect((await client.send("/keys/issue", { cookie: busy.cookie, form: {}, headers })).status).toBe(400);
+    admin.clock.advance(20 * MINUTE_MS);
+    expect(await client.isLoggedIn(busy.cookie)).toBe(true);
+  });
+
   test("ends by logout and with its operator; a form after its end changes nothing", async () => {
     const before = await client.countRows("keys");
     const left = await client.logIn();
-    expect((await client.send("/logout", { cookie: left.cookie, form: {} })).location).toBe("/console/enter");
+    expect((await client.send("/logout", { cookie: left.cookie, form: {} })).location).toBe(
+      "/console/enter?done=logged-out",
+    );
     const removed = await client.logIn();
     await removeOperator(admin.database, removed.name, { actor: ACTOR, now: admin.clock.now() });
     for (const { cookie } of [left, removed]) {
@@ -86,7 +106,7 @@ describe("A session", () => {
     test(`of a role may open exactly the pages of its scopes: ${role}`, async () => {
       for (const { method, path, scope } of CONSOLE_ROUTES) {
         const { cookie } = await client.logIn(role);
-        const mayOpen = scope === "any" || scopesOf(role).includes(scope);
+        const mayOpen = mayUse(role, scope);
         const { status } = await client.send(path, { cookie, ...(method === "POST" && { form: ISSUE }) });
         expect([method, path, status === 403]).toEqual([method, path, !mayOpen]);
         expect([

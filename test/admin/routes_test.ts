@@ -6,9 +6,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { codesOf } from "../../src/admin/api/document_facts.ts";
 import type { Route } from "../../src/admin/api/route.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
+import { mayUse } from "../../src/admin/console/may.ts";
 import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
 import { findPage } from "../../src/cli/guide/pages.ts";
-import { ROLES, SCOPES, scopesOf } from "../../src/operators/mod.ts";
+import { ROLES, SCOPES } from "../../src/operators/mod.ts";
 import type { Code } from "../../src/refusal.ts";
 import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
@@ -128,7 +129,7 @@ for (const route of CONSOLE_ROUTES) {
 
   describe(`the console's ${nameOf(route)}`, () => {
     for (const role of ROLES) {
-      const isAllowed = scope === "any" || scopesOf(role).includes(scope);
+      const isAllowed = mayUse(role, scope);
       test(`${isAllowed ? "answers" : "refuses"} ${role}`, async () => {
         const { cookie } = await operators.logIn(role);
         const { status } = await open(cookie);

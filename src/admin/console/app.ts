@@ -6,7 +6,6 @@
  * `routes.ts` lists the pages. A page is a function that takes a visit and returns a title and a body.
  */
 import { type Context, Hono } from "hono";
-import { scopesOf } from "../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import { discardBody, statusOf, toWireCode } from "../../wire/mod.ts";
 import { logFailure } from "../log_failure.ts";
@@ -15,6 +14,7 @@ import { serveAsset } from "./assets.ts";
 import { readForm } from "./form.ts";
 import { setHeaders } from "./headers.ts";
 import { logIn } from "./log_in.ts";
+import { mayUse } from "./may.ts";
 import { refuseForeignForms } from "./origin.ts";
 import { type Page, renderPage } from "./page.tsx";
 import { enterPage } from "./pages/enter.tsx";
@@ -35,7 +35,10 @@ export function createConsole(options: AdminOptions): Hono<AdminEnv> {
   });
   app.get("/assets/:name", serveAsset);
   app.use(refuseForeignForms(options, showRefusal));
-  app.get("/enter", (c) => show(c, enterPage({ hasEnded: c.req.query("ended") !== undefined })));
+  app.get("/enter", (c) => {
+    const { ended, done } = c.req.query();
+    return show(c, enterPage({ hasEnded: ended !== undefined, isLoggedOut: done === "logged-out" }));
+  });
   app.post("/enter", logIn(options, show));
   app.use(requireSession(options));
   app.get("/", (c) => c.redirect(`/console${CONSOLE_ROUTES[0].path}`, 303));
@@ -53,7 +56,7 @@ export function createConsole(options: AdminOptions): Hono<AdminEnv> {
 
 async function serve(c: Context<AdminEnv>, route: ConsoleRoute, options: AdminOptions): Promise<Response> {
   const { role } = c.get("session");
-  if (route.scope !== "any" && !scopesOf(role).includes(route.scope)) {
+  if (!mayUse(role, route.scope)) {
     return showRefusal(c, refuse("SCOPE_REQUIRED", `Your role, ${role}, may not do this`));
   }
   const form = c.req.method === "POST" ? await readForm(c.req.raw) : new URLSearchParams();

@@ -7,6 +7,7 @@ import type { AdminEnv } from "../options.ts";
 import copy from "./browser/copy.client.js" with { type: "text" };
 import enter from "./browser/enter.client.js" with { type: "text" };
 import issued from "./browser/issued.client.js" with { type: "text" };
+import refresh from "./browser/refresh.client.js" with { type: "text" };
 import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
 import actions from "./style/actions.css" with { type: "text" };
 import base from "./style/base.css" with { type: "text" };
@@ -17,6 +18,7 @@ import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
 const SCRIPTS = { copy, enter, issued, submit_once: submitOnce };
+const SCRIPTS = { enter, issued, refresh, submit_once: submitOnce };
 export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");

@@ -52,5 +52,5 @@ export function logIn(
 export async function logOut({ options, session, actor, now }: Visit, c: Context<AdminEnv>) {
   await endSession(options.database, session.id, { actor, now });
   deleteSessionCookie(c, options);
-  return c.redirect("/console/enter", 303);
+  return c.redirect("/console/enter?done=logged-out", 303);
 }

@@ -1,6 +1,6 @@
-import type { Scope } from "../../operators/mod.ts";
+import type { Need } from "./may.ts";
 
 /** The pages in the menu; an operator sees those that the role may open. */
-export const MENU: readonly { readonly label: string; readonly path: string; readonly scope: Scope }[] = [
+export const MENU: readonly { readonly label: string; readonly path: string; readonly scope: Need }[] = [
   { label: "Keys", path: "/console/keys", scope: "keys:read" },
 ];

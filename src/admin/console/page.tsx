@@ -1,9 +1,10 @@
 /** @jsxImportSource hono/jsx */
 /** The frame of every page: head, menu, and who is logged in. */
 import type { Child } from "hono/jsx";
-import { type Session, scopesOf } from "../../operators/mod.ts";
+import type { Session } from "../../operators/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { type Script, scriptPath, stylePath } from "./assets.ts";
+import { mayUse } from "./may.ts";
 import { MENU } from "./menu.ts";
 
 export interface Page {
@@ -57,8 +58,7 @@ function Frame({ page: { title, body, script }, session, path }: FrameProps) {
 }
 
 function Menu({ session, path }: { readonly session: Session; readonly path: string }) {
-  const scopes = scopesOf(session.role);
-  const entries = MENU.filter(({ scope }) => scopes.includes(scope));
+  const entries = MENU.filter(({ scope }) => mayUse(session.role, scope));
   return (
     <>
       <nav aria-label="Menu">

@@ -1,9 +1,9 @@
 /** Every page of the console below `/console`, with the scope that a role needs for it. */
 import type { Context } from "hono";
-import type { Scope } from "../../operators/mod.ts";
 import type { Refusal } from "../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import { logOut } from "./log_in.ts";
+import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import { issueFormPage, issueKeyOfForm } from "./pages/issue.tsx";
 import { keysPage } from "./pages/keys.tsx";
@@ -13,8 +13,7 @@ export interface ConsoleRoute {
   readonly method: "GET" | "POST";
   /** As Hono writes paths: `/keys/:id`. */
   readonly path: string;
-  /** `any`: every operator may. */
-  readonly scope: Scope | "any";
+  readonly scope: Need;
   answer(visit: Visit, c: Context<AdminEnv>): Page | Response | Refusal | Promise<Page | Response | Refusal>;
 }
 

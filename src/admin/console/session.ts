@@ -6,17 +6,21 @@ import type { AdminEnv, AdminOptions } from "../options.ts";
 import { originOf } from "./origin.ts";
 
 const COOKIE_VALUE = /^[0-9a-f]{64}$/;
+/** The header by which `browser/refresh.client.js` says that no person asked for the page. */
+const REFRESH_HEADER = "X-Refresh";
 
 /**
  * Creates the middleware that finds the session with one statement, so that an ended session and a changed role count
- * from the next request on. Without a session it redirects to the login page.
+ * from the next request on. Without a session it redirects to the login page. A page that refreshes itself does
+ * not extend the session: otherwise an open page would keep its session alive for twelve hours.
  */
 export function requireSession(options: AdminOptions): MiddlewareHandler<AdminEnv> {
   return async (c, next) => {
     const { name } = cookieOf(c, options);
     const value = getCookie(c, name) ?? "";
+    const isRefresh = c.req.method === "GET" && c.req.header(REFRESH_HEADER) !== undefined;
     const session = COOKIE_VALUE.test(value)
-      ? await findSession(options.database, value, { now: options.clock.now(), extends: true })
+      ? await findSession(options.database, value, { now: options.clock.now(), extends: !isRefresh })
       : undefined;
     if (session === undefined) return c.redirect(`/console/enter${value === "" ? "" : "?ended"}`, 303);
     c.set("session", session);

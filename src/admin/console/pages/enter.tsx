@@ -12,10 +12,12 @@ export interface EnterOptions {
   readonly refusal?: Refusal;
   /** Whether the browser has the cookie of a session that ended. */
   readonly hasEnded?: boolean;
+  /** Whether the operator has just logged out. */
+  readonly isLoggedOut?: boolean;
 }
 
 /** The page on which an operator enters a login code. */
-export function enterPage({ refusal, hasEnded = false }: EnterOptions = {}): Page {
+export function enterPage({ refusal, hasEnded = false, isLoggedOut = false }: EnterOptions = {}): Page {
   const field = { name: "code", label: "Login code", hint: HINT };
   return {
     title: "Log in",
@@ -25,6 +27,7 @@ export function enterPage({ refusal, hasEnded = false }: EnterOptions = {}): Pag
       <section class="narrow">
         <h1>Log in</h1>
         {refusal && <Notice kind="bad">{refusal.sentence}.</Notice>}
+        {isLoggedOut && <Notice kind="good">You are logged out.</Notice>}
         {hasEnded && <Notice kind="warning">Your session has ended: log in again.</Notice>}
         <form method="post" action="/console/enter">
           <Field {...field}>
