@@ -4,6 +4,7 @@
  */
 
 import { hostname } from "node:os";
+import { createActivityWriter, deleteOldActivity } from "./activity/mod.ts";
 import { listenForOperators } from "./admin/mod.ts";
 import { monthOf } from "./calendar.ts";
 import type { Clock } from "./clock.ts";
@@ -85,7 +86,7 @@ export interface Service {
   readonly stop: StopOrder["stop"];
 }
 
-/** The limit for writing the last use of keys a last time. */
+/** The limit for writing the last use of keys a last time, and the last minute of activity. */
 const LAST_WORDS_MS = 1_000;
 /** The limit for stopping parts after a failed start. No request is in flight, so most of it is the database's. */
 const ABANDON_MS = 9_000;
@@ -190,12 +191,16 @@ async function startParts(
   const { database } = writes;
   const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
   await order.start(directory, LAST_WORDS_MS);
+  const requestMetrics = createRequestMetrics();
+  // Started before the listeners, so it writes its last minute after the last request is answered.
+  await order.start(createActivityWriter({ database, clock, read: requestMetrics.answers }), LAST_WORDS_MS);
   const upkeep = createUpkeep({
     address,
     clock,
     log,
     keptMonths: config.eventsKeptMonths,
     cleanOperators: deleteEnded,
+    cleanActivity: deleteOldActivity,
   });
   await order.start(upkeep);
   const events = createEventWriter({
@@ -213,7 +218,6 @@ async function startParts(
   if (minted !== undefined) order.add(minted);
   const tokens = minted ?? createTokenSource({ database, secrets, clock });
   const limiter = createLimiter(config.limits);
-  const requestMetrics = createRequestMetrics();
   return {
     processUuid,
     upkeep,

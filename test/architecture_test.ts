@@ -12,6 +12,7 @@ import { describe, expect, test } from "bun:test";
 import { dirname, join } from "node:path/posix";
 
 const rooms = [
+  "activity",
   "licensing",
   "keys",
   "usage",
@@ -58,6 +59,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   licensing: ["audit", ...ground],
   models: ["licensing", "audit", "host", ...ground],
   repository_token: ["audit", ...ground],
+  activity: ground,
   audit: ground,
   processes: ["database"],
   backup: ["audit", "models", "usage", "operators", ...ground],

@@ -1,7 +1,7 @@
 /**
  * The upkeep of the tables of usage: it creates partitions for the months ahead, moves late events into their month,
- * drops old months, and deletes old claims and old changes to counts. It also runs the upkeep of operators, which the
- * service passes in.
+ * drops old months, and deletes old claims and old changes to counts. It also runs the upkeep of operators and of
+ * activity, which the service passes in.
  *
  * Upkeep has its own connections, so that requests do not wait behind it. A task that fails does not prevent the
  * others. The failure is counted and, until the task succeeds, logged once for each reason; the task is tried again.
@@ -21,8 +21,8 @@ export interface Upkeep {
   /** Stops the tasks: the server cancels a statement in progress within a second. */
   stop(): Promise<void>;
   /**
-   * Deletes old claims, changes to counts and rows of operators now. Without a call, this happens 15 seconds after the
-   * last time, and for operators after ten minutes.
+   * Deletes old claims, changes to counts, rows of operators and counts of requests now. Without a call, this happens
+   * 15 seconds after the last time, and for operators and requests after ten minutes.
    */
   clean(): Promise<void>;
   /** Creates partitions, moves late events and drops old months now. Without a call, this happens within the hour. */
@@ -46,11 +46,15 @@ export interface UpkeepOptions {
   /** For how many months events are kept; 0, the default, means forever. */
   readonly keptMonths?: number;
   /** Deletes login codes, sessions and stored answers that have ended. */
-  readonly cleanOperators: (
-    database: Database,
-    options: { readonly now: Date; readonly isStopping: () => boolean },
-  ) => Promise<void>;
+  readonly cleanOperators: Clean;
+  /** Deletes counts of answered requests that are too old. */
+  readonly cleanActivity: Clean;
 }
+
+type Clean = (
+  database: Database,
+  options: { readonly now: Date; readonly isStopping: () => boolean },
+) => Promise<void>;
 
 /** The log message of each task when it fails. */
 const TASKS = {
@@ -60,6 +64,7 @@ const TASKS = {
   claims: "Could not delete the Idempotency-Keys of the day before: it is tried again",
   usage_changes: "Could not delete old changes to counts: it is tried again",
   operators: "Could not delete old login codes, sessions and answers of operators: it is tried again",
+  activity: "Could not delete old counts of requests: it is tried again",
 } as const;
 
 const MONTHS_AHEAD = 2;
@@ -69,8 +74,8 @@ const FIRST_TIDY_MS = 30_000;
 /** After a failure the next round comes earlier; the pauses after further failures double. */
 const FIRST_RETRY_MS = 60_000;
 const CLEANING_INTERVAL_MS = 15_000;
-/** Rows of operators have no effect after their end, and there are few. */
-const OPERATORS_INTERVAL_MS = 600_000;
+/** Rows of operators have no effect after their end, and there are few. Old counts of requests do no harm. */
+const SELDOM_INTERVAL_MS = 600_000;
 /** Every trusted pulse has read the rows of `usage_changes` that are older than this. */
 const CHANGES_KEPT_SECONDS = 60;
 /** How long an `Idempotency-Key` stands for its event. */
@@ -82,7 +87,8 @@ const LONG_DEADLINE_MS = 1_800_000;
 /** For how long late events wait for a lock: longer than most backups take. */
 const LATE_PATIENCE_MS = 600_000;
 
-export function createUpkeep({ address, clock, log, keptMonths = 0, cleanOperators }: UpkeepOptions): Upkeep {
+export function createUpkeep(options: UpkeepOptions): Upkeep {
+  const { address, clock, log, keptMonths = 0 } = options;
   const open = (deadlineMs: number) => openDatabase(address, { clock, log, maxConnections: 1, deadlineMs });
   const database = open(DEADLINE_MS);
   let stopping = false;
@@ -106,8 +112,9 @@ export function createUpkeep({ address, clock, log, keptMonths = 0, cleanOperato
   });
   const cleanClaims = () => attempt("claims", sweepClaims);
   const cleanChanges = () => attempt("usage_changes", sweepChanges);
-  const cleanEnded = () =>
-    attempt("operators", () => cleanOperators(database, { now: clock.now(), isStopping }));
+  const now = () => ({ now: clock.now(), isStopping });
+  const cleanEnded = () => attempt("operators", () => options.cleanOperators(database, now()));
+  const cleanActivity = () => attempt("activity", () => options.cleanActivity(database, now()));
 
   let pauseMs = FIRST_RETRY_MS;
   async function tidyInTurn(): Promise<number> {
@@ -130,7 +137,8 @@ export function createUpkeep({ address, clock, log, keptMonths = 0, cleanOperato
       const cleaning = [
         every(CLEANING_INTERVAL_MS, cleanClaims),
         every(CLEANING_INTERVAL_MS, cleanChanges),
-        every(OPERATORS_INTERVAL_MS, cleanEnded),
+        every(SELDOM_INTERVAL_MS, cleanEnded),
+        every(SELDOM_INTERVAL_MS, cleanActivity),
       ];
       repetitions = [repeat(FIRST_TIDY_MS, tidyInTurn), ...cleaning];
     },
@@ -143,6 +151,7 @@ export function createUpkeep({ address, clock, log, keptMonths = 0, cleanOperato
       await cleanClaims();
       await cleanChanges();
       await cleanEnded();
+      await cleanActivity();
     },
     async tidy() {
       await months.tidy();
@@ -164,7 +173,15 @@ function createAttempts({
   readonly log: Log;
   readonly isStopping: () => boolean;
 }): Attempts {
-  const failures = { partitions: 0, late_events: 0, retention: 0, claims: 0, usage_changes: 0, operators: 0 };
+  const failures = {
+    partitions: 0,
+    late_events: 0,
+    retention: 0,
+    claims: 0,
+    usage_changes: 0,
+    operators: 0,
+    activity: 0,
+  };
   /** For each task, the reasons that were logged since it last succeeded. */
   const told = new Map<UpkeepTask, Set<string>>();
   return {

@@ -1,6 +1,7 @@
 /** `Idempotency-Key` of POST /v1/analytics/log: an event that is sent again is stored and counted once. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
+import { deleteOldActivity } from "../../src/activity/mod.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { rotateKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
@@ -252,7 +253,12 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
     await service.database.query(
       (sql) => sql`update claims set claimed_at = claimed_at - interval '25 hours'`,
     );
-    const upkeep = createUpkeep({ ...service, log: silentLog, cleanOperators: deleteEnded });
+    const upkeep = createUpkeep({
+      ...service,
+      log: silentLog,
+      cleanOperators: deleteEnded,
+      cleanActivity: deleteOldActivity,
+    });
     await upkeep.clean();
     await upkeep.stop();
     expect((await log(apiKey, "a")).status).toBe(202);

@@ -60,6 +60,7 @@ describe("GET /metrics", () => {
       'claviger_upkeep_failures_total{task="retention"}',
       'claviger_upkeep_failures_total{task="usage_changes"}',
       'claviger_upkeep_failures_total{task="operators"}',
+      'claviger_upkeep_failures_total{task="activity"}',
     ]) {
       expect([key, samples.get(key)]).toEqual([key, 0]);
     }
@@ -88,7 +89,7 @@ describe("GET /metrics", () => {
     }, /^claviger_http_.*(total|count)/);
     expect(grown).toEqual({
       'claviger_http_requests_total{code="OK",endpoint="validate",status="200"}': 3,
-      'claviger_http_requests_total{code="INVALID_KEY",endpoint="validate",status="401"}': 1,
+      'claviger_http_requests_total{code="INVALID_KEY",endpoint="validate",reason="unknown",status="401"}': 1,
       'claviger_http_requests_total{code="METHOD_NOT_ALLOWED",endpoint="models",status="405"}': 1,
       'claviger_http_requests_total{code="OK",endpoint="health",status="200"}': 1,
       'claviger_http_request_duration_seconds_count{endpoint="validate"}': 4,

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { deleteOldActivity } from "../../src/activity/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
@@ -24,7 +25,13 @@ function upkeepAt(at: string): Upkeep {
   const clock = createTestClock(at);
   warnings = [];
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) };
-  return createUpkeep({ address: server.address, clock, log, cleanOperators: deleteEnded });
+  return createUpkeep({
+    address: server.address,
+    clock,
+    log,
+    cleanOperators: deleteEnded,
+    cleanActivity: deleteOldActivity,
+  });
 }
 
 /** Makes the partitions like a service that starts at that time. Returns its warnings. */

@@ -1,5 +1,6 @@
 /** Upkeep drops whole months of events that are older than the setting allows. The counts of usage stay. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { deleteOldActivity } from "../../src/activity/mod.ts";
 import { createBrand } from "../../src/brand.ts";
 import { monthOf, toMonth } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
@@ -40,6 +41,7 @@ function upkeepThatKeeps(keptMonths: number): Upkeep {
     log,
     keptMonths,
     cleanOperators: deleteEnded,
+    cleanActivity: deleteOldActivity,
   });
   opened.push(upkeep);
   return upkeep;
@@ -108,7 +110,15 @@ async function readWhile(table: string, body: () => Promise<void>): Promise<void
   }
 }
 
-const NONE = { partitions: 0, late_events: 0, retention: 0, claims: 0, usage_changes: 0, operators: 0 };
+const NONE = {
+  partitions: 0,
+  late_events: 0,
+  retention: 0,
+  claims: 0,
+  usage_changes: 0,
+  operators: 0,
+  activity: 0,
+};
 const KEPT = ["2026-09", "2026-10"];
 const KEPT_TABLES = ["events_2026_09", "events_2026_10"];
 const AHEAD = ["events_2026_11", "events_2026_12", "events_2027_01"];

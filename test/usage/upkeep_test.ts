@@ -1,5 +1,6 @@
 /** Upkeep: a task that fails is logged and tried again, and does not delay other tasks. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
+import { deleteOldActivity } from "../../src/activity/mod.ts";
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { createLog, silentLog } from "../../src/log.ts";
@@ -18,7 +19,13 @@ beforeEach(async () => {
   server = await createTestDatabase();
   lines = [];
   const log = createLog({ format: "text", clock: systemClock, write: (line) => void lines.push(line) });
-  upkeep = createUpkeep({ address: server.address, clock: systemClock, log, cleanOperators: deleteEnded });
+  upkeep = createUpkeep({
+    address: server.address,
+    clock: systemClock,
+    log,
+    cleanOperators: deleteEnded,
+    cleanActivity: deleteOldActivity,
+  });
 });
 afterEach(async () => {
   await upkeep.stop();
@@ -105,24 +112,25 @@ describe("createUpkeep()", () => {
   });
 });
 
-test("clean() runs the upkeep of operators with the time of now, and counts its failures", async () => {
+test("clean() runs the upkeep of operators and activity with the time of now, and counts its failures", async () => {
   const calls: Date[] = [];
-  const cleanOperators = async (_: unknown, { now }: { readonly now: Date }) => {
+  const failAtFirst = async (_: unknown, { now }: { readonly now: Date }) => {
     calls.push(now);
-    if (calls.length === 1) throw new Error("no such table");
+    if (calls.length <= 2) throw new Error("no such table");
   };
   const failing = createUpkeep({
     address: server.address,
     clock: systemClock,
     log: silentLog,
-    cleanOperators,
+    cleanOperators: failAtFirst,
+    cleanActivity: failAtFirst,
   });
   await failing.clean();
-  expect(failing.stats().failures).toMatchObject({ operators: 1, claims: 0 });
+  expect(failing.stats().failures).toMatchObject({ operators: 1, activity: 1, claims: 0 });
   await failing.clean();
   await failing.stop();
-  expect(failing.stats().failures).toMatchObject({ operators: 1 });
-  expect(calls).toHaveLength(2);
+  expect(failing.stats().failures).toMatchObject({ operators: 1, activity: 1 });
+  expect(calls).toHaveLength(4);
 });
 
 test("createSweep() makes batches smaller until they fit the deadline", async () => {

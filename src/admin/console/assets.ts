@@ -17,8 +17,7 @@ import frame from "./style/frame.css" with { type: "text" };
 import tables from "./style/tables.css" with { type: "text" };
 
 /** The scripts that a page can name. */
-const SCRIPTS = { copy, enter, issued, submit_once: submitOnce };
-const SCRIPTS = { enter, issued, refresh, submit_once: submitOnce };
+const SCRIPTS = { copy, enter, issued, refresh, submit_once: submitOnce };
 export type Script = keyof typeof SCRIPTS;
 
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");

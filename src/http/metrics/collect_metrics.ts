@@ -56,10 +56,10 @@ function ofRequests({ requestMetrics: requests }: MetricsSources): Family[] {
     {
       type: "counter",
       name: "claviger_http_requests_total",
-      help: "Requests answered, by endpoint, HTTP status and code (OK for a success)",
+      help: "Requests answered, by endpoint, HTTP status, code (OK for a success) and the reason why a key was refused",
       samples: entries.flatMap(([endpoint, metrics]) =>
-        metrics.outcomes().map(({ status, code, count }) => ({
-          labels: { endpoint, status: String(status), code },
+        metrics.outcomes().map(({ status, code, reason, count }) => ({
+          labels: { endpoint, status: String(status), code, ...(reason !== "" && { reason }) },
           value: count,
         })),
       ),

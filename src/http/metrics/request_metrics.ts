@@ -5,7 +5,7 @@
  * route has an endpoint, and all other paths share one.
  */
 import { Histogram, type HistogramCounts } from "../../histogram.ts";
-import { type Code, isRefusal } from "../../refusal.ts";
+import { type Code, isRefusal, type KeyFlaw } from "../../refusal.ts";
 import { CLIENT_CODES, statusOf, toWireCode } from "../../wire/mod.ts";
 import type { Outcome, Reply } from "../exchange.ts";
 
@@ -16,20 +16,35 @@ const BOUNDS_SECONDS = [
 
 const REPLIES: readonly Reply["status"][] = [200, 202, 206, 304, 503];
 
-/** All outcomes, in the order of the counters, each with the code that the client sees. */
-const OUTCOMES: readonly { readonly status: number; readonly code: Code | "OK" | "UNHEALTHY" }[] = [
-  ...REPLIES.map((status) => ({ status, code: status === 503 ? ("UNHEALTHY" as const) : ("OK" as const) })),
-  ...CLIENT_CODES.map((code) => ({ status: statusOf(code), code: toWireCode(code) })),
+/** The reasons for which a key is refused, with the code of the refusal. */
+const FLAWS: readonly (readonly [code: Code, reason: KeyFlaw])[] = [
+  ["INVALID_KEY", "unknown"],
+  ["INVALID_KEY", "suspended"],
+  ["INVALID_KEY", "revoked"],
+  ["KEY_EXPIRED", "expired"],
+  ["KEY_NOT_FOUND", "unknown"],
+  ["KEY_NOT_FOUND", "revoked"],
 ];
-/** The index of the counter for each status of a success and each code of a refusal. */
-const INDEXES = new Map<number | Code, number>(
-  [...REPLIES, ...CLIENT_CODES].map((outcome, index) => [outcome, index]),
+
+/** All outcomes, in the order of the counters, each with the code that the client sees. */
+const OUTCOMES: readonly Omit<OutcomeCount, "count">[] = [
+  ...REPLIES.map((status) => ({ status, code: status === 503 ? "UNHEALTHY" : "OK", reason: "" })),
+  ...CLIENT_CODES.map((code) => ({ status: statusOf(code), code: toWireCode(code), reason: "" })),
+  ...FLAWS.map(([code, reason]) => ({ status: statusOf(code), code: toWireCode(code), reason })),
+];
+/** The index of the counter for each status of a success, each code of a refusal, and each code with its reason. */
+const INDEXES = new Map<number | string, number>(
+  [...REPLIES, ...CLIENT_CODES, ...FLAWS.map(([code, reason]) => `${code} ${reason}`)].map(
+    (outcome, index) => [outcome, index],
+  ),
 );
 
 export interface OutcomeCount {
   readonly status: number;
   /** The code of the refusal; `OK` for a success, `UNHEALTHY` for the 503 of health. */
   readonly code: string;
+  /** Why a key was refused; empty if the code says it all. */
+  readonly reason: string;
   readonly count: number;
 }
 
@@ -39,7 +54,7 @@ export class EndpointMetrics {
   readonly #seconds = new Histogram(BOUNDS_SECONDS);
 
   count(outcome: Outcome, durationMs: number): void {
-    const index = INDEXES.get(isRefusal(outcome) ? outcome.code : outcome.status) as number;
+    const index = indexOf(outcome);
     this.#outcomes[index] = (this.#outcomes[index] as number) + 1;
     this.#seconds.observe(durationMs / 1_000);
   }
@@ -53,10 +68,20 @@ export class EndpointMetrics {
   }
 }
 
+/** Returns the index of an outcome's counter. Only a refusal of a key pays for its reason. */
+function indexOf(outcome: Outcome): number {
+  if (!isRefusal(outcome)) return INDEXES.get(outcome.status) as number;
+  const { code, reason } = outcome;
+  const explained = reason === undefined ? undefined : INDEXES.get(`${code} ${reason}`);
+  return explained ?? (INDEXES.get(code) as number);
+}
+
 export interface RequestMetrics {
   /** Returns the counters of the endpoint with that name, and creates them at the first call. */
   endpoint(name: string): EndpointMetrics;
   entries(): readonly (readonly [name: string, metrics: EndpointMetrics])[];
+  /** Returns every outcome of every endpoint that was counted. */
+  answers(): (OutcomeCount & { readonly endpoint: string })[];
 }
 
 /** Creates the counters of all endpoints. */
@@ -69,5 +94,9 @@ export function createRequestMetrics(): RequestMetrics {
       return metrics;
     },
     entries: () => [...endpoints],
+    answers: () =>
+      [...endpoints].flatMap(([endpoint, metrics]) =>
+        metrics.outcomes().flatMap((outcome) => (outcome.count === 0 ? [] : [{ endpoint, ...outcome }])),
+      ),
   };
 }

@@ -1,0 +1,20 @@
+/**
+ * How many requests of clients were answered, by hour, endpoint, code and reason: for the page Activity, for the command
+ * `activity` and for the API. Owns the table `activity_hours`.
+ */
+export {
+  type ActivityWriter,
+  type AnswerCount,
+  createActivityWriter,
+  MAX_LOST_SECONDS,
+} from "./activity_writer.ts";
+export { ACTIVITY_KEPT_DAYS, deleteOldActivity } from "./delete_old_activity.ts";
+export {
+  ACTIVITY_NAMES,
+  ACTIVITY_STEPS,
+  type ActivityCount,
+  type ActivityName,
+  type ActivityQuery,
+  type ActivityStep,
+  findActivity,
+} from "./find_activity.ts";

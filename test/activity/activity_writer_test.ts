@@ -1,0 +1,172 @@
+/** The counts of answered requests, which every process adds to the same hourly rows. */
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type AnswerCount, createActivityWriter } from "../../src/activity/mod.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { createTestClock, type TestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
+
+let server: TestDatabase;
+let database: Database;
+let clock: TestClock;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+  database = server.database;
+});
+beforeEach(async () => {
+  await database.query((sql) => sql`delete from activity_hours`);
+  clock = createTestClock("2026-11-22T09:30:00Z");
+});
+afterAll(() => server.close());
+
+/** The counters of a process. */
+function counters() {
+  const counts: AnswerCount[] = [];
+  return {
+    read: () => [...counts],
+    count(code: string, times = 1, reason = "") {
+      const answer = { endpoint: "validate", code, reason };
+      const index = counts.findIndex((one) => one.code === code && one.reason === reason);
+      const before = counts[index]?.count ?? 0;
+      counts.splice(index < 0 ? counts.length : index, 1, { ...answer, count: before + times });
+    },
+  };
+}
+
+/** Each row as `hour endpoint code reason count`. */
+async function rows(): Promise<string[]> {
+  const found = await database.query<{ row: string }>(
+    (sql) => sql`
+      select concat_ws(' ', to_char(hour at time zone 'UTC', 'HH24:MI'), endpoint, code, nullif(reason, ''), count) as row
+        from activity_hours order by hour, endpoint, code, reason`,
+  );
+  return found.map(({ row }) => row);
+}
+
+describe("createActivityWriter()", () => {
+  test("flush() adds what was counted since the last write, by code and reason", async () => {
+    const process = counters();
+    process.count("OK", 5);
+    const writer = createActivityWriter({ database, clock, read: process.read });
+    // What was counted before the writer began is not added: it is zero in a service.
+    process.count("OK", 2);
+    process.count("INVALID_KEY", 3, "suspended");
+    await writer.flush();
+    await writer.flush();
+    process.count("INVALID_KEY", 1, "suspended");
+    process.count("INVALID_KEY", 1, "revoked");
+    await writer.flush();
+    expect(await rows()).toEqual([
+      "09:00 validate INVALID_KEY revoked 1",
+      "09:00 validate INVALID_KEY suspended 4",
+      "09:00 validate OK 2",
+    ]);
+  });
+
+  test("adds two counters with the same endpoint, code and reason to one row", async () => {
+    const counts: AnswerCount[] = [];
+    const writer = createActivityWriter({ database, clock, read: () => counts });
+    for (const count of [3, 4]) counts.push({ endpoint: "analytics", code: "OK", reason: "", count });
+    await writer.stop();
+    expect(await rows()).toEqual(["09:00 analytics OK 7"]);
+  });
+
+  test("several processes add to the same hours at the same time", async () => {
+    const processes = Array.from({ length: 8 }, counters);
+    const writers = processes.map(({ read }) => createActivityWriter({ database, clock, read }));
+    for (let round = 0; round < 5; round++) {
+      // Each process has another order of its codes.
+      for (const [index, process] of processes.entries())
+        for (const code of index % 2 ? ["OK", "NOT_FOUND", "A"] : ["A", "NOT_FOUND", "OK"])
+          process.count(code);
+      await Promise.all(writers.map((writer) => writer.flush()));
+    }
+    expect(await rows()).toEqual([
+      "09:00 validate A 40",
+      "09:00 validate NOT_FOUND 40",
+      "09:00 validate OK 40",
+    ]);
+  });
+
+  test("a failed write keeps the counts with their hour, and adds them with the next", async () => {
+    let isAway = true;
+    const query: Database["query"] = (build, options) =>
+      isAway ? Promise.reject(new Error("away")) : database.query(build, options);
+    const process = counters();
+    const writer = createActivityWriter({ database: { query }, clock, read: process.read });
+    process.count("OK", 2);
+    await writer.flush();
+    clock.advance(3_600_000);
+    process.count("OK", 3);
+    await writer.flush();
+    process.count("OK", 4);
+    isAway = false;
+    await writer.flush();
+    // The counters were read in the first hour and not at its end, so the second reading belongs to the first hour.
+    expect(await rows()).toEqual(["09:00 validate OK 5", "10:00 validate OK 4"]);
+  });
+
+  test("keeps a bounded number of rows while the database is away", async () => {
+    let isAway = true;
+    let statements = 0;
+    const query: Database["query"] = (build, options) => {
+      statements++;
+      return isAway ? Promise.reject(new Error("away")) : database.query(build, options);
+    };
+    const process = counters();
+    const writer = createActivityWriter({ database: { query }, clock, read: process.read });
+    for (let code = 0; code < 6_000; code++) process.count(`CODE_${code}`);
+    await writer.flush();
+    isAway = false;
+    await writer.flush();
+    const [row] = await database.query<{ rows: number }>(
+      (sql) => sql`select count(*) as rows from activity_hours`,
+    );
+    expect([row?.rows, statements]).toEqual([5_000, 2]);
+  });
+
+  test("writes once a minute, and at the end of an hour", async () => {
+    const process = counters();
+    const writer = createActivityWriter({ database, clock, read: process.read, tickMs: 5 });
+    await writer.start();
+    try {
+      process.count("OK");
+      clock.advance(59_000);
+      await Bun.sleep(20);
+      expect(await rows()).toEqual([]);
+      clock.advance(1_000);
+      await until(async () => (await rows()).length === 1);
+      process.count("OK");
+      clock.setWall("2026-11-22T10:00:00Z");
+      await until(async () => (await rows())[0] === "09:00 validate OK 2");
+      process.count("OK");
+      clock.advance(60_000);
+      await until(async () => (await rows())[1] === "10:00 validate OK 1");
+    } finally {
+      await writer.stop();
+    }
+  });
+
+  test("stop() writes the last counts, after the write in progress", async () => {
+    const started = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    const query: Database["query"] = async (build, options) => {
+      started.resolve();
+      await released.promise;
+      return await database.query(build, options);
+    };
+    const process = counters();
+    const writer = createActivityWriter({ database: { query }, clock, read: process.read });
+    process.count("OK");
+    void writer.flush();
+    await started.promise;
+    process.count("OK");
+    const stopped = writer.stop();
+    released.resolve();
+    await stopped;
+    expect(await rows()).toEqual(["09:00 validate OK 2"]);
+  });
+});

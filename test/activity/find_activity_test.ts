@@ -1,0 +1,133 @@
+/** Finding the hourly counts, and deleting them after 400 days. */
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type ActivityQuery, deleteOldActivity, findActivity } from "../../src/activity/mod.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+setDefaultTimeout(30_000);
+
+let server: TestDatabase;
+let database: Database;
+
+beforeAll(async () => {
+  server = await createTestDatabase();
+  database = server.database;
+});
+beforeEach(async () => {
+  await database.query((sql) => sql`delete from activity_hours`);
+});
+afterAll(() => server.close());
+
+async function insert(...rows: readonly string[]) {
+  for (const row of rows) {
+    const [hour = "", endpoint = "", code = "", reason = "", count = ""] = row.split(",");
+    await database.query(
+      (sql) => sql`
+        insert into activity_hours (hour, endpoint, code, reason, count)
+        values (${hour}::timestamptz, ${endpoint}, ${code}, ${reason}, ${count}::bigint)`,
+    );
+  }
+}
+
+async function find(query: Partial<ActivityQuery>): Promise<string[] | string> {
+  const found = await findActivity(database, {
+    from: new Date("2026-11-22T00:00:00Z"),
+    to: new Date("2026-11-23T00:00:00Z"),
+    by: "code",
+    step: "hour",
+    ...query,
+  });
+  if (isRefusal(found)) return found.sentence;
+  return found.map(({ at, name, count }) => `${at.toISOString().slice(0, 13)} ${name} ${count}`);
+}
+
+describe("findActivity()", () => {
+  beforeEach(() =>
+    insert(
+      "2026-10-31T23:00:00Z,validate,OK,,7",
+      "2026-11-21T23:00:00Z,validate,OK,,1",
+      "2026-11-22T00:00:00Z,validate,OK,,2",
+      "2026-11-22T00:00:00Z,models,OK,,3",
+      "2026-11-22T00:00:00Z,validate,INVALID_KEY,revoked,4",
+      "2026-11-22T13:00:00Z,refresh,INVALID_KEY,revoked,5",
+      "2026-11-22T13:00:00Z,refresh,INVALID_KEY,unknown,6",
+      "2026-11-23T00:00:00Z,validate,OK,,8",
+    ),
+  );
+
+  test("adds the counts of an hour by code, endpoint or reason", async () => {
+    expect(await find({ by: "code" })).toEqual([
+      "2026-11-22T00 INVALID_KEY 4",
+      "2026-11-22T00 OK 5",
+      "2026-11-22T13 INVALID_KEY 11",
+    ]);
+    expect(await find({ by: "endpoint" })).toEqual([
+      "2026-11-22T00 models 3",
+      "2026-11-22T00 validate 6",
+      "2026-11-22T13 refresh 11",
+    ]);
+    expect(await find({ by: "reason" })).toEqual([
+      "2026-11-22T00 revoked 4",
+      "2026-11-22T13 revoked 5",
+      "2026-11-22T13 unknown 6",
+    ]);
+  });
+
+  test("adds the hours of a day and of a month, from the beginning of the first one", async () => {
+    const from = new Date("2026-11-21T12:34:56Z");
+    expect(await find({ by: "endpoint", step: "day", from, to: new Date("2026-11-24") })).toEqual([
+      "2026-11-21T00 validate 1",
+      "2026-11-22T00 models 3",
+      "2026-11-22T00 refresh 11",
+      "2026-11-22T00 validate 6",
+      "2026-11-23T00 validate 8",
+    ]);
+    expect(await find({ step: "month", from: new Date("2026-10-15"), to: new Date("2026-11-24") })).toEqual([
+      "2026-10-01T00 OK 7",
+      "2026-11-01T00 INVALID_KEY 15",
+      "2026-11-01T00 OK 14",
+    ]);
+  });
+
+  test("refuses a span that is empty or too long for its step", async () => {
+    const to = new Date("2026-11-23T00:00:00Z");
+    const before = (days: number) => new Date(to.getTime() - days * 86_400_000);
+    expect(await find({ from: to, to })).toBe("Cannot show activity: from must be before to");
+    expect(await find({ from: before(31), to })).toBeArray();
+    expect(await find({ from: before(31.01), to })).toBe(
+      "Cannot show activity: by hour the span is at most 31 days; choose a longer step",
+    );
+    expect(await find({ from: before(400.01), to, step: "day" })).toContain("at most 400 days");
+    expect(await find({ from: new Date("1000-01-01"), to, step: "month" })).toHaveLength(3);
+  });
+});
+
+describe("deleteOldActivity()", () => {
+  const now = new Date("2026-11-22T10:30:00Z");
+  const insertOld = (rows: number) =>
+    database.query(
+      (sql) => sql`
+        insert into activity_hours (hour, endpoint, code, reason, count)
+        select ${now}::timestamptz - 401 * interval '1 day', 'validate', 'CODE_' || n, '', 1
+          from generate_series(1, ${rows}::integer) as n`,
+    );
+  const hours = async () =>
+    (await database.query<{ code: string }>((sql) => sql`select code from activity_hours order by code`)).map(
+      ({ code }) => code,
+    );
+
+  test("deletes the hours that began more than 400 days ago, in batches", async () => {
+    await insertOld(1_500);
+    await insert("2025-10-18T10:00:00Z,validate,OLD,,1", "2025-10-18T11:00:00Z,validate,YOUNG,,1");
+    await deleteOldActivity(database, { now, isStopping: () => false });
+    expect(await hours()).toEqual(["YOUNG"]);
+  });
+
+  test("stops after a batch when the service stops", async () => {
+    await insertOld(1_500);
+    let asked = 0;
+    await deleteOldActivity(database, { now, isStopping: () => asked++ > 0 });
+    expect(await hours()).toHaveLength(500);
+  });
+});

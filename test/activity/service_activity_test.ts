@@ -1,0 +1,61 @@
+/** A service adds what it answers to the hourly counts, also when it stops. */
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { type ActivityName, findActivity } from "../../src/activity/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { call, ENDPOINTS } from "../support/endpoints.ts";
+import { UNKNOWN_KEY } from "../support/keys.ts";
+import { startTestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
+
+let on: TestDatabase;
+
+beforeAll(async () => {
+  on = await createTestDatabase();
+});
+beforeEach(async () => {
+  await on.database.query((sql) => sql`delete from activity_hours`);
+});
+afterAll(() => on.close());
+
+/** Returns the counts of the day of the tests, whose hour is always the same. */
+async function counts(by: ActivityName): Promise<Record<string, number>> {
+  const [from, to] = [new Date("2026-11-22T00:00:00Z"), new Date("2026-11-23T00:00:00Z")];
+  const found = await findActivity(on.database, { from, to, by, step: "hour" });
+  if (isRefusal(found)) throw new Error(found.sentence);
+  return Object.fromEntries(found.map(({ name, count }) => [name, count]));
+}
+
+const start = () => startTestService({ on, clock: createTestClock("2026-11-22T09:10:00Z") });
+
+test("a thousand refusals are found after less than two minutes", async () => {
+  const service = await start();
+  try {
+    for (let round = 0; round < 10; round++)
+      await Promise.all(Array.from({ length: 100 }, () => call(service, ENDPOINTS.validate, UNKNOWN_KEY)));
+    await service.advance(61_000);
+    await until(async () => (await counts("code")).INVALID_KEY === 1_000);
+    expect(await counts("reason")).toEqual({ unknown: 1_000 });
+    expect(await counts("endpoint")).toEqual({ validate: 1_000 });
+  } finally {
+    await service.close();
+  }
+});
+
+test("a stopping service writes its last minute; two services add to the same hour", async () => {
+  const services = [await start(), await start()];
+  const [first] = services;
+  const { apiKey } = (await first?.issue()) ?? { apiKey: "" };
+  for (const service of services) {
+    await call(service, ENDPOINTS.validate, apiKey);
+    await call(service, ENDPOINTS.refresh, UNKNOWN_KEY);
+    await service.get("/made/up");
+  }
+  expect(await counts("code")).toEqual({});
+  for (const service of services) await service.close();
+  expect(await counts("code")).toEqual({ OK: 2, INVALID_KEY: 2, NOT_FOUND: 2 });
+  expect(await counts("endpoint")).toEqual({ validate: 2, refresh: 2, other: 2 });
+});
