@@ -8,6 +8,7 @@ export {
   createActivityWriter,
   MAX_LOST_SECONDS,
 } from "./activity_writer.ts";
+export { completeQuery, goBack } from "./complete_query.ts";
 export { ACTIVITY_KEPT_DAYS, deleteOldActivity } from "./delete_old_activity.ts";
 export {
   ACTIVITY_NAMES,
@@ -18,3 +19,4 @@ export {
   type ActivityStep,
   findActivity,
 } from "./find_activity.ts";
+export { renderActivity } from "./render_activity.ts";

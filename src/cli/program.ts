@@ -5,6 +5,7 @@ import { redactKeys } from "../secrets/mod.ts";
 import { VERSION } from "../version.ts";
 import { DoneByOther, enterAsOwner } from "./as_owner.ts";
 import { addAccountsCommands } from "./commands/accounts_commands.ts";
+import { addActivityCommand } from "./commands/activity_command.ts";
 import { addBackupCommands } from "./commands/backup_commands.ts";
 import { addCompletionCommand } from "./commands/completion_command.ts";
 import { addConfigCommand } from "./commands/config_command.ts";
@@ -79,6 +80,7 @@ export function createProgram(surroundings: Surroundings): Command {
   addKeyLifeCommands(keys, surroundings);
   addKeyWhyCommand(keys, surroundings);
   addUsageCommands(program, surroundings);
+  addActivityCommand(program, surroundings);
   addAccountsCommands(program, surroundings);
   addModelsCommands(program, surroundings);
   addOperatorsCommands(program, surroundings);

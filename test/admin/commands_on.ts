@@ -1,13 +1,13 @@
 /** Runs commands on the database of a test, to compare their results with those of the API. */
 
 import type { Clock } from "../../src/clock.ts";
-import { type CommandLine, createCommandLine, type Ended } from "../cli/command_line.ts";
+import { type CommandLine, createCommandLine, type Ended, type RunOptions } from "../cli/command_line.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { TEST_SECRET } from "../support/service.ts";
 
 export interface CommandsOn {
-  run(args: readonly string[]): Promise<Ended>;
+  run(args: readonly string[], options?: RunOptions): Promise<Ended>;
   // biome-ignore lint/suspicious/noExplicitAny: tests read documents of every shape.
   json(args: readonly string[]): Promise<any>;
   close(): Promise<void>;
@@ -19,7 +19,7 @@ export async function commandsOn({ address }: TestDatabase, clock: Clock): Promi
   const line: CommandLine = createCommandLine();
   const env = { DATABASE_URL: "url" in proxy.address ? proxy.address.url : "", CLAVIGER_SECRET: TEST_SECRET };
   return {
-    run: (args) => line.here(args, { env, clock }),
+    run: (args, options) => line.here(args, { ...options, env, clock }),
     json: (args) => line.json(args, { env, clock }),
     async close() {
       await proxy.close();

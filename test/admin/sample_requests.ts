@@ -77,6 +77,16 @@ const SAMPLES: Readonly<Record<string, Make>> = {
 
   "GET /usage": () => ({ path: "/usage?limit=2" }),
 
+  "GET /activity": async ({ database, clock }) => {
+    await database.query(
+      (sql) => sql`
+        insert into activity_hours (hour, endpoint, code, reason, count)
+        values (date_trunc('hour', ${clock.now()}::timestamptz, 'UTC'), 'validate', 'INVALID_KEY', 'unknown', 7)
+        on conflict do nothing`,
+    );
+    return { path: "/activity?by=reason" };
+  },
+
   "GET /models": () => ({ path: "/models" }),
   "POST /models": () => ({ path: "/models", body: toFields(newModel({ name: newName() })) }),
   "DELETE /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),

@@ -53,6 +53,17 @@ export const MODEL = v.pipe(
   v.title("Model"),
 );
 
+export const ACTIVITY_ROW = v.pipe(
+  v.object({
+    at: v.pipe(timestamp(), v.description("The beginning of the hour, day or month")),
+    endpoint: v.optional(v.pipe(v.string(), v.description("Only by endpoint"))),
+    code: v.optional(v.pipe(v.string(), v.description("Only by code; `OK` for an answer without an error"))),
+    reason: v.optional(v.pipe(v.string(), v.description("Only by reason: why a key was refused"))),
+    http_requests: count(1),
+  }),
+  v.title("Activity"),
+);
+
 export const AUDIT_ROW = v.pipe(
   v.object({
     id: count(1),

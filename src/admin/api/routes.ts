@@ -5,6 +5,7 @@ import {
   getAccount,
   listAccountsOperation,
 } from "./accounts_routes.ts";
+import { findActivityOperation } from "./activity_routes.ts";
 import { followAuditOperation } from "./audit_routes.ts";
 import { openApiDocument } from "./document_routes.ts";
 import { resume, revoke, rotate, suspend } from "./key_changes_routes.ts";
@@ -56,6 +57,7 @@ export const ROUTES: readonly Route[] = [
   route("DELETE", "/models/:name", "models:write", removeModelOperation),
   route("POST", "/models/:name/:version/retire", "models:write", retireModelVersion),
   route("GET", "/audit", "audit:read", followAuditOperation),
+  route("GET", "/activity", "status:read", findActivityOperation),
   route("GET", "/status", "status:read", getStatus),
   route("GET", "/whoami", "any", whoami),
   route("GET", "/openapi.json", "any", getOpenApi),

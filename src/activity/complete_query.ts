@@ -1,0 +1,23 @@
+import type { ActivityQuery, ActivityStep } from "./find_activity.ts";
+
+/** What a request may leave out. */
+export type AskedActivity = { readonly [Field in keyof ActivityQuery]?: ActivityQuery[Field] | undefined };
+
+/** How many hours, days or months are shown if only the end is given. */
+const USUAL_STEPS = { hour: 24, day: 30, month: 13 } as const;
+
+const HOUR_MS = 3_600_000;
+
+/** Completes what a request left out: until now, by hour and code, and the last 24 hours, 30 days or 13 months. */
+export function completeQuery(asked: AskedActivity, now: Date): ActivityQuery {
+  const { to = now, by = "code", step = "hour" } = asked;
+  return { from: asked.from ?? goBack(to, step, USUAL_STEPS[step] - 1), to, by, step };
+}
+
+/** Returns the beginning of the hour, day or month that is so many steps before the one of an instant. */
+export function goBack(at: Date, step: ActivityStep, steps: number): Date {
+  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+  if (step === "month") return new Date(Date.UTC(year, month - steps, 1));
+  if (step === "day") return new Date(Date.UTC(year, month, day - steps));
+  return new Date(at.getTime() - (at.getTime() % HOUR_MS) - steps * HOUR_MS);
+}

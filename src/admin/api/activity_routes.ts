@@ -1,0 +1,73 @@
+/** How many requests were answered, and how. */
+import * as v from "valibot";
+import {
+  ACTIVITY_KEPT_DAYS,
+  ACTIVITY_NAMES,
+  ACTIVITY_STEPS,
+  completeQuery,
+  findActivity,
+  MAX_LOST_SECONDS,
+  renderActivity,
+} from "../../activity/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { inJsonSchema, timestamp } from "../../wire/mod.ts";
+import { ACTIVITY_ROW } from "./answers.ts";
+import { timeField } from "./list_fields.ts";
+import { operation } from "./operation.ts";
+
+export const findActivityOperation = operation({
+  id: "findActivity",
+  summary: "Count the requests of clients by endpoint, code or reason",
+  description:
+    "Every process adds its counts once a minute, and when it stops; after a crash those of its last " +
+    `${MAX_LOST_SECONDS} seconds are missing. A write whose answer is lost may be counted twice. Counts are kept ` +
+    `${ACTIVITY_KEPT_DAYS} days. A count of zero has no row.`,
+  query: v.strictObject({
+    from: v.optional(
+      v.pipe(
+        timeField("from"),
+        v.description(
+          "In the first hour, day or month; by default it gives 24 hours, 30 days or 13 months. The span is at most " +
+            "31 days by hour, and 400 by day",
+        ),
+      ),
+    ),
+    to: v.optional(
+      v.pipe(
+        timeField("to"),
+        v.description("Later hours, and the one that begins now, are left out; by default now"),
+      ),
+    ),
+    by: v.optional(
+      v.pipe(
+        v.picklist(ACTIVITY_NAMES, `by must be one of ${ACTIVITY_NAMES.join(", ")}`),
+        inJsonSchema({
+          default: "code",
+          description: "By `reason`, only refusals with a reason are counted",
+        }),
+      ),
+    ),
+    step: v.optional(
+      v.pipe(
+        v.picklist(ACTIVITY_STEPS, `step must be one of ${ACTIVITY_STEPS.join(", ")}`),
+        inJsonSchema({ default: "hour" }),
+      ),
+    ),
+  }),
+  success: {
+    schema: v.object({
+      from: timestamp(),
+      to: timestamp(),
+      by: v.picklist(ACTIVITY_NAMES),
+      step: v.picklist(ACTIVITY_STEPS),
+      data: v.array(ACTIVITY_ROW),
+    }),
+    description: "The counts, the earliest first",
+  },
+  codes: [],
+  async run({ database }, { query, now }) {
+    const whole = completeQuery(query, now);
+    const counts = await findActivity(database, whole);
+    return isRefusal(counts) ? counts : renderActivity(whole, counts);
+  },
+});

@@ -1,0 +1,55 @@
+/** `claviger activity`: counts the answered requests by endpoint, code or reason. */
+import { type Command, Option } from "commander";
+import {
+  ACTIVITY_NAMES,
+  ACTIVITY_STEPS,
+  type ActivityName,
+  type ActivityStep,
+  completeQuery,
+  findActivity,
+  renderActivity,
+} from "../../activity/mod.ts";
+import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
+import { printJson, printTable } from "../print.ts";
+import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { withBars } from "../text_bars.ts";
+
+interface ActivityOptions extends JsonOptions {
+  readonly from?: Date;
+  readonly to?: Date;
+  readonly by: ActivityName;
+  readonly step: ActivityStep;
+}
+
+export function addActivityCommand(program: Command, surroundings: Surroundings): void {
+  withInstallationFlags(withJson(program.command("activity")))
+    .description("count the answered requests of clients; the service adds its counts once a minute")
+    .addOption(
+      new Option("--by <what>", "divide the counts; by reason, only refusals with a reason are counted")
+        .choices(ACTIVITY_NAMES)
+        .default("code"),
+    )
+    .addOption(
+      new Option("--step <step>", "add the counts of a day or month").choices(ACTIVITY_STEPS).default("hour"),
+    )
+    .option(
+      "--from <time>",
+      "the time in the first hour; by default 24 hours, 30 days or 13 months are shown",
+      timestampOption,
+    )
+    .option(
+      "--to <time>",
+      "leave out the hours that begin at this time or later; by default now",
+      timestampOption,
+    )
+    .action((options: ActivityOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+        const query = completeQuery(options, surroundings.clock.now());
+        const rendered = renderActivity(query, orRefuse(await findActivity(database, query)));
+        if (options.json) return printJson(surroundings, rendered);
+        const { columns } = surroundings;
+        printTable(surroundings, withBars(rendered.data, { of: "http_requests", columns }));
+      }),
+    );
+}
