@@ -1,7 +1,9 @@
 /** `claviger guide`: the manual that comes with the executable. */
 import { spawnSync } from "node:child_process";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { findNearest, findSetting } from "../../config/mod.ts";
+import alerts from "../guide/alerts.yml" with { type: "text" };
+import { renderDashboard } from "../guide/grafana_dashboard.ts";
 import { findPage, PAGES } from "../guide/pages.ts";
 import { renderManPage } from "../guide/render_man_page.ts";
 import { renderPage } from "../guide/render_page.ts";
@@ -10,6 +12,8 @@ import type { Surroundings } from "../surroundings.ts";
 
 interface GuideOptions {
   readonly man: boolean;
+  readonly grafana: boolean;
+  readonly alerts: boolean;
 }
 
 /** The width of text in a file or a pipe. */
@@ -20,12 +24,27 @@ export function addGuideCommand(program: Command, surroundings: Surroundings): v
     .command("guide")
     .argument("[page]", "a page, or the name of a setting", pageArgument)
     .option("--man", "print a manual page for man(1)", false)
+    .addOption(
+      new Option("--grafana", "print a dashboard for Grafana; only for the page monitoring")
+        .default(false)
+        .conflicts(["man", "alerts"]),
+    )
+    .addOption(
+      new Option("--alerts", "print alert rules for Prometheus; only for the page monitoring")
+        .default(false)
+        .conflicts("man"),
+    )
     .description("read the manual; without a page, list the pages")
-    .action((name: string | undefined, { man }: GuideOptions) => {
-      if (man) surroundings.out(renderManPage(program));
+    .action((name: string | undefined, { man, grafana, alerts: isForAlerts }: GuideOptions) => {
+      if (grafana || isForAlerts) {
+        if (name !== "monitoring") throw new WrongUsage(WRONG_PAGE);
+        surroundings.out(grafana ? renderDashboard() : alerts);
+      } else if (man) surroundings.out(renderManPage(program));
       else show(surroundings, name === undefined ? LIST : textOf(name));
     });
 }
+
+const WRONG_PAGE = "Cannot print the file: --grafana and --alerts are options of `claviger guide monitoring`";
 
 /** The list of pages as a page. */
 const LIST = `# Manual

@@ -1,0 +1,107 @@
+/** The dashboard and the alert rules of the guide name the metrics that a service exports, and no others. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { YAML } from "bun";
+import { createTestClock } from "../support/clock.ts";
+import { parseExposition } from "../support/exposition.ts";
+import { startGitHubStandIn } from "../support/github_stand_in.ts";
+import { startTestService } from "../support/service.ts";
+import { type CommandLine, createCommandLine } from "./command_line.ts";
+
+setDefaultTimeout(30_000);
+
+let line: CommandLine;
+/** Every metric of a service with a data folder and a GitHub App. */
+let exported: Set<string>;
+
+beforeAll(async () => {
+  line = createCommandLine();
+  const folder = mkdtempSync(join(tmpdir(), "claviger-monitoring-"));
+  const clock = createTestClock();
+  const host = await startGitHubStandIn({ clock, folder });
+  const metricsListen = { host: "127.0.0.1", port: 0 };
+  const service = await startTestService({
+    clock,
+    config: { gitHubApp: host.settings, dataDir: folder, metricsListen },
+  });
+  try {
+    const response = await fetch(`http://127.0.0.1:${service.service.metrics?.port}/metrics`);
+    exported = new Set(parseExposition(await response.text()).keys());
+  } finally {
+    await service.close();
+    await host.close();
+    rmSync(folder, { recursive: true });
+  }
+});
+afterAll(() => line.remove());
+
+/** Returns the metrics that an expression names; a part of a histogram counts as the histogram. */
+function metricsOf(expression: string): string[] {
+  const names = expression.match(/\b(?:claviger|process)_[a-z_]+/g) ?? [];
+  return names.map((name) => (exported.has(name) ? name : name.replace(/_(bucket|sum|count)$/, "")));
+}
+
+interface Panel {
+  readonly type: string;
+  readonly title: string;
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+  readonly targets?: readonly { readonly refId: string; readonly expr: string }[];
+}
+
+describe("claviger guide monitoring --grafana", () => {
+  test("prints a dashboard with exactly the metrics of a service", async () => {
+    const { panels } = await dashboard();
+    const named = panels.flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => metricsOf(expr)));
+    expect([...new Set(named)].sort()).toEqual([...exported].sort());
+  });
+
+  test("gives each panel a place of its own, and each line its letter", async () => {
+    const { panels } = await dashboard();
+    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)} ${y + Math.floor(cell / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+    expect(new Set(panels.map(({ title }) => title)).size).toBe(panels.length);
+    for (const { type, targets = [] } of panels) {
+      const letters = targets.map(({ refId }) => refId).join("");
+      expect("ABCD").toStartWith(letters);
+      expect(letters === "").toBe(type === "row");
+    }
+  });
+
+  async function dashboard(): Promise<{ readonly panels: readonly Panel[] }> {
+    const { status, out } = await line.run(["guide", "monitoring", "--grafana"]);
+    expect(status).toBe(0);
+    return JSON.parse(out);
+  }
+});
+
+describe("claviger guide monitoring --alerts", () => {
+  test("prints rules that name only metrics of a service, and say what to do", async () => {
+    const { out } = await line.run(["guide", "monitoring", "--alerts"]);
+    const { groups } = YAML.parse(out) as { groups: { rules: Record<string, never>[] }[] };
+    const rules = groups.flatMap((group) => group.rules);
+    expect(rules.length).toBeGreaterThan(5);
+    for (const { alert, expr, labels, annotations } of rules) {
+      const named = metricsOf(expr as string);
+      expect([alert, named.length > 0, named.filter((name) => !exported.has(name))]).toEqual([
+        alert,
+        true,
+        [],
+      ]);
+      expect(labels).toEqual({ severity: expect.stringMatching(/^(critical|warning)$/) });
+      expect(annotations).toMatchObject({ summary: expect.stringMatching(/\S/) });
+    }
+  });
+});
+
+test("other pages have no such files", async () => {
+  for (const args of [["--grafana"], ["keys", "--alerts"]]) {
+    const { status, err } = await line.run(["guide", ...args]);
+    expect(status).toBe(2);
+    expect(err).toContain("options of `claviger guide monitoring`");
+  }
+  expect((await line.run(["guide", "monitoring", "--alerts", "--grafana"])).status).toBe(2);
+});
