@@ -33,6 +33,7 @@ import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { createLicenseSigner, createPublishedKeys, prepareSigningKeys } from "./signed_licenses/mod.ts";
+import { createFigureComputer } from "./statistics/mod.ts";
 import { createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 import { VERSION } from "./version.ts";
@@ -203,6 +204,8 @@ async function startParts(
     cleanActivity: deleteOldActivity,
   });
   await order.start(upkeep);
+  const figures = createFigureComputer({ address, clock, log });
+  order.add(figures);
   const events = createEventWriter({
     database,
     clock,
@@ -221,6 +224,7 @@ async function startParts(
   return {
     processUuid,
     upkeep,
+    figures,
     writes,
     database,
     directory,
@@ -253,6 +257,7 @@ async function listen(
     databaseAddress: stores.installation.address,
     tls,
     isStopping,
+    demandFigures: parts.figures.demand,
     examine: (database) => examineBriefly({ ...stores.installation, config, clock, database }),
   });
   if (isRefusal(admin)) return admin;

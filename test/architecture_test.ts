@@ -23,6 +23,7 @@ const rooms = [
   "audit",
   "processes",
   "backup",
+  "statistics",
 ];
 const ground = ["database", "limits", "secrets"];
 
@@ -56,6 +57,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   operators: ["licensing", "audit", ...ground],
   keys: ["licensing", "audit", ...ground],
   usage: ["licensing", "audit", ...ground],
+  statistics: ["licensing", "usage", "keys", ...ground],
   licensing: ["audit", ...ground],
   models: ["licensing", "audit", "host", ...ground],
   repository_token: ["audit", ...ground],

@@ -34,6 +34,8 @@ export interface AdminOptions {
   readonly logSlowMs: number;
   /** Examines the service without requests to other hosts, for `GET /status`. */
   readonly examine: (database: Database) => Promise<readonly Finding[]>;
+  /** Has the stored figures computed if they are due, and returns at once: for requests that read them. */
+  readonly demandFigures: () => void;
   /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;
 }

@@ -14,6 +14,9 @@ const NOT_CARRIED: readonly string[] = [
   "idempotent_answers",
   "processes",
   "figures",
+  "figure_near_quota",
+  "figure_unused",
+  "figure_run",
 ];
 
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */

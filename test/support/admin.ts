@@ -87,6 +87,7 @@ export async function startAdmin(
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
     examine: async () => [{ name: "database", state: "ok", message: "PostgreSQL in the test's database" }],
+    demandFigures() {},
     isStopping: () => false,
     ...options.admin,
   });

@@ -1,0 +1,144 @@
+/**
+ * The statements that compute the stored figures. Each is one statement with one snapshot, so each figure is exact for
+ * one instant, and a reader sees either all of the old rows or all of the new ones.
+ *
+ * The two lists of keys can have a row for every key. A statement writes only the rows that differ from the stored
+ * ones, because rewriting all of them would write some hundred megabytes each time.
+ */
+import { monthOf } from "../calendar.ts";
+import type { Fragment, PendingRows, Sql } from "../database/mod.ts";
+import { effectiveLimit } from "../licensing/mod.ts";
+import { EXPIRING_DAYS, type FigureName, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "./figures.ts";
+
+/** The most rows that a figure lists. */
+const LISTED = 100;
+
+type Statement = (sql: Sql, now: Date) => PendingRows;
+
+export const STATEMENTS: Readonly<Record<FigureName, Statement>> = {
+  keys: countKeys,
+  consumers: findConsumers,
+  near_quota: findNearQuota,
+  expiring: findExpiring,
+  unused: findUnused,
+};
+
+function countKeys(sql: Sql, now: Date): PendingRows {
+  return sql`
+    with counted as (
+      select tier, case when state = 'active' and expires_at <= ${now}::timestamptz then 'expired' else state end as state,
+             count(*)
+        from listed_keys group by 1, 2 order by 1, 2
+    )
+    ${storeFigure(sql, "keys", { now, value: sql`jsonb_build_object('rows', ${rowsOf(sql, "counted")})` })}`;
+}
+
+function findConsumers(sql: Sql, now: Date): PendingRows {
+  const { firstDay } = monthOf(now.getTime());
+  return sql`
+    with largest as (
+      select l.account_id as account, count(*) as licenses, sum(u.used)::bigint as used
+        from usage u join licenses l on l.id = u.license_id
+       where u.month = ${firstDay}::date and u.used > 0
+       group by 1
+       order by used desc, account
+       limit ${LISTED}
+    )
+    ${storeFigure(sql, "consumers", { now, value: sql`jsonb_build_object('month', ${firstDay.slice(0, 7)}::text, 'rows', ${rowsOf(sql, "largest")})` })}`;
+}
+
+function findNearQuota(sql: Sql, now: Date): PendingRows {
+  // Of a limit of 0, everything is used. The comparison is that of the list of keys.
+  const limited = sql`
+    select l.id as license, l.account_id as account, l.tier, ${effectiveLimit(sql)} as "limit",
+           coalesce(u.used, 0) as used
+      from licenses l
+      left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
+     where u.license_id is not null or l.monthly_limit = 0`;
+  return sql`
+    with near as materialized (
+      select license, account, tier, "limit", used,
+             case when "limit" = 0 then 100 else least(floor(used * 100.0 / "limit"), 999)::integer end as percent
+        from (${limited}) as limited
+       where used * 100.0 >= "limit" * ${NEAR_QUOTA_PERCENT}::bigint
+    ),
+    found as materialized (
+      select k.id as key_id, near.percent from near join keys k on k.license_id = near.license
+    ),
+    ${replaced(sql, "figure_near_quota", "percent")},
+    first as (select * from near order by percent desc, license limit ${LISTED})
+    ${storeFigure(sql, "near_quota", { now, value: sql`jsonb_build_object('licenses', (select count(*) from near), 'rows', ${rowsOf(sql, "first")})` })}`;
+}
+
+function findExpiring(sql: Sql, now: Date): PendingRows {
+  return sql`
+    with expiring as materialized (
+      select l.id as license, l.account_id as account, l.tier, l.expires_at as "expiresAt"
+        from licenses l
+       where l.expires_at > ${now}::timestamptz and l.expires_at <= ${daysFrom(now, EXPIRING_DAYS)}::timestamptz
+         and exists (select from keys k where k.license_id = l.id and k.state <> 'revoked')
+    ),
+    first as (select * from expiring order by "expiresAt", license limit ${LISTED})
+    ${storeFigure(sql, "expiring", { now, value: sql`jsonb_build_object('licenses', (select count(*) from expiring), 'rows', ${rowsOf(sql, "first")})` })}`;
+}
+
+function findUnused(sql: Sql, now: Date): PendingRows {
+  const before = (days: number) => sql`${daysFrom(now, -days)}::timestamptz`;
+  const [least, ...longer] = UNUSED_DAYS;
+  const cases = longer
+    .toReversed()
+    .map((days) => sql`when seen_at <= ${before(days)} then ${days}::smallint`);
+  return sql`
+    with found as materialized (
+      select key_id, case ${cases} else ${least}::smallint end as days
+        from (select id as key_id, greatest(last_used_at, created_at) as seen_at from keys) as seen
+       where seen_at <= ${before(least)}
+    ),
+    ${replaced(sql, "figure_unused", "days")},
+    by_longest as (select days, count(*) as keys from found group by 1),
+    counted as (
+      select at_least.days, coalesce(sum(keys), 0)::bigint as count
+        from unnest(${`{${UNUSED_DAYS}}`}::integer[]) as at_least (days)
+        left join by_longest on by_longest.days >= at_least.days
+       group by 1 order by 1
+    )
+    ${storeFigure(sql, "unused", { now, value: sql`jsonb_build_object('rows', ${rowsOf(sql, "counted")})` })}`;
+}
+
+/** Returns the CTEs that make the rows of a table those of `found (key_id, …)`. No row is both deleted and inserted. */
+function replaced(sql: Sql, table: string, column: string): Fragment {
+  const columns = sql`key_id, ${sql(column)}`;
+  return sql`
+    gone as (
+      delete from ${sql(table)} as stored
+       where not exists (
+               select from found
+                where found.key_id = stored.key_id and found.${sql(column)} = stored.${sql(column)})
+    ),
+    added as (
+      insert into ${sql(table)} (${columns})
+      select ${columns} from found
+       where not exists (
+               select from ${sql(table)} as stored
+                where found.key_id = stored.key_id and found.${sql(column)} = stored.${sql(column)})
+    )`;
+}
+
+/** Returns the end of a statement, which stores a figure in the place of the last one. */
+function storeFigure(
+  sql: Sql,
+  name: FigureName,
+  { now, value }: { readonly now: Date; readonly value: Fragment },
+): Fragment {
+  return sql`
+    insert into figures (name, as_of, value) values (${name}, ${now}::timestamptz, ${value})
+    on conflict (name) do update set as_of = excluded.as_of, value = excluded.value`;
+}
+
+function rowsOf(sql: Sql, relation: string): Fragment {
+  return sql`coalesce((select jsonb_agg(to_jsonb(each)) from ${sql(relation)} as each), '[]')`;
+}
+
+function daysFrom(now: Date, days: number): Date {
+  return new Date(now.getTime() + days * 86_400_000);
+}

@@ -1,0 +1,127 @@
+/**
+ * Computes the stored figures when someone asks for them, for all processes.
+ *
+ * With a million keys this takes seconds, so no request waits for it: a request demands new figures and gets the last
+ * ones. A row of the database tells when the last computation began and how long it took. So one process at a time
+ * computes, and after a computation there is a pause of twenty times its duration. It has a connection of its own,
+ * which is open only meanwhile.
+ */
+import type { Clock } from "../clock.ts";
+import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
+import type { Log } from "../log.ts";
+import { reasonOf } from "../system_error.ts";
+import { STATEMENTS } from "./_figure_statements.ts";
+import { FIGURES, type Figures, readFigures } from "./figures.ts";
+
+export interface FigureComputer {
+  /** Has the figures computed if they are due. Returns at once. */
+  demand(): void;
+  /** Resolves when a computation that was demanded in this process has ended. */
+  settled(): Promise<void>;
+  /** The figures as this process saw them after its last demand; undefined before the first. */
+  latest(): Figures | undefined;
+  /** Ends a computation in progress. */
+  stop(): Promise<void>;
+}
+
+export interface FigureComputerOptions {
+  readonly address: DatabaseAddress;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The pause from the start of a computation to that of the next one is this many times its duration. */
+const PAUSE_FACTOR = 20;
+/** The pause is at least this long, in all processes together. */
+const MIN_PAUSE_MS = 10_000;
+/** A process looks in the database only so often whether figures are due. */
+const LOOK_PAUSE_MS = 5_000;
+/** A computation that has not ended after this time belongs to a process that was killed. */
+const ABANDONED_MS = 600_000;
+const STATEMENT_TIMEOUT_MS = 60_000;
+/** The server's limit is nine tenths of a deadline. */
+const DEADLINE_MS = STATEMENT_TIMEOUT_MS / 0.9;
+
+export function createFigureComputer({ address, clock, log }: FigureComputerOptions): FigureComputer {
+  let running: Promise<void> | undefined;
+  let database: Database | undefined;
+  let lookedMs = Number.NEGATIVE_INFINITY;
+  let isStopping = false;
+  let isFailing = false;
+  let latest: Figures | undefined;
+
+  async function refresh() {
+    database = openDatabase(address, { clock, log, maxConnections: 1, deadlineMs: DEADLINE_MS });
+    try {
+      if (await claimRun(database, clock)) await compute(database);
+      latest = await readFigures(database);
+      isFailing = false;
+    } catch (error) {
+      const reason = reasonOf(error instanceof DatabaseUnavailable ? (error.cause ?? error) : error);
+      if (!isStopping && !isFailing)
+        log.warn("Could not compute the stored figures: it is tried again", { reason });
+      isFailing = true;
+    } finally {
+      await database.close();
+    }
+  }
+
+  async function compute(own: Database) {
+    const beganMs = clock.monotonicMs();
+    try {
+      await computeFigures(own, { clock });
+    } finally {
+      // Also after a failure: the next attempt must not come sooner.
+      await endRun(own, clock.monotonicMs() - beganMs);
+    }
+  }
+
+  return {
+    demand() {
+      if (isStopping || running !== undefined || clock.monotonicMs() - lookedMs < LOOK_PAUSE_MS) return;
+      lookedMs = clock.monotonicMs();
+      running = refresh().finally(() => {
+        running = undefined;
+      });
+    },
+    settled: async () => running,
+    latest: () => latest,
+    async stop() {
+      isStopping = true;
+      await database?.close();
+      await running;
+    },
+  };
+}
+
+/** Computes and stores all figures now, one statement for each. Takes seconds with a million keys. */
+export async function computeFigures(
+  database: Database,
+  { clock }: { readonly clock: Clock },
+): Promise<void> {
+  // Parallel workers would take the cores of the clients' requests; sorted on the disk, a list of all keys takes longer.
+  await database.query(
+    (sql) => sql`
+      select set_config('max_parallel_workers_per_gather', '0', false), set_config('work_mem', '64MB', false)`,
+  );
+  for (const name of FIGURES) await database.query((sql) => STATEMENTS[name](sql, clock.now()));
+}
+
+/** Tells whether this process is to compute the figures now. Then no other process gets the same answer. */
+async function claimRun(database: Database, clock: Clock): Promise<boolean> {
+  // A time far ahead was written by a clock that was wrong.
+  const claimed = await database.query(
+    (sql) => sql`
+      insert into figure_run as run (began_at) values (${clock.now()}::timestamptz)
+      on conflict (is_only) do update set began_at = excluded.began_at, took_ms = null
+        where excluded.began_at - run.began_at not between interval '-1 hour' and interval '1 millisecond'
+                * case when run.took_ms is null then ${ABANDONED_MS}::integer
+                       else greatest(run.took_ms * ${PAUSE_FACTOR}::integer, ${MIN_PAUSE_MS}::integer) end
+      returning true as claimed`,
+  );
+  return claimed.length > 0;
+}
+
+async function endRun(database: Database, tookMs: number): Promise<void> {
+  await database.query((sql) => sql`update figure_run set took_ms = ${tookMs}::double precision`);
+}

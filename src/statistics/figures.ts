@@ -1,0 +1,138 @@
+/** The stored figures: what they are, and how they are read. `compute_figures.ts` computes them. */
+import type { Database } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import type { Tier } from "../licensing/mod.ts";
+
+/** For how many days keys are unused in the stored figures. */
+export const UNUSED_DAYS = [30, 90, 180, 365] as const;
+/** The stored figures have the licenses that used at least this percentage of their month's quota. */
+export const NEAR_QUOTA_PERCENT = 80;
+/** The stored figures have the licenses that expire within this number of days. */
+export const EXPIRING_DAYS = 90;
+
+export type KeyStateOfFigures = "active" | "suspended" | "revoked" | "expired";
+
+/** A figure is exact for one instant, in which the database counted it. */
+interface AsOf {
+  readonly asOf: Date;
+}
+
+export interface Figures {
+  /** The instant of the oldest of the figures. */
+  readonly asOf: Date;
+  readonly keys: AsOf & {
+    /** Every tier and state that has keys. */
+    readonly rows: readonly {
+      readonly tier: Tier;
+      readonly state: KeyStateOfFigures;
+      readonly count: number;
+    }[];
+  };
+  /** The accounts that used most in a month: at most a hundred, the largest one first. */
+  readonly consumers: AsOf & {
+    /** `2026-11`. */
+    readonly month: string;
+    readonly rows: readonly (Customer & {
+      /** How many of its licenses used anything. */
+      readonly licenses: number;
+      readonly used: number;
+    })[];
+  };
+  /** The licenses that used 80 % of their quota or more. */
+  readonly nearQuota: AsOf & {
+    readonly licenses: number;
+    /** At most a hundred, those with the highest percentage first. */
+    readonly rows: readonly (LicenseOfFigures & {
+      readonly limit: number;
+      readonly used: number;
+      /** The whole part; 999 for any higher percentage. */
+      readonly percent: number;
+    })[];
+  };
+  /** The licenses that expire within 90 days and have a key that is not revoked. */
+  readonly expiring: AsOf & {
+    readonly licenses: number;
+    /** At most a hundred, those that expire first. */
+    readonly rows: readonly (LicenseOfFigures & { readonly expiresAt: Date })[];
+  };
+  /** Keys that were neither used nor issued for so many days. A key that is unused for 90 days is one for 30, too. */
+  readonly unused: AsOf & {
+    readonly rows: readonly { readonly days: (typeof UNUSED_DAYS)[number]; readonly count: number }[];
+  };
+}
+
+/** An account with what it is called now. */
+interface Customer {
+  readonly userId: string;
+  readonly email: string;
+  readonly organization: string;
+}
+
+interface LicenseOfFigures extends Customer {
+  readonly licenseId: string;
+  readonly tier: Tier;
+}
+
+/** The names of the stored figures. */
+export const FIGURES = ["keys", "consumers", "near_quota", "expiring", "unused"] as const;
+
+export type FigureName = (typeof FIGURES)[number];
+
+/** Reads the last stored figures; undefined before all of them were computed for the first time. */
+export async function readFigures(database: Database): Promise<Figures | undefined> {
+  const stored = await database.query<StoredFigure>(
+    (sql) => sql`
+      select name, as_of as "asOf", value,
+             (select json_agg(json_build_object('uuid', a.id, 'email', a.email, 'organization', a.organization))
+                from accounts a
+               where a.id in (select (row ->> 'account')::uuid from jsonb_array_elements(value -> 'rows') as row)
+             ) as accounts
+        from figures`,
+    { isRead: true },
+  );
+  const named = new Map(stored.map((figure) => [figure.name, figure]));
+  const [keys, consumers, nearQuota, expiring, unused] = FIGURES.map((name) => named.get(name));
+  if (!keys || !consumers || !nearQuota || !expiring || !unused) return undefined;
+  return {
+    asOf: new Date(Math.min(...stored.map(({ asOf }) => asOf.getTime()))),
+    keys: toFigure(keys),
+    consumers: toFigure(consumers),
+    nearQuota: toFigure(nearQuota),
+    expiring: toFigure(expiring),
+    unused: toFigure(unused),
+  };
+}
+
+/** Returns the instants of single figures; a figure that was not computed yet is left out. */
+export async function findFigureTimes(database: Database): Promise<Partial<Record<FigureName, Date>>> {
+  const rows = await database.query<{ name: FigureName; asOf: Date }>(
+    (sql) => sql`select name, as_of as "asOf" from figures`,
+    { isRead: true },
+  );
+  return Object.fromEntries(rows.map(({ name, asOf }) => [name, asOf]));
+}
+
+interface StoredFigure {
+  readonly name: FigureName;
+  readonly asOf: Date;
+  readonly value: { readonly rows: readonly StoredRow[] };
+  readonly accounts: readonly { uuid: string; email: string; organization: string }[] | null;
+}
+
+interface StoredRow {
+  readonly account?: string;
+  readonly license?: string;
+  readonly expiresAt?: string;
+}
+
+function toFigure<Figure extends AsOf>({ asOf, value, accounts }: StoredFigure): Figure {
+  const known = new Map((accounts ?? []).map(({ uuid, ...names }) => [uuid, names]));
+  const rows = value.rows.map(({ account, license, expiresAt, ...rest }) => ({
+    ...rest,
+    ...(account !== undefined && { userId: toId("usr", account), ...known.get(account) }),
+    ...(license !== undefined && { licenseId: toId("lic", license) }),
+    ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt) }),
+  }));
+  // The statements of `_figure_statements.ts` make values of this form.
+  return { ...value, asOf, rows } as unknown as Figure;
+}

@@ -1,0 +1,15 @@
+/**
+ * Statistics over all customers, which are computed ahead, because a page cannot count a million keys: use per day, and
+ * the stored figures. Owns the tables `usage_days`, `usage_days_progress`, `figures`, `figure_near_quota`,
+ * `figure_unused` and `figure_run`.
+ */
+export { computeFigures, createFigureComputer, type FigureComputer } from "./compute_figures.ts";
+export {
+  EXPIRING_DAYS,
+  type FigureName,
+  type Figures,
+  findFigureTimes,
+  NEAR_QUOTA_PERCENT,
+  readFigures,
+  UNUSED_DAYS,
+} from "./figures.ts";

@@ -1,0 +1,205 @@
+/** Stored figures: each equals a count made with SQL at the same moment. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
+import { createLog } from "../../src/log.ts";
+import { computeFigures, createFigureComputer, type Figures, readFigures } from "../../src/statistics/mod.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { makeRandomCustomers } from "./random_customers.ts";
+
+setDefaultTimeout(30_000);
+
+/** A clock that stands still, so that figures and counts are for the same moment. */
+const NOW = new Date("2026-11-20T12:00:00Z");
+const stopped = { now: () => NOW, nowMs: () => NOW.getTime(), monotonicMs: () => 0 };
+
+let server: TestDatabase;
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+const count = async <Row extends object>(text: string): Promise<Row[]> => [
+  ...(await server.database.query<Row>((sql) =>
+    sql.unsafe(text.replaceAll("$now", `'${NOW.toISOString()}'`)),
+  )),
+];
+
+async function readNow(): Promise<Figures> {
+  await computeFigures(server.database, { clock: stopped });
+  const figures = await readFigures(server.database);
+  if (figures === undefined) throw new Error("There are no figures");
+  return figures;
+}
+
+const LIMIT = `coalesce(l.monthly_limit, case l.tier ${TIERS.map((tier) => `when '${tier}' then ${monthlyLimitOf(tier)}`).join(" ")} end)`;
+const USED = "coalesce((select used from usage u where u.license_id = l.id and u.month = '2026-11-01'), 0)";
+const PERCENT = `least(case ${LIMIT} when 0 then 100 else trunc(${USED} * 100 / ${LIMIT}) end, 999)::integer`;
+
+async function compareAll(figures: Figures) {
+  const states = await count<object>(
+    `select tier, case when k.state = 'active' and least(l.expires_at, k.own_expires_at) <= $now then 'expired'
+              else k.state end as state, count(*)
+       from keys k join licenses l on l.id = k.license_id group by 1, 2
+      order by tier collate "C", 2`,
+  );
+  expect(figures.keys.rows).toEqual(states as never);
+  const consumers = await count<object>(
+    `select 'usr_' || replace(a.id::text, '-', '') as "userId", email, organization, count(*) as licenses,
+            sum(used)::bigint as used
+       from accounts a join licenses l on l.account_id = a.id join usage u on u.license_id = l.id
+      where u.month = '2026-11-01' and u.used > 0 group by a.id order by used desc, a.id limit 100`,
+  );
+  expect(figures.consumers.rows).toEqual(consumers as never);
+  const near = await count<{ percent: number }>(
+    `select ${PERCENT} as percent from licenses l where ${LIMIT} is not null and ${USED} * 100 >= ${LIMIT} * 80
+      order by percent desc`,
+  );
+  expect(figures.nearQuota.licenses).toBe(near.length);
+  expect(figures.nearQuota.rows.map(({ percent }) => percent)).toEqual(
+    near.slice(0, 100).map(({ percent }) => percent),
+  );
+  const expiring = await count<{ id: string; expiresAt: Date }>(
+    `select 'lic_' || replace(l.id::text, '-', '') as id, expires_at as "expiresAt" from licenses l
+      where expires_at > $now and expires_at <= $now::timestamptz + interval '90 days'
+        and 0 < (select count(*) from keys k where k.license_id = l.id and k.state in ('active', 'suspended'))
+      order by expires_at, l.id`,
+  );
+  expect(figures.expiring.licenses).toBe(expiring.length);
+  expect(figures.expiring.rows.map(({ licenseId, expiresAt }) => ({ id: licenseId, expiresAt }))).toEqual(
+    expiring.slice(0, 100),
+  );
+  const unused = await count<{ days: number; keys: number }>(
+    `select days, (select count(*) from keys
+                    where coalesce(last_used_at, created_at) <= $now::timestamptz - interval '1 day' * days) as count
+       from unnest('{30,90,180,365}'::integer[]) as days order by days`,
+  );
+  expect(figures.unused.rows).toEqual(unused as never);
+  await compareLists();
+}
+
+async function compareLists() {
+  expect(await count(`select key_id, percent from figure_near_quota order by key_id`)).toEqual(
+    await count(
+      `select k.id as key_id, ${PERCENT} as percent from licenses l join keys k on k.license_id = l.id
+        where ${LIMIT} is not null and ${USED} * 100 >= ${LIMIT} * 80 order by k.id`,
+    ),
+  );
+  expect(await count(`select key_id, days from figure_unused order by key_id`)).toEqual(
+    await count(
+      `select id as key_id, max(days) as days from keys, unnest('{30,90,180,365}'::integer[]) as days
+        where coalesce(last_used_at, created_at) <= $now::timestamptz - interval '1 day' * days
+        group by id order by id`,
+    ),
+  );
+}
+
+describe("computeFigures()", () => {
+  test("stores figures of an empty database", async () => {
+    expect(await readFigures(server.database)).toBeUndefined();
+    expect(await readNow()).toEqual({
+      asOf: NOW,
+      keys: { asOf: NOW, rows: [] },
+      consumers: { asOf: NOW, month: "2026-11", rows: [] },
+      nearQuota: { asOf: NOW, licenses: 0, rows: [] },
+      expiring: { asOf: NOW, licenses: 0, rows: [] },
+      unused: { asOf: NOW, rows: [30, 90, 180, 365].map((days) => ({ days, count: 0 })) },
+    } as Figures);
+  });
+
+  test("stores what SQL counts in the same moment, also after all has changed", async () => {
+    await makeRandomCustomers(server.database, { licenses: 700, now: NOW });
+    const before = await readNow();
+    for (const { licenses } of [before.nearQuota, before.expiring]) expect(licenses).toBeGreaterThan(100);
+    expect(before.keys.rows).toHaveLength(16);
+    expect(before.unused.rows.every((row) => row.count > 20)).toBe(true);
+    await compareAll(before);
+
+    for (const text of [
+      "update usage set used = used * 3 where left(license_id::text, 1) < '6' and month = '2026-11-01'",
+      "update keys set last_used_at = '2026-11-20' where left(id::text, 1) < '6'",
+      "update keys set last_used_at = created_at where left(id::text, 1) > '8'",
+      "update keys set state = 'suspended' where state = 'active' and left(id::text, 1) between '3' and '7'",
+      "update licenses set expires_at = expires_at + interval '30 days', tier = 'free' where left(id::text, 1) > '8'",
+    ])
+      await count(text);
+    const after = await readNow();
+    for (const name of ["keys", "consumers", "nearQuota", "expiring", "unused"] as const)
+      expect(after[name]).not.toEqual(before[name] as never);
+    await compareAll(after);
+  });
+
+  test("stores nothing that names an account", async () => {
+    await readNow();
+    const [row] = await count<{ text: string }>("select string_agg(value::text, '') as text from figures");
+    expect(row?.text).not.toContain("example.org");
+    expect(row?.text).not.toContain("Clinic");
+  });
+});
+
+describe("createFigureComputer()", () => {
+  const runs = () =>
+    count<{ began: Date; took: number | null }>("select began_at as began, took_ms as took from figure_run");
+
+  test("computes once for several processes, and again after twenty times the duration", async () => {
+    const clock = createTestClock();
+    const log = createLog({ format: "text", clock, write: (line) => void lines.push(line) });
+    const lines: string[] = [];
+    const computers = [1, 2].map(() => createFigureComputer({ address: server.address, clock, log }));
+    const demand = async () => {
+      for (const computer of computers) computer.demand();
+      await Promise.all(computers.map((computer) => computer.settled()));
+      return (await runs())[0];
+    };
+    const first = await demand();
+    expect(first?.took).toBeGreaterThan(0);
+    // The process that did not compute has the figures after the next look.
+    clock.advance(9_000);
+    expect(await demand()).toEqual(first);
+    for (const computer of computers) expect(computer.latest()).toEqual(await readFigures(server.database));
+    await count("update figure_run set took_ms = 1000");
+    clock.advance(10_000);
+    expect(await demand()).toEqual({ began: first?.began as Date, took: 1_000 });
+    clock.advance(5_000);
+    expect((await demand())?.began).not.toEqual(first?.began);
+    for (const computer of computers) await computer.stop();
+    expect(lines).toEqual([]);
+  });
+
+  test("takes over from a process that was killed, and after a wrong clock", async () => {
+    const clock = createTestClock();
+    const lines: string[] = [];
+    const log = createLog({ format: "text", clock, write: (line) => void lines.push(line) });
+    const computer = createFigureComputer({ address: server.address, clock, log });
+    const demandAfter = async (ms: number) => {
+      clock.advance(ms);
+      computer.demand();
+      await computer.settled();
+      return (await runs())[0]?.took;
+    };
+    await count(`update figure_run set began_at = '${clock.now().toISOString()}', took_ms = null`);
+    expect(await demandAfter(500_000)).toBeNull();
+    expect(await demandAfter(101_000)).toBeNumber();
+    await count("update figure_run set began_at = began_at + interval '2 years', took_ms = null");
+    expect(await demandAfter(6_000)).toBeNumber();
+    await computer.stop();
+    expect(lines).toEqual([]);
+  });
+
+  test("logs a failure once, and waits as after a success", async () => {
+    const clock = createTestClock();
+    const lines: string[] = [];
+    const log = createLog({ format: "text", clock, write: (line) => void lines.push(line) });
+    const computer = createFigureComputer({ address: server.address, clock, log });
+    await count("alter table figure_unused rename to away");
+    for (let round = 0; round < 3; round++) {
+      clock.advance(700_000);
+      computer.demand();
+      await computer.settled();
+    }
+    expect(lines).toEqual([expect.stringContaining('reason="relation \\"figure_unused\\" does not exist"')]);
+    expect((await runs())[0]?.took).toBeNumber();
+    await count("alter table away rename to figure_unused");
+    await computer.stop();
+  });
+});
