@@ -8,6 +8,7 @@ import { type Database, openSession } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import {
   countKeys,
+  deleteRefusals,
   findKey,
   generateApiKey,
   type ImportedKey,
@@ -29,7 +30,9 @@ import { isRefusal } from "../refusal.ts";
 import { clearInstallerToken, createTokenSource, setInstallerToken } from "../repository_token/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import type { OpenInstallation } from "../service.ts";
-import { importedUsageCte } from "../usage/mod.ts";
+import { deleteUsage, importedUsageCte } from "../usage/mod.ts";
+import { DEMO_CUSTOMERS } from "./demo_customers.ts";
+import { addDemoHistory, toDemoEmail } from "./demo_history.ts";
 import { makeDemoModels } from "./demo_models.ts";
 import { orRefuse } from "./run.ts";
 
@@ -48,7 +51,7 @@ export interface RemoveDemoOptions {
 
 const DAY_MS = 86_400_000;
 const TOKEN = "demo-repository-token";
-/** The labels of the keys and of their accounts. The account of `research` marks a database with a demo. */
+/** The labels of the keys and of their accounts. */
 const LABELS = [
   "research",
   "free",
@@ -61,8 +64,8 @@ const LABELS = [
 ];
 
 /**
- * Adds a test key for each tier and for each other state, four models and a repository token. Returns undefined, and
- * adds nothing, if the database has keys already.
+ * Adds customers with ninety days of use, a test key for each tier and for each other state, four models and a
+ * repository token. Returns the test keys; undefined, and adds nothing, if the database has keys already.
  */
 export async function addDemo(
   { installation, database, secrets }: OpenInstallation,
@@ -85,6 +88,7 @@ export async function addDemo(
   ];
   const session = openSession(installation.address, { statementTimeoutMs: 10_000 });
   try {
+    await addDemoHistory(database, session, { brand, actor, now });
     const month = monthOf(now.getTime());
     const keys = made.map(({ key }, index) => ({ key, line: index + 1 }));
     orRefuse(
@@ -124,12 +128,14 @@ async function* toChunks(file: Buffer): AsyncGenerator<Buffer> {
   yield file;
 }
 
-/**
- * Tells whether the database has a demo, by a demo account. No real person has such an e-mail, because `.example` is
- * reserved (RFC 2606).
- */
+/** The first account that a demo adds, and the first one that demos of earlier versions had. */
+const [FIRST = "research"] = DEMO_CUSTOMERS.map(({ name }) => name);
+const MARKS = [FIRST, "research"];
+
+/** Tells whether the database has a demo, also one that was added only in part. */
 export async function hasDemo(database: Database): Promise<boolean> {
-  return await hasAccount(database, toEmail("research"));
+  for (const label of MARKS) if (await hasAccount(database, toEmail(label))) return true;
+  return false;
 }
 
 export interface RemovedDemo {
@@ -140,8 +146,9 @@ export interface RemovedDemo {
 }
 
 /**
- * Removes a demo: revokes its keys and erases its accounts (rows of keys are never deleted), retires its models, and
- * removes its token. A token or a version of a model that the operator added stays.
+ * Removes a demo: revokes its keys, deletes their use and their refusals, erases its accounts (rows of keys are never
+ * deleted), retires its models, and removes its token. A token or a version of a model that the operator added stays,
+ * and so does the audit log.
  */
 export async function removeDemo(
   database: Database,
@@ -159,23 +166,39 @@ export async function removeDemo(
     orRefuse(await retireVersion(database, fields, { actor, now }));
     models.push(`${fields.name} ${fields.version}`);
   }
-  let keys = 0;
-  // The account that marks a demo is erased last, so that an interrupted removal can be run again.
-  for (const label of LABELS.toReversed()) {
-    const account = await findAccount(database, { email: toEmail(label) });
-    if (account === undefined) continue;
-    for (const { id, state } of await listKeys(database, { now, filter: { accountUuid: account.uuid } })) {
-      if (state === "revoked") continue;
-      orRefuse(await revokeKey(database, { uuid: parseId("key", id) ?? "" }, { actor, now }));
-      keys++;
-    }
-    orRefuse(await eraseAccount(database, account.uuid, { actor, now }));
-  }
+  const keys = await removeAccounts(database, { actor, now });
   return { keys, models, token: isDemoToken };
 }
 
+/** Removes the accounts, and returns the number of keys that were not revoked yet. */
+async function removeAccounts(
+  database: Database,
+  by: { readonly actor: Actor; readonly now: Date },
+): Promise<number> {
+  const labels = [...DEMO_CUSTOMERS.map(({ name }) => name), ...LABELS];
+  const found = await Promise.all(labels.map((label) => findAccount(database, { email: toEmail(label) })));
+  const accounts = found.filter((account) => account !== undefined);
+  const uuids = accounts.map(({ uuid }) => uuid);
+  let keys = 0;
+  for (const { uuid } of accounts) {
+    for (const { id, state } of await listKeys(database, { now: by.now, filter: { accountUuid: uuid } })) {
+      if (state === "revoked") continue;
+      orRefuse(await revokeKey(database, { uuid: parseId("key", id) ?? "" }, by));
+      keys++;
+    }
+  }
+  // Now no client can add to them.
+  await deleteUsage(database, uuids);
+  await deleteRefusals(database, uuids);
+  // The account that marks a demo is erased last, so that an interrupted removal can be run again.
+  const isMark = (email: string) => email === toEmail("research");
+  for (const { uuid } of accounts.toSorted((a, b) => Number(isMark(a.email)) - Number(isMark(b.email))))
+    orRefuse(await eraseAccount(database, uuid, by));
+  return keys;
+}
+
 function toEmail(label: string): string {
-  return `${label.replaceAll(" ", "-")}@demo.example`;
+  return toDemoEmail(label.replaceAll(" ", "-"));
 }
 
 function makeKey(

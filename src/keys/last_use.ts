@@ -40,24 +40,13 @@ export function createLastUse({
     const uuids = [...new Set(taken.map(({ uuid }) => uuid))].sort();
     try {
       while (uuids.length > 0) {
-        await write(uuids.slice(0, BATCH_SIZE));
+        await noteUse(database, uuids.slice(0, BATCH_SIZE), clock.now());
         uuids.splice(0, BATCH_SIZE);
       }
     } catch {
       // The database does not answer, which the pulse reports. The marks wait for the next time.
       for (const uuid of uuids) if (marks.length < MAX_MARKS) marks.push({ uuid, isUseNoted: true });
     }
-  }
-
-  async function write(uuids: readonly string[]) {
-    await database.query(
-      (sql) => sql`
-        with used as (
-          select id from keys where id = any(${toTextArray(uuids)}::uuid[]) order by id for update
-        )
-        update keys k set last_used_at = greatest(k.last_used_at, ${clock.now()}::timestamptz)
-          from used where k.id = used.id`,
-    );
   }
 
   return {
@@ -78,4 +67,16 @@ export function createLastUse({
       await flush();
     },
   };
+}
+
+/** Notes that keys were used at an instant, unless they were used later. */
+export async function noteUse(database: Database, uuids: readonly string[], at: Date): Promise<void> {
+  await database.query(
+    (sql) => sql`
+      with used as (
+        select id from keys where id = any(${toTextArray(uuids)}::uuid[]) order by id for update
+      )
+      update keys k set last_used_at = greatest(k.last_used_at, ${at}::timestamptz)
+        from used where k.id = used.id`,
+  );
 }

@@ -24,8 +24,15 @@ export {
   type UsageCount,
   usedIn,
 } from "./key_record.ts";
+export { noteUse } from "./last_use.ts";
 export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
-export { listRefusals, type RefusalCount } from "./refusals.ts";
+export {
+  addRefusals,
+  deleteRefusals,
+  listRefusals,
+  type RefusalCount,
+  type RefusalsOfKey,
+} from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
 export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";

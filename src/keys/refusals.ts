@@ -48,13 +48,17 @@ const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
   "RATE_LIMIT_EXCEEDED",
 ]);
 
-interface Waiting {
+/** The refusals of a key that one write adds to its row. */
+export interface RefusalsOfKey {
   readonly keyUuid: string;
   readonly code: Code;
+  /** Empty if the code says it all. */
   readonly reason: string;
-  lastAtMs: number;
-  count: number;
+  readonly lastAtMs: number;
+  readonly count: number;
 }
+
+type Waiting = { -readonly [Field in keyof RefusalsOfKey]: RefusalsOfKey[Field] };
 
 export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: RefusalsOptions): Refusals {
   let waiting = new Map<string, Waiting>();
@@ -73,7 +77,7 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Re
     const taken = waiting;
     waiting = new Map();
     try {
-      await write([...taken.values()]);
+      await addRefusals(database, [...taken.values()]);
       failures = 0;
     } catch {
       // The database does not answer, which the pulse reports, or refuses writes, which `usage/write_watch.ts` reports.
@@ -93,25 +97,6 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Re
     }
   }
 
-  async function write(rows: readonly Waiting[]) {
-    await database.query(
-      (sql) => sql`
-        insert into refusals as r (key_id, code, reason, last_at, count)
-        select key_id, code, reason, last_at, count
-          from unnest(${toTextArray(rows.map(({ keyUuid }) => keyUuid))}::uuid[],
-                      ${toTextArray(rows.map(({ code }) => code))}::text[],
-                      ${toTextArray(rows.map(({ reason }) => reason))}::text[],
-                      ${toTextArray(rows.map(({ lastAtMs }) => new Date(lastAtMs).toISOString()))}::timestamptz[],
-                      ${toTextArray(rows.map(({ count }) => count))}::bigint[])
-               as noted (key_id, code, reason, last_at, count)
-         where exists (select from keys k where k.id = noted.key_id)
-         -- Every writer locks rows in this order; otherwise two processes could wait for each other.
-         order by key_id, code collate "C", reason collate "C"
-        on conflict (key_id, code, reason) do update
-          set last_at = greatest(r.last_at, excluded.last_at), count = r.count + excluded.count`,
-    );
-  }
-
   return {
     async start() {
       repetition = repeat(intervalMs, async () => {
@@ -128,6 +113,36 @@ export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: Re
       await flush();
     },
   };
+}
+
+/** Adds refusals to the rows of their keys. Keys that do not exist are left out. */
+export async function addRefusals(database: Database, rows: readonly RefusalsOfKey[]): Promise<void> {
+  await database.query(
+    (sql) => sql`
+      insert into refusals as r (key_id, code, reason, last_at, count)
+      select key_id, code, reason, last_at, count
+        from unnest(${toTextArray(rows.map(({ keyUuid }) => keyUuid))}::uuid[],
+                    ${toTextArray(rows.map(({ code }) => code))}::text[],
+                    ${toTextArray(rows.map(({ reason }) => reason))}::text[],
+                    ${toTextArray(rows.map(({ lastAtMs }) => new Date(lastAtMs).toISOString()))}::timestamptz[],
+                    ${toTextArray(rows.map(({ count }) => count))}::bigint[])
+             as noted (key_id, code, reason, last_at, count)
+       where exists (select from keys k where k.id = noted.key_id)
+       -- Every writer locks rows in this order; otherwise two processes could wait for each other.
+       order by key_id, code collate "C", reason collate "C"
+      on conflict (key_id, code, reason) do update
+        set last_at = greatest(r.last_at, excluded.last_at), count = r.count + excluded.count`,
+  );
+}
+
+/** Deletes the refusals of all keys of accounts, as for the accounts of a demo. */
+export async function deleteRefusals(database: Database, accountUuids: readonly string[]): Promise<void> {
+  await database.query(
+    (sql) => sql`
+      delete from refusals
+       where key_id in (select k.id from keys k join licenses l on l.id = k.license_id
+                         where l.account_id = any(${toTextArray(accountUuids)}::uuid[]))`,
+  );
 }
 
 /** The refusals of one key with one code and one reason. */

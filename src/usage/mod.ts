@@ -19,7 +19,7 @@ export {
   type EventGathering,
   type EventWriter,
 } from "./event_writer.ts";
-export { importedUsageCte } from "./imported_usage.ts";
+export { deleteUsage, importedUsageCte, insertUsageByDay, type UsageOfDays } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
 export { renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING, type UsageRow } from "./render_usage.ts";
 export { renderUsageByDay } from "./render_usage_by_day.ts";

@@ -247,8 +247,10 @@ describe("a demo's data", () => {
     const keys = [...first.out.matchAll(/svc_test_[0-9a-f]{48}/g)].map(([key]) => key);
     const [, research = ""] = /^ {2}research +(\S+)$/m.exec(first.out) ?? [];
     expect(await validate(research)).toBe(200);
+    const month = ["--month", new Date().toISOString().slice(0, 7)];
+    expect((await demo.json(["usage", "export", ...month])).length).toBeGreaterThan(10);
     expect(await demo.json(["demo", "remove"])).toEqual({
-      keys: 7,
+      keys: 31,
       models: [
         "motor_imagery_4class_v1 1.0.0",
         "motor_imagery_2class_v1 1.0.0",
@@ -258,6 +260,10 @@ describe("a demo's data", () => {
       token: true,
       operator: null,
     });
+    expect(await demo.json(["usage", "export", ...month])).toEqual([]);
+    const audit: { reason: string; action: string }[] = await demo.json(["audit", "--limit", "1000"]);
+    const ofDemo = audit.filter(({ reason }) => reason === "demo").map(({ action }) => action);
+    expect(ofDemo).toEqual(expect.arrayContaining(["license.tier", "key.import", "account.erase"]));
     // A change made by a command is in force in a service within a second.
     await Bun.sleep(1_000);
     for (const key of keys) expect(await validate(key)).toBe(401);

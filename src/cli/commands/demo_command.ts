@@ -11,7 +11,7 @@ export function addDemoCommand(program: Command, surroundings: Surroundings): vo
   const demo = program.command("demo").description("remove what `serve --demo` has added");
   withInstallationFlags(withJson(demo.command("remove")))
     .description(
-      "revoke the demo's keys, erase its accounts, retire its models, and remove its token and operator",
+      "revoke the demo's keys, remove their use, erase its accounts, retire its models, and remove its token and operator",
     )
     .action((options: JsonOptions) => remove(surroundings, options));
 }
@@ -31,7 +31,10 @@ async function remove(surroundings: Surroundings, options: JsonOptions): Promise
     const removed = await removeDemo(database, { config, secrets, actor: by, now });
     if (options.json) return printJson(surroundings, { ...removed, operator: operator ?? null });
     const { keys, models, token } = removed;
-    printLine(surroundings, `Revoked ${counted(keys, "key")} of the demo and erased their accounts`);
+    printLine(
+      surroundings,
+      `Revoked ${counted(keys, "key")} of the demo, removed their use, and erased their accounts`,
+    );
     for (const model of models) printLine(surroundings, `Retired ${model}`);
     if (token) printLine(surroundings, "The repository token is cleared");
     if (operator === "removed") printLine(surroundings, "The operator demo is removed");

@@ -1,0 +1,194 @@
+/** Writes the history of the demo's customers: their keys, what changed, what they used, and what was refused. */
+import type { Actor } from "../audit/mod.ts";
+import type { Brand } from "../brand.ts";
+import { monthOf, toMonth } from "../calendar.ts";
+import type { Database, Session } from "../database/mod.ts";
+import { parseId } from "../ids.ts";
+import {
+  addRefusals,
+  findKey,
+  generateApiKey,
+  importKeys,
+  listKeys,
+  noteUse,
+  type RefusalsOfKey,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../keys/mod.ts";
+import { changeLicense } from "../licensing/mod.ts";
+import { importedUsageCte, insertUsageByDay } from "../usage/mod.ts";
+import { DEMO_CUSTOMERS, type DemoChange, type DemoCustomer } from "./demo_customers.ts";
+import { type DemoDay, dayBefore, daysOf, nearLimitOf, refusalsOf } from "./demo_use.ts";
+import { orRefuse } from "./run.ts";
+
+export interface DemoHistoryOptions {
+  readonly brand: Brand;
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
+const DAY_MS = 86_400_000;
+/** The time of day of changes, UTC. */
+const MORNING_MS = 9 * 3_600_000;
+/** For how long a rotated key works beside its successor. */
+const OVERLAP_MS = 7 * DAY_MS;
+
+/** A customer with its days and the UUID of its first key. */
+interface Served {
+  readonly customer: DemoCustomer;
+  readonly days: readonly DemoDay[];
+  readonly hash: string;
+  uuid: string;
+}
+
+/** Adds the customers with ninety days of use. The oldest change comes first, so that the audit log is in order. */
+export async function addDemoHistory(
+  database: Database,
+  session: Session,
+  options: DemoHistoryOptions,
+): Promise<void> {
+  const { now } = options;
+  const served: Served[] = [];
+  const waiting: { readonly daysAgo: number; readonly of: Served; readonly change: DemoChange["change"] }[] =
+    [];
+  const bySince = [...Map.groupBy(DEMO_CUSTOMERS, ({ since }) => since)].sort(([a], [b]) => b - a);
+  for (const [since, customers] of bySince) {
+    await applyChanges(since);
+    const added = await importCustomers(session, customers, options);
+    for (const of of added) {
+      of.uuid = parseId("key", (await findKey(database, { hash: of.hash }, { now }))?.id ?? "") ?? "";
+      waiting.push(...of.customer.changes.map(({ daysAgo, change }) => ({ daysAgo, of, change })));
+    }
+    served.push(...added);
+  }
+  await applyChanges(0);
+  await writeUse(database, served, options);
+  await writeRefusals(database, served, options);
+
+  /** Makes the changes of the days before a day. */
+  async function applyChanges(daysAgo: number) {
+    waiting.sort((a, b) => a.daysAgo - b.daysAgo);
+    for (let last = waiting.at(-1); last !== undefined && last.daysAgo > daysAgo; last = waiting.at(-1)) {
+      waiting.pop();
+      await applyChange(database, last, { ...options, now: morning(now, last.daysAgo) });
+    }
+  }
+}
+
+async function importCustomers(
+  session: Session,
+  customers: readonly DemoCustomer[],
+  { brand, actor, now }: DemoHistoryOptions,
+): Promise<Served[]> {
+  const [{ since } = { since: 0 }] = customers;
+  const at = morning(now, since);
+  const made = customers.map((customer) => {
+    const days = daysOf(customer, now);
+    const { name, organization, tier, firstTier = tier, expiresIn } = customer;
+    const { hash, hint } = generateApiKey(brand, "test");
+    const key = {
+      hash,
+      hint,
+      mode: "test",
+      email: toDemoEmail(name),
+      organization,
+      tier: firstTier,
+      expiresAt: new Date(morning(now, 0).getTime() + expiresIn * DAY_MS),
+      monthlyLimit: customer.isNearQuota ? nearLimitOf(days, now) : null,
+      used: 0,
+    } as const;
+    return { key, served: { customer, days, hash, uuid: "" } };
+  });
+  const lines = made.map(({ key }, index) => ({ key, line: index + 1 }));
+  const usageCte = (sql: Session["sql"]) => importedUsageCte(sql, monthOf(at.getTime()));
+  orRefuse(await importKeys(session, lines, { actor, now: at, usageCte }));
+  return made.map(({ served }) => served);
+}
+
+async function applyChange(
+  database: Database,
+  { of: { uuid }, change }: { readonly of: Served; readonly change: DemoChange["change"] },
+  by: DemoHistoryOptions,
+): Promise<void> {
+  if (typeof change === "object")
+    orRefuse(await changeLicense(database, { keyUuid: uuid }, { ...by, change }));
+  else if (change === "suspend") orRefuse(await suspendKey(database, uuid, by));
+  else if (change === "resume") orRefuse(await resumeKey(database, uuid, by));
+  else if (change === "revoke") orRefuse(await revokeKey(database, { uuid }, by));
+  else {
+    await noteUse(database, [uuid], by.now);
+    orRefuse(await rotateKey(database, { uuid, mode: "test", overlapMs: OVERLAP_MS }, by));
+  }
+}
+
+/** Writes the use by day, and the last use of the keys. */
+async function writeUse(
+  database: Database,
+  served: readonly Served[],
+  { now }: DemoHistoryOptions,
+): Promise<void> {
+  // A license may have a second key, which is newer: that one is used.
+  const keys = new Map((await listKeys(database, { now })).map((key) => [key.email, key]));
+  const rows = served.flatMap(({ customer, days }) => {
+    const licenseUuid = parseId("lic", keys.get(toDemoEmail(customer.name))?.licenseId ?? "") ?? "";
+    return [...Map.groupBy(days, ({ at }) => monthOf(at.getTime()).index)].map(([index, ofMonth]) => {
+      const month = toMonth(index);
+      const byDay: number[] = Array(31).fill(0);
+      for (const { at, used } of ofMonth) byDay[at.getUTCDate() - 1] = used;
+      return { licenseUuid, month, byDay };
+    });
+  });
+  await insertUsageByDay(
+    database,
+    rows.filter(({ byDay }) => byDay.some((used) => used > 0)),
+  );
+  const lastUses = Map.groupBy(served, ({ days }) => days.findLast(({ used }) => used > 0)?.at.getTime());
+  for (const [atMs, of] of lastUses) {
+    if (atMs === undefined) continue;
+    const uuids = of.map(
+      ({ customer: { name } }) => parseId("key", keys.get(toDemoEmail(name))?.id ?? "") ?? "",
+    );
+    // A key that is used today was used just now.
+    const isToday = atMs === dayBefore(now, 0).getTime();
+    await noteUse(database, uuids, isToday ? now : new Date(atMs + MORNING_MS));
+  }
+}
+
+/** Writes for which reasons the keys were refused. */
+async function writeRefusals(
+  database: Database,
+  served: readonly Served[],
+  { now }: DemoHistoryOptions,
+): Promise<void> {
+  const rows = served.flatMap(({ uuid, customer, days }) => {
+    const ofQuota = days.filter(({ refused }) => refused > 0);
+    return [
+      ...customer.refusals.map((kind) => ({
+        code: kind.code,
+        reason: kind.reason ?? "",
+        counts: refusalsOf(kind, now).map(({ at, count }) => ({ at, count })),
+      })),
+      {
+        code: "QUOTA_EXCEEDED" as const,
+        reason: "",
+        counts: ofQuota.map(({ at, refused }) => ({ at, count: refused })),
+      },
+    ].flatMap(({ code, reason, counts }): RefusalsOfKey[] => {
+      const last = counts.at(-1);
+      const count = counts.reduce((sum, each) => sum + each.count, 0);
+      return last === undefined ? [] : [{ keyUuid: uuid, code, reason, lastAtMs: last.at.getTime(), count }];
+    });
+  });
+  await addRefusals(database, rows);
+}
+
+/** Returns the e-mail of a customer of the demo. `.example` is reserved (RFC 2606), so no person has it. */
+export function toDemoEmail(name: string): string {
+  return `${name}@demo.example`;
+}
+
+function morning(now: Date, daysAgo: number): Date {
+  return new Date(dayBefore(now, daysAgo).getTime() + MORNING_MS);
+}
