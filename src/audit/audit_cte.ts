@@ -1,5 +1,6 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 import { redactKeys } from "../secrets/mod.ts";
+import type { Action } from "./actions.ts";
 
 /** The person or program that makes a change. */
 export interface Actor {
@@ -22,8 +23,7 @@ export function nameOfActor({ kind, name }: Actor): string {
 }
 
 export interface AuditCte {
-  /** Noun and verb: `key.revoke`. */
-  readonly action: string;
+  readonly action: Action;
   /** Its name can be a column of `from`, if only the statement knows who acts. */
   readonly actor: Omit<Actor, "name"> & { readonly name: string | Fragment };
   readonly at: Date;

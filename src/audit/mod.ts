@@ -4,8 +4,10 @@
  * The statement that makes a change also writes its row, so neither exists without the other. Therefore this
  * room gives other rooms a CTE for their statements.
  */
+export { ACTIONS, type Action } from "./actions.ts";
 export { type Actor, type AuditCte, auditCte, nameOfActor } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
 export { AUDIT_POSITION, type AuditPart, type FollowOptions, followAudit } from "./follow_audit.ts";
 export { type AuditRow, listAudit } from "./list_audit.ts";
+export { type AuditPage, pageAudit } from "./page_audit.ts";
 export { renderAuditRow } from "./render_audit_row.ts";

@@ -51,7 +51,7 @@ async function changeState(
   uuid: string,
   { verb, from, to, otherwise, actor, now, restriction = UNRESTRICTED }: Change & Transition,
 ): Promise<ChangedKey | Refusal> {
-  const action = `key.${verb}`;
+  const action = `key.${verb}` as const;
   const [row] = await database.query<ChangedKey>(
     (sql) => sql`
       with old as (

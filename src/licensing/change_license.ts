@@ -1,4 +1,4 @@
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { type Action, type Actor, auditCte } from "../audit/mod.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
@@ -80,7 +80,7 @@ export async function changeLicense(
 }
 
 /** A change of one value has its own action in the audit log. */
-function describeChange(change: LicenseChange) {
+function describeChange(change: LicenseChange): { readonly action: Action; readonly what: string } {
   const fields = Object.entries(change).flatMap(([field, value]) => (value === undefined ? [] : [field]));
   const only = fields.length === 1 ? fields[0] : undefined;
   if (only === "tier") return { action: "license.tier", what: "change tier" };
@@ -92,7 +92,7 @@ function describeChange(change: LicenseChange) {
 function changeStatement(
   sql: Sql,
   name: LicenseName,
-  { change, actor, now, restriction = UNRESTRICTED, action }: Options & { readonly action: string },
+  { change, actor, now, restriction = UNRESTRICTED, action }: Options & { readonly action: Action },
 ) {
   const { tier = null, monthlyLimit, expiresAt = null, externalId } = change;
   const isForRevoked = tier === null && monthlyLimit === undefined && expiresAt === null;

@@ -6,6 +6,7 @@ import {
   type AuditRow,
   followAudit,
   listAudit,
+  pageAudit,
 } from "../../src/audit/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -58,6 +59,13 @@ async function follow(filter: AuditFilter, limit: number, after?: string): Promi
   return part;
 }
 
+/** Reads the first two pages, newest first. */
+async function readPages(filter: AuditFilter, limit: number): Promise<(readonly AuditRow[])[]> {
+  const first = await pageAudit(server.database, { filter, limit });
+  if (first.next === undefined) return [first.rows];
+  return [first.rows, (await pageAudit(server.database, { filter, limit, after: first.next })).rows];
+}
+
 const uuidOf = (id: string | null) =>
   (id ?? "").replace(/^..._(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 
@@ -78,11 +86,26 @@ describe("a page of the audit log", () => {
       expect(ids(await listAudit(server.database, { ...filter, limit: 9 })), what).toEqual(
         expected.slice(-9).toReversed(),
       );
+      const [newest = [], older = []] = await readPages(filter, 800);
+      expect(ids([...newest, ...older]), what).toEqual(expected.slice(-1_600).toReversed());
       const first = await follow(filter, 700);
       expect(ids(first.rows), what).toEqual(expected.slice(0, 700));
       const second = await follow(filter, 900, first.position);
       expect(ids(second.rows), what).toEqual(expected.slice(700, 1_600));
     }
+  });
+
+  test("continues from newest to oldest across the rows without transactions, to the end of the log", async () => {
+    const read: AuditRow[] = [];
+    let after: string | undefined;
+    do {
+      const page = await pageAudit(server.database, { filter: {}, limit: 700, after });
+      read.push(...page.rows);
+      after = page.next;
+    } while (after !== undefined);
+    expect(read).toEqual(all.toReversed());
+    const first = await pageAudit(server.database, { filter: {}, limit: 700, after: "x.y" });
+    expect(first.rows).toEqual(read.slice(0, 700));
   });
 
   const rare: readonly (readonly [name: string, AuditFilter])[] = [
@@ -99,6 +122,8 @@ describe("a page of the audit log", () => {
     test(`reads few rows for ${name}`, async () => {
       for (const run of [
         (database: TestDatabase["database"]) => listAudit(database, { ...filter, limit: 3 }),
+        (database: TestDatabase["database"]) =>
+          pageAudit(database, { filter, limit: 3, after: "99.999999" }).catch(() => {}),
         (database: TestDatabase["database"]) => followAudit(database, { filter, limit: 3 }).catch(() => {}),
       ]) {
         expect(await countRowsRead(server.database, run)).toBeLessThan(ROWS / 10);

@@ -5,6 +5,7 @@ import type { AdminEnv } from "../options.ts";
 import { logOut } from "./log_in.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
+import { auditPage } from "./pages/audit.tsx";
 import { issueFormPage, issueKeyOfForm } from "./pages/issue.tsx";
 import { keysPage } from "./pages/keys.tsx";
 import type { Visit } from "./visit.ts";
@@ -22,6 +23,7 @@ export const CONSOLE_ROUTES: readonly [ConsoleRoute, ...ConsoleRoute[]] = [
   route("GET", "/keys", "keys:read", keysPage),
   route("GET", "/keys/issue", "keys:issue", issueFormPage),
   route("POST", "/keys/issue", "keys:issue", issueKeyOfForm),
+  route("GET", "/audit", "audit:read", auditPage),
   route("POST", "/logout", "any", logOut),
 ];
 

@@ -1,0 +1,234 @@
+/** @jsxImportSource hono/jsx */
+import { ACTIONS, type AuditRow, pageAudit } from "../../../audit/mod.ts";
+import { parseTimestamp } from "../../../calendar.ts";
+import { isStorableText } from "../../../database/mod.ts";
+import { parseId } from "../../../ids.ts";
+import { findAccountNamed } from "../../../licensing/mod.ts";
+import { isRefusal } from "../../../refusal.ts";
+import { changesOf, cutText, type ShownChange } from "../audit_changes.ts";
+import { Select, TextField } from "../components/form.tsx";
+import { Heading, Notice } from "../components/layout.tsx";
+import { Table } from "../components/table.tsx";
+import { Foreign, Minute } from "../components/values.tsx";
+import type { Page } from "../page.tsx";
+import type { Visit } from "../visit.ts";
+
+/** Rows of a page. */
+const ROWS = 50;
+const DAY_MS = 86_400_000;
+const MAX_ACTOR_LENGTH = 300;
+/** The characters of a reason, so that a page of 50 rows stays small. */
+const MOST_OF_REASON = 900;
+
+/** The conditions as the query has them; unknown values are left out. */
+interface Filter {
+  readonly actor: string;
+  readonly action: (typeof ACTIONS)[number] | "";
+  readonly key: string;
+  /** An id or an e-mail. */
+  readonly account: string;
+  /** The first and the last day. */
+  readonly since: string;
+  readonly until: string;
+}
+
+/** The audit log, newest first: the rows that meet every condition of the query. */
+export async function auditPage({ options: { database }, query }: Visit): Promise<Page> {
+  const filter = filterOf(query);
+  const found = await findRows(database, filter, query.get("after") ?? undefined);
+  return { title: "Audit", body: <Audit filter={filter} {...found} isFirst={!query.get("after")} /> };
+}
+
+async function findRows(database: Visit["options"]["database"], filter: Filter, after: string | undefined) {
+  const account = await findAccountUuid(database, filter.account);
+  if (account === null) {
+    return { rows: [], next: undefined, warning: `No account has the id or e-mail ${filter.account}` };
+  }
+  const conditions = {
+    actor: filter.actor || undefined,
+    action: filter.action || undefined,
+    keyUuid: parseId("key", filter.key),
+    accountUuid: account,
+    since: dayOf(filter.since),
+    // The last day is included.
+    until: dayOf(filter.until, DAY_MS),
+  };
+  return { ...(await pageAudit(database, { filter: conditions, limit: ROWS, after })), warning: undefined };
+}
+
+/** Undefined without an account; null for an unknown e-mail. */
+async function findAccountUuid(database: Visit["options"]["database"], who: string) {
+  if (who === "") return undefined;
+  const uuid = parseId("usr", who);
+  // The log keeps the rows of an erased account.
+  if (uuid !== undefined) return uuid;
+  const account = await findAccountNamed(database, who, "show audit log");
+  return isRefusal(account) ? null : account.uuid;
+}
+
+function filterOf(query: URLSearchParams): Filter {
+  const text = (name: string) => {
+    const value = (query.get(name) ?? "").trim().slice(0, MAX_ACTOR_LENGTH);
+    return isStorableText(value) ? value : "";
+  };
+  const day = (name: string) => (dayOf(text(name)) === undefined ? "" : text(name));
+  return {
+    actor: text("actor"),
+    action: ACTIONS.find((action) => action === text("action")) ?? "",
+    key: parseId("key", text("key")) === undefined ? "" : text("key"),
+    account: text("account"),
+    since: day("since"),
+    until: day("until"),
+  };
+}
+
+/** Returns the first moment of a day such as `2026-11-22`, or a moment so much later. */
+function dayOf(text: string, laterMs = 0): Date | undefined {
+  const at = text.length === 10 ? parseTimestamp(text) : undefined;
+  return at && new Date(at.getTime() + laterMs);
+}
+
+function queryOf(filter: Partial<Filter> & { readonly after?: string }): string {
+  const given = Object.entries(filter).filter(([, value]) => value);
+  return `?${new URLSearchParams(given as [string, string][])}`;
+}
+
+interface AuditProps {
+  readonly filter: Filter;
+  readonly rows: readonly AuditRow[];
+  readonly next: string | undefined;
+  readonly isFirst: boolean;
+  readonly warning: string | undefined;
+}
+
+function Audit({ filter, rows, next, isFirst, warning }: AuditProps) {
+  const isFiltered = Object.values(filter).some((value) => value !== "");
+  return (
+    <>
+      <Heading title="Audit" />
+      <Filters filter={filter} isFiltered={isFiltered} />
+      {warning && (
+        <Notice kind="warning">
+          <Foreign text={warning} />.
+        </Notice>
+      )}
+      {rows.length === 0 ? (
+        <p class="empty">
+          {isFiltered ? "No change meets these conditions." : "Nothing has been changed yet."}
+        </p>
+      ) : (
+        <Table caption="Changes, newest first" columns={COLUMNS} rows={rows} />
+      )}
+      <nav class="pages" aria-label="Pages">
+        {!isFirst && <a href={`/console/audit${queryOf(filter)}`}>First page</a>}
+        {next && <a href={`/console/audit${queryOf({ ...filter, after: next })}`}>Next page</a>}
+      </nav>
+    </>
+  );
+}
+
+const ACTION_CHOICES = [
+  { value: "", label: "any" },
+  ...ACTIONS.map((action) => ({ value: action, label: action })),
+];
+
+function Filters({ filter, isFiltered }: { readonly filter: Filter; readonly isFiltered: boolean }) {
+  return (
+    <form class="filters many" action="/console/audit" aria-label="Conditions">
+      <TextField
+        name="account"
+        label="Account"
+        value={filter.account}
+        maxlength={MAX_ACTOR_LENGTH}
+        hint="Its e-mail or its id"
+      />
+      <TextField
+        name="actor"
+        label="Actor"
+        value={filter.actor}
+        maxlength={MAX_ACTOR_LENGTH}
+        hint="Such as operator:olga"
+      />
+      <Select name="action" label="Action" value={filter.action} choices={ACTION_CHOICES} />
+      <TextField name="key" label="Key" value={filter.key} maxlength={36} hint="Its id" />
+      <TextField name="since" label="From" type="date" value={filter.since} />
+      <TextField name="until" label="To" type="date" value={filter.until} hint="This day is included, UTC" />
+      <div class="actions">
+        <button type="submit">Show</button>
+        {isFiltered && <a href="/console/audit">Show all</a>}
+      </div>
+    </form>
+  );
+}
+
+const COLUMNS = [
+  { label: "Time", cell: ({ at }: AuditRow) => <Minute at={at} /> },
+  { label: "Actor", cell: (row: AuditRow) => <Who {...row} /> },
+  { label: "Action", cell: ({ action }: AuditRow) => action },
+  { label: "Concerns", cell: (row: AuditRow) => <Concerned {...row} /> },
+  { label: "Change", cell: ({ before, after }: AuditRow) => <Changes {...changesOf(before, after)} /> },
+  {
+    label: "Reason",
+    cell: ({ reason }: AuditRow) =>
+      reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
+  },
+];
+
+function Who({ actor, door, address }: AuditRow) {
+  const how = [door, address && `from ${address}`].filter((part) => part !== null);
+  return (
+    <>
+      <a class="actor" href={`/console/audit${queryOf({ actor })}`}>
+        <Foreign text={actor} />
+      </a>
+      <span class="more">
+        <Foreign text={how.join(", ")} />
+      </span>
+    </>
+  );
+}
+
+function Concerned({ keyId, userId }: AuditRow) {
+  if (keyId === null && userId === null) return <span class="muted">none</span>;
+  return (
+    <>
+      {keyId && <Id kind="key" id={keyId} page="keys" />}
+      {userId && <Id kind="account" id={userId} page="accounts" />}
+    </>
+  );
+}
+
+interface IdProps {
+  readonly kind: string;
+  readonly id: string;
+  readonly page: "keys" | "accounts";
+}
+
+/** A link to a thing. Identifiers of one minute begin alike, so the end is shown. */
+function Id({ kind, id, page }: IdProps) {
+  return (
+    <a class="thing" href={`/console/${page}/${id}`} title={id}>
+      {kind} <code>{`…${id.slice(-6)}`}</code>
+    </a>
+  );
+}
+
+function Changes({ changes, isCut }: { readonly changes: readonly ShownChange[]; readonly isCut: boolean }) {
+  if (changes.length === 0 && !isCut) return <span class="muted">no values</span>;
+  return (
+    <ul class="changes">
+      {changes.map(({ field, before, after }) => (
+        <li>
+          <span class="muted">
+            <Foreign text={field} />
+            {before === undefined ? "" : after === undefined ? " was" : " from"}
+          </span>{" "}
+          {before !== undefined && <Foreign text={before} />}
+          {before !== undefined && after !== undefined && <span class="muted"> to </span>}
+          {after !== undefined && <Foreign text={after} />}
+        </li>
+      ))}
+      {isCut && <li class="muted">more: the command claviger audit shows it</li>}
+    </ul>
+  );
+}
