@@ -58,10 +58,10 @@ describe("The log of 70 changes", () => {
     await admin.visitAs("viewer", { path: "/audit?action=license.change" }, async (page) => {
       const row = rowsOf(page);
       expect(await row.count()).toBe(1);
-      const text = (await row.innerText()).replaceAll(/\s+/g, " ");
+      const text = ((await row.textContent()) ?? "").replaceAll(/\s+/g, " ");
       for (const part of ["operator:grace", "console, from 192.0.2.7", "has paid for more"])
         expect(text).toContain(part);
-      const changes = await page.locator(".changes li").allTextContents();
+      const changes = await page.locator(".altered li").allTextContents();
       expect(changes).toEqual([
         "tier from research to commercial",
         "monthly limit from that of the tier to 5,000",
@@ -101,7 +101,7 @@ describe("The log of 70 changes", () => {
       await page.getByLabel("To", { exact: true }).fill(day);
       await submit(page);
       expect(await rowsOf(page).count()).toBe(1);
-      expect(await rowsOf(page).innerText()).toContain("the key was on a public page");
+      expect(await rowsOf(page).textContent()).toContain("the key was on a public page");
       await takeScreenshots(page, "audit-revoked");
       await page.reload();
       expect(await page.getByLabel("From").inputValue()).toBe(day);

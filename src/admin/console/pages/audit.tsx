@@ -166,7 +166,7 @@ const COLUMNS = [
   { label: "Actor", cell: (row: AuditRow) => <Who {...row} /> },
   { label: "Action", cell: ({ action }: AuditRow) => action },
   { label: "Concerns", cell: (row: AuditRow) => <Concerned {...row} /> },
-  { label: "Change", cell: ({ before, after }: AuditRow) => <Changes {...changesOf(before, after)} /> },
+  { label: "Change", cell: ({ before, after }: AuditRow) => <Changes {...alteredOf(before, after)} /> },
   {
     label: "Reason",
     cell: ({ reason }: AuditRow) =>
@@ -216,7 +216,7 @@ function Id({ kind, id, page }: IdProps) {
 function Changes({ changes, isCut }: { readonly changes: readonly ShownChange[]; readonly isCut: boolean }) {
   if (changes.length === 0 && !isCut) return <span class="muted">no values</span>;
   return (
-    <ul class="changes">
+    <ul class="altered">
       {changes.map(({ field, before, after }) => (
         <li>
           <span class="muted">
