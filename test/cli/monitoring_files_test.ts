@@ -81,7 +81,9 @@ describe("claviger guide monitoring --grafana", () => {
 describe("claviger guide monitoring --alerts", () => {
   test("prints rules that name only metrics of a service, and say what to do", async () => {
     const { out } = await line.run(["guide", "monitoring", "--alerts"]);
-    const { groups } = YAML.parse(out) as { groups: { rules: Record<"alert" | "expr" | "labels" | "annotations", unknown>[] }[] };
+    const { groups } = YAML.parse(out) as {
+      groups: { rules: Record<"alert" | "expr" | "labels" | "annotations", unknown>[] }[];
+    };
     const rules = groups.flatMap((group) => group.rules);
     expect(rules.length).toBeGreaterThan(5);
     for (const { alert, expr, labels, annotations } of rules) {

@@ -5,7 +5,7 @@ import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
 import { findAccountNamed } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
-import { changesOf, cutText, type ShownChange } from "../audit_changes.ts";
+import { cutText, type ShownChange } from "../audit_changes.ts";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
