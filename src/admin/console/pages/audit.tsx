@@ -5,7 +5,7 @@ import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
 import { findAccountNamed } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
-import { cutText, type ShownChange } from "../audit_changes.ts";
+import { changesOf, cutText, type ShownChange } from "../audit_changes.ts";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
@@ -166,7 +166,7 @@ const COLUMNS = [
   { label: "Actor", cell: (row: AuditRow) => <Who {...row} /> },
   { label: "Action", cell: ({ action }: AuditRow) => action },
   { label: "Concerns", cell: (row: AuditRow) => <Concerned {...row} /> },
-  { label: "Change", cell: ({ before, after }: AuditRow) => <Changes {...alteredOf(before, after)} /> },
+  { label: "Change", cell: ({ before, after }: AuditRow) => <Changes {...changesOf(before, after)} /> },
   {
     label: "Reason",
     cell: ({ reason }: AuditRow) =>
