@@ -23,6 +23,8 @@ export interface AdminOptions {
   /** Forgets a changed license at once, so that a revoked key is refused as soon as the change is answered. */
   readonly directory: Pick<KeyDirectory, "forgetLicense">;
   readonly trustedProxies: TrustedProxies;
+  /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
+  readonly publicUrl: string | undefined;
   /** The address under which operators reach the listener, without a slash at its end; undefined if it is not set. */
   readonly adminUrl: string | undefined;
   /** True if the listener is on a loopback address. */

@@ -15,7 +15,7 @@ import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { CONSOLE_FORMS, makeSample, nameOf, unmatched } from "./sample_requests.ts";
+import { CONSOLE_FORMS, makeSample, makeVisit, nameOf, unmatched } from "./sample_requests.ts";
 
 setDefaultTimeout(30_000);
 
@@ -123,9 +123,10 @@ test("the table has every form of the console", () => {
 
 for (const route of CONSOLE_ROUTES) {
   const { method, path, scope } = route;
-  const form = CONSOLE_FORMS[nameOf(route)];
-  const open = (cookie: string, headers: Record<string, string> = {}) =>
-    operators.send(path, { method, cookie, headers, ...(form && { form }) });
+  const open = async (cookie: string, headers: Record<string, string> = {}) => {
+    const { path: sample, form } = await makeVisit(admin, { method, path });
+    return await operators.send(sample, { method, cookie, headers, ...(form && { form }) });
+  };
 
   describe(`the console's ${nameOf(route)}`, () => {
     for (const role of ROLES) {

@@ -99,11 +99,53 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   "GET /status": () => ({ path: "/status" }),
 };
 
-/** The forms of the console, by method and path, as `CONSOLE_ROUTES` writes them. */
-export const CONSOLE_FORMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  "POST /keys/issue": { email: "grace@example.org", tier: "free", mode: "live", never: "yes" },
-  "POST /logout": {},
+export interface SampleVisit {
+  /** Below `/console`. */
+  readonly path: string;
+  readonly form?: Readonly<Record<string, string>>;
+}
+
+type MakeVisit = (admin: TestAdmin) => SampleVisit | Promise<SampleVisit>;
+
+/** The forms of the console, by method and path, as `CONSOLE_ROUTES` writes them. A role that may send it succeeds. */
+export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
+  "POST /keys/issue": () => ({
+    path: "/keys/issue",
+    form: { email: "grace@example.org", tier: "free", mode: "live", never: "yes" },
+  }),
+  "POST /keys/:id/suspend": async (admin) => onKey(await admin.issue(), "suspend"),
+  "POST /keys/:id/resume": async (admin) => onKey(await issueSuspended(admin), "resume"),
+  "POST /keys/:id/renew": async (admin) => onKey(await admin.issue(), "renew", { last_day: "2031-01-31" }),
+  "POST /keys/:id/tier": async (admin) => onKey(await admin.issue(), "tier", { tier: "commercial" }),
+  "POST /keys/:id/limit": async (admin) => onKey(await admin.issue(), "limit", { monthly_limit: "9" }),
+  "POST /keys/:id/external-id": async (admin) =>
+    onKey(await admin.issue(), "external-id", { external_id: randomUUID() }),
+  "POST /keys/:id/rotate": async (admin) => onKey(await admin.issue(), "rotate", { overlap_days: "7" }),
+  "POST /keys/:id/license": async (admin) => onKey(await admin.issue(), "license", { days: "30" }),
+  "POST /keys/:id/revoke": async (admin) => {
+    const key = await admin.issue();
+    return onKey(key, "revoke", { repeat: key.id });
+  },
+  "POST /logout": () => ({ path: "/logout", form: {} }),
 };
+
+/** The pages of the console whose path has a part that is not fixed. */
+const CONSOLE_PAGES: Readonly<Record<string, MakeVisit>> = {
+  "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
+};
+
+/** Makes the sample visit of a route of the console, and the data that it needs. */
+export async function makeVisit(
+  admin: TestAdmin,
+  route: { readonly method: string; readonly path: string },
+): Promise<SampleVisit> {
+  const make = CONSOLE_FORMS[nameOf(route)] ?? CONSOLE_PAGES[nameOf(route)];
+  return make === undefined ? { path: route.path } : await make(admin);
+}
+
+function onKey(key: IssuedKey, action: string, form: SampleVisit["form"] = {}): SampleVisit {
+  return { path: `/keys/${key.id}/${action}`, form: { ...form, reason: "as agreed" } };
+}
 
 /** The routes that have no sample request, and the sample requests that have no route. */
 export function unmatched(): { readonly routes: string[]; readonly samples: string[] } {

@@ -11,7 +11,7 @@ const REFUSED = [/status of 400/];
 
 let admin: TestConsole;
 beforeAll(async () => {
-  admin = await startConsole();
+  admin = await startConsole({ admin: { publicUrl: "https://keys.example.org" } });
 });
 afterAll(() => admin.close());
 
@@ -106,6 +106,17 @@ describe("Issue a key", () => {
       await page.getByRole("button", { name: "Copy the key" }).click();
       await page.getByRole("status").getByText("Copied").waitFor();
       expect(await page.evaluate("navigator.clipboard.readText()")).toBe(apiKey);
+      await page.getByRole("button", { name: "Copy the message" }).click();
+      await page.getByRole("status").getByText("Copied").nth(1).waitFor();
+      expect(await page.evaluate("navigator.clipboard.readText()")).toBe(
+        [
+          "This is your API key (free, live; it does not expire):",
+          apiKey,
+          "To try it:",
+          `curl -s https://keys.example.org/v1/auth/validate -d '{"api_key":"${apiKey}"}'`,
+          "Keep it secret: whoever has it can use your quota.",
+        ].join("\n\n"),
+      );
     });
   });
 
@@ -118,7 +129,8 @@ describe("Issue a key", () => {
       await page.getByText("No key was issued: 4 fields need a change.").waitFor();
       const email = page.getByLabel("E-mail of the account");
       expect(await email.getAttribute("aria-invalid")).toBe("true");
-      expect(await page.locator(`#email-error`).textContent()).toBe("It must be an e-mail address");
+      expect(await page.locator("#email-error").textContent()).toBe("It must be an e-mail address");
+      expect(await page.locator("#tier-error").textContent()).toBe("Choose a tier");
       expect(await page.getByLabel("Name").inputValue()).toBe("Grace <b>");
       expect(await page.getByLabel("Monthly limit").inputValue()).toBe("many");
       await takeScreenshots(page, "issue-wrong");

@@ -81,6 +81,7 @@ export async function startAdmin(
     licenseSigner: createLicenseSigner(signing),
     directory: { forgetLicense: (uuid) => void forgotten.push(uuid) },
     trustedProxies: [],
+    publicUrl: undefined,
     adminUrl: undefined,
     isLoopback: true,
     isTls: false,

@@ -1,28 +1,21 @@
 /** The fields of the form that issues a key: what people enter, and the request that it means. The rules are the API's. */
 import * as v from "valibot";
-import { parseTimestamp, toTimestamp } from "../../calendar.ts";
+import { toTimestamp } from "../../calendar.ts";
 import type { IssueRequest } from "../../keys/mod.ts";
-import { NEVER_EXPIRES, oneYearAfter } from "../../licensing/mod.ts";
+import { oneYearAfter } from "../../licensing/mod.ts";
+import { isRefusal } from "../../refusal.ts";
 import { EMAIL_FIELD, EXTERNAL_ID_FIELD, lineField, MODE_FIELD, TIER_FIELD } from "../api/fields.ts";
-import { TEXT, TEXT_OR_NOTHING, toHint } from "./attempt.ts";
-
-const DAY = /^\d{4}-\d\d-\d\d$/;
-const WRONG_LIMIT = "monthly_limit must be a whole number; leave it empty for the tier's limit";
+import { EXPIRY_ENTRIES, expiryOf, LIMIT_ENTRY, TEXT, TEXT_OR_NOTHING, toHint } from "./attempt.ts";
 
 const FIELDS = v.object({
   email: v.pipe(TEXT, EMAIL_FIELD),
-  tier: v.pipe(TEXT, TIER_FIELD),
+  tier: v.pipe(TEXT, v.nonEmpty("Choose a tier"), TIER_FIELD),
   name: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("name", 1, 200))),
   organization: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("organization", 0, 200))),
   external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)),
   mode: v.pipe(TEXT, MODE_FIELD),
-  last_day: v.optional(v.string()),
-  never: v.optional(v.string()),
-  monthly_limit: v.pipe(
-    TEXT_OR_NOTHING,
-    v.check((text = "0") => /^\d+$/.test(text) && Number.isSafeInteger(Number(text)), WRONG_LIMIT),
-    v.transform((text) => (text === undefined ? undefined : Number(text))),
-  ),
+  ...EXPIRY_ENTRIES,
+  ...LIMIT_ENTRY,
 });
 
 export type IssueField = keyof typeof FIELDS.entries;
@@ -40,9 +33,8 @@ export function parseIssueFields(
   now: Date,
 ): { readonly request: IssueRequest } | { readonly errors: FieldErrors } {
   const parsed = v.safeParse(FIELDS, entered);
-  const expiresAt = entered.never === undefined ? endOf(entered.last_day ?? "") : NEVER_EXPIRES;
-  const isPast = expiresAt !== undefined && expiresAt <= now;
-  if (parsed.success && expiresAt !== undefined && !isPast) {
+  const expiresAt = expiryOf({ last_day: entered.last_day ?? "", never: entered.never }, now);
+  if (parsed.success && !isRefusal(expiresAt)) {
     const {
       monthly_limit: monthlyLimit,
       external_id: externalId,
@@ -54,17 +46,11 @@ export function parseIssueFields(
   }
   const { nested = {} } = parsed.success ? {} : v.flatten<typeof FIELDS>(parsed.issues);
   const errors = Object.entries(nested).map(([name, [first = ""] = []]) => [name, toHint(name, first)]);
-  if (expiresAt === undefined) errors.push(["last_day", "It must be a day such as 2027-01-31"]);
-  if (isPast) errors.push(["last_day", "It must not be in the past"]);
-  return { errors: Object.fromEntries(errors) };
+  const { fields = [] } = isRefusal(expiresAt) ? expiresAt : {};
+  return { errors: Object.fromEntries([...errors, ...fields.map(({ field, error }) => [field, error])]) };
 }
 
 /** The day that the form proposes, so that the key works for at least a year. */
 export function defaultLastDay(now: Date): string {
   return toTimestamp(oneYearAfter(now)).slice(0, 10);
-}
-
-/** Returns the last second of a day such as `2027-01-31`; undefined for any other text. */
-function endOf(day: string): Date | undefined {
-  return DAY.test(day) && parseTimestamp(day) !== undefined ? new Date(`${day}T23:59:59Z`) : undefined;
 }

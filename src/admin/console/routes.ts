@@ -7,7 +7,9 @@ import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import { auditPage } from "./pages/audit.tsx";
 import { issueFormPage, issueKeyOfForm } from "./pages/issue.tsx";
-import { keysPage } from "./pages/keys.tsx";
+import { changeKey, keyPage } from "./pages/key.tsx";
+import { exportLicenseOfForm, rotateKeyOfForm } from "./pages/key_given.tsx";
+import { keysCsv, keysPage } from "./pages/keys.tsx";
 import type { Visit } from "./visit.ts";
 
 export interface ConsoleRoute {
@@ -21,8 +23,19 @@ export interface ConsoleRoute {
 /** The first page is shown after the login. */
 export const CONSOLE_ROUTES: readonly [ConsoleRoute, ...ConsoleRoute[]] = [
   route("GET", "/keys", "keys:read", keysPage),
+  route("GET", "/keys.csv", "keys:read", keysCsv),
   route("GET", "/keys/issue", "keys:issue", issueFormPage),
   route("POST", "/keys/issue", "keys:issue", issueKeyOfForm),
+  route("GET", "/keys/:id", "keys:read", (visit) => keyPage(visit)),
+  route("POST", "/keys/:id/suspend", "keys:manage", changeKey("suspend")),
+  route("POST", "/keys/:id/resume", "keys:manage", changeKey("resume")),
+  route("POST", "/keys/:id/renew", "keys:manage", changeKey("renew")),
+  route("POST", "/keys/:id/tier", "keys:manage", changeKey("tier")),
+  route("POST", "/keys/:id/limit", "keys:manage", changeKey("limit")),
+  route("POST", "/keys/:id/external-id", "keys:manage", changeKey("external-id")),
+  route("POST", "/keys/:id/rotate", "keys:manage", rotateKeyOfForm),
+  route("POST", "/keys/:id/license", "keys:issue", exportLicenseOfForm),
+  route("POST", "/keys/:id/revoke", "keys:revoke", changeKey("revoke")),
   route("GET", "/audit", "audit:read", auditPage),
   route("POST", "/logout", "any", logOut),
 ];

@@ -24,6 +24,8 @@ interface ActionProps {
   readonly submit: string;
   /** The form that was refused last: its action is open and says why. */
   readonly attempt: Attempt | undefined;
+  /** Whether it is open without a refusal, too. */
+  readonly isOpen?: boolean;
   /** The change cannot be undone. */
   readonly isFinal?: boolean;
   /** What the change does, and the fields that it needs. */
@@ -31,10 +33,19 @@ interface ActionProps {
 }
 
 /** A change that opens in place. Its fields get their attributes from `fieldsOf`. */
-export function Action({ name, label, path, submit, attempt, isFinal, children }: ActionProps) {
+export function Action({
+  name,
+  label,
+  path,
+  submit,
+  attempt,
+  isOpen = false,
+  isFinal,
+  children,
+}: ActionProps) {
   const refused = attempt?.action === name ? attempt : undefined;
   return (
-    <details class="action" name="action" id={name} open={refused !== undefined}>
+    <details class="action" name="action" id={name} open={isOpen || refused !== undefined}>
       <summary>{`${label}…`}</summary>
       <form method="post" action={path} novalidate>
         {refused && <Notice kind="bad">{refused.sentence}.</Notice>}

@@ -86,14 +86,14 @@ export function TextField({
   );
 }
 
-export interface Choice {
+export interface Option {
   readonly value: string;
   readonly label: string;
 }
 
 interface SelectProps extends Omit<FieldProps, "children"> {
   readonly value: string | undefined;
-  readonly choices: readonly Choice[];
+  readonly choices: readonly Option[];
   readonly required?: boolean;
 }
 
@@ -109,5 +109,22 @@ export function Select({ value, choices, required, ...field }: SelectProps) {
         ))}
       </select>
     </Field>
+  );
+}
+
+interface ChoiceProps {
+  readonly type: "radio" | "checkbox";
+  readonly name: string;
+  readonly value: string;
+  readonly label: string;
+  readonly checked: boolean;
+}
+
+/** A box or a button beside its label. */
+export function Choice({ label, ...input }: ChoiceProps) {
+  return (
+    <label class="choice">
+      <input {...input} /> {label}
+    </label>
   );
 }

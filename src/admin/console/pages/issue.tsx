@@ -1,8 +1,9 @@
 /** @jsxImportSource hono/jsx */
+import { toTimestamp } from "../../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../../keys/mod.ts";
-import { monthlyLimitOf, TIERS } from "../../../licensing/mod.ts";
+import { monthlyLimitOf, NEVER_EXPIRES, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
-import { FieldError, Select, TextField } from "../components/form.tsx";
+import { Choice, FieldError, Select, TextField } from "../components/form.tsx";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts } from "../components/table.tsx";
 import { Day, Foreign } from "../components/values.tsx";
@@ -14,11 +15,13 @@ import {
   readEntered,
 } from "../issue_fields.ts";
 import type { Page } from "../page.tsx";
+import { toTierChoice } from "../tier_choice.ts";
 import type { Visit } from "../visit.ts";
 
-/** The empty form that issues a key. */
-export function issueFormPage({ now }: Visit): Page {
-  return formPage({ entered: { mode: "live", last_day: defaultLastDay(now) }, errors: {} });
+/** The form that issues a key. It is empty, except for what a link to it gave. */
+export function issueFormPage({ now, query }: Visit): Page {
+  const { email = "", tier = "" } = readEntered(query);
+  return formPage({ entered: { email, tier, mode: "live", last_day: defaultLastDay(now) }, errors: {} });
 }
 
 /** Issues a key. The answer shows it; no other page ever does. */
@@ -32,7 +35,7 @@ export async function issueKeyOfForm({ options, actor, form, now }: Visit): Prom
   return {
     title: "Key issued",
     script: ["issued", "copy"],
-    body: <Issued issued={issued} request={request} />,
+    body: <Issued issued={issued} request={request} publicUrl={options.publicUrl} now={now} />,
   };
 }
 
@@ -116,31 +119,16 @@ function IssueForm({ entered, errors, refusal }: FormProps) {
   );
 }
 
-const TIER_CHOICES = [
-  { value: "", label: "Choose a tier" },
-  ...TIERS.map((tier) => {
-    const limit = monthlyLimitOf(tier)?.toLocaleString("en-US");
-    return { value: tier, label: `${tier}, ${limit ? `${limit} a month` : "unlimited"}` };
-  }),
-];
+const TIER_CHOICES = [{ value: "", label: "Choose a tier" }, ...TIERS.map(toTierChoice)];
 
-interface ChoiceProps {
-  readonly type: "radio" | "checkbox";
-  readonly name: string;
-  readonly value: string;
-  readonly label: string;
-  readonly checked: boolean;
+interface IssuedProps {
+  readonly issued: IssuedKey;
+  readonly request: IssueRequest;
+  readonly publicUrl: string | undefined;
+  readonly now: Date;
 }
 
-function Choice({ label, ...input }: ChoiceProps) {
-  return (
-    <label class="choice">
-      <input {...input} /> {label}
-    </label>
-  );
-}
-
-function Issued({ issued, request }: { readonly issued: IssuedKey; readonly request: IssueRequest }) {
+function Issued({ issued, request, publicUrl, now }: IssuedProps) {
   const limit = request.monthlyLimit ?? monthlyLimitOf(request.tier);
   return (
     <section class="narrow">
@@ -151,16 +139,37 @@ function Issued({ issued, request }: { readonly issued: IssuedKey; readonly requ
         </p>
         <Copyable id="api-key" text={issued.apiKey} label="Copy the key" />
       </Notice>
+      <h2>Message for the customer</h2>
+      <Copyable
+        id="message"
+        text={toMessage(issued.apiKey, { ...request, expiresAt: issued.expiresAt, publicUrl })}
+        label="Copy the message"
+      />
+      {publicUrl === undefined && (
+        <p class="hint">
+          Replace {NO_URL} by the address at which clients reach the service. With the setting
+          CLAVIGER_PUBLIC_URL the message contains it.
+        </p>
+      )}
+      <h2>What was issued</h2>
       <Facts
         facts={[
-          ["Key id", <code>{issued.id}</code>],
-          ["Account", <Foreign text={request.email} />],
-          ["Account id", <code>{issued.userId}</code>],
+          [
+            "Key id",
+            <a href={`/console/keys/${issued.id}`}>
+              <code>{issued.id}</code>
+            </a>,
+          ],
+          [
+            "Account",
+            <a href={`/console/accounts/${issued.userId}`}>
+              <Foreign text={request.email} />
+            </a>,
+          ],
           ...(request.externalId ? ([["External id", <Foreign text={request.externalId} />]] as const) : []),
-          ["Tier", request.tier],
-          ["Mode", request.mode],
+          ["Tier, mode", `${request.tier}, ${request.mode}`],
           ["Monthly limit", limit === null ? "unlimited" : limit.toLocaleString("en-US")],
-          ["Expires", <Day at={issued.expiresAt} />],
+          ["Expires", <Day at={issued.expiresAt} now={now} />],
         ]}
       />
       <div class="actions">
@@ -171,4 +180,26 @@ function Issued({ issued, request }: { readonly issued: IssuedKey; readonly requ
       </div>
     </section>
   );
+}
+
+const NO_URL = "https://ADDRESS";
+
+interface MessageFacts {
+  readonly tier: string;
+  readonly mode: string;
+  readonly expiresAt: Date;
+  readonly publicUrl: string | undefined;
+}
+
+/** Returns what the customer needs to know, with a command that tries the key. */
+function toMessage(apiKey: string, { tier, mode, expiresAt, publicUrl = NO_URL }: MessageFacts): string {
+  const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
+  const until = isEndless ? "it does not expire" : `it works until ${toTimestamp(expiresAt).slice(0, 10)}`;
+  return [
+    `This is your API key (${tier}, ${mode}; ${until}):`,
+    apiKey,
+    "To try it:",
+    `curl -s ${publicUrl}/v1/auth/validate -d '${JSON.stringify({ api_key: apiKey })}'`,
+    "Keep it secret: whoever has it can use your quota.",
+  ].join("\n\n");
 }

@@ -1,93 +1,90 @@
 /** @jsxImportSource hono/jsx */
-import { isStorableText } from "../../../database/mod.ts";
+import { toTimestamp } from "../../../calendar.ts";
 import { parseId } from "../../../ids.ts";
-import { type KeySummary, listKeys } from "../../../keys/mod.ts";
-import { MAX_SEARCHED, searchAccounts, TIERS } from "../../../licensing/mod.ts";
-import { isRefusal } from "../../../refusal.ts";
+import { KEYS_CSV_HEADING, type KeySummary, renderKeysCsv } from "../../../keys/mod.ts";
+import { MAX_SEARCHED, TIERS } from "../../../licensing/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { streamCsv } from "../../stream_csv.ts";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
-import { Day, Foreign, Minute, State, Used } from "../components/values.tsx";
+import { Ago, Day, Foreign, State, Used } from "../components/values.tsx";
+import {
+  findKeys,
+  type KeyConditions,
+  MAX_SEARCH_LENGTH,
+  MODES,
+  readConditions,
+  STATES,
+  toQuery,
+} from "../key_filter.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
 /** Rows of a page. */
 const ROWS = 50;
-const STATES = ["active", "suspended", "expired", "revoked"] as const;
-const MODES = ["live", "test"] as const;
-const MAX_SEARCH_LENGTH = 200;
-
-interface Filter {
-  readonly search: string;
-  readonly state: (typeof STATES)[number] | undefined;
-  readonly tier: (typeof TIERS)[number] | undefined;
-  readonly mode: (typeof MODES)[number] | undefined;
-}
+const MOST_SEARCHED = MAX_SEARCHED.toLocaleString("en-US");
+const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
 
 interface KeysProps {
-  readonly filter: Filter;
+  readonly conditions: KeyConditions;
   readonly keys: readonly KeySummary[];
   /** The query of the next page; undefined on the last one. */
   readonly next: string | undefined;
   readonly isFirst: boolean;
+  readonly now: Date;
   readonly mayIssue: boolean;
-  /** The reason why the search finds nothing, or only some of the keys. */
+  /** The reason why the page shows no keys, or only some of them. */
   readonly warning: string | undefined;
 }
 
 /** The list of keys: those that meet every condition of the query. Unknown values of conditions are ignored. */
-export async function keysPage({ options, query, now, may }: Visit): Promise<Page> {
-  const { database } = options;
-  const filter = filterOf(query);
-  const search = filter.search === "" ? undefined : await searchAccounts(database, filter.search);
+export async function keysPage(visit: Visit): Promise<Page> {
+  const { query, now, may } = visit;
+  const conditions = readConditions(query);
+  const found = await findKeys(visit, conditions);
   const afterUuid = parseId("key", query.get("after") ?? "");
   // One row more than the page has tells whether there is another page.
-  const part = { ...filter, afterUuid, newestFirst: true, limit: ROWS + 1 };
-  const found = isRefusal(search) ? [] : await listKeys(database, { now, filter: { ...part, search } });
-  const keys = found.slice(0, ROWS);
-  const last = found.length > ROWS ? keys.at(-1) : undefined;
+  const rows = isRefusal(found) ? [] : await found.read(afterUuid, ROWS + 1);
+  const keys = rows.slice(0, ROWS);
+  const last = rows.length > ROWS ? keys.at(-1) : undefined;
+  const warning = isRefusal(found) ? found.sentence : found.isTooWide ? TOO_WIDE : undefined;
   return {
     title: "Keys",
     body: (
       <Keys
-        filter={filter}
+        conditions={conditions}
         keys={keys}
-        next={last && queryOf(filter, last.id)}
+        next={last && toQuery(conditions, last.id)}
         isFirst={afterUuid === undefined}
+        now={now}
         mayIssue={may("keys:issue")}
-        warning={warningOf(search)}
+        warning={warning}
       />
     ),
   };
 }
 
-function filterOf(query: URLSearchParams): Filter {
-  const search = (query.get("search") ?? "").trim().slice(0, MAX_SEARCH_LENGTH);
-  const one = <Value extends string>(name: string, values: readonly Value[]) =>
-    values.find((value) => value === query.get(name));
-  return {
-    search: isStorableText(search) ? search : "",
-    state: one("state", STATES),
-    tier: one("tier", TIERS),
-    mode: one("mode", MODES),
-  };
+/** Answers the keys that meet every condition of the query as CSV: those of all pages. */
+export async function keysCsv(visit: Visit): Promise<Response | Refusal> {
+  const found = await findKeys(visit, readConditions(visit.query));
+  if (isRefusal(found)) return found;
+  // A file does not show that it is incomplete.
+  if (found.isTooWide) return refuse("INVALID_REQUEST", `${TOO_WIDE}, then download the keys`);
+  return await streamCsv<KeySummary>(
+    {
+      name: `keys-${toTimestamp(visit.now).slice(0, 10)}`,
+      heading: KEYS_CSV_HEADING,
+      read: found.read,
+      positionOf: ({ id }) => parseId("key", id) ?? "",
+      render: renderKeysCsv,
+    },
+    visit.options,
+  );
 }
 
-function queryOf(filter: Filter, after: string): string {
-  const given = Object.entries({ ...filter, after }).filter(([, value]) => value);
-  return `?${new URLSearchParams(given as [string, string][])}`;
-}
-
-function warningOf(search: Awaited<ReturnType<typeof searchAccounts>> | undefined): string | undefined {
-  if (isRefusal(search)) return search.sentence;
-  const most = MAX_SEARCHED.toLocaleString("en-US");
-  return search?.isTooWide
-    ? `More than ${most} accounts match, and only ${most} of them are searched: narrow the search`
-    : undefined;
-}
-
-function Keys({ filter, keys, next, isFirst, mayIssue, warning }: KeysProps) {
-  const isFiltered = Object.values(filter).some((value) => value);
+function Keys({ conditions, keys, next, isFirst, now, mayIssue, warning }: KeysProps) {
+  const isFiltered = Object.values(conditions).some((value) => value);
   return (
     <>
       <Heading title="Keys">
@@ -97,37 +94,83 @@ function Keys({ filter, keys, next, isFirst, mayIssue, warning }: KeysProps) {
           </a>
         )}
       </Heading>
-      <Filters filter={filter} isFiltered={isFiltered} />
-      {warning && <Notice kind="warning">{warning}.</Notice>}
+      <Filters conditions={conditions} isFiltered={isFiltered} />
+      {warning && (
+        <Notice kind="warning">
+          <Foreign text={`${warning}.`} />
+        </Notice>
+      )}
       {keys.length === 0 ? (
         <p class="empty">
-          {isFiltered || !isFirst ? "No key meets these conditions." : "No key has been issued yet."}
+          {isFiltered || !isFirst
+            ? "No key meets these conditions."
+            : `No key has been issued yet.${mayIssue ? " Issue the first one." : ""}`}
         </p>
       ) : (
-        <Table caption="Keys, newest first" columns={COLUMNS} rows={keys} />
+        <Table
+          caption={describeRows(keys, next !== undefined || !isFirst)}
+          columns={columnsAt(now)}
+          rows={keys}
+        />
       )}
       <nav class="pages" aria-label="Pages">
-        {!isFirst && <a href={`/console/keys${queryOf(filter, "")}`}>First page</a>}
+        {!isFirst && <a href={`/console/keys${toQuery(conditions)}`}>First page</a>}
         {next && <a href={`/console/keys${next}`}>Next page</a>}
+        {keys.length > 0 && <a href={`/console/keys.csv${toQuery(conditions)}`}>Download as CSV</a>}
       </nav>
     </>
   );
 }
 
-function Filters({ filter, isFiltered }: { readonly filter: Filter; readonly isFiltered: boolean }) {
+/** Says how many keys are shown, and what their licenses used. Several keys can share the use of a license. */
+function describeRows(keys: readonly KeySummary[], isPart: boolean): string {
+  const used = new Map(keys.map((key) => [key.licenseId, key.used])).values().reduce((a, b) => a + b, 0);
+  const count = `${keys.length} ${keys.length === 1 ? "key" : "keys"}${isPart ? " on this page" : ""}`;
+  return `${count}, newest first; used this month: ${used.toLocaleString("en-US")}`;
+}
+
+interface FiltersProps {
+  readonly conditions: KeyConditions;
+  readonly isFiltered: boolean;
+}
+
+function Filters({ conditions, isFiltered }: FiltersProps) {
+  const { account, expiring_within, external_id } = conditions;
+  const hasMore = [account, expiring_within, external_id].some((value) => value !== "");
   return (
     <form class="filters" action="/console/keys" aria-label="Conditions">
       <TextField
         name="search"
         label="Search"
         type="search"
-        value={filter.search}
+        value={conditions.search}
         maxlength={MAX_SEARCH_LENGTH}
         hint="Words of e-mail, name or organization, or the last four characters of a key"
       />
-      <Select name="state" label="State" value={filter.state} choices={choicesOf(STATES)} />
-      <Select name="tier" label="Tier" value={filter.tier} choices={choicesOf(TIERS)} />
-      <Select name="mode" label="Mode" value={filter.mode} choices={choicesOf(MODES)} />
+      <Select name="state" label="State" value={conditions.state} choices={choicesOf(STATES)} />
+      <Select name="tier" label="Tier" value={conditions.tier} choices={choicesOf(TIERS)} />
+      <Select name="mode" label="Mode" value={conditions.mode} choices={choicesOf(MODES)} />
+      <details class="more-filters" open={hasMore}>
+        <summary>More conditions</summary>
+        <div>
+          <TextField name="account" label="Account" value={account} hint="Its id or e-mail" maxlength={254} />
+          <TextField
+            name="expiring_within"
+            label="Expires within"
+            value={expiring_within}
+            hint="Days from now"
+            inputmode="numeric"
+            maxlength={5}
+          />
+          <TextField
+            name="external_id"
+            label="External id"
+            value={external_id}
+            hint="Your own name for the license"
+            maxlength={255}
+          />
+        </div>
+      </details>
       <div class="actions">
         <button type="submit">Show</button>
         {isFiltered && <a href="/console/keys">Show all</a>}
@@ -140,30 +183,54 @@ function choicesOf(values: readonly string[]) {
   return [{ value: "", label: "any" }, ...values.map((value) => ({ value, label: value }))];
 }
 
-const COLUMNS = [
-  { label: "Key", cell: ({ hint }: KeySummary) => <code>{hint}</code> },
-  { label: "Account", cell: (key: KeySummary) => <Account {...key} /> },
-  { label: "State", cell: ({ state }: KeySummary) => <State state={state} /> },
-  { label: "Tier", cell: ({ tier }: KeySummary) => tier },
-  { label: "Mode", cell: ({ mode }: KeySummary) => mode },
-  {
-    label: "Used this month",
-    isNumeric: true,
-    cell: ({ used, monthlyLimit }: KeySummary) => <Used used={used} limit={monthlyLimit} />,
-  },
-  { label: "Expires", cell: ({ expiresAt }: KeySummary) => <Day at={expiresAt} /> },
-  {
-    label: "Last used",
-    cell: ({ lastUsedAt }: KeySummary) =>
-      lastUsedAt ? <Minute at={lastUsedAt} /> : <span class="muted">never</span>,
-  },
-];
+function columnsAt(now: Date) {
+  return [
+    { label: "Key", cell: (key: KeySummary) => <KeyName {...key} /> },
+    { label: "Account", cell: (key: KeySummary) => <Account {...key} /> },
+    { label: "State", cell: ({ state }: KeySummary) => <State state={state} /> },
+    {
+      label: "Tier, mode",
+      cell: ({ tier, mode }: KeySummary) => (
+        <>
+          {tier}
+          <span class="more">{mode}</span>
+        </>
+      ),
+    },
+    {
+      label: "Used this month",
+      isNumeric: true,
+      cell: ({ used, monthlyLimit }: KeySummary) => <Used used={used} limit={monthlyLimit} />,
+    },
+    { label: "Expires", cell: ({ expiresAt }: KeySummary) => <Day at={expiresAt} now={now} /> },
+    {
+      label: "Last used",
+      cell: ({ lastUsedAt }: KeySummary) =>
+        lastUsedAt ? <Ago at={lastUsedAt} now={now} /> : <span class="muted">never</span>,
+    },
+  ];
+}
 
-function Account({ email, name, organization, externalId }: KeySummary) {
+function KeyName({ id, hint }: KeySummary) {
+  return (
+    <>
+      <a href={`/console/keys/${id}`}>
+        <code>{hint}</code>
+      </a>
+      <span class="more">
+        <code class="id">{id}</code>
+      </span>
+    </>
+  );
+}
+
+function Account({ userId, email, name, organization, externalId }: KeySummary) {
   const more = [name === email ? "" : name, organization, externalId ?? ""].filter((text) => text !== "");
   return (
     <>
-      <Foreign text={email} />
+      <a href={`/console/accounts/${userId}`}>
+        <Foreign text={email} />
+      </a>
       {more.map((text) => (
         <span class="more">
           <Foreign text={text} />

@@ -1,0 +1,81 @@
+/** The conditions of the list of keys, as the address of the page has them. */
+import { isStorableText } from "../../database/mod.ts";
+import { type KeySummary, listKeys } from "../../keys/mod.ts";
+import { findAccountNamed, isExternalId, type Search, searchAccounts, TIERS } from "../../licensing/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
+import type { Visit } from "./visit.ts";
+
+export const STATES = ["active", "suspended", "expired", "revoked"] as const;
+export const MODES = ["live", "test"] as const;
+export const MAX_SEARCH_LENGTH = 200;
+const MAX_DAYS = 36_500;
+
+/** An empty text is no condition. */
+export interface KeyConditions {
+  readonly search: string;
+  readonly state: (typeof STATES)[number] | undefined;
+  readonly tier: (typeof TIERS)[number] | undefined;
+  readonly mode: (typeof MODES)[number] | undefined;
+  /** The id or the e-mail of an account. */
+  readonly account: string;
+  /** A number of days. */
+  readonly expiring_within: string;
+  readonly external_id: string;
+}
+
+/** Reads the conditions from the query. Unknown values are ignored. */
+export function readConditions(query: URLSearchParams): KeyConditions {
+  const text = (name: string, most: number) => {
+    const given = (query.get(name) ?? "").trim().slice(0, most);
+    return isStorableText(given) ? given : "";
+  };
+  const one = <Value extends string>(name: string, values: readonly Value[]) =>
+    values.find((value) => value === query.get(name));
+  const days = text("expiring_within", 5);
+  const externalId = text("external_id", 255);
+  return {
+    search: text("search", MAX_SEARCH_LENGTH),
+    state: one("state", STATES),
+    tier: one("tier", TIERS),
+    mode: one("mode", MODES),
+    account: text("account", 254),
+    expiring_within: /^\d+$/.test(days) && Number(days) <= MAX_DAYS ? days : "",
+    external_id: isExternalId(externalId) ? externalId : "",
+  };
+}
+
+/** Returns the query that has the conditions, and possibly the last key of the page before. */
+export function toQuery(conditions: KeyConditions, after = ""): string {
+  const given = Object.entries({ ...conditions, after }).filter(([, value]) => value);
+  return given.length === 0 ? "" : `?${new URLSearchParams(given as [string, string][])}`;
+}
+
+export interface KeysFound {
+  /** Whether the search matches more accounts than are searched. */
+  readonly isTooWide: boolean;
+  /** Reads the newest keys, or those that are older than a key. */
+  read(afterUuid: string | undefined, limit: number): Promise<readonly KeySummary[]>;
+}
+
+/** Finds the keys that meet every condition. Refuses an unknown account, and a search without a word. */
+export async function findKeys(
+  { options: { database }, now }: Pick<Visit, "options" | "now">,
+  { search: text, account: who, expiring_within: days, external_id: externalId, ...same }: KeyConditions,
+): Promise<KeysFound | Refusal> {
+  const search: Search | Refusal | undefined = text === "" ? undefined : await searchAccounts(database, text);
+  if (isRefusal(search)) return search;
+  const account = who === "" ? undefined : await findAccountNamed(database, who, "list keys");
+  if (isRefusal(account)) return account;
+  const filter = {
+    ...same,
+    search,
+    accountUuid: account?.uuid,
+    expiringWithinDays: days === "" ? undefined : Number(days),
+    externalId: externalId === "" ? undefined : externalId,
+    newestFirst: true,
+  };
+  return {
+    isTooWide: search?.isTooWide ?? false,
+    read: (afterUuid, limit) => listKeys(database, { now, filter: { ...filter, afterUuid, limit } }),
+  };
+}

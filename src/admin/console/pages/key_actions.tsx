@@ -1,0 +1,250 @@
+/** @jsxImportSource hono/jsx */
+/** What an operator can change on the page of a key. Actions that the role or the key's state forbids are left out. */
+import type { Child } from "hono/jsx";
+import { toTimestamp } from "../../../calendar.ts";
+import type { KeySummary } from "../../../keys/mod.ts";
+import { NEVER_EXPIRES, oneYearAfter, TIERS } from "../../../licensing/mod.ts";
+import type { Scope } from "../../../operators/mod.ts";
+import { EXPORT_DAYS } from "../../../signed_licenses/mod.ts";
+import type { Attempt } from "../attempt.ts";
+import { Action, Actions, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";
+import { Choice, Select, TextField } from "../components/form.tsx";
+import { toTierChoice } from "../tier_choice.ts";
+import type { Visit } from "../visit.ts";
+
+interface FormProps {
+  readonly of: KeySummary;
+  readonly attempt: Attempt | undefined;
+  readonly now: Date;
+}
+
+interface Offer {
+  readonly name: string;
+  readonly label: string;
+  readonly submit: string;
+  readonly scope: Scope;
+  readonly isFinal?: true;
+  /** Whether the state of the key allows it. */
+  fits(key: KeySummary): boolean;
+  Form(props: FormProps): Child;
+}
+
+const isOpen = ({ state }: KeySummary) => state !== "revoked";
+const isActive = ({ state }: KeySummary) => state === "active";
+
+/** Each action has a route with its name. */
+const OFFERS: readonly Offer[] = [
+  {
+    ...{ name: "suspend", label: "Suspend", submit: "Suspend the key", scope: "keys:manage" },
+    fits: isActive,
+    Form: (props) => (
+      <>
+        <p>The service refuses the key until someone resumes it.</p>
+        <ReasonField action="suspend" {...props} />
+      </>
+    ),
+  },
+  {
+    ...{ name: "resume", label: "Resume", submit: "Resume the key", scope: "keys:manage" },
+    fits: ({ state }) => state === "suspended",
+    Form: (props) => (
+      <>
+        <p>The service accepts the key again.</p>
+        <ReasonField action="resume" {...props} />
+      </>
+    ),
+  },
+  {
+    ...{ name: "renew", label: "Renew", submit: "Renew the license", scope: "keys:manage" },
+    fits: isOpen,
+    Form: RenewForm,
+  },
+  {
+    ...{ name: "tier", label: "Change tier", submit: "Change the tier", scope: "keys:manage" },
+    fits: isOpen,
+    Form: TierForm,
+  },
+  {
+    ...{ name: "limit", label: "Change limit", submit: "Change the limit", scope: "keys:manage" },
+    fits: isOpen,
+    Form: LimitForm,
+  },
+  {
+    ...{ name: "external-id", label: "Change external id", submit: "Change the external id" },
+    scope: "keys:manage",
+    fits: isOpen,
+    Form: ExternalIdForm,
+  },
+  {
+    ...{ name: "rotate", label: "Rotate", submit: "Issue the new key", scope: "keys:manage" },
+    fits: (key) => isActive(key) && key.replacedBy === null,
+    Form: RotateForm,
+  },
+  {
+    ...{ name: "license", label: "Export license file", submit: "Download the file", scope: "keys:issue" },
+    fits: isActive,
+    Form: LicenseForm,
+  },
+  {
+    ...{ name: "revoke", label: "Revoke", submit: "Revoke the key", scope: "keys:revoke", isFinal: true },
+    fits: isOpen,
+    Form: RevokeForm,
+  },
+];
+
+interface OfKey {
+  readonly of: KeySummary;
+  readonly visit: Visit;
+}
+
+/** Tells whether the page offers an action. */
+export function isOffered(action: string, { of, visit }: OfKey): boolean {
+  return OFFERS.some(({ name, scope, fits }) => name === action && visit.may(scope) && fits(of));
+}
+
+/** The actions of a key. The parameter `open` of the address opens one of them. */
+export function KeyActions({ of, visit, attempt }: OfKey & { readonly attempt: Attempt | undefined }) {
+  const offered = OFFERS.filter(({ name }) => isOffered(name, { of, visit }));
+  if (offered.length === 0) return null;
+  const opened = attempt?.action ?? visit.query.get("open");
+  return (
+    <Actions>
+      {offered.map(({ name, label, submit, isFinal, Form }) => (
+        <Action
+          name={name}
+          label={label}
+          submit={submit}
+          isFinal={isFinal ?? false}
+          path={`/console/keys/${of.id}/${name}`}
+          attempt={attempt}
+          isOpen={opened === name}
+        >
+          <Form of={of} attempt={attempt} now={visit.now} />
+        </Action>
+      ))}
+    </Actions>
+  );
+}
+
+const FOR_ALL_KEYS = "The change applies to all keys of the license.";
+
+function RenewForm({ of, attempt, now }: FormProps) {
+  const field = fieldsOf("renew", attempt);
+  const { licenseExpiresAt: at } = of;
+  const isEndless = at.getTime() === NEVER_EXPIRES.getTime();
+  const proposed = oneYearAfter(isEndless || at < now ? now : at);
+  return (
+    <>
+      <p>{FOR_ALL_KEYS}</p>
+      <TextField
+        {...field("last_day", toTimestamp(proposed).slice(0, 10))}
+        label="Last day"
+        type="date"
+        hint="The keys work until the end of this day, UTC."
+      />
+      <Choice
+        type="checkbox"
+        name="never"
+        value="yes"
+        label="It never expires"
+        checked={field("never").value === "yes"}
+      />
+      <ReasonField action="renew" attempt={attempt} />
+    </>
+  );
+}
+
+function TierForm({ of, attempt }: FormProps) {
+  const field = fieldsOf("tier", attempt);
+  return (
+    <>
+      <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
+      <Select {...field("tier", of.tier)} label="Tier" choices={TIERS.map(toTierChoice)} required />
+      <ReasonField action="tier" attempt={attempt} />
+    </>
+  );
+}
+
+function LimitForm({ of, attempt }: FormProps) {
+  const field = fieldsOf("limit", attempt);
+  return (
+    <>
+      <p>{FOR_ALL_KEYS}</p>
+      <TextField
+        {...field("monthly_limit", of.monthlyLimit === null ? "" : String(of.monthlyLimit))}
+        label="Monthly limit"
+        inputmode="numeric"
+        hint="Inferences a month; empty for the tier's limit."
+      />
+      <ReasonField action="limit" attempt={attempt} />
+    </>
+  );
+}
+
+function ExternalIdForm({ of, attempt }: FormProps) {
+  const field = fieldsOf("external-id", attempt);
+  return (
+    <>
+      <TextField
+        {...field("external_id", of.externalId ?? "")}
+        label="External id"
+        hint="Your own name for the license, such as an order number; empty for none."
+        maxlength={255}
+      />
+      <ReasonField action="external-id" attempt={attempt} />
+    </>
+  );
+}
+
+function RotateForm({ attempt }: FormProps) {
+  const field = fieldsOf("rotate", attempt);
+  return (
+    <>
+      <p>The license gets a second key, which is shown once. The old key works until the overlap ends.</p>
+      <TextField
+        {...field("overlap_days", "7")}
+        label="Days of overlap"
+        inputmode="numeric"
+        hint="0 ends the old key at once."
+      />
+      <ReasonField action="rotate" attempt={attempt} />
+    </>
+  );
+}
+
+function LicenseForm({ attempt }: FormProps) {
+  const field = fieldsOf("license", attempt);
+  return (
+    <>
+      <p>
+        The file proves the license without a network. A later suspension or revocation does not end the file.
+      </p>
+      <TextField
+        {...field("days", String(EXPORT_DAYS.usual))}
+        label="Days of validity"
+        inputmode="numeric"
+        hint="At most until the license expires."
+      />
+      <TextField
+        {...field("fingerprint")}
+        label="Machine (optional)"
+        hint="The only machine that it is for, as its software names it."
+        maxlength={128}
+      />
+      <ReasonField action="license" attempt={attempt} />
+    </>
+  );
+}
+
+function RevokeForm({ of, attempt }: FormProps) {
+  return (
+    <>
+      <p>
+        <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,
+        suspend it.
+      </p>
+      <RepeatField action="revoke" attempt={attempt} text={of.id} what="the key id" />
+      <ReasonField action="revoke" attempt={attempt} />
+    </>
+  );
+}

@@ -1,0 +1,210 @@
+/** @jsxImportSource hono/jsx */
+/** The parts of the page of a key that only show something. */
+import type { AuditRow } from "../../../audit/mod.ts";
+import { type Month, monthOf, toMonth } from "../../../calendar.ts";
+import type { KeyExplanation, RefusalCount } from "../../../keys/mod.ts";
+import type { DayOfUse } from "../../../usage/mod.ts";
+import { Changes } from "../components/changes.tsx";
+import { Bars } from "../components/charts.tsx";
+import { Facts, Table } from "../components/table.tsx";
+import { Ago, Day, Foreign, Used } from "../components/values.tsx";
+import { toMonthText } from "../month.ts";
+
+interface FactsProps {
+  readonly explanation: KeyExplanation;
+  readonly now: Date;
+  /** Requests a minute of each endpoint; 0 means unlimited. */
+  readonly limits: Readonly<Record<string, number>>;
+}
+
+/** What the key is. */
+export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsProps) {
+  const names = [key.name === key.email ? "" : key.name, key.organization].filter((text) => text !== "");
+  const hasOwnExpiry = key.expiresAt < key.licenseExpiresAt;
+  return (
+    <Facts
+      facts={[
+        ["Key id", <code>{key.id}</code>],
+        [
+          "Account",
+          <>
+            <a href={`/console/accounts/${key.userId}`}>
+              <Foreign text={key.email} />
+            </a>
+            {names.map((text) => (
+              <span class="more">
+                <Foreign text={text} />
+              </span>
+            ))}
+          </>,
+        ],
+        ["License id", <code>{key.licenseId}</code>],
+        ["External id", key.externalId === null ? "none" : <Foreign text={key.externalId} />],
+        ["Tier, mode", `${key.tier}, ${key.mode}`],
+        ["Used this month", <Used used={key.used} limit={key.monthlyLimit} />],
+        ["Resets", <Day at={new Date(resetsAt)} now={now} />],
+        ["Expires", <Day at={key.expiresAt} now={now} />],
+        ...(hasOwnExpiry
+          ? ([["License expires", <Day at={key.licenseExpiresAt} now={now} />]] as const)
+          : []),
+        ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],
+        ["Issued", <Ago at={key.createdAt} now={now} />],
+        ...(key.replacedBy
+          ? ([
+              [
+                "Replaced by",
+                <a href={`/console/keys/${key.replacedBy}`}>
+                  <code>{key.replacedBy}</code>
+                </a>,
+              ],
+            ] as const)
+          : []),
+        ["Requests a minute", Object.entries(limits).map(toLimitText).join(", ")],
+      ]}
+    />
+  );
+}
+
+function toLimitText([endpoint, limit]: readonly [string, number]): string {
+  return `${endpoint} ${limit === 0 ? "unlimited" : limit.toLocaleString("en-US")}`;
+}
+
+export interface UseOfMonth {
+  readonly month: Month;
+  readonly usage: {
+    readonly used: number;
+    /** Units without a day. */
+    readonly imported: number;
+    readonly days: readonly DayOfUse[];
+  };
+}
+
+interface KeyUseProps {
+  readonly id: string;
+  readonly limit: number | null;
+  readonly use: UseOfMonth;
+  readonly now: Date;
+}
+
+/** The use of a month by day, with the use a day that would just reach the month's limit. */
+export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
+  const shown = toMonthText(month);
+  const isCurrent = month.index === monthOf(now.getTime()).index;
+  const of = limit === null ? "without a limit" : `of ${toText(limit)}`;
+  const aDay = limit === null ? 0 : Math.floor(limit / usage.days.length);
+  const link = (index: number, label: string) => (
+    <a href={`/console/keys/${id}?month=${toMonthText(toMonth(index))}`}>{label}</a>
+  );
+  return (
+    <section aria-labelledby="use">
+      <h2 id="use">{`Use in ${shown}`}</h2>
+      <Bars
+        caption={`Inferences of the license by day: ${toText(usage.used)} ${of}`}
+        columnName="Day"
+        valueName="Inferences"
+        series={usage.days.map(({ day, used }) => ({
+          label: day.slice(5),
+          title: `${day}: ${toText(used)}`,
+          value: used,
+        }))}
+        limit={
+          limit === null
+            ? undefined
+            : { value: aDay, label: `${toText(aDay)} every day would use up the limit of the month` }
+        }
+        empty="The license was not used on any day of this month."
+      />
+      {usage.imported > 0 && (
+        <p class="hint">{`${toText(usage.imported)} of them were imported without a day.`}</p>
+      )}
+      <nav class="pages" aria-label="Months">
+        {link(month.index - 1, "Month before")}
+        {!isCurrent && link(month.index + 1, "Month after")}
+      </nav>
+    </section>
+  );
+}
+
+function toText(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** What each recorded refusal means. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  INVALID_KEY: "The key was not active.",
+  KEY_EXPIRED: "The key had expired.",
+  KEY_NOT_FOUND: "A client wanted to revoke the key, which was revoked already.",
+  LICENSE_REQUIRED: "The client asked for a model of a higher tier.",
+  NOT_CONFIGURED: "The service has no repository token: the page Health says more.",
+  NOT_FOUND: "The client asked for a model that does not exist, or that the account cannot see.",
+  QUOTA_EXCEEDED: "The quota of the month was used up.",
+  RATE_LIMIT_EXCEEDED: "Too many requests in a minute: the client must wait as long as Retry-After says.",
+};
+
+/** Why requests with the key were refused, the latest refusal first. */
+export function Refusals({ refusals, now }: RefusalsProps) {
+  return (
+    <section aria-labelledby="refusals">
+      <h2 id="refusals">Refused requests</h2>
+      {refusals.length === 0 ? (
+        <p class="muted">No request with this key was refused.</p>
+      ) : (
+        <Table
+          caption="Latest refusal first; a refusal appears some seconds after its answer"
+          columns={[
+            { label: "Code", cell: ({ code }: RefusalCount) => <code>{code}</code> },
+            {
+              label: "Meaning",
+              cell: ({ code, reason }: RefusalCount) =>
+                reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? "") : `The key was ${reason}.`,
+            },
+            { label: "Times", isNumeric: true, cell: ({ count }: RefusalCount) => toText(count) },
+            { label: "Last time", cell: ({ lastAt }: RefusalCount) => <Ago at={lastAt} now={now} /> },
+          ]}
+          rows={refusals}
+        />
+      )}
+    </section>
+  );
+}
+
+interface RefusalsProps {
+  readonly refusals: readonly RefusalCount[];
+  readonly now: Date;
+}
+
+interface HistoryProps {
+  readonly id: string;
+  readonly rows: readonly AuditRow[];
+  /** Whether there may be more rows. */
+  readonly isCut: boolean;
+  readonly now: Date;
+}
+
+/** Who changed the key or its license, newest first. */
+export function KeyHistory({ id, rows, isCut, now }: HistoryProps) {
+  const columns = [
+    { label: "When", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
+    { label: "Action", cell: ({ action }: AuditRow) => <code>{action}</code> },
+    { label: "By", cell: ({ actor }: AuditRow) => <Foreign text={actor} /> },
+    { label: "Values", cell: ({ before, after }: AuditRow) => <Changes before={before} after={after} /> },
+    {
+      label: "Reason",
+      cell: ({ reason }: AuditRow) =>
+        reason ? <Foreign text={reason} /> : <span class="muted">none given</span>,
+    },
+  ];
+  return (
+    <section aria-labelledby="history">
+      <h2 id="history">History</h2>
+      <Table
+        caption={isCut ? `The newest ${rows.length} changes` : "All changes, newest first"}
+        columns={columns}
+        rows={rows}
+      />
+      <nav class="pages" aria-label="Audit log">
+        <a href={`/console/audit?key=${id}`}>Show them in the audit log</a>
+      </nav>
+    </section>
+  );
+}

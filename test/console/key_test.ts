@@ -1,0 +1,277 @@
+/** The page of a key and its changes, in a real browser. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { listAudit } from "../../src/audit/mod.ts";
+import { parseId } from "../../src/ids.ts";
+import { findKey, hashApiKey, type IssuedKey } from "../../src/keys/mod.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
+
+const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
+const MAX_BYTES = 150_000;
+
+let admin: TestConsole;
+beforeAll(async () => {
+  admin = await startConsole();
+});
+afterAll(() => admin.close());
+
+const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
+const find = (key: IssuedKey) => findKey(admin.database, { uuid: uuidOf(key) }, { now: admin.clock.now() });
+const lastChange = async (key: IssuedKey) =>
+  (await listAudit(admin.database, { keyUuid: uuidOf(key), limit: 1 }))[0];
+
+/** Opens the page of a key. */
+function visit(
+  role: Parameters<TestConsole["visitAs"]>[0],
+  key: IssuedKey,
+  act: (page: Page) => Promise<void>,
+  more: {
+    readonly query?: string;
+    readonly script?: boolean;
+    readonly expectedFaults?: readonly RegExp[];
+  } = {},
+) {
+  const { query = "", ...rest } = more;
+  return admin.visitAs(role, { path: `/keys/${key.id}${query}`, ...rest }, act);
+}
+
+/** Opens an action of the page, fills it and sends it. */
+async function change(page: Page, action: string, fields: Readonly<Record<string, string>>, submit: string) {
+  const form = page.locator(`#${action}`);
+  await form.locator("summary").click();
+  for (const [label, value] of Object.entries(fields)) await form.getByLabel(label).fill(value);
+  await form.getByRole("button", { name: submit }).click();
+}
+
+test("A key that was used shows its use by day, its refusals and its history, with hostile texts as text", async () => {
+  const key = await admin.issue({
+    email: "a-rather-long-name-of-a-department@of-a-rather-long-organization.example.org",
+    name: HOSTILE,
+    organization: HOSTILE,
+    externalId: "order-4711",
+    tier: "free",
+    expiresAt: new Date(admin.clock.nowMs() + 12.5 * 86_400_000),
+  });
+  await giveUse(key);
+  const suspend = { reason: HOSTILE };
+  await visit("admin", key, async (page) => {
+    await change(page, "suspend", { Reason: suspend.reason }, "Suspend the key");
+    await page.getByText("The key is suspended: it is refused from now on.").waitFor();
+    await takeScreenshots(page, "key-suspended");
+    await expectAccessible(page);
+    const text = (await page.locator("main").textContent()) ?? "";
+    for (const part of ["in 12 days", "7,100 of 10,000", "Too many requests in a minute", "operator:olga"])
+      expect(text).toContain(part);
+    expect(await page.getByText(HOSTILE.replace("\u202e", "\\u202e")).count()).toBe(4);
+    expect(await page.title()).toStartWith("Key svc_live_");
+    expect((await page.content()).length).toBeLessThan(MAX_BYTES);
+    await page.getByRole("link", { name: "Month before" }).click();
+    await page.getByRole("heading", { name: "Use in 2026-10" }).waitFor();
+    await page.getByRole("link", { name: "Month after" }).waitFor();
+  });
+});
+
+describe("An action", () => {
+  test("is made by keyboard alone, without script, and is in the history with its reason", async () => {
+    const key = await admin.issue();
+    const act = async (page: Page) => {
+      await tabTo(page, page.locator("#suspend summary"));
+      await page.keyboard.press("Enter");
+      await tabTo(page, page.locator("#suspend-reason"));
+      await page.keyboard.type("unpaid");
+      await tabTo(page, page.getByRole("button", { name: "Suspend the key" }));
+      await page.keyboard.press("Enter");
+      await page.getByText("The service refuses this key.").waitFor();
+      expect(page.url()).toEndWith(`/console/keys/${key.id}?done=suspend`);
+      await page.getByRole("link", { name: "Resume it" }).click();
+      await page.getByRole("button", { name: "Resume the key" }).click();
+      await page.getByText("The key is resumed: it works again.").waitFor();
+    };
+    await visit("editor", key, act, { script: false });
+    expect(await lastChange(key)).toMatchObject({ action: "key.resume", actor: "operator:emil" });
+    expect(admin.forgotten.slice(-2)).toEqual([key.licenseUuid, key.licenseUuid]);
+  });
+
+  test("changes expiry, tier, limit and external id of the license", async () => {
+    const key = await admin.issue({ expiresAt: new Date("2026-12-01T00:00:00Z") });
+    await visit("editor", key, async (page) => {
+      await page.locator("#renew summary").click();
+      expect(await page.getByLabel("Last day").inputValue()).toBe("2027-12-01");
+      await page.getByRole("button", { name: "Renew the license" }).click();
+      await page.getByText("The license has its new expiry.").waitFor();
+      await page.locator("#tier summary").click();
+      await page.locator("#tier").getByLabel("Tier").selectOption("commercial");
+      await page.getByRole("button", { name: "Change the tier" }).click();
+      await page.getByText("The license has its new tier.").waitFor();
+      await change(page, "limit", { "Monthly limit": "77" }, "Change the limit");
+      await page.getByText("The license has its new monthly limit.").waitFor();
+      await change(page, "external-id", { "External id": "order 1" }, "Change the external id");
+      await page.getByText("The license has its new external id.").waitFor();
+      expect(await find(key)).toMatchObject({
+        tier: "commercial",
+        monthlyLimit: 77,
+        externalId: "order 1",
+        expiresAt: new Date("2027-12-01T23:59:59Z"),
+      });
+      await change(page, "limit", { "Monthly limit": "" }, "Change the limit");
+      await page.getByText("The license has its new monthly limit.").waitFor();
+      expect(await find(key)).toMatchObject({ monthlyLimit: 500_000 });
+    });
+  });
+
+  test("that is refused stays open, with the error beside its field and what was entered", async () => {
+    const key = await admin.issue();
+    const act = async (page: Page) => {
+      const path = `${admin.url}/console/keys/${key.id}`;
+      await change(page, "renew", { "Last day": "2001-01-01", Reason: HOSTILE }, "Renew the license");
+      await page.locator("#renew-last_day-error").getByText("It must not be in the past").waitFor();
+      expect(await page.locator("#renew-reason").inputValue()).toBe(HOSTILE);
+      expect(page.url()).toBe(`${path}/renew`);
+      await takeScreenshots(page, "key-refused");
+      await expectAccessible(page);
+      for (const [action, label, wrong, submit, error] of [
+        ["limit", "Monthly limit", "many", "Change the limit", "It must be a whole number"],
+        ["rotate", "Days of overlap", "-1", "Issue the new key", "It must be a whole number from 0 to 3650"],
+        ["license", "Days of validity", "0", "Download the file", "It must be a whole number from 1 to 3650"],
+        ["revoke", "Type the key id", "key_0", "Revoke the key", `It must be ${key.id}`],
+      ] as const) {
+        await page.goto(path);
+        await change(page, action, { [label]: wrong }, submit);
+        await page.locator(`#${action} .error`).getByText(error).waitFor();
+        expect(await page.locator(`#${action}`).getByLabel(label).inputValue()).toBe(wrong);
+      }
+      expect(await find(key)).toMatchObject({ state: "active" });
+    };
+    await visit("admin", key, act, { expectedFaults: [/status of 400/] });
+  });
+
+  test("that came too late says so, although the page does not offer it any more", async () => {
+    const key = await admin.issue();
+    const act = async (page: Page) => {
+      await page.locator("#suspend summary").click();
+      await admin.visitAs("admin", { path: `/keys/${key.id}` }, (other) =>
+        change(other, "revoke", { "Type the key id": key.id }, "Revoke the key").then(() =>
+          other.getByText("The key is revoked for good.").waitFor(),
+        ),
+      );
+      await page.getByRole("button", { name: "Suspend the key" }).click();
+      const refusal = await page.getByRole("alert").textContent();
+      expect(refusal).toStartWith("Cannot suspend key:");
+      await takeScreenshots(page, "key-revoked");
+      await expectAccessible(page);
+      expect(await page.locator(".action").count()).toBe(0);
+    };
+    await visit("editor", key, act, { expectedFaults: [/status of 409/] });
+  });
+
+  test("is accessible while it is open, one at a time", async () => {
+    const key = await admin.issue({ expiresAt: new Date("2027-12-01T00:00:00Z") });
+    await visit("admin", key, async (page) => {
+      await takeScreenshots(page, "key");
+      for (const action of await page.locator(".action").all()) {
+        const name = await action.getAttribute("id");
+        await action.locator("summary").click();
+        expect([name, await page.locator(".action[open]").count()]).toEqual([name, 1]);
+        if (["renew", "revoke", "license"].includes(name ?? "")) await takeScreenshots(page, `key-${name}`);
+        await expectAccessible(page);
+      }
+    });
+  });
+});
+
+test("A rotation shows the new key once", async () => {
+  const key = await admin.issue();
+  await visit("editor", key, async (page) => {
+    await change(page, "rotate", { "Days of overlap": "2", Reason: "yearly" }, "Issue the new key");
+    await page.getByText("Copy the new key now.").waitFor();
+    const apiKey = (await page.locator("#api-key").textContent()) ?? "";
+    const now = admin.clock.now();
+    const made = await findKey(admin.database, { hash: hashApiKey(apiKey) }, { now });
+    expect(await find(key)).toMatchObject({ replacedBy: made?.id });
+    await takeScreenshots(page, "key-rotated");
+    await expectAccessible(page);
+    await page.reload();
+    await page.getByRole("heading", { name: `Key ${made?.hint}` }).waitFor();
+    expect(await page.content()).not.toContain(apiKey);
+    expect(await lastChange(key)).toMatchObject({ action: "key.rotate", reason: "yearly" });
+  });
+});
+
+test("An export is a file for the customer", async () => {
+  const key = await admin.issue();
+  await visit("editor", key, async (page) => {
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      change(page, "license", { "Days of validity": "30", Machine: "host 7" }, "Download the file"),
+    ]);
+    expect(download.suggestedFilename()).toBe(`${key.id}.license`);
+    expect(await Bun.file(await download.path()).text()).toMatch(
+      /^-----BEGIN LICENSE-----\n(.*\n)*Machine: host 7\n/,
+    );
+  });
+});
+
+test("A viewer reads everything and changes nothing; an editor cannot revoke", async () => {
+  const key = await admin.issue();
+  await visit("viewer", key, async (page) => {
+    await page.getByText("The key works").waitFor();
+    expect(await page.locator(".action").count()).toBe(0);
+  });
+  await visit("editor", key, async (page) => {
+    expect(await page.locator("#revoke").count()).toBe(0);
+    expect(await page.locator(".action").count()).toBeGreaterThan(5);
+  });
+});
+
+test("Each obstacle has its way out", async () => {
+  const expired = await admin.issue({
+    email: "late@example.org",
+    expiresAt: new Date(admin.clock.nowMs() + 1),
+  });
+  const used = await admin.issue({ monthlyLimit: 0 });
+  admin.clock.advance(1_000);
+  await visit("editor", used, async (page) => {
+    await page.getByText("The quota of the month is used up; it resets on 2026-12-01.").waitFor();
+    await page.getByRole("link", { name: "Change the limit" }).click();
+    expect(await page.locator("#limit").getAttribute("open")).not.toBeNull();
+  });
+  await visit("editor", expired, async (page) => {
+    await page.getByRole("link", { name: "Renew the license" }).click();
+    await page.getByRole("button", { name: "Renew the license" }).click();
+    await page.getByText("The key works").waitFor();
+  });
+});
+
+test("An unknown key has a page that says so", async () => {
+  for (const id of [`key_${"0".repeat(32)}`, "key_0", "x"]) {
+    await admin.visitAs(
+      "viewer",
+      { path: `/keys/${id}`, expectedFaults: [/status of 404/] },
+      async (page) => {
+        expect(await page.getByRole("alert").textContent()).toStartWith("Cannot show key:");
+      },
+    );
+  }
+});
+
+/** Gives a key use on days of this month, a last use, and refusals. */
+async function giveUse(key: IssuedKey): Promise<void> {
+  const byDay = Array.from({ length: 20 }, (_, day) => day * 37);
+  const used = byDay.reduce((a, b) => a + b, 0);
+  const now = admin.clock.now();
+  await admin.database.query(
+    (sql) => sql`
+      with used as (
+        insert into usage (license_id, month, used, by_day)
+        values (${key.licenseUuid}::uuid, '2026-11-01', ${used + 70}::bigint, ${`{${byDay.join(",")}}`}::text::bigint[])
+      ),
+      refused as (
+        insert into refusals (key_id, code, reason, last_at, count)
+        values (${uuidOf(key)}::uuid, 'RATE_LIMIT_EXCEEDED', '', ${now}::timestamptz - interval '3 hours', 12),
+               (${uuidOf(key)}::uuid, 'INVALID_KEY', 'suspended', ${now}::timestamptz - interval '3 days', 1)
+      )
+      update keys set last_used_at = ${now}::timestamptz - interval '5 minutes' where id = ${uuidOf(key)}::uuid`,
+  );
+}
