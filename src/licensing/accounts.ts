@@ -34,9 +34,17 @@ export interface ListPart {
   readonly limit?: number | undefined;
 }
 
-/** Lists accounts, oldest first, each with its number of keys. */
-export async function listAccounts(database: Database, part: ListPart = {}): Promise<Account[]> {
+/** Lists accounts, each with its number of keys: by default oldest first, and `afterUuid` selects later rows. */
+export async function listAccounts(
+  database: Database,
+  part: ListPart & { readonly newestFirst?: boolean } = {},
+): Promise<Account[]> {
   return await select(database, part);
+}
+
+/** Tells whether a person was erased from the account. */
+export function isErased({ uuid, email }: Pick<Account, "uuid" | "email">): boolean {
+  return email === `erased-${uuid}@erased.invalid`;
 }
 
 /** Finds an account by its UUID or its e-mail. */
@@ -69,9 +77,15 @@ export async function hasAccount(database: Database, email: string): Promise<boo
   return rows.length > 0;
 }
 
+interface Selection extends ListPart {
+  readonly uuid?: string;
+  readonly email?: string;
+  readonly newestFirst?: boolean;
+}
+
 async function select(
   database: Database,
-  { uuid, email, search, afterUuid, limit }: ListPart & { readonly uuid?: string; readonly email?: string },
+  { uuid, email, search, afterUuid, limit, newestFirst = false }: Selection,
 ): Promise<Account[]> {
   const rows = await database.query<Omit<Account, "id">>(
     (sql) => sql`
@@ -80,7 +94,7 @@ async function select(
         from accounts a
        where ${uuid === undefined ? sql`true` : sql`a.id = ${uuid}::uuid`}
          ${email === undefined ? sql`` : sql`and a.email = ${email}::text`}
-         ${afterUuid === undefined ? sql`` : sql`and a.id > ${afterUuid}::uuid`}
+         ${afterUuid === undefined ? sql`` : sql`and a.id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}
          ${
            // As an array, so that the planner expects few accounts and looks up each by its id.
            search === undefined
@@ -91,7 +105,7 @@ async function select(
                  || ${toTextArray(search.accountUuids)}::uuid[])`
          }
        -- Identifiers sort by the time at which they were made.
-       order by a.id
+       order by a.id ${newestFirst ? sql`desc` : sql``}
        limit ${limit ?? null}::bigint`,
   );
   return rows.map((row) => ({ id: toId("usr", row.uuid), ...row }));

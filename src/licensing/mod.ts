@@ -6,6 +6,7 @@ export {
   findAccount,
   findAccountNamed,
   hasAccount,
+  isErased,
   type ListPart,
   listAccounts,
   parseEmail,

@@ -23,6 +23,12 @@ export {
 } from "./find_file.ts";
 export { type ListedFile, listAllModels, listModels, listModelsFor } from "./list_models.ts";
 export {
+  findRegistered,
+  listRegistered,
+  type ModelVersion,
+  type RegisteredModel,
+} from "./list_versions.ts";
+export {
   isFileName,
   type ModelSummary,
   type NewModel,

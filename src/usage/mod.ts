@@ -23,6 +23,13 @@ export { deleteUsage, importedUsageCte, insertUsageByDay, type UsageOfDays } fro
 export { attach as attachPartition } from "./partitions.ts";
 export { renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING, type UsageRow } from "./render_usage.ts";
 export { renderUsageByDay } from "./render_usage_by_day.ts";
-export { type DayOfUse, findUsageByDay, listUsage, type MonthOfUse } from "./report_usage.ts";
+export {
+  type DayOfUse,
+  findUsageByDay,
+  findUsageByMonth,
+  listUsage,
+  type MonthOfUse,
+  type UseOfMonth,
+} from "./report_usage.ts";
 export { createUpkeep, type Upkeep, type UpkeepTask } from "./upkeep.ts";
 export { type WriteWatch, watchWrites } from "./write_watch.ts";

@@ -1,5 +1,5 @@
-/** Reports the use of one license by day, for support, and of all licenses by month, for accounting. */
-import type { Month } from "../calendar.ts";
+/** Reports use: of a license by day, of an account by month, and of all licenses in a month, for accounting. */
+import { type Month, toMonth } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
@@ -37,6 +37,35 @@ export async function findUsageByDay(
     used: byDay[index] ?? 0,
   }));
   return { used, imported: days.reduce((rest, day) => rest - day.used, used), days };
+}
+
+export interface UseOfMonth {
+  /** `2026-11`. */
+  readonly month: string;
+  readonly used: number;
+}
+
+/** Returns what the licenses of an account used together in the last months, oldest first; `last` is the last month. */
+export async function findUsageByMonth(
+  database: Database,
+  accountUuid: string,
+  { last, months }: { readonly last: Month; readonly months: number },
+): Promise<UseOfMonth[]> {
+  const first = last.index - months + 1;
+  const rows = await database.query<UseOfMonth>(
+    (sql) => sql`
+      select to_char(u.month, 'YYYY-MM') as month, least(sum(u.used), ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as used
+        from licenses l join usage u on u.license_id = l.id
+       where l.account_id = ${accountUuid}::uuid
+         and u.month between ${toMonth(first).firstDay}::date and ${last.firstDay}::date
+       group by u.month`,
+    { isRead: true },
+  );
+  const found = new Map(rows.map(({ month, used }) => [month, used]));
+  return Array.from({ length: months }, (_, index) => {
+    const month = toMonth(first + index).firstDay.slice(0, 7);
+    return { month, used: found.get(month) ?? 0 };
+  });
 }
 
 export interface MonthOfUse {

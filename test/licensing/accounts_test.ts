@@ -72,6 +72,10 @@ describe("accounts", () => {
       ["a_@example.org", 1],
       ["a1@example.org", 1],
     ]);
+    const newest = await listAccounts(server.database, { newestFirst: true, limit: 2 });
+    expect(newest.map(({ email }) => email)).toEqual(["a1@example.org", "a_@example.org"]);
+    const older = await listAccounts(server.database, { newestFirst: true, afterUuid: newest[1]?.uuid });
+    expect(older.map(({ email }) => email)).toEqual(["b@example.org"]);
   });
 
   test("searchAccounts() finds accounts by the beginnings of words, whatever separates the words", async () => {

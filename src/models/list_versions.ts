@@ -1,0 +1,110 @@
+/** The models with all their versions, for operators: also those that are not listed, and retired versions. */
+import { type Database, type Fragment, isStorableText, type Sql } from "../database/mod.ts";
+import { toId } from "../ids.ts";
+import type { Tier } from "../licensing/mod.ts";
+
+/** A model whose versions are counted. */
+export interface RegisteredModel {
+  readonly uuid: string;
+  readonly name: string;
+  /** The version that clients see; null if the model was taken off the list. */
+  readonly listedVersion: string | null;
+  /** The account that owns the model; null for a public model. */
+  readonly owner: { readonly id: string; readonly email: string } | null;
+  /** All versions, including retired ones. */
+  readonly versions: number;
+  /** The version that is listed, or else the newest. */
+  readonly shown: ModelVersion;
+}
+
+export interface ModelVersion {
+  readonly version: string;
+  readonly type: string;
+  readonly paradigm: string;
+  readonly nFeatures: number;
+  readonly nClasses: number;
+  /** Megabytes; 0 if it is not known. */
+  readonly sizeMb: number;
+  /** True if the file is in the data folder, false if it is elsewhere. */
+  readonly isHosted: boolean;
+  readonly requiresLicense: Tier;
+  readonly createdAt: Date;
+  /** Null for a version that is not retired. */
+  readonly retiredAt: Date | null;
+}
+
+/** A list of versions has at most this many. */
+const MAX_VERSIONS = 100;
+
+type Row = Omit<RegisteredModel, "owner" | "shown"> &
+  ModelVersion & { readonly ownerUuid: string | null; readonly email: string | null };
+
+/** Lists a part of all models, newest first. `afterUuid` is the UUID of a model. */
+export async function listRegistered(
+  database: Database,
+  { afterUuid, limit }: { readonly afterUuid?: string | undefined; readonly limit: number },
+): Promise<RegisteredModel[]> {
+  return await select(database, { afterUuid, limit });
+}
+
+/** Finds a model by its name, with its versions, newest first; undefined if there is none. */
+export async function findRegistered(
+  database: Database,
+  name: string,
+): Promise<{ readonly model: RegisteredModel; readonly versions: readonly ModelVersion[] } | undefined> {
+  const [model] = isStorableText(name) ? await select(database, { name, limit: 1 }) : [];
+  if (model === undefined) return undefined;
+  const versions = await database.query<ModelVersion>(
+    (sql) => sql`
+      select ${columns(sql)}
+        from model_versions v left join model_files f on f.sha256 = v.file
+       where v.model_id = ${model.uuid}::uuid
+       order by v.id desc
+       limit ${MAX_VERSIONS}::bigint`,
+    { isRead: true },
+  );
+  return { model, versions };
+}
+
+function columns(sql: Sql): Fragment {
+  return sql`v.version, v.type, v.paradigm, v.n_features as "nFeatures", v.n_classes as "nClasses",
+         coalesce(nullif(v.size_mb, 0), f.size_bytes / 1e6, 0)::double precision as "sizeMb",
+         v.download_url is null as "isHosted", v.requires_license as "requiresLicense",
+         v.created_at as "createdAt", v.retired_at as "retiredAt"`;
+}
+
+interface Selection {
+  readonly name?: string;
+  readonly afterUuid?: string | undefined;
+  readonly limit: number;
+}
+
+async function select(database: Database, { name, afterUuid, limit }: Selection): Promise<RegisteredModel[]> {
+  const rows = await database.query<Row>(
+    (sql) => sql`
+      select m.id as uuid, m.name, m.listed_version as "listedVersion", a.id as "ownerUuid", a.email,
+             (select count(*) from model_versions where model_id = m.id) as versions,
+             ${columns(sql)}
+        from models m
+        cross join lateral (
+          select * from model_versions
+           where model_id = m.id
+           order by version is not distinct from m.listed_version desc, id desc
+           limit 1) v
+        left join model_files f on f.sha256 = v.file
+        left join accounts a on a.id = m.owner_account_id
+       where ${name === undefined ? sql`true` : sql`m.name = ${name}`}
+         ${afterUuid === undefined ? sql`` : sql`and m.id < ${afterUuid}::uuid`}
+       order by m.id desc
+       limit ${limit}::bigint`,
+    { isRead: true },
+  );
+  return rows.map(({ uuid, name, listedVersion, ownerUuid, email, versions, ...shown }) => ({
+    uuid,
+    name,
+    listedVersion,
+    owner: ownerUuid === null ? null : { id: toId("usr", ownerUuid), email: email ?? "" },
+    versions,
+    shown,
+  }));
+}

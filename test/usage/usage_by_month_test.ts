@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { monthOf } from "../../src/calendar.ts";
+import { parseId } from "../../src/ids.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { findUsageByMonth } from "../../src/usage/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { issue } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
+
+let server: TestDatabase;
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+async function use({ licenseUuid }: IssuedKey, month: string, used: number): Promise<void> {
+  await server.database.query(
+    (sql) => sql`
+      insert into usage (license_id, month, used) values (${licenseUuid}::uuid, ${`${month}-01`}::date, ${used}::bigint)`,
+  );
+}
+
+const usageOf = ({ userId }: IssuedKey, last: string, months = 12) =>
+  findUsageByMonth(server.database, parseId("usr", userId) ?? "", {
+    last: monthOf(Date.parse(last)),
+    months,
+  });
+
+describe("findUsageByMonth()", () => {
+  test("returns the sum of all licenses of the account for each of the last months, oldest first", async () => {
+    const email = "grace@example.org";
+    const [one, two] = [await issue(server.database, { email }), await issue(server.database, { email })];
+    const other = await issue(server.database);
+    await use(one, "2025-11", 1_000_000);
+    await use(one, "2025-12", 5);
+    await use(one, "2026-11", 30);
+    await use(two, "2026-11", 12);
+    await use(two, "2026-12", 7);
+    await use(other, "2026-11", 999);
+    const months = await usageOf(one, "2026-11-20");
+    expect(months).toHaveLength(12);
+    expect(months[0]).toEqual({ month: "2025-12", used: 5 });
+    expect(months.slice(1, 11).every(({ used }) => used === 0)).toBe(true);
+    expect(months.at(-1)).toEqual({ month: "2026-11", used: 42 });
+    expect(await usageOf(one, "2026-12-01", 2)).toEqual([
+      { month: "2026-11", used: 42 },
+      { month: "2026-12", used: 7 },
+    ]);
+  });
+
+  test("returns the greatest number that is exact, if the sum is greater", async () => {
+    const email = "huge@example.org";
+    const [one, two] = [await issue(server.database, { email }), await issue(server.database, { email })];
+    await use(one, "2026-11", Number.MAX_SAFE_INTEGER);
+    await use(two, "2026-11", Number.MAX_SAFE_INTEGER);
+    expect(await usageOf(one, "2026-11-20", 1)).toEqual([
+      { month: "2026-11", used: Number.MAX_SAFE_INTEGER },
+    ]);
+  });
+});
