@@ -161,7 +161,9 @@ async function openStores(options: ServiceOptions, order: StopOrder) {
 
   const migrated = await migrate(installation.address, migrations, { log });
   if (isRefusal(migrated)) return migrated;
-  for (const migration of migrated.applied) log.info("Applied a migration", { name: migration.name });
+  const schema = migrated.applied.at(-1)?.name;
+  if (schema !== undefined)
+    log.info("Migrated the database", { schema, migrations: migrated.applied.length });
   const pool = openDatabase(installation.address, { clock, log });
   order.add({ stop: () => pool.close() });
   const secret = openSecrets(config, { create: true, isSealed: await isSealed(pool) });
