@@ -34,9 +34,8 @@ import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repos
 import type { Secrets } from "./secrets/mod.ts";
 import { createLicenseSigner, createPublishedKeys, prepareSigningKeys } from "./signed_licenses/mod.ts";
 import { createFigureComputer } from "./statistics/mod.ts";
-import { createCertificate, readTlsIdentity } from "./tls/mod.ts";
+import { type Certificate, createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
-import { VERSION } from "./version.ts";
 import { listenOrRefuse } from "./wire/mod.ts";
 
 export interface ServiceOptions {
@@ -245,8 +244,8 @@ async function listen(
 ) {
   const { tls, secrets } = stores;
   const { isStopping } = order;
-  const { dataDir } = config;
-  const { adminListen } = config;
+  const { adminListen, dataDir } = config;
+  let certificate: Certificate | undefined;
   const addresses = adminListen ? [adminListen] : await findAdminAddresses?.(stores.pool);
   const admin = await listenForOperators(addresses ?? [], {
     ...config,
@@ -256,8 +255,10 @@ async function listen(
     log,
     secrets,
     directory: parts.directory,
+    processUuid: parts.processUuid,
     databaseAddress: stores.installation.address,
     tls,
+    certificateExpiresAt: () => certificate?.expiresAt() ?? tls?.expiresAt,
     isStopping,
     demandFigures: parts.figures.demand,
     examine: (database) => examineBriefly({ ...stores.installation, config, clock, database }),
@@ -294,16 +295,10 @@ async function listen(
   const listener = await listenOrRefuse(platform, { host, port, ...LIMITS, answer, ...(tls && { tls }) });
   if (isRefusal(listener)) return listener;
   order.add(listener, "drain");
-  const me = {
-    uuid: parts.processUuid,
-    version: VERSION,
-    host: hostname(),
-    address: originOf(listener, !!tls),
-  };
+  const me = { uuid: parts.processUuid, host: hostname(), address: originOf(listener, !!tls) };
   await order.start(createPresence({ address: stores.installation.address, process: me, clock, log }));
   const listeners = admin === undefined ? [listener] : [listener, admin];
-  const certificate =
-    tls && config.tls && createCertificate(tls, { files: config.tls, listeners, clock, log });
+  certificate = tls && config.tls && createCertificate(tls, { files: config.tls, listeners, clock, log });
   if (certificate !== undefined) await order.start(certificate);
   return { listener, admin, metrics, certificate };
 }

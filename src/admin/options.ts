@@ -34,7 +34,11 @@ export interface AdminOptions {
   /** The requests a minute of each endpoint for clients; 0 means unlimited. */
   readonly limits: Readonly<Record<string, number>>;
   readonly logSlowMs: number;
-  /** Examines the service without requests to other hosts, for `GET /status`. */
+  /** This process in the list of processes. */
+  readonly processUuid: string;
+  /** When the certificate that is used now expires; undefined without one. */
+  readonly certificateExpiresAt: () => Date | undefined;
+  /** Examines the service without requests to other hosts, for `GET /status` and the page Health. */
   readonly examine: (database: Database) => Promise<readonly Finding[]>;
   /** Has the stored figures computed if they are due, and returns at once: for requests that read them. */
   readonly demandFigures: () => void;

@@ -8,6 +8,7 @@ import { type Clock, type Repetition, repeat } from "../clock.ts";
 import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
 import { type Log, silentLog } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
+import { VERSION } from "../version.ts";
 
 export interface Presence {
   /** Writes the row soon, and from then on once a minute. Does not wait for the database. */
@@ -24,7 +25,6 @@ export interface PresenceOptions {
   readonly address: DatabaseAddress;
   readonly process: {
     readonly uuid: string;
-    readonly version: string;
     readonly host: string;
     /** Where clients reach it. */
     readonly address: string;
@@ -75,7 +75,7 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
           ),
           deleted as (delete from processes p using old where p.id = old.id)
           insert into processes (id, version, host, address)
-          values (${me.uuid}::uuid, ${me.version}, ${me.host}, ${me.address})
+          values (${me.uuid}::uuid, ${VERSION}, ${me.host}, ${me.address})
           on conflict (id) do update set seen_at = excluded.seen_at`,
       ),
     );

@@ -20,6 +20,8 @@ export interface Certificate {
   start(): Promise<void>;
   /** Stops: the listeners get no other certificate from now on. */
   stop(): Promise<void>;
+  /** When the certificate that new connections get expires. */
+  expiresAt(): Date;
   /** Reads the files again. If they cannot be used, the old certificate stays. The log has the outcome. */
   reload(): Promise<void>;
 }
@@ -74,6 +76,7 @@ export function createCertificate(
     async stop() {
       isStopped = true;
     },
+    expiresAt: () => shown.expiresAt,
     reload,
   };
 }

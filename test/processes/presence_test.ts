@@ -4,6 +4,7 @@ import { systemClock } from "../../src/clock.ts";
 import { newUuid } from "../../src/ids.ts";
 import { createLog } from "../../src/log.ts";
 import { createPresence, listProcesses } from "../../src/processes/mod.ts";
+import { VERSION } from "../../src/version.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startTestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -20,7 +21,7 @@ afterEach(() => server.close());
 
 function presenceAt(address: string, uuid = newUuid()) {
   const log = createLog({ format: "text", clock: systemClock, write: (line) => void lines.push(line) });
-  const process = { uuid, version: "1.2.3", host: "node-a", address };
+  const process = { uuid, host: "node-a", address };
   return createPresence({ address: server.address, process, clock: systemClock, log });
 }
 
@@ -43,7 +44,7 @@ describe("createPresence()", () => {
       return rows.length === 1 && rows;
     });
     expect(first).toMatchObject({
-      version: "1.2.3",
+      version: VERSION,
       host: "node-a",
       address: "http://10.0.0.1:8080",
       isLost: false,

@@ -2,6 +2,7 @@
 import { createAdminApp } from "../../src/admin/app.ts";
 import type { AdminOptions } from "../../src/admin/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
+import { newUuid } from "../../src/ids.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
 import type { Restriction } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
@@ -87,6 +88,8 @@ export async function startAdmin(
     isTls: false,
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
+    processUuid: newUuid(),
+    certificateExpiresAt: () => undefined,
     examine: async () => [{ name: "database", state: "ok", message: "PostgreSQL in the test's database" }],
     demandFigures() {},
     isStopping: () => false,

@@ -1,24 +1,11 @@
 /** The state of the service, for monitoring. */
 import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
-import type { Finding } from "../../doctor/mod.ts";
 import { VERSION } from "../../version.ts";
 import { timestamp } from "../../wire/mod.ts";
-import type { AdminOptions } from "../options.ts";
+import { examineAtMostOnceAMinute } from "../examination.ts";
 import { FINDING } from "./answers.ts";
 import { operation } from "./operation.ts";
-
-/** For this time, requests get the findings of the last examination. */
-const KEPT_MS = 60_000;
-
-interface Examination {
-  readonly beganMs: number;
-  readonly at: Date;
-  readonly findings: Promise<readonly Finding[]>;
-}
-
-/** The last examination, by each listener's options. Simultaneous requests share one examination. */
-const examinations = new WeakMap<AdminOptions, Examination>();
 
 export const getStatus = operation({
   id: "getStatus",
@@ -37,7 +24,7 @@ export const getStatus = operation({
   },
   codes: [],
   async run(options) {
-    const { at, findings } = examine(options);
+    const { at, findings } = examineAtMostOnceAMinute(options);
     const found = await findings;
     return {
       ok: found.every(({ state }) => state !== "fail"),
@@ -47,13 +34,3 @@ export const getStatus = operation({
     };
   },
 });
-
-function examine(options: AdminOptions): Examination {
-  const { clock, database } = options;
-  const last = examinations.get(options);
-  if (last !== undefined && clock.monotonicMs() - last.beganMs < KEPT_MS) return last;
-  const next = { beganMs: clock.monotonicMs(), at: clock.now(), findings: options.examine(database) };
-  examinations.set(options, next);
-  next.findings.catch(() => examinations.delete(options));
-  return next;
-}

@@ -4,4 +4,5 @@ import type { Need } from "./may.ts";
 export const MENU: readonly { readonly label: string; readonly path: string; readonly scope: Need }[] = [
   { label: "Keys", path: "/console/keys", scope: "keys:read" },
   { label: "Audit", path: "/console/audit", scope: "audit:read" },
+  { label: "Health", path: "/console/health", scope: "status:read" },
 ];

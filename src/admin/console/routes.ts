@@ -6,6 +6,7 @@ import { logOut } from "./log_in.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
 import { auditPage } from "./pages/audit.tsx";
+import { healthPage } from "./pages/health.tsx";
 import { issueFormPage, issueKeyOfForm } from "./pages/issue.tsx";
 import { changeKey, keyPage } from "./pages/key.tsx";
 import { exportLicenseOfForm, rotateKeyOfForm } from "./pages/key_given.tsx";
@@ -37,6 +38,7 @@ export const CONSOLE_ROUTES: readonly [ConsoleRoute, ...ConsoleRoute[]] = [
   route("POST", "/keys/:id/license", "keys:issue", exportLicenseOfForm),
   route("POST", "/keys/:id/revoke", "keys:revoke", changeKey("revoke")),
   route("GET", "/audit", "audit:read", auditPage),
+  route("GET", "/health", "status:read", healthPage),
   route("POST", "/logout", "any", logOut),
 ];
 

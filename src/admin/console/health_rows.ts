@@ -1,0 +1,78 @@
+/** What the page Health concludes from its facts. */
+import type { Finding } from "../../doctor/mod.ts";
+import type { ListedToken } from "../../operators/mod.ts";
+import type { ServingProcess } from "../../processes/mod.ts";
+
+/** A thing that stops working at a time that is known. */
+export interface Expiry {
+  /** Such as `token shop`. */
+  readonly what: string;
+  readonly expiresAt: Date;
+  readonly state: "good" | "soon" | "expired";
+  readonly remedy: string;
+}
+
+/** As long as the log warns about the certificate. */
+const SOON_MS = 14 * 86_400_000;
+/** The most tokens of the page; those that expire first. */
+const MOST_TOKENS = 50;
+
+/** Returns what expires, the first expiry first. Tokens that were revoked, or expired a month ago, are left out. */
+export function listExpiries(
+  certificateExpiresAt: Date | undefined,
+  tokens: readonly ListedToken[],
+  now: Date,
+): readonly Expiry[] {
+  const stateAt = (at: Date): Expiry["state"] => {
+    const leftMs = at.getTime() - now.getTime();
+    return leftMs <= 0 ? "expired" : leftMs < SOON_MS ? "soon" : "good";
+  };
+  const ofTokens = tokens.flatMap(({ name, state, expiresAt }) => {
+    if (expiresAt === null || state === "revoked" || now.getTime() - expiresAt.getTime() > 30 * 86_400_000)
+      return [];
+    const remedy = `renew it with \`claviger tokens renew ${name} --expires-at TIME\`, or revoke it`;
+    return [{ what: `token ${name}`, expiresAt, state: stateAt(expiresAt), remedy } as const];
+  });
+  const shown = ofTokens.toSorted((a, b) => a.expiresAt.getTime() - b.expiresAt.getTime());
+  const certificate = certificateExpiresAt && {
+    what: "certificate",
+    expiresAt: certificateExpiresAt,
+    state: stateAt(certificateExpiresAt),
+    remedy: "replace its files, then run `systemctl reload claviger`",
+  };
+  return [...(certificate ? [certificate] : []), ...shown.slice(0, MOST_TOKENS)];
+}
+
+export interface Summary {
+  readonly tone: "good" | "warning" | "bad";
+  readonly sentence: string;
+}
+
+/** Returns one line about everything. */
+export function summarize(
+  findings: readonly Finding[],
+  expiries: readonly Expiry[],
+  processes: readonly ServingProcess[],
+): Summary {
+  const wrong = [...namesOf(findings, "fail"), ...expiredOf(expiries, "expired")];
+  const soon = [...namesOf(findings, "warn"), ...expiredOf(expiries, "soon")];
+  const lost = processes.filter(({ isLost }) => isLost).length;
+  if (lost > 0) soon.push(lost === 1 ? "a process is lost" : `${lost} processes are lost`);
+  const sentences = [
+    ...(wrong.length > 0 ? [`Wrong: ${wrong.join(", ")}.`] : []),
+    ...(soon.length > 0 ? [`Needs attention: ${soon.join(", ")}.`] : []),
+  ];
+  if (sentences.length > 0) {
+    return { tone: wrong.length > 0 ? "bad" : "warning", sentence: sentences.join(" ") };
+  }
+  const serving = processes.length === 1 ? "1 process serves" : `${processes.length} processes serve`;
+  return { tone: "good", sentence: `Everything works. ${serving} this database.` };
+}
+
+const namesOf = (findings: readonly Finding[], state: Finding["state"]) =>
+  findings.filter((finding) => finding.state === state).map(({ name }) => name);
+
+const expiredOf = (expiries: readonly Expiry[], state: Expiry["state"]) =>
+  expiries
+    .filter((expiry) => expiry.state === state)
+    .map(({ what }) => `${what} ${state === "soon" ? "expires soon" : "has expired"}`);

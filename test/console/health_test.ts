@@ -1,0 +1,172 @@
+/** The health of the service, in a real browser. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Page } from "playwright-core";
+import type { Finding } from "../../src/doctor/mod.ts";
+import { newUuid } from "../../src/ids.ts";
+import { createConsoleClient } from "../admin/console_client.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole, type TestConsole } from "./support/console.ts";
+
+setDefaultTimeout(30_000);
+
+const DAY_MS = 86_400_000;
+const GOOD: Finding = {
+  name: "database",
+  state: "ok",
+  message: "PostgreSQL 18.4 in /var/lib/claviger, the one inside",
+};
+const HOSTILE = `<img src=x onerror="document.title='run'">\u202eevil`;
+
+let admin: TestConsole;
+let findings: readonly Finding[];
+let certificateExpiresAt: Date | undefined;
+const processUuid = newUuid();
+beforeAll(async () => {
+  const examine = async () => findings;
+  admin = await startConsole({
+    admin: { examine, processUuid, certificateExpiresAt: () => certificateExpiresAt },
+  });
+});
+afterAll(() => admin.close());
+
+/** Gives the service another state, which the next page shows. */
+function become(next: readonly Finding[], expiresAt?: Date): void {
+  findings = next;
+  certificateExpiresAt = expiresAt;
+  admin.clock.advance(60_001);
+}
+
+async function insertProcess(address: string, { uuid = newUuid(), age = "20 seconds" } = {}): Promise<void> {
+  await admin.database.query(
+    (sql) => sql`
+      insert into processes (id, version, host, address, started_at, seen_at)
+      values (${uuid}::uuid, '0.9.1', 'node-a.example.org', ${address}, now() - interval '3 days', now() - ${age}::interval)`,
+  );
+}
+
+const summaryOf = (page: Page) => page.locator(".notice").first().textContent();
+const tableOf = (page: Page, heading: string) => page.locator(`h2:has-text("${heading}") + table`);
+
+describe("Health", () => {
+  test("says in one line that everything works", async () => {
+    become([GOOD]);
+    await insertProcess("http://10.0.0.1:8080", { uuid: processUuid });
+    await admin.visitAs("viewer", { path: "/health" }, async (page) => {
+      expect(await summaryOf(page)).toBe("Everything works. 1 process serves this database.");
+      expect(await tableOf(page, "Processes").locator("tbody tr").textContent()).toMatch(
+        /http:\/\/10\.0\.0\.1:8080shows you this pagenode-a\.example\.orgserving0\.9\.1.*3 days ago2\d seconds ago$/,
+      );
+      await page.getByText("Nothing expires").waitFor();
+      await takeScreenshots(page, "health");
+      await expectAccessible(page);
+    });
+  });
+
+  test("names what is wrong and what will fail, each with its remedy", async () => {
+    const remedy = "free some space, or move the data folder to a larger disk";
+    const found: Finding[] = [
+      { name: "disk", state: "fail", message: `12 MB free for ${HOSTILE}`, remedy },
+      { name: "schema", state: "warn", message: "21", remedy: "run `claviger migrate`" },
+      { name: "writes", state: "skip", message: "cannot be seen", remedy: "run as root" },
+    ];
+    become(found, new Date(admin.clock.nowMs() + 5.5 * DAY_MS));
+    await insertProcess("http://10.0.0.2:8080", { age: "6 minutes" });
+    const expiresAt = new Date(admin.clock.nowMs() + 10 * DAY_MS);
+    await admin.token({ name: "shop", expiresAt });
+    await admin.visitAs("admin", { path: "/health" }, async (page) => {
+      expect(await summaryOf(page)).toBe(
+        "Wrong: disk. Needs attention: schema, certificate expires soon, token shop expires soon, a process is lost.",
+      );
+      const checks = await tableOf(page, "Checks").locator("tbody tr").allTextContents();
+      expect(checks[0]).toBe(`diskwrong12 MB free for ${HOSTILE.replace("\u202e", "\\u202e")}${remedy}`);
+      expect(await page.title()).toBe("Health – Claviger");
+      expect(await page.locator("td code").first().textContent()).toBe("claviger migrate");
+      const expiries = await tableOf(page, "Expiry").locator("tbody tr").allTextContents();
+      expect(expiries[0]).toMatch(/^certificateexpires soon.*in 5 daysreplace its files/);
+      expect(expiries[1]).toContain("claviger tokens renew shop --expires-at TIME");
+      await takeScreenshots(page, "health-bad");
+      await expectAccessible(page);
+    });
+  });
+
+  test("shows the names of tokens to admins only", async () => {
+    for (const role of ["viewer", "editor"] as const) {
+      const client = createConsoleClient(admin);
+      const { cookie } = await client.logIn(role, `reader-${role}`);
+      const { text } = await client.send("/health", { cookie });
+      expect(text).toContain("certificate");
+      expect(text).not.toContain("shop");
+    }
+  });
+});
+
+describe("A page that refreshes itself", () => {
+  const MINUTE_MS = 60_000;
+
+  test("shows the state of now each minute, while nobody uses it", async () => {
+    become([GOOD]);
+    await admin.visitAs("viewer", { path: "/health" }, async (page) => {
+      await page.clock.install();
+      await page.reload();
+      const mark = () => page.evaluate("document.querySelector('main').dataset.old = 'yes'");
+      const isOld = () => page.evaluate("document.querySelector('main').dataset.old === 'yes'");
+      await mark();
+      await page.clock.runFor(MINUTE_MS - 5_001);
+      expect(await isOld()).toBe(true);
+      become([{ ...GOOD, name: "disk", state: "fail", remedy: "free some space" }]);
+      await page.clock.runFor(10_000);
+      await page.getByText("Wrong: disk.").waitFor();
+      expect(await isOld()).toBe(false);
+      // A control with the focus, as for someone who reads by keyboard, keeps the page as it is.
+      await page.evaluate(
+        `document.querySelector("main").append(Object.assign(document.createElement("input"), { id: "x" }))`,
+      );
+      await page.locator("#x").fill("typed");
+      await page.evaluate("document.activeElement.blur()");
+      await mark();
+      become([GOOD]);
+      await page.clock.runFor(3 * MINUTE_MS);
+      expect(await isOld()).toBe(true);
+      await page.locator("#x").fill("");
+      await page.evaluate("document.activeElement.blur()");
+      await page.clock.runFor(10_000);
+      await page.getByText("Needs attention: a process is lost.").waitFor();
+    });
+  });
+
+  test("leads to the login when its session has ended, because refreshing does not extend it", async () => {
+    await admin.visitAs("viewer", { path: "/health" }, async (page) => {
+      await page.clock.install();
+      await page.reload();
+      for (let minutes = 0; minutes < 2; minutes++) {
+        admin.clock.advance(14 * MINUTE_MS);
+        const [answer] = await Promise.all([
+          page.waitForResponse((response) => response.request().headers()["x-refresh"] === "1"),
+          page.clock.runFor(MINUTE_MS + 5_000),
+        ]);
+        expect(answer.status()).toBe(200);
+        await answer.finished();
+      }
+      admin.clock.advance(3 * MINUTE_MS);
+      await page.clock.runFor(MINUTE_MS + 5_000);
+      await page.getByText("Your session has ended: log in again.").waitFor();
+    });
+  });
+
+  test("says that it is old when the service does not answer", async () => {
+    const visit = { path: "/health", expectedFaults: [/ERR_FAILED/] };
+    await admin.visitAs("viewer", visit, async (page) => {
+      await page.clock.install();
+      await page.reload();
+      await page.route("**/console/health", (route) => route.abort("failed"));
+      await page.clock.runFor(2 * MINUTE_MS);
+      expect(await page.locator("#old").textContent()).toMatch(
+        /^The service does not answer: this page is as it was at \d\d:\d\d UTC\.$/,
+      );
+      await page.unroute("**/console/health");
+      await page.clock.runFor(10_000);
+      await page.locator("#old").waitFor({ state: "detached" });
+    });
+  });
+});
