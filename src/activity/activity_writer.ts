@@ -48,7 +48,8 @@ const HOUR_MS = 3_600_000;
  */
 const MAX_WAITING = 5_000;
 
-interface Waiting extends AnswerCount {
+/** How many requests were answered in one way in an hour. */
+export interface HourOfActivity extends AnswerCount {
   readonly hourMs: number;
 }
 
@@ -57,7 +58,7 @@ export function createActivityWriter(options: ActivityWriterOptions): ActivityWr
   let counted = sumOf(read());
   let readAtMs = clock.nowMs();
   let triedAtMs = clock.monotonicMs();
-  let waiting = new Map<string, Waiting>();
+  let waiting = new Map<string, HourOfActivity>();
   /** Writes run one after another, so a stop waits for the write in progress. */
   let writing = Promise.resolve();
   let repetition: Repetition | undefined;
@@ -73,7 +74,7 @@ export function createActivityWriter(options: ActivityWriterOptions): ActivityWr
     readAtMs = clock.nowMs();
   }
 
-  function add(row: Waiting): void {
+  function add(row: HourOfActivity): void {
     const id = `${row.hourMs} ${idOf(row)}`;
     const known = waiting.get(id);
     if (known !== undefined || waiting.size < MAX_WAITING)
@@ -92,7 +93,7 @@ export function createActivityWriter(options: ActivityWriterOptions): ActivityWr
     const taken = waiting;
     waiting = new Map();
     try {
-      await addToHours(database, [...taken.values()]);
+      await addActivity(database, [...taken.values()]);
     } catch {
       // The database does not answer, which the pulse reports, or refuses writes, which `usage/write_watch.ts` reports.
       for (const row of taken.values()) add(row);
@@ -118,7 +119,11 @@ export function createActivityWriter(options: ActivityWriterOptions): ActivityWr
   };
 }
 
-async function addToHours(database: Pick<Database, "query">, rows: readonly Waiting[]): Promise<void> {
+/** Adds counts to the rows of their hours, in one statement. */
+export async function addActivity(
+  database: Pick<Database, "query">,
+  rows: readonly HourOfActivity[],
+): Promise<void> {
   await database.query(
     (sql) => sql`
       insert into activity_hours as a (hour, endpoint, code, reason, count)

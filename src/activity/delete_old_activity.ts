@@ -25,3 +25,8 @@ export async function deleteOldActivity(
     deleted = rows.length;
   }
 }
+
+/** Deletes all counts with a reason: a demo marks its own so. */
+export async function deleteActivity(database: Pick<Database, "query">, reason: string): Promise<void> {
+  await database.query((sql) => sql`delete from activity_hours where reason = ${reason}`);
+}

@@ -48,7 +48,7 @@ export async function findActivity(
       select date_trunc(${step}, hour, 'UTC') as at, ${sql(by)} collate "C" as name, sum(count)::bigint as count
         from activity_hours
        where hour >= date_trunc(${step}, ${from}::timestamptz, 'UTC') and hour < ${to}::timestamptz
-         and (${by !== "reason"}::boolean or reason <> '')
+         and (${by !== "reason"}::boolean or (reason <> '' and code <> 'OK'))
        group by 1, 2
        order by 1, 2`,
     { isRead: true },

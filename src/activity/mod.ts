@@ -5,11 +5,13 @@
 export {
   type ActivityWriter,
   type AnswerCount,
+  addActivity,
   createActivityWriter,
+  type HourOfActivity,
   MAX_LOST_SECONDS,
 } from "./activity_writer.ts";
 export { completeQuery, goBack } from "./complete_query.ts";
-export { ACTIVITY_KEPT_DAYS, deleteOldActivity } from "./delete_old_activity.ts";
+export { ACTIVITY_KEPT_DAYS, deleteActivity, deleteOldActivity } from "./delete_old_activity.ts";
 export {
   ACTIVITY_NAMES,
   ACTIVITY_STEPS,

@@ -1,4 +1,5 @@
 /** Adds the demo data of `serve --demo` to an empty database, prints `curl` lines to try it, and removes the data again. */
+import { deleteActivity } from "../activity/mod.ts";
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { monthOf } from "../calendar.ts";
@@ -34,6 +35,7 @@ import { deleteUsage, importedUsageCte } from "../usage/mod.ts";
 import { DEMO_CUSTOMERS } from "./demo_customers.ts";
 import { addDemoHistory, toDemoEmail } from "./demo_history.ts";
 import { makeDemoModels } from "./demo_models.ts";
+import { DEMO_REASON } from "./demo_use.ts";
 import { orRefuse } from "./run.ts";
 
 export interface DemoKey {
@@ -76,7 +78,7 @@ export async function addDemo(
   }: { readonly config: Config; readonly userName: string; readonly now: Date },
 ): Promise<readonly DemoKey[] | undefined> {
   if ((await countKeys(database)) > 0) return undefined;
-  const actor: Actor = { kind: "command", name: userName, reason: "demo" };
+  const actor: Actor = { kind: "command", name: userName, reason: DEMO_REASON };
   const expiresAt = new Date(now.getTime() + 365 * DAY_MS);
   const free = monthlyLimitOf("free") ?? 0;
   const made = [
@@ -190,6 +192,7 @@ async function removeAccounts(
   // Now no client can add to them.
   await deleteUsage(database, uuids);
   await deleteRefusals(database, uuids);
+  await deleteActivity(database, DEMO_REASON);
   // The account that marks a demo is erased last, so that an interrupted removal can be run again.
   const isMark = (email: string) => email === toEmail("research");
   for (const { uuid } of accounts.toSorted((a, b) => Number(isMark(a.email)) - Number(isMark(b.email))))

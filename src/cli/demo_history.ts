@@ -1,4 +1,5 @@
 /** Writes the history of the demo's customers: their keys, what changed, what they used, and what was refused. */
+import { addActivity } from "../activity/mod.ts";
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { monthOf, toMonth } from "../calendar.ts";
@@ -20,7 +21,7 @@ import {
 import { changeLicense } from "../licensing/mod.ts";
 import { importedUsageCte, insertUsageByDay } from "../usage/mod.ts";
 import { DEMO_CUSTOMERS, type DemoChange, type DemoCustomer } from "./demo_customers.ts";
-import { type DemoDay, dayBefore, daysOf, nearLimitOf, refusalsOf } from "./demo_use.ts";
+import { type DemoDay, dayBefore, daysOf, hoursOf, nearLimitOf, refusalsOf } from "./demo_use.ts";
 import { orRefuse } from "./run.ts";
 
 export interface DemoHistoryOptions {
@@ -43,38 +44,49 @@ interface Served {
   uuid: string;
 }
 
-/** Adds the customers with ninety days of use. The oldest change comes first, so that the audit log is in order. */
+/** Adds the customers with ninety days of use, of refusals and of activity. */
 export async function addDemoHistory(
+  database: Database,
+  session: Session,
+  options: DemoHistoryOptions,
+): Promise<void> {
+  const days = DEMO_CUSTOMERS.flatMap((customer) => daysOf(customer, options.now));
+  // The activity has the most rows by far, so it is written beside all others.
+  await Promise.all([
+    addActivity(database, hoursOf(days, options.now)),
+    addCustomers(database, session, options),
+  ]);
+}
+
+/** A change that is still to be made. */
+interface Pending extends DemoChange {
+  readonly of: Served;
+}
+
+/** Adds the customers. The oldest change is made first, so that the audit log is in order. */
+async function addCustomers(
   database: Database,
   session: Session,
   options: DemoHistoryOptions,
 ): Promise<void> {
   const { now } = options;
   const served: Served[] = [];
-  const waiting: { readonly daysAgo: number; readonly of: Served; readonly change: DemoChange["change"] }[] =
-    [];
+  let pending: Pending[] = [];
   const bySince = [...Map.groupBy(DEMO_CUSTOMERS, ({ since }) => since)].sort(([a], [b]) => b - a);
-  for (const [since, customers] of bySince) {
-    await applyChanges(since);
-    const added = await importCustomers(session, customers, options);
+  for (const [since, customers] of [...bySince, [0, []] as const]) {
+    const due = pending.filter(({ daysAgo }) => daysAgo > since).sort((a, b) => b.daysAgo - a.daysAgo);
+    for (const change of due)
+      await applyChange(database, change, { ...options, now: morning(now, change.daysAgo) });
+    pending = pending.filter(({ daysAgo }) => daysAgo <= since);
+    const added = customers.length === 0 ? [] : await importCustomers(session, customers, options);
     for (const of of added) {
       of.uuid = parseId("key", (await findKey(database, { hash: of.hash }, { now }))?.id ?? "") ?? "";
-      waiting.push(...of.customer.changes.map(({ daysAgo, change }) => ({ daysAgo, of, change })));
+      pending.push(...of.customer.changes.map((change) => ({ ...change, of })));
     }
     served.push(...added);
   }
-  await applyChanges(0);
   await writeUse(database, served, options);
   await writeRefusals(database, served, options);
-
-  /** Makes the changes of the days before a day. */
-  async function applyChanges(daysAgo: number) {
-    waiting.sort((a, b) => a.daysAgo - b.daysAgo);
-    for (let last = waiting.at(-1); last !== undefined && last.daysAgo > daysAgo; last = waiting.at(-1)) {
-      waiting.pop();
-      await applyChange(database, last, { ...options, now: morning(now, last.daysAgo) });
-    }
-  }
 }
 
 async function importCustomers(
@@ -109,7 +121,7 @@ async function importCustomers(
 
 async function applyChange(
   database: Database,
-  { of: { uuid }, change }: { readonly of: Served; readonly change: DemoChange["change"] },
+  { of: { uuid }, change }: Pending,
   by: DemoHistoryOptions,
 ): Promise<void> {
   if (typeof change === "object")
@@ -168,17 +180,17 @@ async function writeRefusals(
       ...customer.refusals.map((kind) => ({
         code: kind.code,
         reason: kind.reason ?? "",
-        counts: refusalsOf(kind, now).map(({ at, count }) => ({ at, count })),
+        counts: refusalsOf(kind, now).map(({ hourMs, count }) => ({ atMs: hourMs, count })),
       })),
       {
         code: "QUOTA_EXCEEDED" as const,
         reason: "",
-        counts: ofQuota.map(({ at, refused }) => ({ at, count: refused })),
+        counts: ofQuota.map(({ at, refused }) => ({ atMs: at.getTime(), count: refused })),
       },
     ].flatMap(({ code, reason, counts }): RefusalsOfKey[] => {
       const last = counts.at(-1);
       const count = counts.reduce((sum, each) => sum + each.count, 0);
-      return last === undefined ? [] : [{ keyUuid: uuid, code, reason, lastAtMs: last.at.getTime(), count }];
+      return last === undefined ? [] : [{ keyUuid: uuid, code, reason, lastAtMs: last.atMs, count }];
     });
   });
   await addRefusals(database, rows);

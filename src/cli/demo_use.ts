@@ -3,6 +3,7 @@
  * growth. They depend only on the customer and on the day, so a day has the same numbers on every machine.
  */
 import { createHash } from "node:crypto";
+import type { HourOfActivity } from "../activity/mod.ts";
 import { monthOf } from "../calendar.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 import type { Code } from "../refusal.ts";
@@ -62,12 +63,12 @@ export function nearLimitOf(days: readonly DemoDay[], now: Date): number | null 
   return used === 0 ? null : Number((used / 0.86).toPrecision(2));
 }
 
+/** The mark of the demo in the audit log and in the activity. */
+export const DEMO_REASON = "demo";
+
 /** How many requests of one kind were answered in an hour. */
-export interface DemoHour {
-  readonly at: Date;
-  readonly endpoint: string;
+interface DemoHour extends HourOfActivity {
   readonly code: Code | "OK";
-  readonly count: number;
 }
 
 /** Requests that succeed besides each inference: one for so many inferences. */
@@ -81,24 +82,24 @@ const BESIDES = [
 /** Returns the requests of all customers by hour until the last full hour; refusals are those of {@linkcode refusalsOf}. */
 export function hoursOf(days: readonly DemoDay[], now: Date): DemoHour[] {
   const counts = new Map<string, DemoHour>();
-  const add = (hour: DemoHour) => {
-    const id = `${hour.at.getTime()} ${hour.endpoint} ${hour.code}`;
+  const add = (hour: Omit<DemoHour, "reason">) => {
+    const id = `${hour.hourMs} ${hour.endpoint} ${hour.code}`;
     const count = (counts.get(id)?.count ?? 0) + hour.count;
-    if (count > 0) counts.set(id, { ...hour, count });
+    if (count > 0) counts.set(id, { ...hour, reason: DEMO_REASON, count });
   };
   for (const [atMs, ofDay] of Map.groupBy(days, ({ at }) => at.getTime())) {
     const share = partOfDay(new Date(atMs), now);
     const used = share === 0 ? 0 : ofDay.reduce((sum, day) => sum + day.used, 0) / share;
     const refused = ofDay.reduce((sum, day) => sum + day.refused, 0);
     for (const [hour, percent] of HOURS.entries()) {
-      const at = new Date(atMs + hour * HOUR_MS);
-      if (!isOver(at, now)) continue;
+      const hourMs = atMs + hour * HOUR_MS;
+      if (!isOver(hourMs, now)) continue;
       const inferences = Math.round((used * percent) / 100);
-      add({ at, endpoint: "analytics", code: "OK", count: inferences });
+      add({ hourMs, endpoint: "analytics", code: "OK", count: inferences });
       for (const [endpoint, each] of BESIDES)
-        add({ at, endpoint, code: "OK", count: Math.round(inferences / each) });
+        add({ hourMs, endpoint, code: "OK", count: Math.round(inferences / each) });
       add({
-        at,
+        hourMs,
         endpoint: "analytics",
         code: "QUOTA_EXCEEDED",
         count: Math.round((refused * percent) / 100),
@@ -114,16 +115,14 @@ export function hoursOf(days: readonly DemoDay[], now: Date): DemoHour[] {
 export function refusalsOf(
   { endpoint, code, reason, from, to, perHour, hours: [first, last] = WORKING_HOURS }: DemoRefusals,
   now: Date,
-): DemoHour[] {
-  const refusals: DemoHour[] = [];
+): Omit<DemoHour, "reason">[] {
+  const refusals: Omit<DemoHour, "reason">[] = [];
   for (let daysAgo = from; daysAgo >= to; daysAgo--) {
     const day = dayBefore(now, daysAgo);
     for (let hour = first; hour <= last; hour++) {
-      const at = new Date(day.getTime() + hour * HOUR_MS);
-      const count = Math.round(
-        perHour * (0.4 + 0.6 * random(`${endpoint} ${code} ${reason} ${at.getTime()}`)),
-      );
-      if (count > 0 && isOver(at, now)) refusals.push({ at, endpoint, code, count });
+      const hourMs = day.getTime() + hour * HOUR_MS;
+      const count = Math.round(perHour * (0.4 + 0.6 * random(`${endpoint} ${code} ${reason} ${hourMs}`)));
+      if (count > 0 && isOver(hourMs, now)) refusals.push({ hourMs, endpoint, code, count });
     }
   }
   return refusals;
@@ -148,12 +147,12 @@ function wantedOn({ name, perDay, weekend }: DemoCustomer, at: Date, daysAgo: nu
 
 /** Returns which part of a day's use belongs to the hours that are over. */
 function partOfDay(at: Date, now: Date): number {
-  const over = HOURS.filter((_, hour) => isOver(new Date(at.getTime() + hour * HOUR_MS), now));
+  const over = HOURS.filter((_, hour) => isOver(at.getTime() + hour * HOUR_MS, now));
   return over.reduce((sum, percent) => sum + percent, 0) / 100;
 }
 
-function isOver(hour: Date, now: Date): boolean {
-  return hour.getTime() + HOUR_MS <= now.getTime();
+function isOver(hourMs: number, now: Date): boolean {
+  return hourMs + HOUR_MS <= now.getTime();
 }
 
 /** Returns a number from 0 to 1 (excluded); the same seed gives the same number. */

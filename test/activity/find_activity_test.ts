@@ -1,6 +1,12 @@
 /** Finding the hourly counts, and deleting them after 400 days. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type ActivityQuery, deleteOldActivity, findActivity } from "../../src/activity/mod.ts";
+import {
+  type ActivityQuery,
+  addActivity,
+  deleteActivity,
+  deleteOldActivity,
+  findActivity,
+} from "../../src/activity/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -71,6 +77,33 @@ describe("findActivity()", () => {
       "2026-11-22T00 revoked 4",
       "2026-11-22T13 revoked 5",
       "2026-11-22T13 unknown 6",
+    ]);
+  });
+
+  test("counts only refusals by reason, also if answers without an error are marked", async () => {
+    await addActivity(database, [
+      {
+        hourMs: Date.parse("2026-11-22T13:00:00Z"),
+        endpoint: "models",
+        code: "OK",
+        reason: "demo",
+        count: 100,
+      },
+      {
+        hourMs: Date.parse("2026-11-22T13:00:00Z"),
+        endpoint: "models",
+        code: "NOT_FOUND",
+        reason: "demo",
+        count: 1,
+      },
+    ]);
+    expect(await find({ by: "reason" })).toContain("2026-11-22T13 demo 1");
+    expect(await find({ by: "code" })).toContain("2026-11-22T13 OK 100");
+    await deleteActivity(database, "demo");
+    expect(await find({ by: "code" })).toEqual([
+      "2026-11-22T00 INVALID_KEY 4",
+      "2026-11-22T00 OK 5",
+      "2026-11-22T13 INVALID_KEY 11",
     ]);
   });
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { deleteActivity, findActivity } from "../../src/activity/mod.ts";
 import { listAudit } from "../../src/audit/mod.ts";
 import { monthOf } from "../../src/calendar.ts";
 import { DEMO_CUSTOMERS } from "../../src/cli/demo_customers.ts";
@@ -7,6 +8,7 @@ import { daysOf, hoursOf } from "../../src/cli/demo_use.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { type KeyFilter, listKeys } from "../../src/keys/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { BRAND } from "../support/issue.ts";
 
@@ -23,7 +25,8 @@ describe("The use of the demo's customers", () => {
     const [early, late] = [new Date("2026-11-22T08:00:00Z"), new Date("2026-11-22T23:59:59Z")];
     const isOver = ({ at }: { readonly at: Date }) => at < new Date("2026-11-22T00:00:00Z");
     expect(allDays(late).filter(isOver)).toEqual(allDays(early).filter(isOver));
-    const hours = (now: Date) => hoursOf(allDays(now), now).filter(isOver);
+    const hours = (now: Date) =>
+      hoursOf(allDays(now), now).filter(({ hourMs }) => isOver({ at: new Date(hourMs) }));
     expect(hours(late)).toEqual(hours(early));
   });
 
@@ -103,6 +106,19 @@ describe("addDemoHistory()", () => {
     expect(await emailsOf({ expiringWithinDays: 30 })).toEqual(["verrane", "ternwick"]);
     expect(await emailsOf({ unusedForDays: 90 })).toEqual(["dunmore", "sable"]);
     expect(await emailsOf({ unusedForDays: 30 })).toContain("bramble");
+  });
+
+  test("has requests and refusals of each day by hour, and one storm of refusals", async () => {
+    const query = { to: NOW, by: "code", step: "day" } as const;
+    const rows = await findActivity(server.database, { ...query, from: new Date("2026-08-25") });
+    if (isRefusal(rows)) throw new Error(rows.sentence);
+    const of = (code: string) => rows.filter(({ name }) => name === code).map(({ count }) => count);
+    expect(of("OK")).toHaveLength(90);
+    expect(of("INVALID_KEY")).toHaveLength(90);
+    const limited = of("RATE_LIMIT_EXCEEDED").toSorted((a, b) => b - a);
+    expect(limited[0]).toBeGreaterThan(10 * (limited[1] ?? 0));
+    await deleteActivity(server.database, "demo");
+    expect(await findActivity(server.database, { ...query, from: new Date("2026-08-25") })).toEqual([]);
   });
 
   test("has refusals, and changes in order whose reason is demo", async () => {
