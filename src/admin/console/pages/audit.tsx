@@ -5,7 +5,8 @@ import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
 import { findAccountNamed } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
-import { changesOf, cutText, type ShownChange } from "../audit_changes.ts";
+import { cutText } from "../audit_changes.ts";
+import { Changes } from "../components/changes.tsx";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
@@ -166,7 +167,7 @@ const COLUMNS = [
   { label: "Actor", cell: (row: AuditRow) => <Who {...row} /> },
   { label: "Action", cell: ({ action }: AuditRow) => action },
   { label: "Concerns", cell: (row: AuditRow) => <Concerned {...row} /> },
-  { label: "Change", cell: ({ before, after }: AuditRow) => <Changes {...changesOf(before, after)} /> },
+  { label: "Change", cell: (row: AuditRow) => <Changes {...row} /> },
   {
     label: "Reason",
     cell: ({ reason }: AuditRow) =>
@@ -210,25 +211,5 @@ function Id({ kind, id, page }: IdProps) {
     <a class="thing" href={`/console/${page}/${id}`} title={id}>
       {kind} <code>{`…${id.slice(-6)}`}</code>
     </a>
-  );
-}
-
-function Changes({ changes, isCut }: { readonly changes: readonly ShownChange[]; readonly isCut: boolean }) {
-  if (changes.length === 0 && !isCut) return <span class="muted">no values</span>;
-  return (
-    <ul class="altered">
-      {changes.map(({ field, before, after }) => (
-        <li>
-          <span class="muted">
-            <Foreign text={field} />
-            {before === undefined ? "" : after === undefined ? " was" : " from"}
-          </span>{" "}
-          {before !== undefined && <Foreign text={before} />}
-          {before !== undefined && after !== undefined && <span class="muted"> to </span>}
-          {after !== undefined && <Foreign text={after} />}
-        </li>
-      ))}
-      {isCut && <li class="muted">more: the command claviger audit shows it</li>}
-    </ul>
   );
 }

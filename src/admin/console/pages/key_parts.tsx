@@ -4,6 +4,7 @@ import type { AuditRow } from "../../../audit/mod.ts";
 import { type Month, monthOf, toMonth } from "../../../calendar.ts";
 import type { KeyExplanation, RefusalCount } from "../../../keys/mod.ts";
 import type { DayOfUse } from "../../../usage/mod.ts";
+import { cutText } from "../audit_changes.ts";
 import { Changes } from "../components/changes.tsx";
 import { Bars } from "../components/charts.tsx";
 import { Facts, Table } from "../components/table.tsx";
@@ -173,6 +174,9 @@ interface RefusalsProps {
   readonly now: Date;
 }
 
+/** The characters of a reason: the page stays small. */
+const MOST_OF_REASON = 900;
+
 interface HistoryProps {
   readonly id: string;
   readonly rows: readonly AuditRow[];
@@ -187,11 +191,11 @@ export function KeyHistory({ id, rows, isCut, now }: HistoryProps) {
     { label: "When", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
     { label: "Action", cell: ({ action }: AuditRow) => <code>{action}</code> },
     { label: "By", cell: ({ actor }: AuditRow) => <Foreign text={actor} /> },
-    { label: "Values", cell: ({ before, after }: AuditRow) => <Changes before={before} after={after} /> },
+    { label: "Values", cell: (row: AuditRow) => <Changes {...row} /> },
     {
       label: "Reason",
       cell: ({ reason }: AuditRow) =>
-        reason ? <Foreign text={reason} /> : <span class="muted">none given</span>,
+        reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
     },
   ];
   return (
