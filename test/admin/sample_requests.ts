@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { ROUTES } from "../../src/admin/api/routes.ts";
 import { parseId, toId } from "../../src/ids.ts";
-import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import type { TestAdmin } from "../support/admin.ts";
@@ -126,12 +126,35 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     const key = await admin.issue();
     return onKey(key, "revoke", { repeat: key.id });
   },
+  "POST /accounts/:id/change": async (admin) => ({
+    path: `/accounts/${(await admin.issue()).userId}/change`,
+    form: { name: "Grace", organization: "Compilers", reason: "as agreed" },
+  }),
+  "POST /accounts/:id/renew": async (admin) => {
+    const expiresAt = new Date(admin.clock.nowMs() + 86_400_000);
+    return { path: `/accounts/${(await admin.issue({ expiresAt })).userId}/renew`, form: { reason: "paid" } };
+  },
+  "POST /accounts/:id/erase": async (admin) => {
+    const email = `${randomUUID()}@example.org`;
+    const { userId } = await issueRevoked(admin, { email });
+    return { path: `/accounts/${userId}/erase`, form: { repeat: email, reason: "asked for" } };
+  },
+  "POST /models/:name/remove": async (admin) => ({
+    path: `/models/${await registerModel(admin)}/remove`,
+    form: { reason: "faulty" },
+  }),
+  "POST /models/:name/retire": async (admin) => ({
+    path: `/models/${await registerModel(admin)}/retire`,
+    form: { version: "1.0.0", reason: "faulty" },
+  }),
   "POST /logout": () => ({ path: "/logout", form: {} }),
 };
 
 /** The pages of the console whose path has a part that is not fixed. */
 const CONSOLE_PAGES: Readonly<Record<string, MakeVisit>> = {
   "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
+  "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),
+  "GET /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
 };
 
 /** Makes the sample visit of a route of the console, and the data that it needs. */
@@ -181,8 +204,11 @@ export async function issueSuspended(admin: TestAdmin): Promise<IssuedKey> {
   return key;
 }
 
-export async function issueRevoked(admin: TestAdmin): Promise<IssuedKey> {
-  const key = await admin.issue();
+export async function issueRevoked(
+  admin: TestAdmin,
+  request: Partial<IssueRequest> = {},
+): Promise<IssuedKey> {
+  const key = await admin.issue(request);
   const by = { actor: ACTOR, now: admin.clock.now() };
   expectDone(await revokeKey(admin.database, { uuid: uuidOf(key) }, by));
   return key;

@@ -5,12 +5,17 @@ import type { AdminEnv } from "../options.ts";
 import { logOut } from "./log_in.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
+import { accountPage } from "./pages/account.tsx";
+import { changeAccountOfForm, eraseAccountOfForm, renewAccountOfForm } from "./pages/account_changes.ts";
+import { accountsPage } from "./pages/accounts.tsx";
 import { auditPage } from "./pages/audit.tsx";
 import { healthPage } from "./pages/health.tsx";
 import { issueFormPage, issueKeyOfForm } from "./pages/issue.tsx";
 import { changeKey, keyPage } from "./pages/key.tsx";
 import { exportLicenseOfForm, rotateKeyOfForm } from "./pages/key_given.tsx";
 import { keysCsv, keysPage } from "./pages/keys.tsx";
+import { modelPage, removeModelOfForm, retireModelOfForm } from "./pages/model.tsx";
+import { modelsPage } from "./pages/models.tsx";
 import type { Visit } from "./visit.ts";
 
 export interface ConsoleRoute {
@@ -37,6 +42,15 @@ export const CONSOLE_ROUTES: readonly [ConsoleRoute, ...ConsoleRoute[]] = [
   route("POST", "/keys/:id/rotate", "keys:manage", rotateKeyOfForm),
   route("POST", "/keys/:id/license", "keys:issue", exportLicenseOfForm),
   route("POST", "/keys/:id/revoke", "keys:revoke", changeKey("revoke")),
+  route("GET", "/accounts", "accounts:read", accountsPage),
+  route("GET", "/accounts/:id", "accounts:read", (visit) => accountPage(visit)),
+  route("POST", "/accounts/:id/change", "accounts:write", changeAccountOfForm),
+  route("POST", "/accounts/:id/renew", "keys:manage", renewAccountOfForm),
+  route("POST", "/accounts/:id/erase", "accounts:erase", eraseAccountOfForm),
+  route("GET", "/models", "models:read", modelsPage),
+  route("GET", "/models/:name", "models:read", (visit) => modelPage(visit)),
+  route("POST", "/models/:name/remove", "models:write", removeModelOfForm),
+  route("POST", "/models/:name/retire", "models:write", retireModelOfForm),
   route("GET", "/audit", "audit:read", auditPage),
   route("GET", "/health", "status:read", healthPage),
   route("POST", "/logout", "any", logOut),

@@ -1,0 +1,114 @@
+/** @jsxImportSource hono/jsx */
+import { isStorableText } from "../../../database/mod.ts";
+import { parseId } from "../../../ids.ts";
+import { type Account, listAccounts, MAX_SEARCHED, searchAccounts } from "../../../licensing/mod.ts";
+import { isRefusal } from "../../../refusal.ts";
+import { TextField } from "../components/form.tsx";
+import { Heading, Notice } from "../components/layout.tsx";
+import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
+import { Table } from "../components/table.tsx";
+import { Day, Foreign } from "../components/values.tsx";
+import type { Page } from "../page.tsx";
+import type { Visit } from "../visit.ts";
+
+const MAX_SEARCH_LENGTH = 200;
+
+/** The list of accounts, newest first: those that match the search. */
+export async function accountsPage({ options: { database }, query, now, may }: Visit): Promise<Page> {
+  const text = (query.get("search") ?? "").trim().slice(0, MAX_SEARCH_LENGTH);
+  const searched = isStorableText(text) ? text : "";
+  const search = searched === "" ? undefined : await searchAccounts(database, searched);
+  const afterUuid = parseId("usr", query.get("after") ?? "");
+  const part = { afterUuid, newestFirst: true, limit: ROWS + 1 };
+  const found = isRefusal(search) ? [] : await listAccounts(database, { ...part, search });
+  return {
+    title: "Accounts",
+    body: (
+      <Accounts
+        searched={searched}
+        page={takePage(found)}
+        isFirst={afterUuid === undefined}
+        now={now}
+        mayIssue={may("keys:issue")}
+        warning={isRefusal(search) ? search.sentence : search?.isTooWide ? TOO_WIDE : undefined}
+      />
+    ),
+  };
+}
+
+const MOST = MAX_SEARCHED.toLocaleString("en-US");
+const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of them are listed: narrow the search`;
+
+interface AccountsProps {
+  readonly searched: string;
+  readonly page: ListPage<Account>;
+  readonly isFirst: boolean;
+  readonly now: Date;
+  readonly mayIssue: boolean;
+  readonly warning: string | undefined;
+}
+
+function Accounts({ searched, page, isFirst, now, mayIssue, warning }: AccountsProps) {
+  return (
+    <>
+      <Heading title="Accounts" />
+      <form class="filters" action="/console/accounts" aria-label="Conditions">
+        <TextField
+          name="search"
+          label="Search"
+          type="search"
+          value={searched}
+          maxlength={MAX_SEARCH_LENGTH}
+          hint="Words of e-mail, name or organization, or the last four characters of a key"
+        />
+        <div class="actions">
+          <button type="submit">Show</button>
+          {searched !== "" && <a href="/console/accounts">Show all</a>}
+        </div>
+      </form>
+      {warning && <Notice kind="warning">{warning}.</Notice>}
+      {page.rows.length > 0 ? (
+        <Table caption="Accounts, newest first" columns={columnsAt(now)} rows={page.rows} />
+      ) : searched !== "" || !isFirst ? (
+        <p class="empty">No account matches.</p>
+      ) : (
+        <p class="empty">
+          There is no account yet: the first key of a new e-mail makes one.{" "}
+          {mayIssue && <a href="/console/keys/issue">Issue a key</a>}
+        </p>
+      )}
+      <Pages
+        path="/console/accounts"
+        conditions={{ search: searched }}
+        after={page.last?.id}
+        isFirst={isFirst}
+      />
+    </>
+  );
+}
+
+function columnsAt(now: Date) {
+  return [
+    {
+      label: "Account",
+      cell: ({ id, email }: Account) => (
+        <a href={`/console/accounts/${id}`}>
+          <Foreign text={email} />
+        </a>
+      ),
+    },
+    {
+      label: "Name",
+      cell: ({ name, email }: Account) => <Foreign text={name === email ? "" : name} />,
+    },
+    { label: "Organization", cell: ({ organization }: Account) => <Foreign text={organization} /> },
+    {
+      label: "Keys",
+      isNumeric: true,
+      cell: ({ id, keys }: Account) => (
+        <a href={`/console/keys?account=${id}`}>{keys.toLocaleString("en-US")}</a>
+      ),
+    },
+    { label: "Made", cell: ({ createdAt }: Account) => <Day at={createdAt} now={now} /> },
+  ];
+}

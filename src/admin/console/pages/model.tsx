@@ -1,0 +1,263 @@
+/** @jsxImportSource hono/jsx */
+/** One model: its versions, and how they are taken away. */
+import type { Context } from "hono";
+import * as v from "valibot";
+import { escapeControls } from "../../../escape_controls.ts";
+import {
+  findRegistered,
+  type ModelVersion,
+  type RegisteredModel,
+  removeModel,
+  retireVersion,
+} from "../../../models/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import type { AdminEnv } from "../../options.ts";
+import { addVersionCommand } from "../add_command.ts";
+import { answerChange, changeBy } from "../answer_change.ts";
+import { type Attempt, parseForm, REASON_ENTRY, TEXT } from "../attempt.ts";
+import { Action, Actions, Done, fieldsOf, ReasonField } from "../components/action.tsx";
+import { TextField } from "../components/form.tsx";
+import { Copyable, Heading, Notice } from "../components/layout.tsx";
+import { Facts, Table } from "../components/table.tsx";
+import { Ago, Day, Foreign } from "../components/values.tsx";
+import type { Page } from "../page.tsx";
+import type { Visit } from "../visit.ts";
+import { Listed, Size } from "./models.tsx";
+
+const SENTENCES = {
+  removed: "The model was taken off the list.",
+  retired: "The version was retired: its downloads end within a minute.",
+} as const;
+type ModelDone = keyof typeof SENTENCES;
+
+type Found = NonNullable<Awaited<ReturnType<typeof findRegistered>>>;
+
+/** The page of a model. After a refused form, `attempt` is what was refused. */
+export async function modelPage(visit: Visit, attempt?: Attempt): Promise<Page | Refusal> {
+  const found = await modelOf(visit, "show model");
+  if (isRefusal(found)) return found;
+  return {
+    title: escapeControls(found.model.name),
+    script: "copy",
+    ...(attempt && { code: attempt.code }),
+    body: <Model visit={visit} found={found} attempt={attempt} />,
+  };
+}
+
+async function modelOf({ options, params }: Visit, what: string): Promise<Found | Refusal> {
+  const found = await findRegistered(options.database, params.name ?? "");
+  return found ?? refuse("NOT_FOUND", `Cannot ${what}: no model has that name`);
+}
+
+/** Takes a model off the list. */
+export function removeModelOfForm(visit: Visit, c: Context<AdminEnv>) {
+  return changeModel(visit, c, {
+    action: "remove",
+    async perform(name) {
+      const fields = parseForm(REASON_ENTRY, visit.form);
+      if (isRefusal(fields)) return fields;
+      const removed = await removeModel(visit.options.database, name, changeBy(visit, fields));
+      return isRefusal(removed) ? removed : "removed";
+    },
+  });
+}
+
+const RETIRE = { version: v.pipe(TEXT, v.nonEmpty("It must be a version of this model")), ...REASON_ENTRY };
+
+/** Retires the version that was typed. */
+export function retireModelOfForm(visit: Visit, c: Context<AdminEnv>) {
+  return changeModel(visit, c, {
+    action: "retire",
+    async perform(name) {
+      const fields = parseForm(RETIRE, visit.form);
+      if (isRefusal(fields)) return fields;
+      const { version } = fields;
+      const retired = await retireVersion(visit.options.database, { name, version }, changeBy(visit, fields));
+      return isRefusal(retired) ? retired : "retired";
+    },
+  });
+}
+
+interface Change {
+  /** The name of the action on the page. */
+  readonly action: string;
+  /** Makes the change; returns the word for what was done. */
+  perform(name: string): Promise<ModelDone | Refusal>;
+}
+
+async function changeModel(visit: Visit, c: Context<AdminEnv>, { action, perform }: Change) {
+  const found = await modelOf(visit, `${action} model`);
+  if (isRefusal(found)) return found;
+  const { name } = found.model;
+  return await answerChange(visit, c, {
+    action,
+    path: pathOf(name),
+    perform: () => perform(name),
+    showAgain: (attempt) => modelPage(visit, attempt),
+  });
+}
+
+/** Returns the path of a model's page. */
+export function pathOf(name: string): string {
+  return `/console/models/${encodeURIComponent(name)}`;
+}
+
+interface ModelProps {
+  readonly visit: Visit;
+  readonly found: Found;
+  readonly attempt: Attempt | undefined;
+}
+
+function Model({ visit, found, attempt }: ModelProps) {
+  const { model, versions } = found;
+  const { listedVersion, owner } = model;
+  return (
+    <>
+      <Heading title={escapeControls(model.name)} />
+      <Done query={visit.query} sentences={SENTENCES} />
+      {attempt && !isOffered(attempt.action, found) && <Notice kind="bad">{attempt.sentence}.</Notice>}
+      <Facts
+        facts={[
+          ["State", <Listed isListed={listedVersion !== null} />],
+          [
+            "Listed version",
+            listedVersion === null ? <span class="muted">none</span> : <Foreign text={listedVersion} />,
+          ],
+          [
+            "Owner",
+            owner === null ? (
+              "public: every key of the tier sees it"
+            ) : (
+              <a href={`/console/accounts/${owner.id}`}>
+                <Foreign text={owner.email} />
+              </a>
+            ),
+          ],
+        ]}
+      />
+      {visit.may("models:write") && <Changes found={found} attempt={attempt} />}
+      <h2>Versions</h2>
+      <Table
+        caption={
+          versions.length < model.versions
+            ? `The newest ${versions.length} of ${model.versions.toLocaleString("en-US")} versions`
+            : "Newest first"
+        }
+        columns={columnsOf(model, visit.now)}
+        rows={versions}
+      />
+    </>
+  );
+}
+
+/** Whether the page has the form of an action: another operator may have made the change already. */
+function isOffered(action: string, { model, versions }: Found): boolean {
+  return action === "remove"
+    ? model.listedVersion !== null
+    : versions.some(({ retiredAt }) => retiredAt === null);
+}
+
+function Changes({ found, attempt }: Omit<ModelProps, "visit">) {
+  const { model, versions } = found;
+  const path = pathOf(model.name);
+  const given = { attempt };
+  const left = versions.find(({ retiredAt }) => retiredAt === null);
+  return (
+    <Actions>
+      {isOffered("remove", found) && (
+        <Action
+          name="remove"
+          label="Take off the list"
+          path={`${path}/remove`}
+          submit="Take it off the list"
+          {...given}
+        >
+          <p>
+            Clients no longer see the model. They can still download its files by name and version. The next
+            version that is added is listed again.
+          </p>
+          <ReasonField action="remove" {...given} />
+        </Action>
+      )}
+      {left && (
+        <Action
+          name="retire"
+          label="Retire a version"
+          path={`${path}/retire`}
+          submit="Retire the version"
+          isFinal
+          {...given}
+        >
+          <p>
+            The downloads of the version end within a minute, and no command brings it back. Its number is
+            never used again.
+          </p>
+          <TextField
+            {...fieldsOf("retire", attempt)("version")}
+            label="Type the version to retire"
+            hint={`Such as ${left.version}`}
+            required
+            maxlength={100}
+          />
+          <ReasonField action="retire" {...given} />
+        </Action>
+      )}
+      <details class="action" name="action">
+        <summary>Add a version…</summary>
+        <div class="about">
+          <p>
+            Copy the file to the host of the service, and run this command there with the new version. The
+            list then shows it.
+          </p>
+          <Copyable id="add-command" text={addVersionCommand(model)} label="Copy the command" />
+        </div>
+      </details>
+    </Actions>
+  );
+}
+
+function columnsOf({ listedVersion }: RegisteredModel, now: Date) {
+  return [
+    { label: "Version", cell: ({ version }: ModelVersion) => <Foreign text={version} /> },
+    {
+      label: "State",
+      cell: ({ version, retiredAt }: ModelVersion) =>
+        retiredAt === null ? (
+          <Listed isListed={version === listedVersion} />
+        ) : (
+          <>
+            <span class="state revoked">retired</span>
+            <span class="more">
+              <Day at={retiredAt} />
+            </span>
+          </>
+        ),
+    },
+    { label: "Tier", cell: ({ requiresLicense }: ModelVersion) => requiresLicense },
+    {
+      label: "Type",
+      cell: ({ type, paradigm }: ModelVersion) => (
+        <>
+          {type}
+          <span class="more">{paradigm}</span>
+        </>
+      ),
+    },
+    {
+      label: "Features, classes",
+      isNumeric: true,
+      cell: ({ nFeatures, nClasses }: ModelVersion) => `${nFeatures}, ${nClasses}`,
+    },
+    {
+      label: "Size",
+      isNumeric: true,
+      cell: ({ sizeMb, isHosted }: ModelVersion) => (
+        <>
+          <Size megabytes={sizeMb} />
+          <span class="more">{isHosted ? "hosted here" : "at another address"}</span>
+        </>
+      ),
+    },
+    { label: "Added", cell: ({ createdAt }: ModelVersion) => <Ago at={createdAt} now={now} /> },
+  ];
+}

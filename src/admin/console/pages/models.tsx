@@ -1,0 +1,120 @@
+/** @jsxImportSource hono/jsx */
+import { parseId, toId } from "../../../ids.ts";
+import { listRegistered, type RegisteredModel } from "../../../models/mod.ts";
+import { addCommand } from "../add_command.ts";
+import { Copyable, Heading } from "../components/layout.tsx";
+import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
+import { Table } from "../components/table.tsx";
+import { Foreign } from "../components/values.tsx";
+import type { Page } from "../page.tsx";
+import type { Visit } from "../visit.ts";
+
+/** The list of models, newest first: also those that clients do not see. */
+export async function modelsPage({ options, query, may }: Visit): Promise<Page> {
+  const afterUuid = parseId("mdl", query.get("after") ?? "");
+  const found = await listRegistered(options.database, { afterUuid, limit: ROWS + 1 });
+  return {
+    title: "Models",
+    script: "copy",
+    body: (
+      <Models
+        page={takePage(found)}
+        isFirst={afterUuid === undefined}
+        command={may("models:write") ? addCommand(options.brand) : undefined}
+      />
+    ),
+  };
+}
+
+interface ModelsProps {
+  readonly page: ListPage<RegisteredModel>;
+  readonly isFirst: boolean;
+  readonly command: string | undefined;
+}
+
+function Models({ page, isFirst, command }: ModelsProps) {
+  const isEmpty = page.rows.length === 0 && isFirst;
+  return (
+    <>
+      <Heading title="Models" />
+      {isEmpty && (
+        <p class="empty">
+          There is no model yet: clients get an empty list.
+          {command ? " Add the first one with the command below." : " An editor or an admin can add one."}
+        </p>
+      )}
+      {page.rows.length > 0 && <Table caption="Models, newest first" columns={COLUMNS} rows={page.rows} />}
+      <Pages path="/console/models" after={page.last && toId("mdl", page.last.uuid)} isFirst={isFirst} />
+      {command && <AddModel command={command} isOpen={isEmpty} />}
+    </>
+  );
+}
+
+function AddModel({ command, isOpen }: { readonly command: string; readonly isOpen: boolean }) {
+  return (
+    <details class="add" open={isOpen}>
+      <summary>Add a model</summary>
+      <p>
+        Copy the file to the host of the service, and run this command there with your values. It also prints
+        what each option means: <code>claviger models add --help</code>.
+      </p>
+      <Copyable id="add-command" text={command} label="Copy the command" />
+    </details>
+  );
+}
+
+const COLUMNS = [
+  {
+    label: "Model",
+    cell: ({ name }: RegisteredModel) => (
+      <a href={`/console/models/${encodeURIComponent(name)}`}>
+        <Foreign text={name} />
+      </a>
+    ),
+  },
+  {
+    label: "State",
+    cell: ({ listedVersion }: RegisteredModel) => <Listed isListed={listedVersion !== null} />,
+  },
+  {
+    label: "Version",
+    cell: ({ shown, versions }: RegisteredModel) => (
+      <>
+        <Foreign text={shown.version} />
+        {versions > 1 && <span class="more">{`${versions.toLocaleString("en-US")} versions`}</span>}
+      </>
+    ),
+  },
+  { label: "Tier", cell: ({ shown }: RegisteredModel) => shown.requiresLicense },
+  {
+    label: "Owner",
+    cell: ({ owner }: RegisteredModel) =>
+      owner === null ? (
+        <span class="muted">public</span>
+      ) : (
+        <a href={`/console/accounts/${owner.id}`}>
+          <Foreign text={owner.email} />
+        </a>
+      ),
+  },
+  { label: "Size", isNumeric: true, cell: ({ shown }: RegisteredModel) => <Size megabytes={shown.sizeMb} /> },
+  {
+    label: "Type",
+    cell: ({ shown }: RegisteredModel) => (
+      <>
+        {shown.type}
+        <span class="more">{shown.paradigm}</span>
+      </>
+    ),
+  },
+];
+
+/** Whether clients see the model. */
+export function Listed({ isListed }: { readonly isListed: boolean }) {
+  return <span class={`state ${isListed ? "active" : "expired"}`}>{isListed ? "listed" : "not listed"}</span>;
+}
+
+/** The size of a file. */
+export function Size({ megabytes }: { readonly megabytes: number }) {
+  return `${megabytes.toLocaleString("en-US", { maximumSignificantDigits: 6 })} MB`;
+}

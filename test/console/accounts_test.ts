@@ -1,0 +1,240 @@
+/** The list of accounts and the page of an account, in a real browser. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { parseId } from "../../src/ids.ts";
+import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { listAccounts, renewAccount } from "../../src/licensing/mod.ts";
+import { ACTOR } from "../support/issue.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
+
+const HOSTILE = `<img src=x onerror="document.title='run'"> "'&amp;\u202eevil`;
+const SHOWN = HOSTILE.replace("\u202e", "\\u202e");
+const LONG = `${"a-very-long-name-of-a-person".repeat(2)}@${"department.".repeat(15)}example.org`;
+const DAY_MS = 86_400_000;
+/** A page of the console is never larger. */
+const MAX_BYTES = 150_000;
+
+let admin: TestConsole;
+beforeAll(async () => {
+  admin = await startConsole();
+});
+afterAll(() => admin.close());
+
+const path = ({ userId }: IssuedKey) => `/accounts/${userId}`;
+const rows = (page: Page) => page.locator("tbody tr");
+const inDays = (days: number) => new Date(admin.clock.nowMs() + days * DAY_MS);
+const by = (reason?: string) => ({ actor: { ...ACTOR, reason }, now: admin.clock.now() });
+const accountOf = async (email: string) =>
+  (await listAccounts(admin.database)).find((account) => account.email === email);
+
+async function open(page: Page, action: string): Promise<void> {
+  await page.locator("summary", { hasText: action }).click();
+}
+
+describe("The list of accounts", () => {
+  test("says what to do while it is empty", async () => {
+    await admin.visitAs("editor", { path: "/accounts" }, async (page) => {
+      await page.getByText("the first key of a new e-mail makes one").waitFor();
+      await takeScreenshots(page, "accounts-empty");
+      await expectAccessible(page);
+      await page.getByRole("link", { name: "Issue a key" }).waitFor();
+    });
+    await admin.visitAs("viewer", { path: "/accounts" }, async (page) => {
+      expect(await page.getByRole("link", { name: "Issue a key" }).count()).toBe(0);
+    });
+  });
+
+  test("shows 50 accounts, and the others on the next page; a search narrows it, without script", async () => {
+    for (let n = 0; n < 53; n++) {
+      const names = n % 3 === 0 ? { name: "Grace Hopper", organization: "Compiler Labs" } : {};
+      await admin.issue({ email: `user${n}@example.org`, ...names });
+    }
+    await admin.issue({ email: LONG, name: "N".repeat(200), organization: "Organization ".repeat(15) });
+    await admin.visitAs("viewer", { path: "/accounts", script: false }, async (page) => {
+      expect(await rows(page).count()).toBe(50);
+      await page.getByRole("link", { name: "Next page" }).click();
+      await page.getByRole("link", { name: "First page" }).waitFor();
+      expect(await rows(page).count()).toBe(4);
+      await page.getByLabel("Search").fill("hopper");
+      await page.keyboard.press("Enter");
+      await page.getByRole("link", { name: "Show all" }).waitFor();
+      expect(await rows(page).count()).toBe(18);
+      await page.getByLabel("Search").fill("nobody");
+      await page.getByRole("button", { name: "Show" }).click();
+      await page.getByText("No account matches.").waitFor();
+      await page.getByLabel("Search").fill("!!");
+      await page.getByRole("button", { name: "Show" }).click();
+      await page.getByText("the text has no letter and no digit").waitFor();
+    });
+    await admin.visitAs("viewer", { path: "/accounts" }, async (page) => {
+      await takeScreenshots(page, "accounts");
+      await expectAccessible(page);
+      expect((await page.content()).length).toBeLessThan(MAX_BYTES);
+      await page.getByRole("link", { name: "user52@example.org" }).click();
+      await page.getByRole("heading", { name: "user52@example.org" }).waitFor();
+    });
+  });
+});
+
+describe("The page of an account", () => {
+  let grace: IssuedKey;
+
+  beforeAll(async () => {
+    const email = "grace@example.org";
+    grace = await admin.issue({ email, tier: "commercial", expiresAt: inDays(12), externalId: "order-7" });
+    const second = await admin.issue({ email, tier: "free", mode: "test", expiresAt: inDays(200) });
+    await suspendKey(admin.database, parseId("key", second.id) ?? "", by("unpaid <b>bill</b>"));
+    await renewAccount(admin.database, parseId("usr", second.userId) ?? "", by("paid"));
+    for (const [month, used] of [0, 40, 90_000, 120_000, 200, 7_000].entries()) {
+      await admin.database.query(
+        (sql) => sql`
+          insert into usage (license_id, month, used)
+          values (${grace.licenseUuid}::uuid,
+                  (date_trunc('month', ${admin.clock.now()}::timestamptz at time zone 'utc')
+                    - make_interval(months => ${month}::int))::date, ${used}::bigint)`,
+      );
+    }
+  });
+
+  test("shows facts, licenses with their keys, use and history", async () => {
+    await admin.visitAs("viewer", { path: path(grace) }, async (page) => {
+      const text = (await page.locator("main").textContent()) ?? "";
+      for (const part of [grace.userId, "order-7", "commercial", "license.renew", "unpaid <b>bill</b>"]) {
+        expect(text).toContain(part);
+      }
+      expect(await page.locator(`a[href="/console/keys/${grace.id}"]`).count()).toBeGreaterThan(0);
+      await page.getByRole("img", { name: "Inferences by month" }).waitFor();
+      await page.getByText("Numbers").click();
+      await page.getByRole("cell", { name: "120,000" }).waitFor();
+      expect((await page.content()).length).toBeLessThan(MAX_BYTES);
+      await takeScreenshots(page, "account");
+      await expectAccessible(page);
+    });
+  });
+
+  test("offers each role what it may do", async () => {
+    const offered = (role: "viewer" | "editor" | "admin") =>
+      admin.visitAs(role, { path: path(grace) }, (page) =>
+        page.locator(".action > summary").allTextContents(),
+      );
+    expect(await offered("viewer")).toEqual([]);
+    expect(await offered("editor")).toEqual(["Change…", "Renew by a year…"]);
+    expect(await offered("admin")).toEqual(["Change…", "Renew by a year…", "Erase…"]);
+  });
+
+  test("is accessible with each action open", async () => {
+    await admin.visitAs("admin", { path: path(grace) }, async (page) => {
+      for (const action of ["Change", "Renew", "Erase"]) {
+        await open(page, action);
+        await takeScreenshots(page, `account-${action.toLowerCase()}`);
+        await expectAccessible(page);
+      }
+    });
+  });
+
+  test("renews every license by keyboard alone, and says so", async () => {
+    await admin.visitAs("editor", { path: path(grace) }, async (page) => {
+      admin.forgotten.length = 0;
+      await tabTo(page, page.locator("summary", { hasText: "Renew" }));
+      await page.keyboard.press("Enter");
+      await tabTo(page, page.getByRole("textbox", { name: "Reason" }));
+      await page.keyboard.type("paid until next year");
+      await page.keyboard.press("Enter");
+      await page.getByText("Every license that expires was renewed by a year.").waitFor();
+      const text = (await page.locator("main").textContent()) ?? "";
+      expect(text).toContain("paid until next year");
+      expect(text).toContain("operator:emil");
+      expect(admin.forgotten).toHaveLength(2);
+      await takeScreenshots(page, "account-renewed");
+      await expectAccessible(page);
+    });
+  });
+
+  test("says why nothing can be renewed", async () => {
+    const endless = await admin.issue();
+    const visit = { path: path(endless), expectedFaults: [/status of 409/] };
+    await admin.visitAs("editor", visit, async (page) => {
+      await open(page, "Renew");
+      await page.getByRole("button", { name: "Renew every license" }).click();
+      await page.getByRole("alert").getByText("no license that expires").waitFor();
+    });
+  });
+
+  test("keeps what was entered when a change is refused, without script", async () => {
+    const key = await admin.issue({ email: "changing@example.org" });
+    const visit = { path: path(key), script: false, expectedFaults: [/status of 400/] };
+    await admin.visitAs("editor", visit, async (page) => {
+      await open(page, "Change");
+      await page.getByLabel("Name").fill("");
+      await page.getByLabel("Organization").fill(HOSTILE.replace("\u202e", ""));
+      await page.getByRole("button", { name: "Change the account" }).click();
+      await page.getByText("It must be one line of 1 to 200 characters").waitFor();
+      expect(await page.getByLabel("Organization").inputValue()).toBe(HOSTILE.replace("\u202e", ""));
+      await takeScreenshots(page, "account-refused");
+      await page.getByLabel("Name").fill("Grace");
+      await page.getByRole("button", { name: "Change the account" }).click();
+      await page.getByText("The account was changed.").waitFor();
+      expect(await accountOf("changing@example.org")).toMatchObject({
+        name: "Grace",
+        organization: HOSTILE.replace("\u202e", ""),
+      });
+    });
+    await admin.visitAs("editor", { path: path(key) }, async (page) => {
+      await open(page, "Change");
+      await page.getByRole("button", { name: "Change the account" }).click();
+      await page.getByText("Nothing changed").waitFor();
+    });
+  });
+
+  test("erases the person when the e-mail is typed and the keys are revoked", async () => {
+    const key = await admin.issue({ email: "leaving@example.org", name: "Leaving" });
+    const visit = { path: path(key), expectedFaults: [/status of 409/, /status of 400/] };
+    await admin.visitAs("admin", visit, async (page) => {
+      const erase = async (email: string) => {
+        if (
+          !(await page
+            .locator("#erase")
+            .getAttribute("open")
+            .then((value) => value !== null))
+        ) {
+          await open(page, "Erase");
+        }
+        await page.getByLabel("to confirm").fill(email);
+        await page.getByRole("button", { name: "Erase the person" }).click();
+      };
+      await erase("leaving@example.com");
+      await page.getByText("It must be leaving@example.org").waitFor();
+      await erase("leaving@example.org");
+      await page.getByText("a key of it is not revoked; revoke it first").waitFor();
+      await takeScreenshots(page, "account-erase-refused");
+      await expectAccessible(page);
+      await revokeKey(admin.database, { uuid: parseId("key", key.id) ?? "" }, by());
+      await erase("leaving@example.org");
+      await page.getByText("The person was erased from this account.").first().waitFor();
+      expect(await page.locator("main").textContent()).not.toContain("Leaving");
+      expect(await page.locator(".action").count()).toBe(0);
+      await takeScreenshots(page, "account-erased");
+      await expectAccessible(page);
+    });
+  });
+
+  test("shows hostile and long names as text, and answers any id", async () => {
+    const key = await admin.issue({ email: "hostile@example.org", name: HOSTILE, organization: HOSTILE });
+    await admin.visitAs("admin", { path: path(key) }, async (page) => {
+      expect(await page.locator(".facts bdi").allTextContents()).toEqual([SHOWN, SHOWN]);
+      expect(await page.title()).toBe("hostile@example.org – Claviger");
+    });
+    const long = await accountOf(LONG);
+    await admin.visitAs("admin", { path: `/accounts/${long?.id}` }, async (page) => {
+      await open(page, "Erase");
+      await takeScreenshots(page, "account-long");
+      await expectAccessible(page);
+    });
+    const unknown = { path: `/accounts/usr_${"0".repeat(32)}`, expectedFaults: [/status of 404/] };
+    await admin.visitAs("viewer", unknown, async (page) => {
+      await page.getByText("Cannot show account: no account has that id.").waitFor();
+    });
+  });
+});
