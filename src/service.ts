@@ -187,23 +187,17 @@ async function startParts(
 ) {
   const processUuid = newUuid();
   const { app, pool, pulseDatabase, secrets } = stores;
-  const { address } = stores.installation;
   const writes = watchWrites({ database: pool, clock, log, processUuid });
-  order.add(writes);
   const { database } = writes;
+  order.add(writes);
   const directory = createKeyDirectory({ database, pulseDatabase, clock, log, processUuid });
   await order.start(directory, LAST_WORDS_MS);
   const requestMetrics = createRequestMetrics();
   // Started before the listeners, so it writes its last minute after the last request is answered.
   await order.start(createActivityWriter({ database, clock, read: requestMetrics.answers }), LAST_WORDS_MS);
-  const upkeep = createUpkeep({
-    address,
-    clock,
-    log,
-    keptMonths: config.eventsKeptMonths,
-    cleanOperators: deleteEnded,
-    cleanActivity: deleteOldActivity,
-  });
+  const { address } = stores.installation;
+  const cleaning = { cleanOperators: deleteEnded, cleanActivity: deleteOldActivity };
+  const upkeep = createUpkeep({ address, clock, log, keptMonths: config.eventsKeptMonths, ...cleaning });
   await order.start(upkeep);
   const figures = createFigureComputer({ address, clock, log });
   order.add(figures);
@@ -220,8 +214,6 @@ async function startParts(
   });
   const minted = app && createGitHubAppSource({ app, clock, log });
   if (minted !== undefined) order.add(minted);
-  const tokens = minted ?? createTokenSource({ database, secrets, clock });
-  const limiter = createLimiter(config.limits);
   return {
     processUuid,
     upkeep,
@@ -231,8 +223,8 @@ async function startParts(
     directory,
     events,
     minted,
-    tokens,
-    limiter,
+    tokens: minted ?? createTokenSource({ database, secrets, clock }),
+    limiter: createLimiter(config.limits),
     requestMetrics,
   };
 }
@@ -244,7 +236,7 @@ async function listen(
 ) {
   const { tls, secrets } = stores;
   const { isStopping } = order;
-  const { adminListen, dataDir } = config;
+  const { adminListen, dataDir, host, port } = config;
   let certificate: Certificate | undefined;
   const addresses = adminListen ? [adminListen] : await findAdminAddresses?.(stores.pool);
   const admin = await listenForOperators(addresses ?? [], {
@@ -291,7 +283,6 @@ async function listen(
     licenseSigner: createLicenseSigner({ ...config, database: parts.database, secrets }),
     publishedKeys: createPublishedKeys({ database: parts.database, clock }),
   });
-  const { host, port } = config;
   const listener = await listenOrRefuse(platform, { host, port, ...LIMITS, answer, ...(tls && { tls }) });
   if (isRefusal(listener)) return listener;
   order.add(listener, "drain");
