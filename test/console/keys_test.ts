@@ -78,6 +78,44 @@ describe("The list of 60 keys", () => {
     });
   });
 
+  test("shows the keys of an account, those that expire soon, and the key of an order, and says how many", async () => {
+    const key = await admin.issue({ email: "order@example.org", externalId: "order 4711", tier: "free" });
+    await admin.visitAs("viewer", { path: "/keys" }, async (page) => {
+      await page.getByText("50 keys on this page, newest first; used this month: ").waitFor();
+      await page.getByText("More conditions").click();
+      await page.getByLabel("Expires within").fill("2");
+      await page.keyboard.press("Enter");
+      await page.getByText(/^2 keys, newest first; used this month: \d+$/).waitFor();
+      expect(await emailsOf(page)).toEqual(["user1@example.org", "user0@example.org"]);
+      await takeScreenshots(page, "keys-more");
+      await expectAccessible(page);
+      await page.getByLabel("Account").fill("user1@example.org");
+      await page.keyboard.press("Enter");
+      await page.getByText(/^1 key, newest first/).waitFor();
+      expect(page.url()).toContain("account=user1%40example.org&expiring_within=2");
+      await page.getByLabel("Account").fill("nobody");
+      await page.keyboard.press("Enter");
+      await page.getByText("Cannot list keys: no account has the id or e-mail nobody.").waitFor();
+      await page.goto(`${admin.url}/console/keys?external_id=order+4711`);
+      await page.getByRole("link", { name: "svc_live_" }).click();
+      await page.getByText(key.id, { exact: true }).waitFor();
+      expect(page.url()).toBe(`${admin.url}/console/keys/${key.id}`);
+    });
+  });
+
+  test("is downloaded as a file with the same conditions", async () => {
+    await admin.visitAs("viewer", { path: "/keys?search=user1&tier=research" }, async (page) => {
+      const shown = await emailsOf(page);
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("link", { name: "Download as CSV" }).click(),
+      ]);
+      const lines = (await Bun.file(await download.path()).text()).trimEnd().split("\r\n");
+      expect(lines.slice(1).map((line) => line.split(",")[3])).toEqual(shown);
+      expect(download.suggestedFilename()).toMatch(/^keys-.*\.csv$/);
+    });
+  });
+
   test("shows hostile names as text, and answers a search for anything", async () => {
     await admin.visitAs("viewer", { path: "/keys?search=hostile" }, async (page) => {
       const shown = HOSTILE.replace("\u202e", "\\u202e");

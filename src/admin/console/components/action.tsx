@@ -58,6 +58,9 @@ export function Action({
   );
 }
 
+/** What was entered is shown again up to this length, so that a page stays small. */
+const MOST_ENTERED = 2_000;
+
 /**
  * Returns a function that gives a field of an action its name, its id and, after a refusal, its error and what was
  * entered.
@@ -67,7 +70,7 @@ export function fieldsOf(action: string, attempt: Attempt | undefined) {
   return (name: string, value?: string) => ({
     name,
     id: `${action}-${name}`,
-    value: refused === undefined ? value : (refused.form.get(name) ?? undefined),
+    value: refused === undefined ? value : refused.form.get(name)?.slice(0, MOST_ENTERED),
     error: refused?.errors[name],
   });
 }

@@ -5,6 +5,7 @@ import { KEYS_CSV_HEADING, type KeySummary, renderKeysCsv } from "../../../keys/
 import { MAX_SEARCHED, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { streamCsv } from "../../stream_csv.ts";
+import { cutText } from "../audit_changes.ts";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
@@ -23,6 +24,8 @@ import type { Visit } from "../visit.ts";
 
 /** Rows of a page. */
 const ROWS = 50;
+/** The bytes of a name, so that a page of long names stays small. The page of the key shows the whole name. */
+const MOST_OF_NAME = 200;
 const MOST_SEARCHED = MAX_SEARCHED.toLocaleString("en-US");
 const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
 
@@ -233,7 +236,7 @@ function Account({ userId, email, name, organization, externalId }: KeySummary) 
       </a>
       {more.map((text) => (
         <span class="more">
-          <Foreign text={text} />
+          <Foreign text={cutText(text, MOST_OF_NAME)} />
         </span>
       ))}
     </>

@@ -1,0 +1,104 @@
+/** The pages of keys as programs see them: their size, and that a new key is shown once. `test/console` opens them. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { NEVER_EXPIRES } from "../../src/licensing/mod.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { dumpText } from "../support/dump.ts";
+import { createConsoleClient } from "./console_client.ts";
+
+setDefaultTimeout(30_000);
+
+const MAX_BYTES = 150_000;
+const LONG = {
+  name: `"`.repeat(200),
+  organization: "\u{1f511}".repeat(200),
+  externalId: `"`.repeat(250),
+};
+
+let admin: TestAdmin;
+let client: ReturnType<typeof createConsoleClient>;
+let cookie: string;
+beforeAll(async () => {
+  admin = await startAdmin();
+  client = createConsoleClient(admin);
+  ({ cookie } = await client.logIn("admin"));
+});
+afterAll(() => admin.close());
+
+const sizeOf = (text: string) => Buffer.byteLength(text);
+
+describe("A page of keys is small", () => {
+  test("the list with 50 of the longest names", async () => {
+    const domain = `${"b".repeat(60)}.`.repeat(3);
+    for (let n = 10; n < 61; n++)
+      await admin.issue({
+        ...LONG,
+        email: `${"&".repeat(62)}${n}@${domain}org`,
+        externalId: `${LONG.externalId}${n}`,
+      });
+    const { status, text } = await client.send("/keys", { cookie });
+    expect(status).toBe(200);
+    expect(text.match(/<tr>/g)).toHaveLength(51);
+    expect(sizeOf(text)).toBeLessThan(MAX_BYTES);
+  });
+
+  test("a key with the longest names, reasons and history, also after a refused form", async () => {
+    const key = await admin.issue({ ...LONG, email: "long@example.org" });
+    const reason = "<".repeat(2_000);
+    for (let n = 0; n < 12; n++)
+      for (const action of ["suspend", "resume"])
+        expect((await client.send(`/keys/${key.id}/${action}`, { cookie, form: { reason } })).status).toBe(
+          303,
+        );
+    const page = await client.send(`/keys/${key.id}`, { cookie });
+    expect(page.text).toContain("The newest 20 changes");
+    expect(sizeOf(page.text)).toBeLessThan(MAX_BYTES);
+    const form = { reason: `"`.repeat(10_000), repeat: `"`.repeat(10_000) };
+    const refused = await client.send(`/keys/${key.id}/revoke`, { cookie, form });
+    expect(refused.status).toBe(400);
+    expect(sizeOf(refused.text)).toBeLessThan(MAX_BYTES);
+  });
+});
+
+test("A rotated key is in its answer and nowhere else", async () => {
+  const key = await admin.issue();
+  const { status, text, headers } = await client.send(`/keys/${key.id}/rotate`, {
+    cookie,
+    form: { overlap_days: "1" },
+  });
+  expect({ status, cache: headers.get("cache-control") }).toEqual({ status: 200, cache: "no-store" });
+  const [apiKey = ""] = /svc_live_[0-9a-f]{48}/.exec(text) ?? [];
+  expect(apiKey).not.toBe("");
+  const pages = await Promise.all(
+    [`/keys/${key.id}`, "/keys", "/keys.csv", "/audit"].map((path) => client.send(path, { cookie })),
+  );
+  const kept = [await dumpText(admin.database), ...admin.logLines, ...pages.map((page) => page.text)];
+  expect(kept.filter((place) => place.includes(apiKey.slice(-48)))).toEqual([]);
+});
+
+test("A form changes nothing if one of its fields is wrong", async () => {
+  const key = await admin.issue({ expiresAt: NEVER_EXPIRES, tier: "free" });
+  const wrong: [action: string, form: Record<string, string>][] = [
+    ["suspend", { reason: "a\u0007b" }],
+    ["renew", { last_day: "2026-02-30" }],
+    ["renew", { last_day: "" }],
+    ["tier", {}],
+    ["tier", { tier: "gold" }],
+    ["limit", { monthly_limit: "-1" }],
+    ["limit", { monthly_limit: "1e3" }],
+    ["external-id", { external_id: key.apiKey }],
+    ["rotate", {}],
+    ["rotate", { overlap_days: "3651" }],
+    ["license", { days: "30", fingerprint: "ü" }],
+    ["revoke", {}],
+    ["revoke", { repeat: key.id.toUpperCase() }],
+  ];
+  const before = await dumpText(admin.database);
+  for (const [action, form] of wrong) {
+    const { status, text } = await client.send(`/keys/${key.id}/${action}`, { cookie, form });
+    expect([action, form, status]).toEqual([action, form, 400]);
+    expect(text).toContain(`class="error"`);
+    expect(text).toContain(`<details class="action" name="action" id="${action}" open`);
+  }
+  const rows = (dump: string) => dump.split("\n").filter((line) => !line.includes("last_seen"));
+  expect(rows(await dumpText(admin.database))).toEqual(rows(before));
+});

@@ -1,0 +1,104 @@
+/** The list of keys as CSV: all keys that meet the conditions of the page, and nothing that a spreadsheet runs. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { createConsoleClient } from "./console_client.ts";
+
+setDefaultTimeout(30_000);
+
+/** Two parts of the CSV, of 1,000 rows each, and some more. */
+const MANY = 2_005;
+const HEADING =
+  "id,key,user_id,email,name,organization,license_id,external_id,tier,mode,state,monthly_limit,used,expires_at," +
+  "created_at,last_used_at,replaced_by";
+
+let admin: TestAdmin;
+let client: ReturnType<typeof createConsoleClient>;
+let cookie: string;
+beforeAll(async () => {
+  admin = await startAdmin();
+  client = createConsoleClient(admin);
+  ({ cookie } = await client.logIn("viewer"));
+});
+afterAll(() => admin.close());
+
+const get = (query = "") => client.send(`/keys.csv${query}`, { cookie });
+const emailsIn = (text: string) =>
+  text
+    .trimEnd()
+    .split("\r\n")
+    .slice(1)
+    .map((line) => line.split(",")[3]);
+
+describe("GET /keys.csv", () => {
+  test("has every value of a key, as text that a spreadsheet does not run, and not the key itself", async () => {
+    const hostile = `=cmd|' /C calc'!A1, "x"`;
+    const key = await admin.issue({
+      ...{ email: "+grace@example.org", name: hostile, organization: "@SUM(1)", externalId: "-order 1" },
+      ...{ tier: "free", mode: "test", monthlyLimit: 12, expiresAt: new Date("2027-03-01T00:00:00Z") },
+    });
+    const { status, text, headers } = await get("?external_id=-order+1");
+    expect({ status, type: headers.get("content-type"), cache: headers.get("cache-control") }).toEqual({
+      status: 200,
+      type: "text/csv; charset=utf-8",
+      cache: "no-store",
+    });
+    expect(headers.get("content-disposition")).toMatch(/^attachment; filename="keys-\d{4}-\d\d-\d\d\.csv"$/);
+    const [heading, line = "", end] = text.split("\r\n");
+    expect([heading, end]).toEqual([HEADING, ""]);
+    expect(line).toStartWith(`${key.id},svc_test_…`);
+    expect(line).toContain(`,'+grace@example.org,"'=cmd|' /C calc'!A1, ""x""",'@SUM(1),lic_`);
+    expect(line).toContain(",'-order 1,free,test,active,12,0,2027-03-01T00:00:00Z,");
+    expect(text).not.toContain(key.apiKey.slice(-48));
+  });
+
+  test("has the keys of all pages, newest first, and only those that meet every condition", async () => {
+    await admin.database.query(
+      (sql) => sql`
+        with account as (
+          insert into accounts (id, email, name, organization, created_at)
+          select gen_random_uuid(), 'many@example.org', 'Many', '', now() returning id
+        ),
+        license as (
+          insert into licenses (id, account_id, tier, expires_at, created_at)
+          select gen_random_uuid(), account.id, 'commercial', ${admin.clock.now()}::timestamptz + interval '30 days', now()
+            from account, generate_series(1, ${MANY}::bigint)
+          returning id
+        )
+        insert into keys (id, license_id, hash, hint, mode, created_at)
+        select gen_random_uuid(), id, sha256(id::text::bytea), 'svc_live_…abcd', 'live', now() from license`,
+    );
+    const all = (await get("?account=many@example.org&expiring_within=30&state=active")).text;
+    const ids = all
+      .trimEnd()
+      .split("\r\n")
+      .slice(1)
+      .map((line) => line.slice(0, 36));
+    expect(ids).toHaveLength(MANY);
+    expect(ids).toEqual(ids.toSorted().toReversed());
+    for (const query of [
+      "?account=many@example.org&expiring_within=29",
+      "?search=many&tier=free",
+      "?mode=test&search=many",
+    ])
+      expect((await get(query)).text).toBe(`${HEADING}\r\n`);
+    expect(emailsIn((await get("?tier=free&mode=test")).text)).toEqual(["'+grace@example.org"]);
+  });
+
+  test("refuses an unknown account, and is closed to visitors without a session", async () => {
+    const { status, text } = await get("?account=nobody@example.org");
+    expect(status).toBe(404);
+    expect(text).toContain("no account has the id or e-mail nobody@example.org");
+    expect((await client.send("/keys.csv")).status).toBe(303);
+  });
+
+  test("refuses a search that too many accounts match: a file does not show that it is incomplete", async () => {
+    await admin.database.query(
+      (sql) => sql`
+        insert into accounts (id, email, name, organization, created_at)
+        select gen_random_uuid(), 'crowd' || n || '@example.org', 'Crowd', '', now() from generate_series(1, 1100) n`,
+    );
+    const { status, text } = await get("?search=crowd");
+    expect(status).toBe(400);
+    expect(text).toContain("narrow the search, then download the keys");
+  });
+});
