@@ -99,9 +99,9 @@ function columnsAt(now: Date) {
     },
     {
       label: "Name",
-      cell: ({ name, email }: Account) => <Foreign text={name === email ? "" : name} />,
+      cell: ({ name, email }: Account) => <Text text={name === email ? "" : name} />,
     },
-    { label: "Organization", cell: ({ organization }: Account) => <Foreign text={organization} /> },
+    { label: "Organization", cell: ({ organization }: Account) => <Text text={organization} /> },
     {
       label: "Keys",
       isNumeric: true,
@@ -111,4 +111,8 @@ function columnsAt(now: Date) {
     },
     { label: "Made", cell: ({ createdAt }: Account) => <Day at={createdAt} now={now} /> },
   ];
+}
+
+function Text({ text }: { readonly text: string }) {
+  return text === "" ? <span class="muted">–</span> : <Foreign text={text} />;
 }
