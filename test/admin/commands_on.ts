@@ -14,10 +14,15 @@ export interface CommandsOn {
 }
 
 /** Starts a proxy, because commands reach a database only by an address. */
-export async function commandsOn({ address }: TestDatabase, clock: Clock): Promise<CommandsOn> {
+export async function commandsOn(
+  { address }: TestDatabase,
+  clock: Clock,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<CommandsOn> {
   const proxy: FaultyProxy = await startFaultyProxy(address);
   const line: CommandLine = createCommandLine();
-  const env = { DATABASE_URL: "url" in proxy.address ? proxy.address.url : "", CLAVIGER_SECRET: TEST_SECRET };
+  const url = "url" in proxy.address ? proxy.address.url : "";
+  const env = { DATABASE_URL: url, CLAVIGER_SECRET: TEST_SECRET, ...settings };
   return {
     run: (args, options) => line.here(args, { ...options, env, clock }),
     json: (args) => line.json(args, { env, clock }),

@@ -146,8 +146,8 @@ function Changes({ visit, account, attempt }: Pick<AccountProps, "visit" | "acco
           {...given}
         >
           <p>
-            This removes name, e-mail and organization for good, and keeps the counts of use. First all keys
-            of the account must be revoked.
+            This removes name, e-mail and organization for good, and keeps the counts of use. All keys of the
+            account must be revoked before. Do not name the person in the reason.
           </p>
           <RepeatField action="erase" what="the e-mail" text={account.email} {...given} />
           <ReasonField action="erase" {...given} />

@@ -55,8 +55,8 @@ function AddModel({ command, isOpen }: { readonly command: string; readonly isOp
     <details class="add" open={isOpen}>
       <summary>Add a model</summary>
       <p>
-        Copy the file to the host of the service, and run this command there with your values. It also prints
-        what each option means: <code>claviger models add --help</code>.
+        Copy the file to the host of the service, and run this command there with your values. The command{" "}
+        <code>claviger models add --help</code> says what each option means.
       </p>
       <Copyable id="add-command" text={command} label="Copy the command" />
     </details>
