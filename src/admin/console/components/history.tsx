@@ -1,8 +1,12 @@
 /** @jsxImportSource hono/jsx */
 import type { AuditRow } from "../../../audit/mod.ts";
+import { cutText } from "../audit_changes.ts";
 import { Changes } from "./changes.tsx";
 import { Table } from "./table.tsx";
 import { Ago, Foreign } from "./values.tsx";
+
+/** The characters of a reason, so that the page stays small. */
+const MOST_OF_REASON = 900;
 
 interface HistoryProps {
   /** The rows of the audit log, newest first. */
@@ -35,11 +39,11 @@ export function History({ rows, now, isCut, query, hasKeys = false }: HistoryPro
     { label: "Action", cell: ({ action }: AuditRow) => <code>{action}</code> },
     { label: "By", cell: ({ actor }: AuditRow) => <Foreign text={actor} /> },
     ...(hasKeys ? [key] : []),
-    { label: "Values", cell: ({ before, after }: AuditRow) => <Changes before={before} after={after} /> },
+    { label: "Values", cell: (row: AuditRow) => <Changes {...row} /> },
     {
       label: "Reason",
       cell: ({ reason }: AuditRow) =>
-        reason ? <Foreign text={reason} /> : <span class="muted">none given</span>,
+        reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
     },
   ];
   return (

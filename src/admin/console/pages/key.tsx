@@ -11,6 +11,7 @@ import { findUsageByDay } from "../../../usage/mod.ts";
 import type { AdminEnv } from "../../options.ts";
 import { type Attempt, toAttempt } from "../attempt.ts";
 import { Done } from "../components/action.tsx";
+import { History } from "../components/history.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { State } from "../components/values.tsx";
 import { KEY_CHANGES } from "../key_change.ts";
@@ -18,7 +19,7 @@ import { readMonth } from "../month.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 import { isOffered, KeyActions } from "./key_actions.tsx";
-import { KeyFacts, KeyHistory, KeyUse, Refusals, type UseOfMonth } from "./key_parts.tsx";
+import { KeyFacts, KeyUse, Refusals, type UseOfMonth } from "./key_parts.tsx";
 import { Why } from "./key_why.tsx";
 
 const WHAT = "show key";
@@ -109,7 +110,7 @@ function Key({ visit, explanation, use, history, attempt }: KeyProps) {
         <KeyUse id={key.id} limit={key.monthlyLimit} use={use} now={now} />
       </div>
       <Refusals refusals={refusals} now={now} />
-      <KeyHistory id={key.id} rows={history} isCut={history.length === HISTORY_ROWS} now={now} />
+      <History rows={history} now={now} isCut={history.length === HISTORY_ROWS} query={`key=${key.id}`} />
     </>
   );
 }

@@ -1,11 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The parts of the page of a key that only show something. */
-import type { AuditRow } from "../../../audit/mod.ts";
 import { type Month, monthOf, toMonth } from "../../../calendar.ts";
 import type { KeyExplanation, RefusalCount } from "../../../keys/mod.ts";
 import type { DayOfUse } from "../../../usage/mod.ts";
-import { cutText } from "../audit_changes.ts";
-import { Changes } from "../components/changes.tsx";
 import { Bars } from "../components/charts.tsx";
 import { Facts, Table } from "../components/table.tsx";
 import { Ago, Day, Foreign, Used } from "../components/values.tsx";
@@ -172,43 +169,4 @@ export function Refusals({ refusals, now }: RefusalsProps) {
 interface RefusalsProps {
   readonly refusals: readonly RefusalCount[];
   readonly now: Date;
-}
-
-/** The characters of a reason: the page stays small. */
-const MOST_OF_REASON = 900;
-
-interface HistoryProps {
-  readonly id: string;
-  readonly rows: readonly AuditRow[];
-  /** Whether there may be more rows. */
-  readonly isCut: boolean;
-  readonly now: Date;
-}
-
-/** Who changed the key or its license, newest first. */
-export function KeyHistory({ id, rows, isCut, now }: HistoryProps) {
-  const columns = [
-    { label: "When", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
-    { label: "Action", cell: ({ action }: AuditRow) => <code>{action}</code> },
-    { label: "By", cell: ({ actor }: AuditRow) => <Foreign text={actor} /> },
-    { label: "Values", cell: (row: AuditRow) => <Changes {...row} /> },
-    {
-      label: "Reason",
-      cell: ({ reason }: AuditRow) =>
-        reason ? <Foreign text={cutText(reason, MOST_OF_REASON)} /> : <span class="muted">none</span>,
-    },
-  ];
-  return (
-    <section aria-labelledby="history">
-      <h2 id="history">History</h2>
-      <Table
-        caption={isCut ? `The newest ${rows.length} changes` : "All changes, newest first"}
-        columns={columns}
-        rows={rows}
-      />
-      <nav class="pages" aria-label="Audit log">
-        <a href={`/console/audit?key=${id}`}>Show them in the audit log</a>
-      </nav>
-    </section>
-  );
 }
