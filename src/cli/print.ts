@@ -43,7 +43,7 @@ export function printFields(surroundings: Surroundings, fields: Readonly<Record<
 
 /**
  * Prints a table with a heading for each column; columns of numbers are aligned to the right. If the terminal is
- * narrower than the table, the heading and each row continue in further lines.
+ * narrower than the table, the heading and each row continue in further lines; a longer text is broken between words.
  */
 export function printTable<Row extends Readonly<Record<string, unknown>>>(
   surroundings: Surroundings,
@@ -66,13 +66,29 @@ export function printTable<Row extends Readonly<Record<string, unknown>>>(
   for (let row = 0; row <= rows.length; row++) {
     for (const [index, line] of lines.entries()) {
       const text = line.map(({ cells }) => cells[row]).join(GAP);
-      table += `${index === 0 ? "" : GAP}${text.trimEnd()}\n`;
+      const indent = index === 0 ? "" : GAP;
+      for (const part of breakText(text.trimEnd(), surroundings.columns, indent)) table += `${part}\n`;
     }
   }
   surroundings.out(table);
 }
 
 const GAP = "  ";
+
+/** Breaks a text between words into lines of at most `most` characters, each with the indent. */
+function breakText(text: string, most: number = Number.POSITIVE_INFINITY, indent = ""): string[] {
+  const lines: string[] = [];
+  let left = indent + text;
+  while (left.length > most) {
+    const at = left.lastIndexOf(" ", most);
+    // A word that is longer than the line stays whole, so that it can be copied.
+    const end = at > indent.length ? at : left.indexOf(" ", most);
+    if (end === -1) break;
+    lines.push(left.slice(0, end).trimEnd());
+    left = `${GAP}${left.slice(end).trimStart()}`;
+  }
+  return [...lines, left];
+}
 
 interface Column {
   readonly width: number;

@@ -11,6 +11,7 @@ export {
   type RepeatableRequest,
   type StoredAnswer,
 } from "./idempotent_answers.ts";
+export { limitsOfToken, type TokenLimits } from "./limits_of_token.ts";
 export {
   type By,
   deleteCodes,

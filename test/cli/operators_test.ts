@@ -184,8 +184,14 @@ describe("claviger tokens", () => {
       last_used_at: null,
     });
     expect(JSON.stringify(listed)).not.toContain("svc_op_");
+    const six = "keys:manage,accounts:read,accounts:write,accounts:erase,models:write,status:read";
+    const { out: issuedSix } = await line.here(["tokens", "issue", "--name", "six", "--scope", six]);
     const { out } = await line.here(["tokens", "list"], { columns: 80 });
     expect(out).toContain("all but keys:revoke");
+    // Both commands show limits in the same words; the list breaks a long text between words.
+    const [, scopes = ""] = /^scopes +(.*)$/m.exec(issuedSix) ?? [];
+    expect(scopes).toBe(six.replaceAll(",", ", "));
+    expect(out.replaceAll(/\s+/g, " ")).toContain(`${scopes} all both everywhere`);
     expect(out).toContain("10.0.0.0/8 and 2 more");
     for (const text of out.split("\n")) expect(text.length).toBeLessThanOrEqual(80);
   });

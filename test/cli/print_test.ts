@@ -55,6 +55,20 @@ test("printTable() continues rows on further lines on a narrow terminal, and pri
   );
 });
 
+test("printTable() breaks a text that is wider than the terminal between words", () => {
+  const { surroundings, seen } = surround("/", { columns: 30 });
+  const long = "x".repeat(40);
+  printTable(surroundings, [{ name: "a", scopes: `keys:read, keys:issue, keys:manage, ${long} end` }]);
+  expect(seen.out.split("\n").slice(2)).toEqual([
+    "a",
+    "  keys:read, keys:issue,",
+    "  keys:manage,",
+    `  ${long}`,
+    "  end",
+    "",
+  ]);
+});
+
 test("printTable() prints no line wider than the terminal, unless one cell is wider", () => {
   for (let columns = 32; columns < 80; columns++) {
     const widest = Math.max(

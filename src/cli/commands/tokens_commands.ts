@@ -6,6 +6,7 @@ import { parseTrustedProxies } from "../../limits/mod.ts";
 import {
   issueToken,
   type ListedToken,
+  limitsOfToken,
   listTokens,
   MAX_SOURCES,
   renewToken,
@@ -153,10 +154,7 @@ async function issue(surroundings: Surroundings, options: IssueOptions): Promise
       printFields(surroundings, {
         name,
         token,
-        scopes: scopes.join(", "),
-        tiers: tiers?.join(", ") ?? "all",
-        mode: mode ?? "both",
-        from: sources?.join(", ") ?? "everywhere",
+        ...limitsOfToken({ scopes, restriction: { tiers, mode }, sources }),
         expires_at: ends ?? "never",
       });
       printNote(surroundings, ONCE);
@@ -223,25 +221,11 @@ function toJson(token: ListedToken) {
 }
 
 function toTableRow(token: ListedToken) {
-  const { name, state, tiers, mode, created_by, created_at, expires_at, last_used_at } = toJson(token);
+  const { name, state, expires_at, last_used_at, created_by, created_at } = toJson(token);
   const [first, ...others] = token.sources ?? [];
-  return {
-    name,
-    state,
-    mode,
-    expires_at,
-    last_used_at,
-    created_by,
-    created_at,
-    tiers: tiers?.join(","),
-    from: others.length === 0 ? first : `${first} and ${others.length} more`,
-    scopes: renderScopes(token.scopes),
-  };
-}
-
-/** Renders scopes as `tokens issue` takes them, or as `all` or `all but keys:revoke`. */
-function renderScopes(scopes: readonly Scope[]): string {
-  const missing = SCOPES.filter((scope) => !scopes.includes(scope));
-  if (missing.length === 0) return "all";
-  return missing.length < scopes.length ? `all but ${missing.join(",")}` : scopes.join(",");
+  const row = { name, state, expires_at: expires_at ?? "never", last_used_at, created_by, created_at };
+  const limits = limitsOfToken(token);
+  return others.length === 0
+    ? { ...row, ...limits }
+    : { ...row, ...limits, from: `${first} and ${others.length} more` };
 }
