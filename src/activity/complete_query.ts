@@ -11,7 +11,9 @@ const HOUR_MS = 3_600_000;
 /** Completes what a request left out: until now, by hour and code, and the last 24 hours, 30 days or 13 months. */
 export function completeQuery(asked: AskedActivity, now: Date): ActivityQuery {
   const { to = now, by = "code", step = "hour" } = asked;
-  return { from: asked.from ?? goBack(to, step, USUAL_STEPS[step] - 1), to, by, step };
+  // An hour, day or month that begins at the end is not in the span.
+  const last = new Date(to.getTime() - 1);
+  return { from: asked.from ?? goBack(last, step, USUAL_STEPS[step] - 1), to, by, step };
 }
 
 /** Returns the beginning of the hour, day or month that is so many steps before the one of an instant. */
@@ -20,4 +22,11 @@ export function goBack(at: Date, step: ActivityStep, steps: number): Date {
   if (step === "month") return new Date(Date.UTC(year, month - steps, 1));
   if (step === "day") return new Date(Date.UTC(year, month, day - steps));
   return new Date(at.getTime() - (at.getTime() % HOUR_MS) - steps * HOUR_MS);
+}
+
+/** Returns the beginnings of the hours, days or months of a query, the earliest first. */
+export function stepsOf({ from, to, step }: ActivityQuery): Date[] {
+  const steps: Date[] = [];
+  for (let at = goBack(from, step, 0); at < to; at = goBack(at, step, -1)) steps.push(at);
+  return steps;
 }

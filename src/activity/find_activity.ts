@@ -54,3 +54,12 @@ export async function findActivity(
     { isRead: true },
   );
 }
+
+/** Finds the first hour that was counted; undefined if none was. */
+export async function findFirstHour(database: Pick<Database, "query">): Promise<Date | undefined> {
+  const [row] = await database.query<{ first: Date | null }>(
+    (sql) => sql`select min(hour) as first from activity_hours`,
+    { isRead: true },
+  );
+  return row?.first ?? undefined;
+}

@@ -10,7 +10,7 @@ export {
   type HourOfActivity,
   MAX_LOST_SECONDS,
 } from "./activity_writer.ts";
-export { completeQuery, goBack } from "./complete_query.ts";
+export { completeQuery, goBack, stepsOf } from "./complete_query.ts";
 export { ACTIVITY_KEPT_DAYS, deleteActivity, deleteOldActivity } from "./delete_old_activity.ts";
 export {
   ACTIVITY_NAMES,
@@ -20,5 +20,7 @@ export {
   type ActivityQuery,
   type ActivityStep,
   findActivity,
+  findFirstHour,
 } from "./find_activity.ts";
 export { renderActivity } from "./render_activity.ts";
+export { COMPARED_DAYS, findUnusual, type Unusual } from "./unusual.ts";

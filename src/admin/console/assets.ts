@@ -10,6 +10,7 @@ import issued from "./browser/issued.client.js" with { type: "text" };
 import refresh from "./browser/refresh.client.js" with { type: "text" };
 import submitOnce from "./browser/submit_once.client.js" with { type: "text" };
 import actions from "./style/actions.css" with { type: "text" };
+import activity from "./style/activity.css" with { type: "text" };
 import audit from "./style/audit.css" with { type: "text" };
 import base from "./style/base.css" with { type: "text" };
 import charts from "./style/charts.css" with { type: "text" };
@@ -25,7 +26,7 @@ export type Script = keyof typeof SCRIPTS;
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such file");
 
 const files = new Map<string, { readonly text: string; readonly type: string }>();
-const STYLES = [base, frame, controls, actions, tables, things, charts, audit];
+const STYLES = [base, frame, controls, actions, tables, things, charts, activity, audit];
 const STYLE_PATH = add("style.css", STYLES.join("\n"), "text/css");
 const SCRIPT_PATHS = Object.fromEntries(
   Object.entries(SCRIPTS).map(([name, text]) => [name, add(`${name}.js`, text, "text/javascript")]),

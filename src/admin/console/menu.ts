@@ -4,6 +4,7 @@ import type { Need } from "./may.ts";
 export const MENU: readonly { readonly label: string; readonly path: string; readonly scope: Need }[] = [
   { label: "Keys", path: "/console/keys", scope: "keys:read" },
   { label: "Accounts", path: "/console/accounts", scope: "accounts:read" },
+  { label: "Activity", path: "/console/activity", scope: "status:read" },
   { label: "Models", path: "/console/models", scope: "models:read" },
   { label: "Audit", path: "/console/audit", scope: "audit:read" },
   { label: "Health", path: "/console/health", scope: "status:read" },

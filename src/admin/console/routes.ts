@@ -8,6 +8,7 @@ import type { Page } from "./page.tsx";
 import { accountPage } from "./pages/account.tsx";
 import { changeAccountOfForm, eraseAccountOfForm, renewAccountOfForm } from "./pages/account_changes.ts";
 import { accountsPage } from "./pages/accounts.tsx";
+import { activityPage } from "./pages/activity.tsx";
 import { auditPage } from "./pages/audit.tsx";
 import { healthPage } from "./pages/health.tsx";
 import { issueFormPage, issueKeyOfForm } from "./pages/issue.tsx";
@@ -53,6 +54,7 @@ export const CONSOLE_ROUTES: readonly [ConsoleRoute, ...ConsoleRoute[]] = [
   route("POST", "/models/:name/retire", "models:write", retireModelOfForm),
   route("GET", "/audit", "audit:read", auditPage),
   route("GET", "/health", "status:read", healthPage),
+  route("GET", "/activity", "status:read", activityPage),
   route("POST", "/logout", "any", logOut),
 ];
 

@@ -9,12 +9,20 @@
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { Table } from "./table.tsx";
 
+/** A mark that needs no color: a triangle that points in this direction, and a word. */
+export interface Mark {
+  readonly points: "up" | "down";
+  readonly word: string;
+}
+
 /** A column of a chart. */
 interface Column {
   /** Short, such as `2026-11`: a few of the labels stand below the chart, and all of them in the table. */
   readonly label: string;
   /** The text of the mark; by default the label with its numbers. */
   readonly title?: string;
+  /** A mark above the bar, whose word is in the table; the title should say why. */
+  readonly mark?: Mark | undefined;
 }
 
 export interface Bar extends Column {
@@ -184,7 +192,29 @@ function Marks({ id, parts, series, column, index, top }: MarksProps) {
         const box = { x, width: percent(width * BAR_WIDTH), y: percent(base), height: percent(height) };
         return <rect {...box} {...textureOf(id, part)} />;
       })}
+      {column.mark && (
+        <svg x={percent(width * (index + 0.5))} y={percent(base)} aria-hidden="true">
+          <Triangle {...column.mark} />
+        </svg>
+      )}
     </g>
+  );
+}
+
+/** The triangle of a mark, above the point at 0. */
+function Triangle({ points }: Pick<Mark, "points">) {
+  return <path class="mark" d={points === "up" ? "M-5 -3h10l-5 -9z" : "M-5 -12h10l-5 9z"} />;
+}
+
+/** A mark in text: its triangle and its word. */
+export function Marked({ points, word }: Mark) {
+  return (
+    <b class="marked">
+      <svg viewBox="-6 -13 12 12" aria-hidden="true">
+        <Triangle points={points} />
+      </svg>{" "}
+      {word}
+    </b>
   );
 }
 
@@ -222,7 +252,14 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
     cell: (bar: StackedBar) => toText(numberOf(bar)),
   });
   const columns = [
-    { label: columnName, cell: ({ label }: StackedBar) => label },
+    {
+      label: columnName,
+      cell: ({ label, mark }: StackedBar) => (
+        <>
+          {label} {mark && <Marked {...mark} />}
+        </>
+      ),
+    },
     ...parts.map((name, part) => number(name, ({ values }) => values[part] ?? 0)),
     ...(parts.length > 1 ? [number("All", sumOf)] : []),
   ];
