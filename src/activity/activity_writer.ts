@@ -1,5 +1,5 @@
 /**
- * Adds the counts of this process to the hourly rows, once a minute and when an hour ends.
+ * Adds the counts of this process to the rows of hours and days, once a minute and when an hour ends.
  *
  * The counters of the process only grow, and the writer remembers their last values: the difference belongs to the hour
  * of the last reading. So a request only increments a counter. Several processes add to the same rows.
@@ -8,17 +8,8 @@
  * is killed, and a write whose answer is lost may be counted twice: nobody pays by these counts.
  */
 import { type Clock, type Repetition, repeat } from "../clock.ts";
-import { type Database, toTextArray } from "../database/mod.ts";
-
-/** How many requests were answered in one way since the process started. */
-export interface AnswerCount {
-  readonly endpoint: string;
-  /** `OK` for an answer without an error. */
-  readonly code: string;
-  /** Why a key was refused; empty if the code says it all. */
-  readonly reason: string;
-  readonly count: number;
-}
+import type { Database } from "../database/mod.ts";
+import { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
 
 export interface ActivityWriter {
   start(): Promise<void>;
@@ -47,11 +38,6 @@ const HOUR_MS = 3_600_000;
  * an outage of a week has fewer. Further rows are not counted.
  */
 const MAX_WAITING = 5_000;
-
-/** How many requests were answered in one way in an hour. */
-export interface HourOfActivity extends AnswerCount {
-  readonly hourMs: number;
-}
 
 export function createActivityWriter(options: ActivityWriterOptions): ActivityWriter {
   const { database, clock, read, tickMs = TICK_MS } = options;
@@ -117,27 +103,6 @@ export function createActivityWriter(options: ActivityWriterOptions): ActivityWr
       await flush();
     },
   };
-}
-
-/** Adds counts to the rows of their hours, in one statement. */
-export async function addActivity(
-  database: Pick<Database, "query">,
-  rows: readonly HourOfActivity[],
-): Promise<void> {
-  await database.query(
-    (sql) => sql`
-      insert into activity_hours as a (hour, endpoint, code, reason, count)
-      select hour, endpoint, code, reason, count
-        from unnest(${toTextArray(rows.map(({ hourMs }) => new Date(hourMs).toISOString()))}::timestamptz[],
-                    ${toTextArray(rows.map(({ endpoint }) => endpoint))}::text[],
-                    ${toTextArray(rows.map(({ code }) => code))}::text[],
-                    ${toTextArray(rows.map(({ reason }) => reason))}::text[],
-                    ${toTextArray(rows.map(({ count }) => count))}::bigint[])
-             as counted (hour, endpoint, code, reason, count)
-       -- Every writer locks rows in this order; otherwise two processes could wait for each other.
-       order by hour, endpoint collate "C", code collate "C", reason collate "C"
-      on conflict (hour, endpoint, code, reason) do update set count = a.count + excluded.count`,
-  );
 }
 
 function sumOf(counts: readonly AnswerCount[]): Map<string, AnswerCount> {

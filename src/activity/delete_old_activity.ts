@@ -1,32 +1,44 @@
-import type { Database } from "../database/mod.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { goBack } from "./activity_query.ts";
 
-/** For how many days the hourly counts are kept. */
+/** For how many days counts are kept. */
 export const ACTIVITY_KEPT_DAYS = 400;
 /** A small number, so that a process that adds its counts meanwhile hardly waits. */
 const BATCH_ROWS = 1_000;
 
-/** Deletes the counts of hours that began more than {@linkcode ACTIVITY_KEPT_DAYS} days ago, in batches. */
+/** Deletes counts of days that ended more than {@linkcode ACTIVITY_KEPT_DAYS} days ago, in batches. */
 export async function deleteOldActivity(
   database: Pick<Database, "query">,
   { now, isStopping }: { readonly now: Date; readonly isStopping: () => boolean },
 ): Promise<void> {
-  const oldest = new Date(now.getTime() - ACTIVITY_KEPT_DAYS * 86_400_000);
-  for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); ) {
-    const rows = await database.query(
+  const firstKept = goBack(now, "day", ACTIVITY_KEPT_DAYS);
+  const deleteBatch = (table: string, column: string, isOld: (sql: Sql) => Fragment) =>
+    database.query(
       (sql) => sql`
-        delete from activity_hours
-         where (hour, endpoint, code, reason) in (
-                 select hour, endpoint, code, reason from activity_hours
-                  where hour < ${oldest}::timestamptz
-                  order by hour limit ${BATCH_ROWS} for update skip locked
+        delete from ${sql(table)}
+         where (${sql(column)}, endpoint, code, reason) in (
+                 select ${sql(column)}, endpoint, code, reason from ${sql(table)}
+                  where ${isOld(sql)}
+                  order by ${sql(column)} limit ${BATCH_ROWS} for update skip locked
                )
         returning 1 as deleted`,
     );
-    deleted = rows.length;
+  const batches = [
+    () => deleteBatch("activity_hours", "hour", (sql) => sql`hour < ${firstKept}::timestamptz`),
+    () =>
+      deleteBatch("activity_days", "day", (sql) => sql`day < ${firstKept.toISOString().slice(0, 10)}::date`),
+  ];
+  for (const deleteOne of batches) {
+    for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); )
+      deleted = (await deleteOne()).length;
   }
 }
 
 /** Deletes all counts with a reason: a demo marks its own so. */
 export async function deleteActivity(database: Pick<Database, "query">, reason: string): Promise<void> {
-  await database.query((sql) => sql`delete from activity_hours where reason = ${reason}`);
+  await database.query(
+    (sql) => sql`
+      with days as (delete from activity_days where reason = ${reason})
+      delete from activity_hours where reason = ${reason}`,
+  );
 }

@@ -1,22 +1,6 @@
-import type { Database } from "../database/mod.ts";
+import type { Database, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-
-/** By what the counts can be divided. */
-export const ACTIVITY_NAMES = ["endpoint", "code", "reason"] as const;
-export type ActivityName = (typeof ACTIVITY_NAMES)[number];
-
-export const ACTIVITY_STEPS = ["hour", "day", "month"] as const;
-export type ActivityStep = (typeof ACTIVITY_STEPS)[number];
-
-export interface ActivityQuery {
-  /** The first hour, day or month is the one that contains this instant. */
-  readonly from: Date;
-  /** Hours that begin at this instant or later are left out. */
-  readonly to: Date;
-  /** By `reason`, only refusals with a reason are counted. */
-  readonly by: ActivityName;
-  readonly step: ActivityStep;
-}
+import { type ActivityQuery, goBack } from "./activity_query.ts";
 
 export interface ActivityCount {
   /** The beginning of the hour, day or month, UTC. */
@@ -45,15 +29,20 @@ export async function findActivity(
   }
   return await database.query<ActivityCount>(
     (sql) => sql`
-      select date_trunc(${step}, hour, 'UTC') as at, ${sql(by)} collate "C" as name, sum(count)::bigint as count
-        from activity_hours
-       where hour >= date_trunc(${step}, ${from}::timestamptz, 'UTC') and hour < ${to}::timestamptz
+      select ${step === "month" ? sql`date_trunc('month', begins_at, 'UTC')` : sql`begins_at`} as at,
+             ${sql(by)} collate "C" as name, sum(count)::bigint as count
+        from (${step === "hour" ? hours(sql) : days(sql)}) as counted
+       where begins_at >= ${goBack(from, step, 0)}::timestamptz and begins_at < ${to}::timestamptz
          and (${by !== "reason"}::boolean or (reason <> '' and code <> 'OK'))
        group by 1, 2
        order by 1, 2`,
     { isRead: true },
   );
 }
+
+const hours = (sql: Sql) => sql`select hour as begins_at, endpoint, code, reason, count from activity_hours`;
+const days = (sql: Sql) =>
+  sql`select day::timestamp at time zone 'UTC' as begins_at, endpoint, code, reason, count from activity_days`;
 
 /** Finds the first hour that was counted; undefined if none was. */
 export async function findFirstHour(database: Pick<Database, "query">): Promise<Date | undefined> {

@@ -17,7 +17,7 @@ beforeAll(async () => {
   database = server.database;
 });
 beforeEach(async () => {
-  await database.query((sql) => sql`delete from activity_hours`);
+  await database.query((sql) => sql`truncate activity_hours, activity_days`);
   clock = createTestClock("2026-11-22T09:30:00Z");
 });
 afterAll(() => server.close());
@@ -130,12 +130,15 @@ describe("createActivityWriter()", () => {
 
   test("writes once a minute, and at the end of an hour", async () => {
     const process = counters();
-    const writer = createActivityWriter({ database, clock, read: process.read, tickMs: 5 });
+    let ticks = 0;
+    const ticking = { ...clock, monotonicMs: () => ++ticks && clock.monotonicMs() };
+    const writer = createActivityWriter({ database, clock: ticking, read: process.read, tickMs: 5 });
     await writer.start();
     try {
       process.count("OK");
       clock.advance(59_000);
-      await Bun.sleep(20);
+      ticks = 0;
+      await until(() => ticks > 2);
       expect(await rows()).toEqual([]);
       clock.advance(1_000);
       await until(async () => (await rows()).length === 1);

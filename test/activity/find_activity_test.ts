@@ -21,19 +21,16 @@ beforeAll(async () => {
   database = server.database;
 });
 beforeEach(async () => {
-  await database.query((sql) => sql`delete from activity_hours`);
+  await database.query((sql) => sql`truncate activity_hours, activity_days`);
 });
 afterAll(() => server.close());
 
 async function insert(...rows: readonly string[]) {
-  for (const row of rows) {
+  const hours = rows.map((row) => {
     const [hour = "", endpoint = "", code = "", reason = "", count = ""] = row.split(",");
-    await database.query(
-      (sql) => sql`
-        insert into activity_hours (hour, endpoint, code, reason, count)
-        values (${hour}::timestamptz, ${endpoint}, ${code}, ${reason}, ${count}::bigint)`,
-    );
-  }
+    return { hourMs: Date.parse(hour), endpoint, code, reason, count: Number(count) };
+  });
+  await addActivity(database, hours);
 }
 
 async function find(query: Partial<ActivityQuery>): Promise<string[] | string> {
@@ -139,28 +136,25 @@ describe("findActivity()", () => {
 describe("deleteOldActivity()", () => {
   const now = new Date("2026-11-22T10:30:00Z");
   const insertOld = (rows: number) =>
-    database.query(
-      (sql) => sql`
-        insert into activity_hours (hour, endpoint, code, reason, count)
-        select ${now}::timestamptz - 401 * interval '1 day', 'validate', 'CODE_' || n, '', 1
-          from generate_series(1, ${rows}::integer) as n`,
+    insert(...Array.from({ length: rows }, (_, n) => `2025-10-17T23:00:00Z,validate,CODE_${n},,1`));
+  const left = async () => {
+    const found = await database.query<{ code: string }>(
+      (sql) => sql`select code from activity_hours union all select code from activity_days`,
     );
-  const hours = async () =>
-    (await database.query<{ code: string }>((sql) => sql`select code from activity_hours order by code`)).map(
-      ({ code }) => code,
-    );
+    return found.map(({ code }) => code);
+  };
 
-  test("deletes the hours that began more than 400 days ago, in batches", async () => {
+  test("deletes the hours and days of 400 days ago and before, in batches", async () => {
     await insertOld(1_500);
-    await insert("2025-10-18T10:00:00Z,validate,OLD,,1", "2025-10-18T11:00:00Z,validate,YOUNG,,1");
+    await insert("2025-10-18T00:00:00Z,validate,YOUNG,,1");
     await deleteOldActivity(database, { now, isStopping: () => false });
-    expect(await hours()).toEqual(["YOUNG"]);
+    expect(await left()).toEqual(["YOUNG", "YOUNG"]);
   });
 
   test("stops after a batch when the service stops", async () => {
     await insertOld(1_500);
     let asked = 0;
     await deleteOldActivity(database, { now, isStopping: () => asked++ > 0 });
-    expect(await hours()).toHaveLength(500);
+    expect(await left()).toHaveLength(500 + 1_500);
   });
 });

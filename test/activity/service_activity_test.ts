@@ -17,7 +17,7 @@ beforeAll(async () => {
   on = await createTestDatabase();
 });
 beforeEach(async () => {
-  await on.database.query((sql) => sql`delete from activity_hours`);
+  await on.database.query((sql) => sql`truncate activity_hours, activity_days`);
 });
 afterAll(() => on.close());
 

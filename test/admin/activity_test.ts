@@ -1,5 +1,6 @@
 /** `GET /activity` and the command `activity` give the same counts, which are those of the table. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { addActivity } from "../../src/activity/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
@@ -14,15 +15,13 @@ const clock = createTestClock("2026-11-22T09:30:00Z");
 beforeAll(async () => {
   admin = await startAdmin({ clock });
   commands = await commandsOn(admin.testDatabase, clock);
-  await admin.database.query(
-    (sql) => sql`
-      insert into activity_hours (hour, endpoint, code, reason, count)
-      values ('2026-11-21T09:00Z', 'validate', 'OK', '', 80),
-             ('2026-11-21T10:00Z', 'validate', 'OK', '', 40),
-             ('2026-11-22T08:00Z', 'validate', 'OK', '', 20),
-             ('2026-11-22T09:00Z', 'models', 'OK', '', 3),
-             ('2026-11-22T09:00Z', 'validate', 'INVALID_KEY', 'revoked', 5)`,
-  );
+  const add = (hour: string, endpoint: string, [code, reason]: readonly [string, string], count: number) =>
+    addActivity(admin.database, [{ hourMs: Date.parse(hour), endpoint, code, reason, count }]);
+  await add("2026-11-21T09:00Z", "validate", ["OK", ""], 80);
+  await add("2026-11-21T10:00Z", "validate", ["OK", ""], 40);
+  await add("2026-11-22T08:00Z", "validate", ["OK", ""], 20);
+  await add("2026-11-22T09:00Z", "models", ["OK", ""], 3);
+  await add("2026-11-22T09:00Z", "validate", ["INVALID_KEY", "revoked"], 5);
 });
 afterAll(async () => {
   await commands.close();

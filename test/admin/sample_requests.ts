@@ -1,5 +1,6 @@
 /** A sample request for each route of the API, which succeeds with a token of the route's scope. */
 import { randomUUID } from "node:crypto";
+import { addActivity } from "../../src/activity/mod.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
 import { parseId, toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
@@ -78,12 +79,9 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   "GET /usage": () => ({ path: "/usage?limit=2" }),
 
   "GET /activity": async ({ database, clock }) => {
-    await database.query(
-      (sql) => sql`
-        insert into activity_hours (hour, endpoint, code, reason, count)
-        values (date_trunc('hour', ${clock.now()}::timestamptz, 'UTC'), 'validate', 'INVALID_KEY', 'unknown', 7)
-        on conflict do nothing`,
-    );
+    const hourMs = clock.nowMs() - (clock.nowMs() % 3_600_000);
+    const answer = { endpoint: "validate", code: "INVALID_KEY", reason: "unknown" };
+    await addActivity(database, [{ hourMs, ...answer, count: 7 }]);
     return { path: "/activity?by=reason" };
   },
 

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { addActivity } from "../../src/activity/mod.ts";
 import {
   type Backup,
   type BackupOptions,
@@ -184,11 +185,8 @@ export async function fill(database: Database): Promise<void> {
       insert into exported_licenses (jti, key_id, kid, expires_at, exported_at, exported_by)
       select gen_random_uuid(), key_id, kid, expires_at, signed_at, 'command:root' from signed_licenses`,
   );
-  await database.query(
-    (sql) => sql`
-      insert into activity_hours (hour, endpoint, code, reason, count)
-      values (${NOW}::timestamptz, 'validate', 'INVALID_KEY', 'revoked', 7)`,
-  );
+  const answer = { endpoint: "validate", code: "INVALID_KEY", reason: "revoked" };
+  await addActivity(database, [{ hourMs: NOW.getTime(), ...answer, count: 7 }]);
   await database.query(
     (sql) => sql`
       insert into usage_days (day, tier, mode, used) values ('2026-01-31', 'free', 'live+test', 9)`,

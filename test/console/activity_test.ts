@@ -44,6 +44,11 @@ describe("After ten weeks with a storm of refusals", () => {
       (sql) =>
         sql`delete from activity_hours where hour = '2026-11-22T03:00Z' and endpoint = 'validate' and code = 'OK'`,
     );
+    await admin.database.query(
+      (sql) => sql`
+        insert into activity_days
+        select (hour at time zone 'UTC')::date, endpoint, code, reason, sum(count) from activity_hours group by 1, 2, 3, 4`,
+    );
   });
 
   test("shows the hours by code, and marks the unusual ones with a shape and a word", async () => {

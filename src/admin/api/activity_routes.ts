@@ -35,7 +35,7 @@ export const findActivityOperation = operation({
     to: v.optional(
       v.pipe(
         timeField("to"),
-        v.description("Later hours, and the one that begins now, are left out; by default now"),
+        v.description("Hours that begin then or later are left out, by day and month days; by default now"),
       ),
     ),
     by: v.optional(

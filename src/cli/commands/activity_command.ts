@@ -35,12 +35,12 @@ export function addActivityCommand(program: Command, surroundings: Surroundings)
     )
     .option(
       "--from <time>",
-      "the time in the first hour; by default 24 hours, 30 days or 13 months are shown",
+      "a time in the first hour, day or month; by default 24 hours, 30 days or 13 months are shown",
       timestampOption,
     )
     .option(
       "--to <time>",
-      "leave out the hours that begin at this time or later; by default now",
+      "leave out hours (or days) that begin at this time or later; by default now",
       timestampOption,
     )
     .action((options: ActivityOptions) =>

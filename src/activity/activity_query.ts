@@ -1,4 +1,19 @@
-import type { ActivityQuery, ActivityStep } from "./find_activity.ts";
+/** By what the counts can be divided. */
+export const ACTIVITY_NAMES = ["endpoint", "code", "reason"] as const;
+export type ActivityName = (typeof ACTIVITY_NAMES)[number];
+
+export const ACTIVITY_STEPS = ["hour", "day", "month"] as const;
+export type ActivityStep = (typeof ACTIVITY_STEPS)[number];
+
+export interface ActivityQuery {
+  /** The first hour, day or month is the one that contains this instant. */
+  readonly from: Date;
+  /** What begins at this instant or later is left out: hours by hour, otherwise days. */
+  readonly to: Date;
+  /** By `reason`, only refusals with a reason are counted. */
+  readonly by: ActivityName;
+  readonly step: ActivityStep;
+}
 
 /** What a request may leave out. */
 export type AskedActivity = { readonly [Field in keyof ActivityQuery]?: ActivityQuery[Field] | undefined };

@@ -1,0 +1,51 @@
+import { type Database, toTextArray } from "../database/mod.ts";
+
+/** How many requests were answered in one way. */
+export interface AnswerCount {
+  readonly endpoint: string;
+  /** `OK` for an answer without an error. */
+  readonly code: string;
+  /** Why a key was refused; empty if the code says it all. */
+  readonly reason: string;
+  readonly count: number;
+}
+
+/** How many requests were answered in one way in an hour. */
+export interface HourOfActivity extends AnswerCount {
+  readonly hourMs: number;
+}
+
+/** Adds counts to the rows of their hours and days, in one statement. No two of them may be for the same row. */
+export async function addActivity(
+  database: Pick<Database, "query">,
+  rows: readonly HourOfActivity[],
+): Promise<void> {
+  await database.query(
+    (sql) => sql`
+      with counted as (
+        select *
+          from unnest(${toTextArray(rows.map(({ hourMs }) => new Date(hourMs).toISOString()))}::timestamptz[],
+                      ${toTextArray(rows.map(({ endpoint }) => endpoint))}::text[],
+                      ${toTextArray(rows.map(({ code }) => code))}::text[],
+                      ${toTextArray(rows.map(({ reason }) => reason))}::text[],
+                      ${toTextArray(rows.map(({ count }) => count))}::bigint[])
+               as rows (hour, endpoint, code, reason, count)
+      ),
+      hours as (
+        insert into activity_hours as a (hour, endpoint, code, reason, count)
+        select hour, endpoint, code, reason, count from counted
+         -- Every writer locks rows in this order; otherwise two processes could wait for each other.
+         order by hour, endpoint collate "C", code collate "C", reason collate "C"
+        on conflict (hour, endpoint, code, reason) do update set count = a.count + excluded.count
+        returning 1
+      )
+      insert into activity_days as a (day, endpoint, code, reason, count)
+      select (hour at time zone 'UTC')::date, endpoint, code, reason, sum(count)
+        from counted
+       -- So the hours are locked before the days.
+       where (select count(*) from hours) > 0
+       group by 1, 2, 3, 4
+       order by 1, endpoint collate "C", code collate "C", reason collate "C"
+      on conflict (day, endpoint, code, reason) do update set count = a.count + excluded.count`,
+  );
+}
