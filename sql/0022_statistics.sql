@@ -22,6 +22,8 @@ create table usage_days_progress (
   exact_until date not null,
   -- The months before are not counted yet; null if all are.
   filled_from date,
+  -- A process counts until then at the latest; null if none does.
+  busy_until timestamptz,
   constraint usage_days_progress_is_only check (is_only)
 );
 

@@ -33,7 +33,7 @@ import { isRefusal, type Refusal, refuse } from "./refusal.ts";
 import { createGitHubAppSource, createTokenSource, openGitHubApp } from "./repository_token/mod.ts";
 import type { Secrets } from "./secrets/mod.ts";
 import { createLicenseSigner, createPublishedKeys, prepareSigningKeys } from "./signed_licenses/mod.ts";
-import { createFigureComputer } from "./statistics/mod.ts";
+import { countUse, createFigureComputer } from "./statistics/mod.ts";
 import { type Certificate, createCertificate, readTlsIdentity } from "./tls/mod.ts";
 import { createEventWriter, createUpkeep, type EventGathering, watchWrites } from "./usage/mod.ts";
 import { listenOrRefuse } from "./wire/mod.ts";
@@ -196,7 +196,7 @@ async function startParts(
   // Started before the listeners, so it writes its last minute after the last request is answered.
   await order.start(createActivityWriter({ database, clock, read: requestMetrics.answers }), LAST_WORDS_MS);
   const { address } = stores.installation;
-  const cleaning = { cleanOperators: deleteEnded, cleanActivity: deleteOldActivity };
+  const cleaning = { cleanOperators: deleteEnded, cleanActivity: deleteOldActivity, countUse };
   const upkeep = createUpkeep({ address, clock, log, keptMonths: config.eventsKeptMonths, ...cleaning });
   await order.start(upkeep);
   const figures = createFigureComputer({ address, clock, log });

@@ -4,6 +4,7 @@
  * `figure_unused` and `figure_run`.
  */
 export { computeFigures, createFigureComputer, type FigureComputer } from "./compute_figures.ts";
+export { countUse, restartCount } from "./count_use.ts";
 export {
   EXPIRING_DAYS,
   type FigureName,
@@ -13,3 +14,4 @@ export {
   readFigures,
   UNUSED_DAYS,
 } from "./figures.ts";
+export { type DayOfAll, type ImportOfAll, readUsageDays, type UsageDays } from "./usage_days.ts";

@@ -29,6 +29,7 @@ export {
   findUsageByMonth,
   listUsage,
   type MonthOfUse,
+  modesOfLicense,
   type UseOfMonth,
 } from "./report_usage.ts";
 export { createUpkeep, type Upkeep, type UpkeepTask } from "./upkeep.ts";

@@ -20,6 +20,13 @@ export interface AttachOptions {
 
 /** The number of pages of the default partition whose events move at a time. */
 const MOVED_PAGES = 1_000;
+/**
+ * After how many new events vacuum reads a partition. Until then, the index does not know the times of their pages, and
+ * whoever looks for the events of the last minute reads all of these pages. By default, that would be a fifth of the
+ * partition.
+ */
+const VACUUM_SETTINGS =
+  "autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000";
 /** A new row goes behind the last page or into one of this many last pages. */
 const RECENT_PAGES = 1_024;
 
@@ -60,11 +67,22 @@ export async function attach(
           perform pg_advisory_xact_lock(${PARTITION_LOCK});
         exception when lock_not_available then return;
         end;
-        if exists (select from pg_inherits where inhrelid = to_regclass('${name}')) then return; end if;
+        if exists (select from pg_inherits where inhrelid = to_regclass('${name}')) then
+          -- A partition of an earlier version. No insert waits for this lock, and a vacuum may hold it for long.
+          if exists (select from pg_class where oid = to_regclass('${name}') and reloptions is null) then
+            perform set_config('lock_timeout', '250ms', true);
+            begin
+              alter table ${name} set (${VACUUM_SETTINGS});
+            exception when lock_not_available then null;
+            end;
+          end if;
+          return;
+        end if;
         if to_regclass('${name}') is null then
           -- The table has the indexes and a constraint, so attaching it builds no index and checks no rows.
           create table ${name} (like events including defaults including constraints including indexes,
             constraint ${name}_range check (received_at >= ${from} and received_at < ${until}));
+          alter table ${name} set (${VACUUM_SETTINGS});
           -- An index on an empty table begins with a filter for its first pages. Each event in these pages would be
           -- added to the filter at once, which takes 0.2 ms. Without the filter, these pages wait for vacuum like all
           -- other pages.

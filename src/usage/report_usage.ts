@@ -1,6 +1,6 @@
 /** Reports use: of a license by day, of an account by month, and of all licenses in a month, for accounting. */
 import { type Month, toMonth } from "../calendar.ts";
-import type { Database } from "../database/mod.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 
@@ -83,6 +83,11 @@ export interface MonthOfUse {
   readonly used: number;
 }
 
+/** Returns the modes of the keys of a row of `licenses` with the alias `l`, as SQL: `live`, `test` or `live+test`. */
+export function modesOfLicense(sql: Sql): Fragment {
+  return sql`(select string_agg(distinct k.mode, '+' order by k.mode) from keys k where k.license_id = l.id)`;
+}
+
 /**
  * Lists the month's use of every license that used any units, in the order in which the licenses were made; or a part of
  * the list, after a license.
@@ -97,7 +102,7 @@ export async function listUsage(
   >(
     (sql) => sql`
       select l.id as "licenseUuid", l.external_id as "externalId", a.id as "accountUuid", a.email, a.organization, l.tier,
-             (select string_agg(distinct k.mode, '+' order by k.mode) from keys k where k.license_id = l.id) as mode,
+             ${modesOfLicense(sql)} as mode,
              l.monthly_limit as "monthlyLimit", u.used
         from usage u
         join licenses l on l.id = u.license_id

@@ -1,7 +1,7 @@
 /**
  * The upkeep of the tables of usage: it creates partitions for the months ahead, moves late events into their month,
- * drops old months, and deletes old claims and old changes to counts. It also runs the upkeep of operators and of
- * activity, which the service passes in.
+ * drops old months, and deletes old claims and old changes to counts. It also runs the upkeep of operators, activity and
+ * statistics, which the service passes in.
  *
  * Upkeep has its own connections, so that requests do not wait behind it. A task that fails does not prevent the
  * others. The failure is counted and, until the task succeeds, logged once for each reason; the task is tried again.
@@ -21,8 +21,9 @@ export interface Upkeep {
   /** Stops the tasks: the server cancels a statement in progress within a second. */
   stop(): Promise<void>;
   /**
-   * Deletes old claims, changes to counts, rows of operators and counts of requests now. Without a call, this happens
-   * 15 seconds after the last time, and for operators and requests after ten minutes.
+   * Deletes old claims, changes to counts, rows of operators and counts of requests, and counts use by day, now. Without
+   * a call, this happens 15 seconds after the last time, for operators and requests after ten minutes, and for use after
+   * one.
    */
   clean(): Promise<void>;
   /** Creates partitions, moves late events and drops old months now. Without a call, this happens within the hour. */
@@ -49,6 +50,11 @@ export interface UpkeepOptions {
   readonly cleanOperators: Clean;
   /** Deletes counts of answered requests that are too old. */
   readonly cleanActivity: Clean;
+  /** Adds the use since the last time to the use by day of all licenses. */
+  readonly countUse: (
+    database: Database,
+    options: { readonly clock: Clock; readonly isStopping: () => boolean },
+  ) => Promise<void>;
 }
 
 type Clean = (
@@ -65,6 +71,7 @@ const TASKS = {
   usage_changes: "Could not delete old changes to counts: it is tried again",
   operators: "Could not delete old login codes, sessions and answers of operators: it is tried again",
   activity: "Could not delete old counts of requests: it is tried again",
+  usage_days: "Could not count the use by day: it is tried again",
 } as const;
 
 const MONTHS_AHEAD = 2;
@@ -76,6 +83,9 @@ const FIRST_RETRY_MS = 60_000;
 const CLEANING_INTERVAL_MS = 15_000;
 /** Rows of operators have no effect after their end, and there are few. Old counts of requests do no harm. */
 const SELDOM_INTERVAL_MS = 600_000;
+const COUNTING_INTERVAL_MS = 60_000;
+/** Soon after the start, so that a new installation has statistics, and not while everything else starts. */
+const FIRST_COUNTING_MS = 5_000;
 /** Every trusted pulse has read the rows of `usage_changes` that are older than this. */
 const CHANGES_KEPT_SECONDS = 60;
 /** How long an `Idempotency-Key` stands for its event. */
@@ -115,6 +125,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
   const now = () => ({ now: clock.now(), isStopping });
   const cleanEnded = () => attempt("operators", () => options.cleanOperators(database, now()));
   const cleanActivity = () => attempt("activity", () => options.cleanActivity(database, now()));
+  const count = () => attempt("usage_days", () => options.countUse(database, { clock, isStopping }));
 
   let pauseMs = FIRST_RETRY_MS;
   async function tidyInTurn(): Promise<number> {
@@ -129,9 +140,9 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
     async start() {
       await months.makeAhead();
       if (stopping) return;
-      const every = (intervalMs: number, clean: () => Promise<boolean>) =>
-        repeat(intervalMs, async () => {
-          await clean();
+      const every = (intervalMs: number, work: () => Promise<boolean>, firstMs = intervalMs) =>
+        repeat(firstMs, async () => {
+          await work();
           return intervalMs;
         });
       const cleaning = [
@@ -139,6 +150,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
         every(CLEANING_INTERVAL_MS, cleanChanges),
         every(SELDOM_INTERVAL_MS, cleanEnded),
         every(SELDOM_INTERVAL_MS, cleanActivity),
+        every(COUNTING_INTERVAL_MS, count, FIRST_COUNTING_MS),
       ];
       repetitions = [repeat(FIRST_TIDY_MS, tidyInTurn), ...cleaning];
     },
@@ -152,6 +164,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
       await cleanChanges();
       await cleanEnded();
       await cleanActivity();
+      await count();
     },
     async tidy() {
       await months.tidy();
@@ -181,6 +194,7 @@ function createAttempts({
     usage_changes: 0,
     operators: 0,
     activity: 0,
+    usage_days: 0,
   };
   /** For each task, the reasons that were logged since it last succeeded. */
   const told = new Map<UpkeepTask, Set<string>>();

@@ -7,6 +7,7 @@ import { rotateKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { deleteEnded } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { countUse } from "../../src/statistics/mod.ts";
 import { createUpkeep } from "../../src/usage/mod.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 
@@ -258,6 +259,7 @@ describe("POST /v1/analytics/log with an Idempotency-Key", () => {
       log: silentLog,
       cleanOperators: deleteEnded,
       cleanActivity: deleteOldActivity,
+      countUse,
     });
     await upkeep.clean();
     await upkeep.stop();

@@ -4,6 +4,7 @@ import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
 import { deleteEnded } from "../../src/operators/mod.ts";
+import { countUse } from "../../src/statistics/mod.ts";
 import { commitEvents, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -31,6 +32,7 @@ function upkeepAt(at: string): Upkeep {
     log,
     cleanOperators: deleteEnded,
     cleanActivity: deleteOldActivity,
+    countUse,
   });
 }
 
@@ -103,6 +105,24 @@ describe("createUpkeep()", () => {
          where indrelid = 'events_2026_11'::regclass and relam = (select oid from pg_am where amname = 'brin')`,
     );
     expect(row?.made).toBe(1);
+  });
+
+  test("start() has vacuum read the events of a month often, also in a partition of an earlier version", async () => {
+    await startAt("2026-11-20");
+    const read = () =>
+      server.database.query<{ name: string; settings: string[] | null }>(
+        (sql) => sql`
+          select relname as name, to_json(reloptions) as settings
+            from pg_class join pg_inherits on inhrelid = oid where inhparent = 'events'::regclass order by 1`,
+      );
+    const made = await read();
+    expect(made.map(({ settings }) => settings?.length ?? 0)).toEqual([2, 2, 2, 0]);
+    await server.database.query(
+      (sql) => sql`
+        alter table events_2026_11 reset (autovacuum_vacuum_insert_scale_factor, autovacuum_vacuum_insert_threshold)`,
+    );
+    await startAt("2026-11-20");
+    expect(await read()).toEqual(made);
   });
 
   test("start() works in several processes at once, and again later", async () => {

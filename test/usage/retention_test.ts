@@ -8,6 +8,7 @@ import { issueKey } from "../../src/keys/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { deleteEnded } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { countUse } from "../../src/statistics/mod.ts";
 import { attachPartition, createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -42,6 +43,7 @@ function upkeepThatKeeps(keptMonths: number): Upkeep {
     keptMonths,
     cleanOperators: deleteEnded,
     cleanActivity: deleteOldActivity,
+    countUse,
   });
   opened.push(upkeep);
   return upkeep;
@@ -118,6 +120,7 @@ const NONE = {
   usage_changes: 0,
   operators: 0,
   activity: 0,
+  usage_days: 0,
 };
 const KEPT = ["2026-09", "2026-10"];
 const KEPT_TABLES = ["events_2026_09", "events_2026_10"];

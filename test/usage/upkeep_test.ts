@@ -5,6 +5,7 @@ import { systemClock } from "../../src/clock.ts";
 import { openDatabase } from "../../src/database/mod.ts";
 import { createLog, silentLog } from "../../src/log.ts";
 import { deleteEnded } from "../../src/operators/mod.ts";
+import { countUse } from "../../src/statistics/mod.ts";
 import { createSweep } from "../../src/usage/_sweep.ts";
 import { createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -25,6 +26,7 @@ beforeEach(async () => {
     log,
     cleanOperators: deleteEnded,
     cleanActivity: deleteOldActivity,
+    countUse,
   });
 });
 afterEach(async () => {
@@ -124,6 +126,7 @@ test("clean() runs the upkeep of operators and activity with the time of now, an
     log: silentLog,
     cleanOperators: failAtFirst,
     cleanActivity: failAtFirst,
+    countUse,
   });
   await failing.clean();
   expect(failing.stats().failures).toMatchObject({ operators: 1, activity: 1, claims: 0 });

@@ -1,0 +1,187 @@
+/** Counts the use of a month anew, from the use of each license, and stores the days that differ. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Month } from "../calendar.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
+import { modesOfLicense } from "../usage/mod.ts";
+
+export interface RecountOptions {
+  readonly month: Month;
+  /** From this day on, days are stored in every case; a day before only if its sum differs. */
+  readonly from: string;
+  /** The first day that is not counted, because it is not over. */
+  readonly until: string;
+  /** The tiers, by license, that differ from the present ones. */
+  readonly tiers: ReadonlyMap<string, string>;
+  /** Called between statements: true ends the work. */
+  readonly isStopping: () => boolean;
+}
+
+/** The licenses of one statement: it takes some 50 ms. */
+const LICENSES = 5_000;
+/** The pause after a statement, as a share of its time, so that this work takes at most half of a connection. */
+const REST_SHARE = 1;
+const LONGEST_MONTH = 31;
+
+/** Returns `false` if it was stopped before the end, and has then changed nothing. */
+export async function recountMonth(database: Database, options: RecountOptions): Promise<boolean> {
+  const counted = await countMonth(database, options);
+  if (counted === undefined) return false;
+  await store(database, counted, options);
+  return true;
+}
+
+/**
+ * Finds the licenses whose tier at an instant was another one than now, and returns their tier then: the log has every
+ * change with the tier before it.
+ */
+export async function findTiersAt(database: Database, at: Date): Promise<Map<string, string>> {
+  const rows = await database.query<{ license: string; tier: string }>(
+    (sql) => sql`
+      select distinct on (license_id) license_id as license, before ->> 'tier' as tier from audit
+       where at >= ${at}::timestamptz and action in ('license.tier', 'license.change')
+       order by license_id, at, id`,
+  );
+  return new Map(rows.map(({ license, tier }) => [license, tier]));
+}
+
+/** The use by place, which is a day of the month from 1 on, or 0 for imported use, and then by tier and mode. */
+type Counted = ReadonlyMap<number, ReadonlyMap<string, CountedRow>>;
+
+interface CountedRow {
+  readonly tier: string;
+  readonly mode: string;
+  readonly used: number;
+}
+
+interface Group {
+  readonly tier: string;
+  readonly mode: string;
+  readonly licenses: number;
+  readonly lastLicense: string;
+  readonly used: number;
+  readonly byDay: readonly number[];
+}
+
+async function countMonth(
+  database: Database,
+  { month, tiers, isStopping }: RecountOptions,
+): Promise<Counted | undefined> {
+  const length = Math.round((month.endsAtMs - month.beginsAtMs) / 86_400_000);
+  const counted = new Map<number, Map<string, CountedRow>>();
+  const add = (place: number, { tier, mode }: Group, used: number) => {
+    const rows = counted.get(place) ?? new Map<string, CountedRow>();
+    const name = `${tier} ${mode}`;
+    counted.set(place, rows.set(name, { tier, mode, used: used + (rows.get(name)?.used ?? 0) }));
+  };
+  for (let after: string | undefined = "00000000-0000-0000-0000-000000000000"; after !== undefined; ) {
+    if (isStopping()) return undefined;
+    const beganMs = performance.now();
+    const groups: Group[] = await readGroups(database, { month, after, tiers });
+    for (const group of groups) {
+      const days = group.byDay.slice(0, length);
+      for (const [index, used] of days.entries()) if (used > 0) add(index + 1, group, used);
+      const imported = days.reduce((rest, used) => rest - used, group.used);
+      if (imported > 0) add(0, group, imported);
+    }
+    const licenses = groups.reduce((sum, group) => sum + group.licenses, 0);
+    // As text, identifiers have the order of the database.
+    after =
+      licenses < LICENSES
+        ? undefined
+        : groups
+            .map(({ lastLicense }) => lastLicense)
+            .sort()
+            .at(-1);
+    if (after !== undefined) await sleep(REST_SHARE * (performance.now() - beganMs));
+  }
+  return counted;
+}
+
+/** Sums the use of the next licenses after one, by tier and mode. */
+async function readGroups(
+  database: Database,
+  {
+    month,
+    after,
+    tiers,
+  }: { readonly month: Month; readonly after: string; readonly tiers: RecountOptions["tiers"] },
+): Promise<Group[]> {
+  return await database.query<Group>(
+    (sql) => sql`
+      select tier, mode, count(*) as licenses, max(license_id::text) as "lastLicense", sum(used)::bigint as used,
+             ${sumsByDay(sql)} as "byDay"
+        from (
+          select u.license_id, u.used, u.by_day, coalesce(earlier.tier, l.tier) as tier,
+                 coalesce(${modesOfLicense(sql)}, 'live') as mode
+            from (select license_id, used, by_day from usage
+                   where month = ${month.firstDay}::date and license_id > ${after}::uuid
+                   order by license_id limit ${LICENSES}) as u
+            join licenses l on l.id = u.license_id
+            left join unnest(${toTextArray([...tiers.keys()])}::uuid[], ${toTextArray([...tiers.values()])}::text[])
+                   as earlier (license_id, tier) on earlier.license_id = l.id
+        ) as used
+       group by tier, mode`,
+  );
+}
+
+function sumsByDay(sql: Sql): Fragment {
+  const sums = Array.from({ length: LONGEST_MONTH }, (_, index) => `sum(by_day[${index + 1}])::bigint`);
+  return sql.unsafe(`json_build_array(${sums.join(", ")})`);
+}
+
+async function store(
+  database: Database,
+  counted: Counted,
+  { month, from, until }: RecountOptions,
+): Promise<void> {
+  const dayAt = (place: number) => `${month.firstDay.slice(0, 8)}${String(place || 1).padStart(2, "0")}`;
+  const stored = await readSums(database, month);
+  const length = Math.round((month.endsAtMs - month.beginsAtMs) / 86_400_000);
+  const places = Array.from({ length: length + 1 }, (_, place) => place).filter((place) => {
+    const rows = [...(counted.get(place)?.values() ?? [])];
+    const differs = rows.reduce((sum, { used }) => sum + used, 0) !== (stored.get(place) ?? 0);
+    return place === 0 ? differs : dayAt(place) < until && (dayAt(place) >= from || differs);
+  });
+  const rows = places.flatMap((place) =>
+    [...(counted.get(place)?.values() ?? [])].map((row) => ({
+      ...row,
+      day: dayAt(place),
+      isImported: place === 0,
+    })),
+  );
+  const column = (values: readonly (string | number | boolean)[]) => toTextArray(values);
+  await database.query(
+    (sql) => sql`
+      with fresh as (
+        select * from unnest(
+          ${column(rows.map(({ day }) => day))}::date[], ${column(rows.map(({ isImported }) => isImported))}::boolean[],
+          ${column(rows.map(({ tier }) => tier))}::text[], ${column(rows.map(({ mode }) => mode))}::text[],
+          ${column(rows.map(({ used }) => used))}::bigint[]
+        ) as fresh (day, is_imported, tier, mode, used)
+      ),
+      gone as (
+        delete from usage_days as stored
+         using unnest(${column(places.map(dayAt))}::date[], ${column(places.map((place) => place === 0))}::boolean[])
+                 as counted (day, is_imported)
+         where stored.day = counted.day and stored.is_imported = counted.is_imported
+           and (stored.tier, stored.mode) not in (
+                 select tier, mode from fresh
+                  where fresh.day = stored.day and fresh.is_imported = stored.is_imported)
+      )
+      insert into usage_days (day, is_imported, tier, mode, used)
+      select day, is_imported, tier, mode, used from fresh
+      on conflict (day, is_imported, tier, mode) do update set used = excluded.used`,
+  );
+}
+
+/** Reads the stored sums of the month by place. */
+async function readSums(database: Database, month: Month): Promise<Map<number, number>> {
+  const rows = await database.query<{ place: number; used: number }>(
+    (sql) => sql`
+      select case when is_imported then 0 else extract(day from day)::integer end as place, sum(used)::bigint as used
+        from usage_days
+       where day >= ${month.firstDay}::date and day < ${month.resetsAt.slice(0, 10)}::date
+       group by 1`,
+  );
+  return new Map(rows.map(({ place, used }) => [place, used]));
+}

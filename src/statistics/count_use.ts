@@ -1,0 +1,200 @@
+/**
+ * Counts the use per day, tier and mode of all licenses, beside the load.
+ *
+ * An event writes nothing for it. Once a minute, the events that were received since the last time are added to their
+ * day. That leaves out an event whose commit took very long. So when a day is over, it is counted again from the use of
+ * each license, and then it is exact. This reads all licenses of the month in parts, so it costs no long statement.
+ * A day that was changed later, such as by the late commit of another process, is corrected when the next day is over:
+ * its sum differs then. Corrections and months of earlier versions are counted under the tier of that time.
+ */
+import { monthOf, toMonth } from "../calendar.ts";
+import type { Clock } from "../clock.ts";
+import type { Database } from "../database/mod.ts";
+import { modesOfLicense } from "../usage/mod.ts";
+import { findTiersAt, type RecountOptions, recountMonth } from "./_recount_month.ts";
+
+export interface CountOptions {
+  readonly clock: Clock;
+  /** Called between statements: true ends the work. */
+  readonly isStopping: () => boolean;
+}
+
+/** How far the count is: the row of `usage_days_progress`. */
+interface Progress {
+  readonly addedUntil: Date;
+  readonly exactUntil: string;
+  readonly filledFrom: string | null;
+}
+
+/** Events younger than this may still be on their way: a commit has a deadline of some seconds. */
+const LAG_MS = 15_000;
+/** A day is counted again so long after its end. */
+const CLOSING_LAG_MS = 30_000;
+/** Several processes count, each once a minute: what another one added just now is not worth a statement. */
+const LEAST_MS = 50_000;
+/** The time whose events the first statement adds. After a pause the time doubles while statements are short. */
+const FIRST_SPAN_MS = 120_000;
+const SHORT_MS = 200;
+/** After this time a process that counts is taken for dead. It says so anew for each month. */
+const BUSY_MS = 600_000;
+/** A count that is further ahead was made by a clock that was wrong. */
+const WRONG_CLOCK_MS = 3_600_000;
+
+/**
+ * Adds the use since the last time, counts the days that are over, and then the months that were never counted. Does
+ * nothing while another process counts.
+ */
+export async function countUse(database: Database, options: CountOptions): Promise<void> {
+  const { clock, isStopping } = options;
+  if (!(await claimCount(database, clock.now()))) return;
+  try {
+    await correctClock(database, clock.now());
+    for (let isFilling = true; isFilling && !isStopping(); ) {
+      await addUse(database, options);
+      await closeDays(database, options);
+      isFilling = await fillMonth(database, options);
+    }
+  } finally {
+    await database.query((sql) => sql`update usage_days_progress set busy_until = null`);
+  }
+}
+
+/** Forgets all counts. The next count begins anew, with the use of all months under the tiers of that time. */
+export async function restartCount(database: Database): Promise<void> {
+  await database.query((sql) => sql`with days as (delete from usage_days) delete from usage_days_progress`);
+}
+
+/** Tells whether this process is to count now. Then no other process gets the same answer. */
+async function claimCount(database: Database, now: Date): Promise<boolean> {
+  const today = dayOf(now);
+  const busyUntil = new Date(now.getTime() + BUSY_MS);
+  const claimed = await database.query(
+    (sql) => sql`
+      insert into usage_days_progress as progress (added_until, exact_until, filled_from, busy_until)
+      values (${startOf(today)}::timestamptz, ${today}::date, ${monthAfter(now)}::date, ${busyUntil}::timestamptz)
+      on conflict (is_only) do update set busy_until = excluded.busy_until
+        where coalesce(progress.busy_until not between ${now}::timestamptz and excluded.busy_until, true)
+      returning true as claimed`,
+  );
+  return claimed.length > 0;
+}
+
+/** Begins anew with today, and with all months, if the count is ahead of the time. */
+async function correctClock(database: Database, now: Date): Promise<void> {
+  const today = dayOf(now);
+  await database.query(
+    (sql) => sql`
+      with corrected as (
+        update usage_days_progress
+           set added_until = ${startOf(today)}::timestamptz, exact_until = ${today}::date,
+               filled_from = ${monthAfter(now)}::date
+         where added_until > ${new Date(now.getTime() + WRONG_CLOCK_MS)}::timestamptz
+        returning true
+      )
+      delete from usage_days where day >= ${today}::date and not is_imported and exists (select from corrected)`,
+  );
+}
+
+/** Adds the events of today since the last time. Those of earlier days are counted when their day is counted again. */
+async function addUse(database: Database, { clock, isStopping }: CountOptions): Promise<void> {
+  let spanMs = FIRST_SPAN_MS;
+  while (!isStopping()) {
+    const { addedUntil } = await readProgress(database);
+    const now = clock.now();
+    const today = dayOf(now);
+    const since = new Date(Math.max(addedUntil.getTime(), startOf(today).getTime()));
+    const until = new Date(Math.min(now.getTime() - LAG_MS, since.getTime() + spanMs));
+    if (until.getTime() - since.getTime() < LEAST_MS) return;
+    const beganMs = performance.now();
+    await database.query(
+      (sql) => sql`
+        with moved as (
+          update usage_days_progress set added_until = ${until}::timestamptz
+           where added_until = ${addedUntil}::timestamptz returning true
+        ),
+        counted as (
+          select license_id, count(*) as units from events
+           where received_at >= ${since}::timestamptz and received_at < ${until}::timestamptz
+             and event_type = 'inference' and exists (select from moved)
+           group by 1
+        )
+        insert into usage_days (day, is_imported, tier, mode, used)
+        select ${today}::date, false, tier, coalesce(mode, 'live'), sum(units)
+          from (select l.tier, ${modesOfLicense(sql)} as mode, units
+                  from counted join licenses l on l.id = counted.license_id) as used
+         group by 3, 4
+        on conflict (day, is_imported, tier, mode) do update set used = usage_days.used + excluded.used`,
+    );
+    if (performance.now() - beganMs < SHORT_MS) spanMs *= 2;
+  }
+}
+
+/** Counts the days that are over again, from the use of each license, and thereby finds what changed before. */
+async function closeDays(database: Database, { clock, isStopping }: CountOptions): Promise<void> {
+  while (!isStopping()) {
+    const { exactUntil } = await readProgress(database);
+    const today = dayOf(clock.now());
+    const isOver = clock.nowMs() - startOf(today).getTime() >= CLOSING_LAG_MS;
+    if (exactUntil >= today || !isOver) return;
+    const month = monthOf(startOf(exactUntil).getTime());
+    const until = dayOf(new Date(Math.min(startOf(today).getTime(), month.endsAtMs)));
+    const tiers = await findTiersAt(database, startOf(until));
+    if (!(await recountMonth(database, { month, from: exactUntil, until, tiers, isStopping }))) return;
+    if (exactUntil === month.firstDay) {
+      // Keys that were imported at the end of the last month may have come after its last day was counted.
+      const last = correctionOf(toMonth(month.index - 1).index, exactUntil);
+      if (!(await recountMonth(database, { ...last, isStopping }))) return;
+    }
+    await database.query((sql) => sql`update usage_days_progress set exact_until = ${until}::date`);
+  }
+}
+
+/** Counts the latest month that was never counted. Returns whether there may be another one. */
+async function fillMonth(database: Database, { clock, isStopping }: CountOptions): Promise<boolean> {
+  const { filledFrom, exactUntil } = await readProgress(database);
+  if (filledFrom === null) return false;
+  const [row] = await database.query<{ index: number | null }>(
+    (sql) => sql`
+      select extract(year from month)::integer * 12 + extract(month from month)::integer - 1 as index
+        from (select max(month) as month from usage where month < ${filledFrom}::date) as latest`,
+  );
+  const index = row?.index ?? null;
+  if (index !== null && !(await recountMonth(database, { ...correctionOf(index, exactUntil), isStopping })))
+    return false;
+  const busyUntil = new Date(clock.nowMs() + BUSY_MS);
+  await database.query(
+    (sql) => sql`
+      update usage_days_progress
+         set filled_from = ${index === null ? null : toMonth(index).firstDay}::date, busy_until = ${busyUntil}::timestamptz`,
+  );
+  return index !== null;
+}
+
+/** Describes a count of a month that changes only the days whose sum is wrong. */
+function correctionOf(index: number, until: string): Omit<RecountOptions, "isStopping"> {
+  return { month: toMonth(index), from: until, until, tiers: new Map() };
+}
+
+async function readProgress(database: Database): Promise<Progress> {
+  const [progress] = await database.query<Progress>(
+    (sql) => sql`
+      select added_until as "addedUntil", to_char(exact_until, 'YYYY-MM-DD') as "exactUntil",
+             to_char(filled_from, 'YYYY-MM-DD') as "filledFrom"
+        from usage_days_progress`,
+  );
+  if (progress === undefined) throw new Error("The count of use was restarted meanwhile");
+  return progress;
+}
+
+/** Returns the day of an instant, UTC: `2026-11-20`. */
+function dayOf(at: Date): string {
+  return at.toISOString().slice(0, 10);
+}
+
+function startOf(day: string): Date {
+  return new Date(`${day}T00:00:00Z`);
+}
+
+function monthAfter(now: Date): string {
+  return toMonth(monthOf(now.getTime()).index + 1).firstDay;
+}

@@ -1,0 +1,294 @@
+/** The use per day of all licenses: what is added each minute, what is exact, and that it equals the export. */
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { monthOf } from "../../src/calendar.ts";
+import { newUuid } from "../../src/ids.ts";
+import { changeLicense, TIERS, type Tier } from "../../src/licensing/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { countUse, readUsageDays, restartCount, type UsageDays } from "../../src/statistics/mod.ts";
+import { commitEvents, listUsage, type UsageEvent } from "../../src/usage/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { usageEvent } from "../support/events.ts";
+import { ACTOR, issue } from "../support/issue.ts";
+import { makeRandomCustomers } from "./random_customers.ts";
+
+setDefaultTimeout(30_000);
+
+let server: TestDatabase;
+let nowMs: number;
+const clock = { now: () => new Date(nowMs), nowMs: () => nowMs, monotonicMs: () => nowMs };
+const setClock = (at: string) => {
+  nowMs = Date.parse(at);
+};
+beforeEach(async () => {
+  server = await createTestDatabase();
+});
+afterEach(() => server.close());
+
+const count = (database = server.database) => countUse(database, { clock, isStopping: () => false });
+
+async function readAll(): Promise<UsageDays> {
+  const days = await readUsageDays(server.database, { from: "2026-01-01", to: "2027-12-31" });
+  if (days === undefined) throw new Error("Nothing was counted");
+  return days;
+}
+
+async function query<Row extends object>(text: string): Promise<Row[]> {
+  return [...(await server.database.query<Row>((sql) => sql.unsafe(text)))];
+}
+
+async function commit(license: { licenseUuid: string }, events: Partial<UsageEvent>[]): Promise<void> {
+  const batch = events.map((fields) => usageEvent({ ...license, receivedAtMs: nowMs, ...fields }));
+  await commitEvents(server.database, batch, { processUuid: newUuid(), deadlineMs: 10_000 });
+}
+
+const sumOf = (rows: readonly { readonly used: number }[]) => rows.reduce((sum, { used }) => sum + used, 0);
+
+/** Compares the sum of every month that is over with that of the export, and returns how many there were. */
+async function compareWithExport(): Promise<number> {
+  const { days, imported } = await readAll();
+  const months = await query<{ month: string }>(
+    `select distinct to_char(month, 'YYYY-MM') as month from usage where month < '${monthOf(nowMs).firstDay}' order by 1`,
+  );
+  for (const { month } of months) {
+    const exported = await listUsage(server.database, monthOf(Date.parse(`${month}-01T00:00:00Z`)));
+    const counted = [
+      ...days.filter(({ day }) => day.startsWith(month)),
+      ...imported.filter((row) => row.month === month),
+    ];
+    for (const mode of ["live", "test", "live+test"])
+      expect([month, mode, sumOf(counted.filter((row) => row.mode === mode))]).toEqual([
+        month,
+        mode,
+        sumOf(exported.filter((row) => row.mode === mode)),
+      ]);
+  }
+  return months.length;
+}
+
+describe("countUse()", () => {
+  test("fills the months before, under the tiers of now, and stores no day that is not over", async () => {
+    setClock("2026-11-20T12:00:00Z");
+    await makeRandomCustomers(server.database, { licenses: 700, now: clock.now() });
+    expect(await readUsageDays(server.database, { from: "2026-01-01", to: "2026-12-31" })).toBeUndefined();
+    await count();
+    const { days, imported, exactUntil, filledFrom } = await readAll();
+    expect({ exactUntil, filledFrom }).toEqual({ exactUntil: "2026-11-20", filledFrom: null });
+    expect(days).toEqual(
+      await query(
+        `select to_char(day, 'YYYY-MM-DD') as day, tier, mode, sum(units)::bigint as used
+           from (select month + (place - 1)::integer as day, l.tier, units,
+                        (select string_agg(distinct mode, '+' order by mode) from keys where license_id = l.id) as mode
+                   from usage join licenses l on l.id = license_id, unnest(by_day) with ordinality as u (units, place)
+                ) as each
+          where day < '2026-11-20' and units > 0
+          group by 1, 2, 3 order by 1, tier collate "C", mode collate "C"`,
+      ),
+    );
+    expect(new Set(imported.map(({ month }) => month))).toEqual(new Set(["2026-09", "2026-10", "2026-11"]));
+    expect(await compareWithExport()).toBe(2);
+    // A part of the period.
+    const part = await readUsageDays(server.database, { from: "2026-10-31", to: "2026-11-01" });
+    expect(part?.days).toEqual(days.filter(({ day }) => day === "2026-10-31" || day === "2026-11-01"));
+    expect(part?.imported).toEqual(imported.filter(({ month }) => month !== "2026-09"));
+    await restartCount(server.database);
+    await count();
+    expect((await readAll()).days).toEqual(days);
+  });
+
+  test("adds each minute the events that were received before, and no event twice", async () => {
+    setClock("2026-11-20T12:00:00Z");
+    const free = await issue(server.database, { tier: "free", monthlyLimit: 5 });
+    const test = await issue(server.database, { tier: "research", mode: "test" });
+    await commit(free, [{}, {}, { type: "error" }]);
+    await count();
+    expect((await readAll()).days).toEqual([]);
+    nowMs += 60_000;
+    await commit(test, [{}]);
+    await count();
+    const day = "2026-11-20";
+    const first = { day, tier: "free", mode: "live", used: 2 } as const;
+    expect(await readAll()).toMatchObject({ asOf: new Date("2026-11-20T12:00:45Z"), days: [first] });
+    // The quota refuses five of these.
+    await commit(free, Array(8).fill({}));
+    nowMs += 40_000;
+    await count();
+    expect((await readAll()).days).toEqual([first]);
+    nowMs += 20_000;
+    await Promise.all([count(), count(), count()]);
+    const both = [
+      { day, tier: "free", mode: "live", used: 5 },
+      { day, tier: "research", mode: "test", used: 1 },
+    ];
+    expect((await readAll()).days).toEqual(both as never);
+    await commit(test, [{}]);
+    // A pause that takes several statements.
+    nowMs += 3 * 3_600_000;
+    await count();
+    expect((await readAll()).days).toEqual([both[0], { ...both[1], used: 2 }] as never);
+  });
+
+  test("makes a day exact when it is over, under the tier that a license had then", async () => {
+    setClock("2026-11-30T23:00:00Z");
+    const { licenseUuid } = await issue(server.database, { tier: "free" });
+    await count();
+    await commit({ licenseUuid }, [{}, {}]);
+    nowMs = Date.parse("2026-11-30T23:59:50Z");
+    await count();
+    const change = async (tier: Tier) => {
+      const options = { change: { tier }, actor: ACTOR, now: clock.now() };
+      const changed = await changeLicense(server.database, { licenseUuid }, options);
+      if (isRefusal(changed)) throw new Error(changed.sentence);
+    };
+    await change("research");
+    await commit({ licenseUuid }, [{}]);
+    nowMs = Date.parse("2026-12-01T00:00:20Z");
+    await change("enterprise");
+    await change("commercial");
+    await commit({ licenseUuid }, [{}]);
+    await count();
+    expect((await readAll()).exactUntil).toBe("2026-11-30");
+    nowMs = Date.parse("2026-12-01T00:01:20Z");
+    await count();
+    const november = { day: "2026-11-30", tier: "research", mode: "live", used: 3 } as const;
+    expect(await readAll()).toMatchObject({
+      exactUntil: "2026-12-01",
+      days: [november, { day: "2026-12-01", tier: "commercial", used: 1 }],
+    });
+
+    // An event of November whose commit took long, and an import: both are found when the next day is over.
+    await commit({ licenseUuid }, [{ receivedAtMs: Date.parse("2026-11-30T23:59:59Z") }]);
+    await query(`update usage set used = used + 40 where month = '2026-11-01'`);
+    nowMs = Date.parse("2026-12-02T00:01:00Z");
+    await count();
+    expect((await readAll()).days[0]).toEqual({ ...november, tier: "commercial", used: 4 });
+    expect((await readAll()).imported).toEqual([
+      { month: "2026-11", tier: "commercial", mode: "live", used: 40 },
+    ]);
+    expect(await compareWithExport()).toBe(1);
+  });
+
+  test("equals the events and the export during and after ten days of random use", async () => {
+    let seed = 17;
+    const random = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647;
+      return seed % below;
+    };
+    setClock("2026-11-24T05:00:00Z");
+    const licenses: string[] = [];
+    const begin = nowMs;
+    let compared = 0;
+    while (nowMs < begin + 10 * 86_400_000) {
+      if (licenses.length < 12) {
+        const tier = TIERS[random(TIERS.length)] ?? "free";
+        const mode = random(4) === 0 ? "test" : "live";
+        const key = await issue(server.database, {
+          tier,
+          mode,
+          now: clock.now(),
+          monthlyLimit: 20 + random(200),
+        });
+        licenses.push(key.licenseUuid);
+      }
+      const licenseUuid = licenses[random(licenses.length)] ?? "";
+      await commit(
+        { licenseUuid },
+        Array.from({ length: random(40) }, () => ({ receivedAtMs: nowMs - (nowMs % 1_000) })),
+      );
+      if (random(3) === 0) {
+        const change = { tier: TIERS[random(TIERS.length)] ?? "free" };
+        await changeLicense(server.database, { licenseUuid }, { change, actor: ACTOR, now: clock.now() });
+      }
+      nowMs += 20_000 + random(12 * 3_600_000);
+      if (random(4) === 0) continue;
+      await count();
+      await compareDays();
+      compared++;
+    }
+    expect(compared).toBeGreaterThan(20);
+    expect(await compareWithExport()).toBe(1);
+  });
+
+  async function compareDays() {
+    const { asOf, days, exactUntil } = await readAll();
+    // What was received before is counted, and of the days that are over everything.
+    const expected = await query(
+      `select to_char(received_at at time zone 'UTC', 'YYYY-MM-DD') as day, count(*) as used from events
+        where received_at < '${asOf.toISOString()}' or (received_at at time zone 'UTC')::date < '${exactUntil}'
+        group by 1 order by 1`,
+    );
+    const byDay = Object.entries(Object.groupBy(days, ({ day }) => day));
+    expect(byDay.map(([day, rows = []]) => ({ day, used: sumOf(rows) }))).toEqual(expected as never);
+  }
+
+  test("begins anew with today after a clock that was wrong", async () => {
+    setClock("2027-06-01T12:00:00Z");
+    const license = await issue(server.database, { tier: "free" });
+    await count();
+    await commit(license, [{}, {}]);
+    nowMs += 60_000;
+    await count();
+    expect(sumOf((await readAll()).days)).toBe(2);
+    setClock("2026-11-20T12:00:00Z");
+    await commit(license, [{}]);
+    nowMs += 300_000;
+    await count();
+    expect((await readAll()).days).toEqual([{ day: "2026-11-20", tier: "free", mode: "live", used: 1 }]);
+  });
+
+  test("leaves the count to another process, until that one is taken for dead", async () => {
+    setClock("2026-11-20T12:00:00Z");
+    await count();
+    await query(`update usage_days_progress set busy_until = '2026-11-20T12:09:00Z'`);
+    nowMs += 8 * 60_000;
+    await count();
+    expect((await readAll()).asOf).toEqual(new Date("2026-11-20T11:59:45Z"));
+    nowMs += 2 * 60_000;
+    await count();
+    expect((await readAll()).asOf).toEqual(new Date("2026-11-20T12:09:45Z"));
+  });
+
+  test("adds no event twice if a process stands still between two statements, and another one counts meanwhile", async () => {
+    setClock("2026-11-20T12:00:00Z");
+    const license = await issue(server.database, { tier: "free" });
+    await count();
+    for (let statement = 1; statement <= 6; statement++) {
+      await commit(license, [{}, {}]);
+      nowMs += 100_000;
+      let sent = 0;
+      const { query: send } = server.database;
+      const still: typeof server.database = {
+        ...server.database,
+        async query(build, options) {
+          if (++sent === statement) {
+            await query("update usage_days_progress set busy_until = null");
+            await count();
+          }
+          return await send(build, options);
+        },
+      };
+      await count(still);
+      expect(sent).toBeGreaterThanOrEqual(statement);
+      expect(sumOf((await readAll()).days)).toBe(2 * statement);
+    }
+  });
+
+  test("stops between statements, and continues the next time", async () => {
+    setClock("2026-11-20T12:00:00Z");
+    await makeRandomCustomers(server.database, { licenses: 50, now: clock.now() });
+    const reached = new Set<string | null>();
+    for (let most = 0; most < 30 && !reached.has(null); most++) {
+      let asked = 0;
+      await restartCount(server.database);
+      await countUse(server.database, { clock, isStopping: () => ++asked > most });
+      reached.add((await readAll()).filledFrom);
+    }
+    expect([...reached].slice(0, 4)).toEqual(["2026-12-01", "2026-11-01", "2026-10-01", "2026-09-01"]);
+    for (let most = 1; most < 20; most += 3) {
+      let asked = 0;
+      await countUse(server.database, { clock, isStopping: () => ++asked > most });
+    }
+    await count();
+    expect((await readAll()).filledFrom).toBeNull();
+    expect(await compareWithExport()).toBe(2);
+  });
+});
