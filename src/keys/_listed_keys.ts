@@ -5,6 +5,10 @@
  * combinations are rare. So the page is merged from groups: an index returns the first keys of each expiry month, tier,
  * mode and state that the filter includes. The cost depends on the number of groups (some hundred) and not on the
  * number of keys. Only at the two ends of a range of expiries, keys are read that do not meet the filter.
+ *
+ * The stored lists of the room `statistics` (keys near their quota, unused keys) come without these groups. If the list
+ * is short, the page is read from it, and each of its keys is checked. A long list has keys of every frequent group, so
+ * then the groups are merged as always, and each key is looked up in the list.
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { TIERS } from "../licensing/mod.ts";
@@ -17,6 +21,8 @@ const STATES = ["active", "suspended", "revoked"];
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 1_000;
 const DAY_MS = 86_400_000;
+/** A stored list of so many keys is short: checking all of them takes some 0.1 s. */
+const SHORT_LIST = 50_000;
 
 interface ListOptions {
   readonly filter: KeyFilter;
@@ -50,6 +56,14 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
       ${first} and key_id = any(array(select id from keys where right(hint, 4) = ${search?.lastFour ?? null}::text))`;
   }
   const isOneGroup = [tier, state, mode, expiringWithinDays].every((each) => each === undefined);
+  const list = externalId === undefined ? chooseList(sql, options.filter, isOneGroup) : undefined;
+  if (list !== undefined) {
+    return sql`
+      select listed.key_id from ${list} as listed
+       where ${isAfter(sql, sql`listed.key_id`, options.filter)}
+         and exists (${first} and listed_keys.key_id = listed.key_id offset 0)
+       ${inOrder}`;
+  }
   if (isOneGroup || externalId !== undefined || limit === undefined || limit > MAX_PAGE)
     return sql`${first} ${inOrder}`;
   return sql`
@@ -64,9 +78,41 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
              ${inOrder}) as page`;
 }
 
+/** Returns the stored list from which the page is read, if the filter has one that is short, or no group. */
+function chooseList(sql: Sql, { figures = {} }: KeyFilter, isOneGroup: boolean): Fragment | undefined {
+  const { nearQuotaPercent, unusedForDays, unusedKeys = 0 } = figures;
+  if (nearQuotaPercent !== undefined)
+    return sql`(select key_id from figure_near_quota where percent >= ${nearQuotaPercent}::integer)`;
+  if (unusedForDays === undefined || !(isOneGroup || unusedKeys <= SHORT_LIST)) return undefined;
+  return sql`(select key_id from figure_unused where days >= ${unusedForDays}::smallint)`;
+}
+
+/** Returns the condition that a row of `listed_keys` is on the stored lists: with `offset 0`, each row is looked up. */
+function isStored(sql: Sql, { figures = {} }: KeyFilter): Fragment {
+  const { nearQuotaPercent, unusedForDays } = figures;
+  const none = sql``;
+  return sql`
+       ${
+         nearQuotaPercent === undefined
+           ? none
+           : sql`and exists (select from figure_near_quota as f
+                              where f.key_id = listed_keys.key_id and percent >= ${nearQuotaPercent}::integer offset 0)`
+       }
+       ${
+         unusedForDays === undefined
+           ? none
+           : sql`and exists (select from figure_unused as f
+                              where f.key_id = listed_keys.key_id and days >= ${unusedForDays}::smallint offset 0)`
+       }`;
+}
+
+function isAfter(sql: Sql, id: Fragment, { afterUuid, newestFirst }: KeyFilter): Fragment {
+  return afterUuid === undefined ? sql`true` : sql`${id} ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`;
+}
+
 /** Returns the condition that a row of `listed_keys` meets the filter, without the search. */
 function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
-  const { accountUuid, externalId, tier, state, mode, afterUuid, newestFirst } = filter;
+  const { accountUuid, externalId, tier, state, mode } = filter;
   const { after, until } = expiriesOf({ filter, now });
   const none = sql``;
   return sql`true
@@ -77,7 +123,8 @@ function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
        ${mode === undefined ? none : sql`and mode = ${mode}`}
        ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
        ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}
-       ${afterUuid === undefined ? none : sql`and key_id ${newestFirst ? sql`<` : sql`>`} ${afterUuid}::uuid`}`;
+       and ${isAfter(sql, sql`listed_keys.key_id`, filter)}
+       ${isStored(sql, filter)}`;
 }
 
 function selectKeysOf(sql: Sql, externalId: string): Fragment {

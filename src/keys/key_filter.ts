@@ -19,8 +19,23 @@ export interface KeyFilter extends ListPart {
   readonly unusedForDays?: number | undefined;
   /** Keys whose license has used at least this percentage of its month's limit. */
   readonly nearQuotaPercent?: number | undefined;
+  /** Keys of the stored lists that the room `statistics` computes. */
+  readonly figures?: StoredListFilter | undefined;
   /** Lists the newest keys first; `afterUuid` then selects older keys. By default the oldest keys come first. */
   readonly newestFirst?: boolean | undefined;
+}
+
+/**
+ * The conditions that a list of stored keys meets: it costs little where `unusedForDays` and `nearQuotaPercent` read
+ * every key.
+ */
+export interface StoredListFilter {
+  /** One of the days of the stored list. */
+  readonly unusedForDays?: number | undefined;
+  /** How many keys the stored list has for these days. */
+  readonly unusedKeys?: number | undefined;
+  /** At least the percentage of the stored list. */
+  readonly nearQuotaPercent?: number | undefined;
 }
 
 /** Returns how the ids of keys are sorted, as SQL. UUIDs sort by the time of their creation. */

@@ -16,7 +16,7 @@ export {
 } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey, repeatIssue } from "./issue_key.ts";
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
-export type { KeyFilter } from "./key_filter.ts";
+export type { KeyFilter, StoredListFilter } from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
 export {
   type KeyRecord,

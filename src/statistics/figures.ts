@@ -103,13 +103,30 @@ export async function readFigures(database: Database): Promise<Figures | undefin
   };
 }
 
-/** Returns the instants of single figures; a figure that was not computed yet is left out. */
-export async function findFigureTimes(database: Database): Promise<Partial<Record<FigureName, Date>>> {
-  const rows = await database.query<{ name: FigureName; asOf: Date }>(
-    (sql) => sql`select name, as_of as "asOf" from figures`,
+/** The two lists of keys that are stored; a list is undefined before it was computed for the first time. */
+export interface StoredLists {
+  readonly nearQuota?: AsOf;
+  readonly unused?: Pick<Figures["unused"], "asOf" | "rows">;
+}
+
+/** Tells from when the stored lists are, and how long the list of unused keys is. */
+export async function findStoredLists(database: Database): Promise<StoredLists> {
+  const [row] = await database.query<{
+    nearAt: Date | null;
+    unusedAt: Date | null;
+    unused: Figures["unused"]["rows"];
+  }>(
+    (sql) => sql`
+      select max(as_of) filter (where name = 'near_quota') as "nearAt",
+             max(as_of) filter (where name = 'unused') as "unusedAt",
+             (select value -> 'rows' from figures where name = 'unused') as unused
+        from figures`,
     { isRead: true },
   );
-  return Object.fromEntries(rows.map(({ name, asOf }) => [name, asOf]));
+  return {
+    ...(row?.nearAt && { nearQuota: { asOf: row.nearAt } }),
+    ...(row?.unusedAt && { unused: { asOf: row.unusedAt, rows: row.unused } }),
+  };
 }
 
 interface StoredFigure {

@@ -7,11 +7,19 @@ export { computeFigures, createFigureComputer, type FigureComputer } from "./com
 export { countUse, restartCount } from "./count_use.ts";
 export {
   EXPIRING_DAYS,
-  type FigureName,
   type Figures,
-  findFigureTimes,
+  findStoredLists,
   NEAR_QUOTA_PERCENT,
   readFigures,
+  type StoredLists,
   UNUSED_DAYS,
 } from "./figures.ts";
+export { renderFigures } from "./render_figures.ts";
+export {
+  completePeriod,
+  MAX_USAGE_DAYS,
+  renderUsageDays,
+  USAGE_NAMES,
+  type UsageName,
+} from "./render_usage_days.ts";
 export { type DayOfAll, type ImportOfAll, readUsageDays, type UsageDays } from "./usage_days.ts";

@@ -6,6 +6,7 @@ import { parseId, toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { computeFigures, countUse } from "../../src/statistics/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
@@ -77,6 +78,14 @@ const SAMPLES: Readonly<Record<string, Make>> = {
   }),
 
   "GET /usage": () => ({ path: "/usage?limit=2" }),
+  "GET /usage/daily": async ({ database, clock }) => {
+    await countUse(database, { clock, isStopping: () => false });
+    return { path: "/usage/daily?by=tier" };
+  },
+  "GET /figures": async ({ database, clock }) => {
+    await computeFigures(database, { clock });
+    return { path: "/figures" };
+  },
 
   "GET /activity": async ({ database, clock }) => {
     const hourMs = clock.nowMs() - (clock.nowMs() % 3_600_000);

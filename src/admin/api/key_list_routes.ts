@@ -1,10 +1,13 @@
 /** The list of keys. */
 import * as v from "valibot";
+import { toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
-import { listKeys, renderKey } from "../../keys/mod.ts";
+import { listKeys, renderKey, type StoredListFilter } from "../../keys/mod.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
-import { isRefusal } from "../../refusal.ts";
-import { inJsonSchema } from "../../wire/mod.ts";
+import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { findStoredLists, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../statistics/mod.ts";
+import { inJsonSchema, timestamp } from "../../wire/mod.ts";
+import type { AdminOptions } from "../options.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
 import { KEY } from "./key_schemas.ts";
@@ -13,6 +16,36 @@ import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
 
 const STATES = ["active", "suspended", "revoked", "expired"] as const;
+
+const WRONG_PERCENT =
+  `near_quota must be a whole number from ${NEAR_QUOTA_PERCENT} to 100: the stored figures have only the licenses that ` +
+  `used at least ${NEAR_QUOTA_PERCENT} % of their quota`;
+
+const NEAR_QUOTA_FIELD = v.pipe(
+  v.string(WRONG_PERCENT),
+  v.check((text) => /^([1-9]\d|100)$/.test(text) && Number(text) >= NEAR_QUOTA_PERCENT, WRONG_PERCENT),
+  inJsonSchema({
+    type: "integer",
+    minimum: NEAR_QUOTA_PERCENT,
+    maximum: 100,
+    description:
+      "Only keys whose license used at least this percentage of its month's limit, by the stored figures",
+  }),
+  v.transform(Number),
+);
+
+const WRONG_DAYS = `unused_for must be one of ${UNUSED_DAYS.join(", ")}: the stored figures have only these days`;
+
+const UNUSED_FOR_FIELD = v.pipe(
+  v.string(WRONG_DAYS),
+  v.check((text) => UNUSED_DAYS.some((days) => text === `${days}`), WRONG_DAYS),
+  inJsonSchema({
+    type: "integer",
+    enum: UNUSED_DAYS,
+    description: "Only keys that were neither used nor issued for this many days, by the stored figures",
+  }),
+  v.transform(Number),
+);
 
 export const listKeysOperation = operation({
   id: "listKeys",
@@ -30,12 +63,25 @@ export const listKeysOperation = operation({
       ),
     ),
     external_id: v.optional(EXTERNAL_ID_FIELD),
+    near_quota: v.optional(NEAR_QUOTA_FIELD),
+    unused_for: v.optional(UNUSED_FOR_FIELD),
     ...PAGE_FIELDS,
   }),
-  success: { schema: pageOf(KEY), description: "A page of keys" },
+  success: {
+    schema: v.object({
+      ...pageOf(KEY).entries,
+      as_of: v.pipe(
+        v.optional(timestamp()),
+        v.description("With near_quota or unused_for: when the stored figures were counted"),
+      ),
+    }),
+    description: "A page of keys",
+  },
   codes: ["NOT_FOUND"],
-  run: ({ database }, { query, now }) =>
-    findPage({
+  async run({ database, demandFigures }, { query, now }) {
+    const stored = await findStored(query, { database, demandFigures });
+    if (isRefusal(stored)) return stored;
+    const page = await findPage({
       list: "keys",
       query,
       now,
@@ -54,6 +100,7 @@ export const listKeysOperation = operation({
             expiringWithinDays: filter.expiring_within,
             accountUuid: account?.uuid,
             search,
+            figures: stored?.filter,
             afterUuid: position,
             limit,
           },
@@ -61,5 +108,34 @@ export const listKeysOperation = operation({
       },
       positionOf: ({ id }) => parseId("key", id) ?? "",
       render: renderKey,
-    }),
+    });
+    return isRefusal(page) || stored === undefined ? page : { ...page, as_of: toTimestamp(stored.asOf) };
+  },
 });
+
+const NOT_COMPUTED = refuse(
+  "SERVICE_UNAVAILABLE",
+  "Cannot list keys by near_quota or unused_for: the figures are not computed yet; ask again in a minute",
+);
+
+interface StoredQuery {
+  readonly near_quota?: number | undefined;
+  readonly unused_for?: number | undefined;
+}
+
+/** Finds the stored lists that the query names, with the time of the older one. Undefined if it names none. */
+async function findStored(
+  { near_quota, unused_for }: StoredQuery,
+  { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
+): Promise<{ readonly filter: StoredListFilter; readonly asOf: Date } | Refusal | undefined> {
+  if (near_quota === undefined && unused_for === undefined) return undefined;
+  demandFigures();
+  const { nearQuota, unused } = await findStoredLists(database);
+  if (nearQuota === undefined || unused === undefined) return NOT_COMPUTED;
+  const times = [near_quota && nearQuota.asOf, unused_for && unused.asOf].filter((at) => at instanceof Date);
+  const unusedKeys = unused.rows.find(({ days }) => days === unused_for)?.count;
+  return {
+    filter: { nearQuotaPercent: near_quota, unusedForDays: unused_for, unusedKeys },
+    asOf: new Date(Math.min(...times.map((at) => at.getTime()))),
+  };
+}

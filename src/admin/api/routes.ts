@@ -28,6 +28,7 @@ import type { Operation } from "./operation.ts";
 import type { Route } from "./route.ts";
 import { whoami } from "./service_routes.ts";
 import { exportLicense } from "./signed_license_routes.ts";
+import { getFigures, listUsageByDay } from "./statistics_routes.ts";
 import { getStatus } from "./status_routes.ts";
 import { listUsageOperation } from "./usage_routes.ts";
 
@@ -52,6 +53,8 @@ export const ROUTES: readonly Route[] = [
   route("PATCH", "/accounts/:id", "accounts:write", changeAccount),
   route("POST", "/accounts/:id/erase", "accounts:erase", eraseAccountOperation),
   route("GET", "/usage", "usage:read", listUsageOperation),
+  route("GET", "/usage/daily", "usage:read", listUsageByDay),
+  route("GET", "/figures", "usage:read", getFigures),
   route("GET", "/models", "models:read", listModelsOperation),
   route("POST", "/models", "models:write", addModelOperation),
   route("DELETE", "/models/:name", "models:write", removeModelOperation),

@@ -1,0 +1,56 @@
+import { toTimestamp } from "../calendar.ts";
+import type { Figures } from "./figures.ts";
+
+/** Renders the stored figures as JSON. Metrics have the same names: `claviger_keys`, with the labels `tier` and `state`. */
+export function renderFigures(figures: Figures | undefined) {
+  if (figures === undefined)
+    return { as_of: null, keys: null, consumers: null, near_quota: null, expiring: null, unused: null };
+  const { keys, consumers, nearQuota, expiring, unused } = figures;
+  const at = ({ asOf }: { readonly asOf: Date }) => ({ as_of: toTimestamp(asOf) });
+  return {
+    ...at(figures),
+    keys: { ...at(keys), data: keys.rows.map(({ tier, state, count }) => ({ tier, state, keys: count })) },
+    consumers: {
+      ...at(consumers),
+      month: consumers.month,
+      data: consumers.rows.map(({ licenses, used, ...row }) => ({ ...customer(row), licenses, used })),
+    },
+    near_quota: {
+      ...at(nearQuota),
+      licenses: nearQuota.licenses,
+      data: nearQuota.rows.map(({ limit, used, percent, ...row }) => ({
+        ...license(row),
+        monthly_limit: limit,
+        used,
+        percent,
+      })),
+    },
+    expiring: {
+      ...at(expiring),
+      licenses: expiring.licenses,
+      data: expiring.rows.map(({ expiresAt, ...row }) => ({
+        ...license(row),
+        expires_at: toTimestamp(expiresAt),
+      })),
+    },
+    unused: { ...at(unused), data: unused.rows.map(({ days, count }) => ({ days, keys: count })) },
+  };
+}
+
+interface CustomerRow {
+  readonly userId: string;
+  readonly email: string;
+  readonly organization: string;
+}
+
+function customer({ userId, email, organization }: CustomerRow) {
+  return { user_id: userId, email, organization };
+}
+
+function license({
+  licenseId,
+  tier,
+  ...row
+}: CustomerRow & { readonly licenseId: string; readonly tier: string }) {
+  return { license_id: licenseId, ...customer(row), tier };
+}

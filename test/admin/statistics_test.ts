@@ -1,0 +1,211 @@
+/** Use by day, the stored figures, and the lists of keys that use them. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { listKeys } from "../../src/keys/mod.ts";
+import { TIERS } from "../../src/licensing/mod.ts";
+import { computeFigures, countUse } from "../../src/statistics/mod.ts";
+import { makeRandomCustomers } from "../statistics/random_customers.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { createTestClock } from "../support/clock.ts";
+import { readAll } from "./list_kit.ts";
+
+setDefaultTimeout(30_000);
+
+let admin: TestAdmin;
+let demands = 0;
+
+beforeAll(async () => {
+  const clock = createTestClock("2026-11-20T12:00:00Z");
+  admin = await startAdmin({ clock, admin: { demandFigures: () => void demands++ } });
+  await makeRandomCustomers(admin.database, { licenses: 400, now: clock.now() });
+});
+afterAll(() => admin.close());
+
+describe("before the first computation", () => {
+  test("GET /figures says so, and demands one", async () => {
+    const before = demands;
+    expect((await admin.call("GET", "/figures")).body).toEqual({
+      ...{ as_of: null, keys: null, consumers: null, near_quota: null, expiring: null, unused: null },
+    });
+    expect(demands).toBe(before + 1);
+  });
+
+  test("GET /keys with near_quota or unused_for says so, and demands one", async () => {
+    for (const filter of ["near_quota=90", "unused_for=90"]) {
+      const before = demands;
+      const { status, body, headers } = await admin.call("GET", `/keys?${filter}`);
+      expect({ status, error: body.error }).toEqual({
+        status: 503,
+        error:
+          "Cannot list keys by near_quota or unused_for: the figures are not computed yet; ask again in a minute",
+      });
+      expect(headers.get("retry-after")).not.toBeNull();
+      expect(demands).toBe(before + 1);
+    }
+  });
+
+  test("GET /usage/daily says that nothing is counted", async () => {
+    expect((await admin.call("GET", "/usage/daily")).body).toMatchObject({
+      ...{ from: "2026-10-22", to: "2026-11-20", by: null, as_of: null, data: [], imported: [] },
+    });
+  });
+});
+
+describe("after it", () => {
+  beforeAll(async () => {
+    const { database, clock } = admin;
+    await computeFigures(database, { clock });
+    await countUse(database, { clock, isStopping: () => false });
+  });
+
+  test("GET /keys lists by the stored figures what `keys list` finds at once, also with other conditions", async () => {
+    const now = admin.clock.now();
+    const figures = [
+      ...[80, 90, 100].map((near_quota) => ({ near_quota })),
+      ...[30, 90, 180, 365].map((unused_for) => ({ unused_for })),
+      { near_quota: 80, unused_for: 30 },
+    ] as { near_quota?: number; unused_for?: number }[];
+    const others = [
+      ...[{}, { state: "expired" }, { mode: "test" }, { tier: "enterprise", state: "active" }],
+      ...[{ account: "customer7@example.org" }, { search: "customer7", state: "active" }],
+      { expiring_within: "200" },
+    ] as Record<string, string>[];
+    let found = 0;
+    for (const filter of figures)
+      for (const other of others) {
+        const query = new URLSearchParams({ ...(filter as Record<string, string>), ...other, limit: "30" });
+        const listed = (await readAll(admin, `/keys?${query}`)).map(({ id }) => id);
+        const { near_quota, unused_for } = filter;
+        const all = await listKeys(admin.database, {
+          now,
+          filter: { nearQuotaPercent: near_quota, unusedForDays: unused_for },
+        });
+        const expected = all.filter(
+          (key) =>
+            (other.state ?? key.state) === key.state &&
+            (other.mode ?? key.mode) === key.mode &&
+            (other.tier ?? key.tier) === key.tier &&
+            (other.account ?? key.email) === key.email &&
+            key.email.startsWith(other.search ?? "") &&
+            (!other.expiring_within || isWithin(key.expiresAt, now)),
+        );
+        expect({ filter, other, listed }).toEqual({ filter, other, listed: expected.map(({ id }) => id) });
+        found += listed.length;
+      }
+    expect(found).toBeGreaterThan(1_000);
+  });
+
+  test("listKeys() finds the same keys in a long list as in a short one", async () => {
+    const now = admin.clock.now();
+    for (const unusedForDays of [30, 90, 180, 365])
+      for (const other of [
+        { tier: "free" },
+        { state: "expired", mode: "live" },
+        { expiringWithinDays: 9 },
+      ] as const) {
+        const find = (unusedKeys: number) =>
+          listKeys(admin.database, {
+            now,
+            filter: { ...other, figures: { unusedForDays, unusedKeys }, limit: 20, newestFirst: true },
+          });
+        const short = await find(1);
+        expect(await find(1_000_000)).toEqual(short);
+        expect(short.length).toBeGreaterThan(0);
+      }
+  });
+
+  const isWithin = (at: Date, now: Date) => at > now && at.getTime() <= now.getTime() + 200 * 86_400_000;
+
+  test("GET /keys tells from when the figures are, and demands new ones", async () => {
+    const { body: figures } = await admin.call("GET", "/figures");
+    const before = demands;
+    for (const filter of ["near_quota=80", "unused_for=30", "near_quota=100&unused_for=365"])
+      expect((await admin.call("GET", `/keys?${filter}`)).body.as_of).toBe(figures.as_of);
+    expect((await admin.call("GET", "/keys")).body).not.toHaveProperty("as_of");
+    expect(demands).toBe(before + 3);
+  });
+
+  test("GET /keys refuses other values, and says why", async () => {
+    const near =
+      "near_quota must be a whole number from 80 to 100: the stored figures have only the licenses that used";
+    const days = "unused_for must be one of 30, 90, 180, 365: the stored figures have only these days";
+    for (const [filter, why] of [
+      ...["79", "0", "101", "80.5", "080", "-80", ""].map((value) => [`near_quota=${value}`, near] as const),
+      ...["29", "31", "0", "1e2", ""].map((value) => [`unused_for=${value}`, days] as const),
+    ]) {
+      const { status, body } = await admin.call("GET", `/keys?${filter}`);
+      expect({ filter, status, error: body.error }).toEqual({
+        ...{ filter, status: 400, error: expect.stringContaining(why) },
+      });
+    }
+  });
+
+  test("GET /figures has the counts of the database", async () => {
+    const { body } = await admin.call("GET", "/figures");
+    const [row] = await admin.database.query<Record<string, number>>(
+      (sql) => sql`
+        select (select count(*) from keys) as keys, (select max(used) from (
+                  select sum(used) as used from usage join licenses on id = license_id where month = '2026-11-01'
+                   group by account_id) as accounts)::bigint as most`,
+    );
+    const sum = (rows: { keys: number }[]) => rows.reduce((all, { keys }) => all + keys, 0);
+    expect({ keys: sum(body.keys.data), most: body.consumers.data[0].used }).toEqual(row as never);
+    expect(body.near_quota.licenses).toBeGreaterThan(20);
+  });
+
+  test("GET /usage/daily has each day, or what each tier or mode used", async () => {
+    const { body } = await admin.call("GET", "/usage/daily?from=2026-10-30&to=2026-11-05");
+    const days = await admin.database.query<{ day: string; used: number }>(
+      (sql) => sql`
+        select to_char(month + (place - 1)::integer, 'YYYY-MM-DD') as day, sum(units)::bigint as used
+          from usage, unnest(by_day) with ordinality as u (units, place)
+         where month + (place - 1)::integer between '2026-10-30' and '2026-11-05'
+         group by 1 order by 1`,
+    );
+    expect(body.data).toEqual([...days]);
+    expect(body).toMatchObject({
+      ...{ from: "2026-10-30", to: "2026-11-05", by: null, exact_until: "2026-11-20", filled_from: null },
+      imported: [{ month: "2026-10" }, { month: "2026-11" }],
+    });
+    for (const by of ["tier", "mode"]) {
+      const { body: divided } = await admin.call(
+        "GET",
+        `/usage/daily?from=2026-10-30&to=2026-11-05&by=${by}`,
+      );
+      const sums = days.map(({ day }) => ({
+        day,
+        used: divided.data
+          .filter((row: { day: string }) => row.day === day)
+          .reduce((sum: number, { used }: { used: number }) => sum + used, 0),
+      }));
+      expect(sums).toEqual([...days]);
+      const names = new Set(divided.data.map((row: Record<string, string>) => row[by]));
+      expect(names).toEqual(new Set(by === "tier" ? TIERS : ["live", "test", "live+test"]));
+    }
+    // No row for tomorrow.
+    const { body: ahead } = await admin.call("GET", "/usage/daily?from=2026-11-19&to=2026-11-30");
+    expect(ahead.data.map(({ day }: { day: string }) => day)).toEqual(["2026-11-19", "2026-11-20"]);
+  });
+
+  test("GET /usage/daily refuses what is no day, and more than 400 days", async () => {
+    for (const [query, error] of [
+      ["from=2026-02-30", "from must be a day such as 2026-11-20"],
+      ["to=2026-11-20T00:00:00Z", "to must be a day such as 2026-11-20"],
+      ["by=key", "by must be one of tier, mode"],
+      ["from=2025-10-16&to=2026-11-20", "from and to must be at most 400 days apart"],
+    ]) {
+      const { status, body } = await admin.call("GET", `/usage/daily?${query}`);
+      expect({ query, status, error: body.error }).toEqual({
+        ...{ query, status: 400, error: expect.stringContaining(error ?? "") },
+      });
+    }
+    for (const query of [
+      "from=2025-10-17&to=2026-11-20",
+      "to=1000-01-01",
+      "from=2026-11-21",
+      "from=9999-01-01&to=9999-12-31",
+    ])
+      expect({ query, status: (await admin.call("GET", `/usage/daily?${query}`)).status }).toEqual({
+        ...{ query, status: 200 },
+      });
+  });
+});
