@@ -95,6 +95,12 @@ export function timestampOption(text: string): Date {
   throw new InvalidArgumentError("It must be an ISO 8601 timestamp, such as 2027-01-31T00:00:00Z");
 }
 
+/** Accepts a day, and returns it as it is. */
+export function dayOption(text: string): string {
+  if (text.length === 10 && parseTimestamp(text) !== undefined) return text;
+  throw new InvalidArgumentError("It must be a day, such as 2026-11-20.");
+}
+
 /** Accepts a timestamp, or `never`. */
 export function expiryOption(text: string): Date {
   return parseExpiry(text) ?? timestampOption(text);

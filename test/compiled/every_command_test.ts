@@ -69,6 +69,7 @@ describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
       const successor = await run(`keys rotate ${id} --overlap 1h`);
       for (const each of [id, successor.id]) await run(`keys revoke ${each}`);
       await run("usage export --month 2026-11");
+      await run("usage daily --by tier");
       await run("activity --by endpoint");
       await run("accounts list");
       await run("accounts update ada@example.org --name Ada");

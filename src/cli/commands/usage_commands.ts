@@ -1,17 +1,39 @@
-/** `claviger usage export`: lists the use of each license in a month, for accounting. */
+/** `claviger usage …`: what each license used in a month, for accounting, and what all licenses used each day. */
 import { type Command, Option } from "commander";
 import type { Month } from "../../calendar.ts";
+import {
+  completePeriod,
+  MAX_USAGE_DAYS,
+  readUsageDays,
+  renderUsageDays,
+  USAGE_NAMES,
+  type UsageName,
+} from "../../statistics/mod.ts";
 import { listUsage, renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "../../usage/mod.ts";
-import { type InstallationFlags, monthOption, withInstallationFlags, withJson } from "../options.ts";
-import { printJson, printTable } from "../print.ts";
-import { readSettings, withDatabase } from "../run.ts";
+import {
+  dayOption,
+  type InstallationFlags,
+  type JsonOptions,
+  monthOption,
+  withInstallationFlags,
+  withJson,
+} from "../options.ts";
+import { printJson, printNote, printTable } from "../print.ts";
+import { CommandRefused, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
+import { withBars } from "../text_bars.ts";
 
 interface ExportOptions extends InstallationFlags {
   readonly month: Month;
   readonly csv: boolean;
   readonly bom: boolean;
   readonly json: boolean;
+}
+
+interface DailyOptions extends JsonOptions {
+  readonly from?: string;
+  readonly to?: string;
+  readonly by?: UsageName;
 }
 
 export function addUsageCommands(program: Command, surroundings: Surroundings): void {
@@ -39,4 +61,47 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
         else printTable(surroundings, rows.map(toShown));
       }),
     );
+
+  withInstallationFlags(withJson(usage.command("daily")))
+    .description(
+      "show what all licenses together used each day; the service adds the use of today once a minute",
+    )
+    .option(
+      "--from <day>",
+      "the first day, such as 2026-11-20; by default the thirty days until --to",
+      dayOption,
+    )
+    .option("--to <day>", "the last day; by default today, UTC", dayOption)
+    .addOption(new Option("--by <what>", "divide the use of a day").choices(USAGE_NAMES))
+    .action((options: DailyOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+        const period = completePeriod(options, surroundings.clock.now());
+        if (period === undefined) throw new CommandRefused(TOO_LONG);
+        const use = renderUsageDays(period, await readUsageDays(database, period));
+        if (options.json) return printJson(surroundings, use);
+        showDays(surroundings, use);
+      }),
+    );
+}
+
+const TOO_LONG = `Cannot show use by day: --from and --to must be at most ${MAX_USAGE_DAYS} days apart`;
+
+function showDays(surroundings: Surroundings, use: ReturnType<typeof renderUsageDays>): void {
+  const { columns } = surroundings;
+  printTable(surroundings, withBars(use.data, { of: "used", columns }));
+  for (const { month, used, ...rest } of use.imported) {
+    const [name = ""] = Object.values(rest);
+    printNote(
+      surroundings,
+      `Imported in ${month}, without a day${name && `, ${name}`}: ${used.toLocaleString("en-US")}`,
+    );
+  }
+  printNote(
+    surroundings,
+    use.as_of === null
+      ? "Nothing is counted yet: the service begins some seconds after its start"
+      : `Counted until ${use.as_of}; the days before ${use.exact_until} are exact`,
+  );
+  if (use.filled_from !== null)
+    printNote(surroundings, `The months before ${use.filled_from} are still being counted`);
 }
