@@ -22,7 +22,7 @@ export interface DemoCustomer {
   readonly until: number;
   /** In how many days the license expires; negative for an expired one. */
   readonly expiresIn: number;
-  /** Has a limit of its own, most of which is used. */
+  /** Has used most of this month's quota. */
   readonly isNearQuota: boolean;
   readonly changes: readonly DemoChange[];
   readonly refusals: readonly DemoRefusals[];
@@ -138,7 +138,6 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
   customer("ternwick", "Ternwick Clinic", "commercial", {
     since: 66,
     perDay: 7_800,
-    isNearQuota: true,
     expiresIn: 21,
     refusals: [{ endpoint: "analytics", code: "RATE_LIMIT_EXCEEDED", from: 60, to: 0, perHour: 4 }],
   }),
@@ -164,7 +163,7 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
     perDay: 1_100,
     isNearQuota: true,
   }),
-  customer("cinder", "Cinder & Vale", "free", { since: 58, perDay: 240 }),
+  customer("cinder", "Cinder & Vale", "free", { since: 58, perDay: 240, isNearQuota: true }),
   customer("brightmoor", "Brightmoor Hospital", "commercial", {
     since: 47,
     perDay: 3_900,

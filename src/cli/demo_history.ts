@@ -21,7 +21,7 @@ import {
 import { changeLicense } from "../licensing/mod.ts";
 import { importedUsageCte, insertUsageByDay } from "../usage/mod.ts";
 import { DEMO_CUSTOMERS, type DemoChange, type DemoCustomer } from "./demo_customers.ts";
-import { type DemoDay, dayBefore, daysOf, hoursOf, nearLimitOf, refusalsOf } from "./demo_use.ts";
+import { type DemoDay, dayBefore, daysOf, hoursOf, importedBy, refusalsOf } from "./demo_use.ts";
 import { orRefuse } from "./run.ts";
 
 export interface DemoHistoryOptions {
@@ -108,7 +108,7 @@ async function importCustomers(
       organization,
       tier: firstTier,
       expiresAt: new Date(morning(now, 0).getTime() + expiresIn * DAY_MS),
-      monthlyLimit: customer.isNearQuota ? nearLimitOf(days, now) : null,
+      monthlyLimit: null,
       used: 0,
     } as const;
     return { key, served: { customer, days, hash, uuid: "" } };
@@ -149,12 +149,13 @@ async function writeUse(
       const month = toMonth(index);
       const byDay: number[] = Array(31).fill(0);
       for (const { at, used } of ofMonth) byDay[at.getUTCDate() - 1] = used;
-      return { licenseUuid, month, byDay };
+      const isCurrent = month.index === monthOf(now.getTime()).index;
+      return { licenseUuid, month, byDay, imported: isCurrent ? importedBy(customer, days, now) : 0 };
     });
   });
   await insertUsageByDay(
     database,
-    rows.filter(({ byDay }) => byDay.some((used) => used > 0)),
+    rows.filter(({ byDay, imported }) => imported > 0 || byDay.some((used) => used > 0)),
   );
   const lastUses = Map.groupBy(served, ({ days }) => days.findLast(({ used }) => used > 0)?.at.getTime());
   for (const [atMs, of] of lastUses) {

@@ -46,7 +46,7 @@ export function daysOf(customer: DemoCustomer, now: Date): DemoDay[] {
     if (firstDay !== month) used = 0;
     month = firstDay;
     const tier = tierOn(customer, daysAgo);
-    const limit = customer.isNearQuota ? null : monthlyLimitOf(tier);
+    const limit = monthlyLimitOf(tier);
     const wanted = Math.floor(wantedOn(customer, at, daysAgo) * partOfDay(at, now));
     const granted = Math.min(wanted, (limit ?? Number.MAX_SAFE_INTEGER) - used);
     used += granted;
@@ -56,11 +56,15 @@ export function daysOf(customer: DemoCustomer, now: Date): DemoDay[] {
   return days;
 }
 
-/** Returns the limit of a customer that is near its quota, of which 86 % are used now; null without use this month. */
-export function nearLimitOf(days: readonly DemoDay[], now: Date): number | null {
-  const month = monthOf(now.getTime());
-  const used = days.reduce((sum, day) => sum + (day.at.getTime() < month.beginsAtMs ? 0 : day.used), 0);
-  return used === 0 ? null : Number((used / 0.86).toPrecision(2));
+/** The part of its quota that a customer near its quota has used. */
+const NEAR_PART = 0.87;
+
+/** Returns the units without a day that a customer near its quota has used this month, as if they were imported. */
+export function importedBy({ tier, isNearQuota }: DemoCustomer, days: readonly DemoDay[], now: Date): number {
+  if (!isNearQuota) return 0;
+  const { beginsAtMs } = monthOf(now.getTime());
+  const used = days.reduce((sum, day) => sum + (day.at.getTime() < beginsAtMs ? 0 : day.used), 0);
+  return Math.max(0, Math.round((monthlyLimitOf(tier) ?? 0) * NEAR_PART) - used);
 }
 
 /** The mark of the demo in the audit log and in the activity. */

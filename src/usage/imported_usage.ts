@@ -14,6 +14,8 @@ export interface UsageOfDays {
   readonly month: Month;
   /** The units of the days, beginning with the first day of the month; days at the end can be left out. */
   readonly byDay: readonly number[];
+  /** The units of the month whose day is unknown. */
+  readonly imported: number;
 }
 
 /** Writes the use of months in which the licenses have no use yet. A demo has use of earlier days by this function. */
@@ -21,10 +23,12 @@ export async function insertUsageByDay(database: Database, rows: readonly UsageO
   await database.query(
     (sql) => sql`
       insert into usage (license_id, month, used, by_day)
-      select license_id, month, (select sum(used) from unnest(by_day) as used), by_day
+      select license_id, month, imported + (select sum(used) from unnest(by_day) as used), by_day
         from unnest(${toTextArray(rows.map(({ licenseUuid }) => licenseUuid))}::uuid[],
                     ${toTextArray(rows.map(({ month }) => month.firstDay))}::date[],
-                    ${toTextArray(rows.map(({ byDay }) => toDays(byDay)))}::text[]) as given (license_id, month, days)
+                    ${toTextArray(rows.map(({ imported }) => imported))}::bigint[],
+                    ${toTextArray(rows.map(({ byDay }) => toDays(byDay)))}::text[])
+               as given (license_id, month, imported, days)
              cross join lateral (select days::bigint[]) as parsed (by_day)`,
   );
 }
