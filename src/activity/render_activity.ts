@@ -1,5 +1,6 @@
 import { toTimestamp } from "../calendar.ts";
-import type { ActivityCount, ActivityQuery } from "./find_activity.ts";
+import type { ActivityQuery } from "./activity_query.ts";
+import type { ActivityCount } from "./find_activity.ts";
 
 /**
  * Renders counts as JSON, for `--json` of the command and for the API. Metrics have the same names: the counter

@@ -256,7 +256,9 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
       label: columnName,
       cell: ({ label, mark }: StackedBar) => (
         <>
-          {label} {mark && <Marked {...mark} />}
+          {label}
+          {mark && " "}
+          {mark && <Marked {...mark} />}
         </>
       ),
     },
