@@ -1,5 +1,7 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
+import { toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
+import { toId } from "../ids.ts";
 import { NEVER_EXPIRES } from "./licenses.ts";
 
 export interface RenewedLicense {
@@ -47,4 +49,13 @@ export async function renewAccount(
       select license_id as "licenseUuid", expires_at as "expiresAt" from changed order by license_id`,
   );
   return [...rows];
+}
+
+/** Renders the renewed licenses of an account as JSON: the command and the API show the same. */
+export function renderRenewal(accountUuid: string, renewed: readonly RenewedLicense[]) {
+  const licenses = renewed.map(({ licenseUuid, expiresAt }) => ({
+    id: toId("lic", licenseUuid),
+    expires_at: toTimestamp(expiresAt),
+  }));
+  return { id: toId("usr", accountUuid), licenses };
 }

@@ -90,6 +90,34 @@ describe("PATCH /accounts/{id}", () => {
   });
 });
 
+describe("POST /accounts/{id}/renew", () => {
+  test("adds a year to every license, and forgets their keys", async () => {
+    const expiresAt = new Date("2027-03-01T00:00:00Z");
+    const [one, two] = [{ email: "renew@example.org", expiresAt }, { email: "renew@example.org" }];
+    const [key] = [await admin.issue(one), await admin.issue(two)];
+    const path = `/accounts/${key.userId}/renew`;
+    const id = toId("lic", key.licenseUuid);
+    const licenses = [{ id, expires_at: "2028-03-01T00:00:00Z" }];
+    expect(await answer("POST", path, { reason: "paid" })).toEqual({
+      status: 200,
+      body: { id: key.userId, licenses },
+    });
+    expect(admin.forgotten.at(-1)).toBe(key.licenseUuid);
+    expect(await newestRows(1)).toMatchObject([{ action: "license.renew", license_id: id, reason: "paid" }]);
+  });
+
+  test("refuses a restricted token and an unknown account", async () => {
+    const { userId } = await admin.issue({ expiresAt: new Date("2027-03-01T00:00:00Z") });
+    for (const restriction of [{ tiers: ["research"] }, { mode: "live" }] as const) {
+      const token = await admin.token({ restriction });
+      const { status, body } = await admin.call("POST", `/accounts/${userId}/renew`, { token, body: {} });
+      expect({ status, code: body.code }).toEqual({ status: 403, code: "NOT_ALLOWED" });
+    }
+    const unknown = `/accounts/${toId("usr", newUuid())}/renew`;
+    expect(await answer("POST", unknown, {})).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
+  });
+});
+
 describe("POST /accounts/{id}/erase", () => {
   test("refuses an account with a key in use, then erases it as `accounts erase` does, once", async () => {
     const email = "to-be-erased@example.org";

@@ -64,6 +64,14 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
   ["limit", onLicense(["limit", "7"], { monthly_limit: 7 })],
   ["the tier's limit", onLicense(["limit", "none"], { monthly_limit: null })],
   ["renew", onLicense(["renew", "--expires-at", "never"], { expires_at: "never" })],
+  ["expiry", onLicense(["renew", "--expires-at", "2099-01-01"], { expires_at: "2099-01-01T00:00:00Z" })],
+  [
+    "renewal of the account",
+    {
+      command: ({ user_id }) => ["accounts", "renew", user_id, "--reason", REASON],
+      request: ({ user_id }) => ["POST", `/accounts/${user_id}/renew`, { reason: REASON }],
+    },
+  ],
   ["rotate", { ...onKey("rotate", ["--overlap", "2d"], { overlap: "2d" }), isNew: true }],
   [
     "export of a license",

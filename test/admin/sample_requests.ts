@@ -72,6 +72,10 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     path: `/accounts/${(await admin.issue()).userId}`,
     body: { name: "Ada" },
   }),
+  "POST /accounts/:id/renew": async (admin) => ({
+    path: `/accounts/${(await admin.issue({ expiresAt: new Date("2030-01-01T00:00:00Z") })).userId}/renew`,
+    body: { reason: "paid for another year" },
+  }),
   "POST /accounts/:id/erase": async (admin) => ({
     path: `/accounts/${(await issueRevoked(admin)).userId}/erase`,
     body: { reason: "request of 3 March" },

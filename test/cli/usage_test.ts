@@ -53,6 +53,7 @@ describe("claviger", () => {
     "keys revoke",
     "accounts list",
     "accounts update",
+    "accounts renew",
     "models add",
     "models list",
     "models remove",

@@ -1,15 +1,18 @@
-/** Accounts: list, look at, change and erase. */
+/** Accounts: list, look at, change, renew and erase. */
 import * as v from "valibot";
 import { toId } from "../../ids.ts";
 import {
   eraseAccount,
   findAccount,
+  isRestricted,
   listAccounts,
   renderAccount,
+  renderRenewal,
+  renewAccount,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
-import { identifier } from "../../wire/mod.ts";
+import { identifier, timestamp } from "../../wire/mod.ts";
 import { ACCOUNT } from "./answers.ts";
 import { lineField, REASON } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
@@ -84,6 +87,33 @@ export const changeAccount = operation({
   },
 });
 
+export const renewAccountOperation = operation({
+  id: "renewAccount",
+  summary: "Add a year to every license of an account that expires and has a key that is not revoked",
+  description:
+    "Each call adds a year: after an unknown outcome, read the licenses first. An expired license gets a year from " +
+    "now. A restricted token may not call it.",
+  body: v.strictObject(REASON),
+  success: {
+    schema: v.object({
+      id: identifier("usr"),
+      licenses: v.array(v.object({ id: identifier("lic"), expires_at: timestamp() })),
+    }),
+    description: "The renewed licenses with their new expiry, oldest first",
+  },
+  codes: ["NOT_FOUND"],
+  async run({ database, directory }, call) {
+    const uuid = accountUuidOf(call, "renew account");
+    if (isRefusal(uuid)) return uuid;
+    const { token, actor, now } = call;
+    if (isRestricted(token.restriction)) return NO_RENEWAL;
+    if ((await findAccount(database, { uuid })) === undefined) return UNKNOWN_TO_RENEW;
+    const renewed = await renewAccount(database, uuid, { actor, now });
+    for (const { licenseUuid } of renewed) directory.forgetLicense(licenseUuid);
+    return renderRenewal(uuid, renewed);
+  },
+});
+
 export const eraseAccountOperation = operation({
   id: "eraseAccount",
   summary: "Remove a person's name, e-mail and organization for good, and keep the counts of use",
@@ -106,5 +136,10 @@ export const eraseAccountOperation = operation({
   },
 });
 
+const NO_RENEWAL = refuse(
+  "NOT_ALLOWED",
+  "Cannot renew account: a restricted token may not give an expiry later than in a year",
+);
+const UNKNOWN_TO_RENEW = refuse("NOT_FOUND", "Cannot renew account: no account has that id");
 const UNKNOWN = refuse("NOT_FOUND", "Cannot show account: no account has that id");
 const NOTHING_TO_CHANGE = refuse("INVALID_REQUEST", "Cannot update account: give name or organization");

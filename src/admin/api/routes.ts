@@ -4,6 +4,7 @@ import {
   eraseAccountOperation,
   getAccount,
   listAccountsOperation,
+  renewAccountOperation,
 } from "./accounts_routes.ts";
 import { findActivityOperation } from "./activity_routes.ts";
 import { followAuditOperation } from "./audit_routes.ts";
@@ -51,6 +52,7 @@ export const ROUTES: readonly Route[] = [
   route("GET", "/accounts", "accounts:read", listAccountsOperation),
   route("GET", "/accounts/:id", "accounts:read", getAccount),
   route("PATCH", "/accounts/:id", "accounts:write", changeAccount),
+  route("POST", "/accounts/:id/renew", "keys:manage", renewAccountOperation),
   route("POST", "/accounts/:id/erase", "accounts:erase", eraseAccountOperation),
   route("GET", "/usage", "usage:read", listUsageOperation),
   route("GET", "/usage/daily", "usage:read", listUsageByDay),

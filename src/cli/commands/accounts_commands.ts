@@ -1,4 +1,4 @@
-/** `claviger accounts …`: list, update and erase. */
+/** `claviger accounts …`: list, update, renew and erase. */
 import type { Command } from "commander";
 import type { Database } from "../../database/mod.ts";
 import {
@@ -7,6 +7,8 @@ import {
   findAccountNamed,
   listAccounts,
   renderAccount,
+  renderRenewal,
+  renewAccount,
   updateAccount,
 } from "../../licensing/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
@@ -42,11 +44,34 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       return runUpdate(surroundings, account, options);
     });
 
+  withInstallationFlags(withJson(accounts.command("renew")))
+    .description("add a year to every license of an account that expires and has a key that is not revoked")
+    .argument("<account>", "the account's id or e-mail", accountOption)
+    .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000))
+    .action((who: string, options: RenewOptions) =>
+      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+        const { uuid } = await findAccountBy(database, who, "renew account");
+        const renewed = await renewAccount(database, uuid, {
+          actor: { ...actor, reason: options.reason },
+          now,
+        });
+        const shown = renderRenewal(uuid, renewed);
+        if (options.json) return printJson(surroundings, shown);
+        printTable(surroundings, shown.licenses);
+        if (renewed.length === 0)
+          printNote(surroundings, "Nothing changed: no license of the account can be renewed");
+      }),
+    );
+
   withConfirmation(withInstallationFlags(withJson(accounts.command("erase"))))
     .description("remove a person's name, e-mail and organization for good, and keep the counts of use")
     .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--reason <text>", "the reason, for the audit log; do not name the person", textOption(0, 2_000))
     .action((who: string, options: EraseOptions) => erase(surroundings, who, options));
+}
+
+interface RenewOptions extends JsonOptions {
+  readonly reason?: string;
 }
 
 interface EraseOptions extends ConfirmOptions {
