@@ -5,6 +5,7 @@ import { ROUTES } from "../../src/admin/api/routes.ts";
 import { parseId, toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
+import { loginOperator } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { computeFigures, countUse } from "../../src/statistics/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
@@ -35,6 +36,14 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     path: "/keys/find",
     body: { api_key: (await admin.issue()).apiKey },
   }),
+  "GET /access/operators/:name": async (admin) => ({
+    path: `/access/operators/${await makeOperator(admin)}`,
+  }),
+  "GET /access/tokens/:name": async (admin) => {
+    const name = newName();
+    await admin.token({ name });
+    return { path: `/access/tokens/${name}` };
+  },
   "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
   "GET /keys/:id/why": async (admin) => ({ path: `/keys/${(await admin.issue()).id}/why` }),
   "GET /keys/:id/usage": async (admin) => ({ path: `/keys/${(await admin.issue()).id}/usage` }),
@@ -158,11 +167,33 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     path: `/models/${await registerModel(admin)}/retire`,
     form: { version: "1.0.0", reason: "faulty" },
   }),
+  "POST /access/sessions/:id/end": () => ({ path: `/access/sessions/ses_${"0".repeat(32)}/end`, form: {} }),
+  "POST /access/operators/:name/role": async (admin) => ({
+    path: `/access/operators/${await makeOperator(admin)}/role`,
+    form: { role: "editor", reason: "as agreed" },
+  }),
+  "POST /access/operators/:name/remove": async (admin) => {
+    const name = await makeOperator(admin);
+    return { path: `/access/operators/${name}/remove`, form: { repeat: name } };
+  },
+  "POST /access/tokens/:name/revoke": async (admin) => {
+    const name = newName();
+    await admin.token({ name });
+    return { path: `/access/tokens/${name}/revoke`, form: { repeat: name } };
+  },
   "POST /logout": () => ({ path: "/logout", form: {} }),
 };
 
 /** The pages of the console whose path has a part that is not fixed. */
 const CONSOLE_PAGES: Readonly<Record<string, MakeVisit>> = {
+  "GET /access/operators/:name": async (admin) => ({
+    path: `/access/operators/${await makeOperator(admin)}`,
+  }),
+  "GET /access/tokens/:name": async (admin) => {
+    const name = newName();
+    await admin.token({ name });
+    return { path: `/access/tokens/${name}` };
+  },
   "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
   "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),
   "GET /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
@@ -175,6 +206,14 @@ export async function makeVisit(
 ): Promise<SampleVisit> {
   const make = CONSOLE_FORMS[nameOf(route)] ?? CONSOLE_PAGES[nameOf(route)];
   return make === undefined ? { path: route.path } : await make(admin);
+}
+
+/** Creates a viewer, and returns the name. */
+async function makeOperator(admin: TestAdmin): Promise<string> {
+  const name = newName();
+  const by = { actor: ACTOR, now: admin.clock.now() };
+  expectDone(await loginOperator(admin.database, { name, role: "viewer" }, by));
+  return name;
 }
 
 function onKey(key: IssuedKey, action: string, form: SampleVisit["form"] = {}): SampleVisit {

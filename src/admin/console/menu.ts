@@ -8,4 +8,5 @@ export const MENU: readonly { readonly label: string; readonly path: string; rea
   { label: "Models", path: "/console/models", scope: "models:read" },
   { label: "Audit", path: "/console/audit", scope: "audit:read" },
   { label: "Health", path: "/console/health", scope: "status:read" },
+  { label: "Access", path: "/console/access", scope: "any" },
 ];

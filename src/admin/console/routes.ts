@@ -2,6 +2,7 @@
 import type { Context } from "hono";
 import type { Refusal } from "../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
+import { endSessionOfForm, removeOperatorOfForm, revokeTokenOfForm, setRoleOfForm } from "./access_change.ts";
 import { logOut } from "./log_in.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
@@ -9,6 +10,7 @@ import { accountPage } from "./pages/account.tsx";
 import { changeAccountOfForm, eraseAccountOfForm, renewAccountOfForm } from "./pages/account_changes.ts";
 import { accountsPage } from "./pages/accounts.tsx";
 import { activityPage } from "./pages/activity.tsx";
+import { accessPage } from "./pages/access.tsx";
 import { auditPage } from "./pages/audit.tsx";
 import { healthPage } from "./pages/health.tsx";
 import { issueFormPage, issueKeyOfForm } from "./pages/issue.tsx";
@@ -17,6 +19,8 @@ import { exportLicenseOfForm, rotateKeyOfForm } from "./pages/key_given.tsx";
 import { keysCsv, keysPage } from "./pages/keys.tsx";
 import { modelPage, removeModelOfForm, retireModelOfForm } from "./pages/model.tsx";
 import { modelsPage } from "./pages/models.tsx";
+import { operatorPage } from "./pages/operator.tsx";
+import { tokenPage } from "./pages/token.tsx";
 import type { Visit } from "./visit.ts";
 
 export interface ConsoleRoute {
@@ -55,6 +59,13 @@ export const CONSOLE_ROUTES: readonly [ConsoleRoute, ...ConsoleRoute[]] = [
   route("GET", "/audit", "audit:read", auditPage),
   route("GET", "/health", "status:read", healthPage),
   route("GET", "/activity", "status:read", activityPage),
+  route("GET", "/access", "any", accessPage),
+  route("POST", "/access/sessions/:id/end", "any", endSessionOfForm),
+  route("GET", "/access/operators/:name", "admin", (visit) => operatorPage(visit)),
+  route("POST", "/access/operators/:name/role", "admin", setRoleOfForm),
+  route("POST", "/access/operators/:name/remove", "admin", removeOperatorOfForm),
+  route("GET", "/access/tokens/:name", "admin", (visit) => tokenPage(visit)),
+  route("POST", "/access/tokens/:name/revoke", "admin", revokeTokenOfForm),
   route("POST", "/logout", "any", logOut),
 ];
 

@@ -1,0 +1,224 @@
+/** Who may use the console and the API, in a real browser. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { listAudit } from "../../src/audit/mod.ts";
+import { listOperators, listSessions, listTokens, SCOPES } from "../../src/operators/mod.ts";
+import { createConsoleClient } from "../admin/console_client.ts";
+import { expectAccessible } from "./support/accessibility.ts";
+import { takeScreenshots } from "./support/browser.ts";
+import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
+
+setDefaultTimeout(30_000);
+
+const LONG = "a-rather-long-name-of-a-service-of-a-rather-long-organization.12";
+const REFUSED = [/status of 400/];
+
+let admin: TestConsole;
+let client: ReturnType<typeof createConsoleClient>;
+beforeAll(async () => {
+  admin = await startConsole();
+  client = createConsoleClient(admin);
+  await client.newCode("olga");
+});
+afterAll(() => admin.close());
+
+const tableOf = (page: Page, heading: string) => page.locator(`h2:has-text("${heading}") + table`);
+const lastAudit = async () => (await listAudit(admin.database, { limit: 1 }))[0];
+const operator = async (wanted: string) =>
+  (await listOperators(admin.database)).find(({ name }) => name === wanted);
+const statusAt = async (path: string, cookie: string, form?: Record<string, string>) =>
+  (await client.send(path, { cookie, ...(form && { form }) })).status;
+
+describe("Access of a viewer", () => {
+  test("shows and ends only the viewer's own sessions, and nothing of tokens, without script", async () => {
+    await admin.token({ name: "secret-shop" });
+    const other = await client.logIn("editor", "emil");
+    const elsewhere = await client.logIn("viewer", "vera");
+    const [foreign] = (await listSessions(admin.database, { now: admin.clock.now() })).filter(
+      ({ operator }) => operator === "emil",
+    );
+    expect(
+      (await client.send(`/access/sessions/${foreign?.id}/end`, { cookie: elsewhere.cookie, form: {} }))
+        .status,
+    ).toBe(404);
+    expect(await client.isLoggedIn(other.cookie)).toBe(true);
+    await admin.visitAs("viewer", { path: "/access", script: false }, async (page) => {
+      const text = (await page.locator("main").textContent()) ?? "";
+      for (const hidden of ["emil", "olga", "shop", "oken"]) expect(text).not.toContain(hidden);
+      const rows = tableOf(page, "Your sessions").locator("tbody tr");
+      expect(await rows.count()).toBe(2);
+      expect(await rows.first().textContent()).toContain("verathis session");
+      await page.getByRole("button", { name: "End a session of vera" }).click();
+      await page.getByText("The session has ended.").waitFor();
+      expect(await rows.count()).toBe(1);
+      expect(await client.isLoggedIn(elsewhere.cookie)).toBe(false);
+      await page.getByRole("button", { name: "Log out here" }).click();
+      await page.getByText("You are logged out.").waitFor();
+    });
+  });
+
+  test("refuses the pages and changes of admins", async () => {
+    for (const role of ["viewer", "editor"] as const) {
+      const { cookie } = await client.logIn(role);
+      for (const path of ["/access/operators/olga", "/access/tokens/secret-shop"]) {
+        expect([role, path, await statusAt(path, cookie)]).toEqual([role, path, 403]);
+      }
+      for (const path of ["operators/olga/role", "operators/olga/remove", "tokens/secret-shop/revoke"]) {
+        expect(await statusAt(`/access/${path}`, cookie, { role: "admin", repeat: "olga" })).toBe(403);
+      }
+    }
+  });
+});
+
+describe("Access of an admin", () => {
+  test("ends the session of another operator", async () => {
+    const other = await client.logIn("editor", "ending");
+    await admin.visitAs("admin", { path: "/access" }, async (page) => {
+      await takeScreenshots(page, "access");
+      await expectAccessible(page);
+      await page.getByRole("button", { name: "End a session of ending" }).click();
+      await page.getByText("The session has ended.").waitFor();
+    });
+    expect(await client.isLoggedIn(other.cookie)).toBe(false);
+    expect(await lastAudit()).toMatchObject({
+      action: "session.end",
+      actor: "operator:olga",
+      door: "console",
+    });
+  });
+
+  test("removes an operator by keyboard alone, after the name was typed, and names the tokens that are left", async () => {
+    const leaver = await client.logIn("editor", "leaver");
+    const sources = ["10.0.0.0/8"];
+    await admin.token({
+      name: "left-over",
+      scopes: ["keys:read"],
+      restriction: { tiers: ["free"], mode: "test" },
+      sources,
+    });
+    await admin.database.query(
+      (sql) => sql`update tokens set created_by = 'command:leaver' where name = 'left-over'`,
+    );
+    const visit = { path: "/access", expectedFaults: REFUSED };
+    await admin.visitAs("admin", visit, async (page) => {
+      await tabTo(page, page.getByRole("link", { name: "leaver" }));
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { name: "Operator leaver" }).waitFor();
+      await tabTo(page, page.locator("#remove > summary"));
+      await page.keyboard.press("Enter");
+      await page.locator("#remove").getByText("still work until you revoke them: left-over").waitFor();
+      await takeScreenshots(page, "operator-remove");
+      await expectAccessible(page);
+      const name = page.getByLabel("Type the name to confirm: leaver");
+      await tabTo(page, name);
+      await page.keyboard.type("leave");
+      await page.keyboard.press("Enter");
+      await page.locator("#remove-repeat-error").getByText("It must be leaver").waitFor();
+      expect(await client.isLoggedIn(leaver.cookie)).toBe(true);
+      await name.fill("leaver");
+      await page.locator("#remove").getByLabel("Reason").fill("has left <b>us");
+      await page.getByRole("button", { name: "Remove the operator" }).click();
+      await page.getByText("The operator is removed").waitFor();
+      await page.getByRole("link", { name: "left-over" }).first().click();
+      await page.getByRole("heading", { name: "Token left-over" }).waitFor();
+      expect(await page.locator(".facts").textContent()).toMatch(
+        /Scopeskeys:readTiersfreeModetestFrom10\.0\.0\.0\/8Created bycommand:leaver/,
+      );
+      await page.locator("#revoke > summary").click();
+      await takeScreenshots(page, "token-revoke");
+      await expectAccessible(page);
+      await page.getByLabel("Type the name to confirm: left-over").fill("left-over");
+      await page.getByRole("button", { name: "Revoke the token" }).click();
+      await page.getByText("The token is revoked").waitFor();
+      expect(await page.locator("#revoke").count()).toBe(0);
+    });
+    expect(await client.isLoggedIn(leaver.cookie)).toBe(false);
+    expect((await operator("leaver"))?.removedAt).not.toBeNull();
+    const [revoked, removed] = await listAudit(admin.database, { actor: "operator:olga", limit: 2 });
+    expect(revoked).toMatchObject({ action: "token.revoke" });
+    expect(removed).toMatchObject({ action: "operator.remove", reason: "has left <b>us" });
+    const tokens = await listTokens(admin.database, { now: admin.clock.now() });
+    expect(tokens.find(({ name }) => name === "left-over")?.state).toBe("revoked");
+  });
+
+  test("changes a role, but keeps the last admin", async () => {
+    await client.newCode("riser", "viewer");
+    await admin.visitAs("admin", { path: "/access/operators/riser", script: false }, async (page) => {
+      await page.locator("#role > summary").click();
+      await page.getByLabel("Role", { exact: true }).selectOption("editor");
+      await page.locator("#role").getByLabel("Reason").fill("is on call");
+      await page.getByRole("button", { name: "Change the role" }).click();
+      await page.getByText("The operator has another role.").waitFor();
+    });
+    expect(await operator("riser")).toMatchObject({ role: "editor" });
+    expect(await lastAudit()).toMatchObject({ action: "operator.role", reason: "is on call" });
+    const last = { path: "/access/operators/olga", expectedFaults: [/status of 409/] };
+    await admin.visitAs("admin", last, async (page) => {
+      await page.locator("#role > summary").click();
+      await page.getByLabel("Role", { exact: true }).selectOption("viewer");
+      await page.getByRole("button", { name: "Change the role" }).click();
+      expect(await page.getByRole("alert").textContent()).toContain("it is the last admin");
+      await expectAccessible(page);
+    });
+    expect(await operator("olga")).toMatchObject({ role: "admin" });
+  });
+
+  test("leads an admin who gives up the role to the page that is left", async () => {
+    const { name, cookie } = await client.logIn("admin");
+    const { location } = await client.send(`/access/operators/${name}/role`, {
+      cookie,
+      form: { role: "viewer" },
+    });
+    expect(location).toBe("/console/access?done=role");
+    expect(await statusAt(`/access/operators/${name}`, cookie)).toBe(403);
+  });
+
+  test("answers names that nobody has, and any text, with a page", async () => {
+    const { cookie } = await client.logIn("admin");
+    for (const name of ["nobody", "Olga", "%3Cimg%3E", "..", "a".repeat(200), "%00", "%E0%A4%A"]) {
+      for (const path of [`operators/${name}`, `tokens/${name}`]) {
+        expect([path, await statusAt(`/access/${path}`, cookie)]).toEqual([path, 404]);
+      }
+      for (const path of [`operators/${name}/role`, `operators/${name}/remove`, `tokens/${name}/revoke`]) {
+        const form = { role: "viewer", repeat: name, reason: "\u0000" };
+        expect(await statusAt(`/access/${path}`, cookie, form)).toBe(404);
+      }
+    }
+  });
+
+  test("is smaller than 150 kB with hundreds of operators and tokens", async () => {
+    const now = admin.clock.now();
+    await admin.database.query(
+      (sql) => sql`
+        with people as (
+          insert into operators (name, role, created_at, last_seen_at)
+          select left(${LONG}, 60) || n, 'viewer', ${now}::timestamptz, ${now}::timestamptz from generate_series(1, 300) n
+          returning name
+        ),
+        sessions as (
+          insert into operator_sessions (id, hash, operator, created_at, last_seen_at)
+          select gen_random_uuid(), sha256(name::bytea), name, ${now}::timestamptz, ${now}::timestamptz from people
+        )
+        insert into tokens (id, name, hash, scopes, tiers, mode, sources, created_by, created_at, renewed_at, last_used_at)
+        select gen_random_uuid(), left(${LONG}, 60) || n, sha256(n::text::bytea),
+               ${`{${SCOPES.slice(0, 6)}}`}::text::text[], '{free,research,commercial}', 'live',
+               array_fill('2001:db8:ffff:ffff:ffff:ffff:ffff:0/112'::text, '{32}'), 'command:' || ${LONG}::text,
+               ${now}::timestamptz, ${now}::timestamptz, ${now}::timestamptz
+          from generate_series(1, 300) n`,
+    );
+    const { cookie } = await client.logIn("admin");
+    const { text } = await client.send("/access", { cookie });
+    expect(Buffer.byteLength(text)).toBeLessThan(150_000);
+    expect(text).toContain("more are not shown");
+    await admin.visitAs("admin", { path: "/access" }, async (page) => {
+      await takeScreenshots(page, "access-many");
+      // Axe would take long; it sees the same parts with fewer rows above.
+      await page.setViewportSize({ width: 375, height: 800 });
+      expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0);
+      await page.goto(`${admin.url}/console/access/tokens/${LONG.slice(0, 60)}1`);
+      await page.getByRole("heading", { name: "Token a-rather" }).waitFor();
+      await takeScreenshots(page, "token-longest");
+      await expectAccessible(page);
+    });
+  });
+});
