@@ -6,11 +6,11 @@ import { endSessionOfForm, removeOperatorOfForm, revokeTokenOfForm, setRoleOfFor
 import { logOut } from "./log_in.ts";
 import type { Need } from "./may.ts";
 import type { Page } from "./page.tsx";
+import { accessPage } from "./pages/access.tsx";
 import { accountPage } from "./pages/account.tsx";
 import { changeAccountOfForm, eraseAccountOfForm, renewAccountOfForm } from "./pages/account_changes.ts";
 import { accountsPage } from "./pages/accounts.tsx";
 import { activityPage } from "./pages/activity.tsx";
-import { accessPage } from "./pages/access.tsx";
 import { auditPage } from "./pages/audit.tsx";
 import { healthPage } from "./pages/health.tsx";
 import { issueFormPage, issueKeyOfForm } from "./pages/issue.tsx";
