@@ -8,6 +8,7 @@ import { createTestClock } from "../support/clock.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { startGitHubStandIn } from "../support/github_stand_in.ts";
 import { startTestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { type CommandLine, createCommandLine } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -27,8 +28,12 @@ beforeAll(async () => {
     config: { gitHubApp: host.settings, dataDir: folder, metricsListen },
   });
   try {
-    const response = await fetch(`http://127.0.0.1:${service.service.metrics?.port}/metrics`);
-    exported = new Set(parseExposition(await response.text()).keys());
+    // The first request has the figures computed.
+    await until(async () => {
+      const response = await fetch(`http://127.0.0.1:${service.service.metrics?.port}/metrics`);
+      exported = new Set(parseExposition(await response.text()).keys());
+      return exported.has("claviger_keys");
+    });
   } finally {
     await service.close();
     await host.close();

@@ -2,10 +2,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
 import { renderExposition } from "../../src/http/metrics/exposition.ts";
+import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { whileDatabaseFails } from "../support/failing_database.ts";
+import { issue } from "../support/issue.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -222,6 +224,34 @@ describe("GET /metrics", () => {
     const config = { metricsListen: { host: "127.0.0.1", port: taken } };
     expect(startTestService({ config })).rejects.toThrow(/port is in use.*--metrics-listen/);
   });
+});
+
+test("GET /metrics has the figures over all customers computed, also without a listener for operators", async () => {
+  const clock = createTestClock();
+  const metricsListen = { host: "127.0.0.1", port: 0 };
+  const service = await startTestService({ clock, config: { metricsListen } });
+  await issue(service.database, { tier: "research" });
+  const page = `http://127.0.0.1:${service.service.metrics?.port}/metrics`;
+  const read = async () => parseExposition(await (await fetch(page)).text());
+  try {
+    expect((await read()).has("claviger_keys")).toBe(false);
+    const first = await until(async () => {
+      const families = await read();
+      return families.has("claviger_keys") && families;
+    });
+    expect(first.get("claviger_keys")?.samples.get('claviger_keys{state="active",tier="research"}')).toBe(1);
+    expect(first.get("claviger_unused_keys")?.samples.get('claviger_unused_keys{days="30"}')).toBe(0);
+    const asOf = (families: typeof first) =>
+      families.get("claviger_figures_as_of_seconds")?.samples.get("claviger_figures_as_of_seconds{}") ?? 0;
+    expect(Math.abs(asOf(first) - clock.nowMs() / 1_000)).toBeLessThan(10);
+    await issue(service.database, { tier: "research" });
+    clock.advance(11_000);
+    await until(async () => asOf(await read()) > asOf(first));
+    const later = await read();
+    expect(later.get("claviger_keys")?.samples.get('claviger_keys{state="active",tier="research"}')).toBe(2);
+  } finally {
+    await service.close();
+  }
 });
 
 describe("renderExposition()", () => {

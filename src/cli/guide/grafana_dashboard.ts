@@ -129,6 +129,16 @@ const SECTIONS: readonly Section[] = [
         ],
       },
       {
+        title: "Keys and licenses, as they were counted last",
+        unit: "short",
+        lines: [
+          ["max by (tier, state) (claviger_keys)", "{{state}} {{tier}}"],
+          ["max by (days) (claviger_unused_keys)", "unused for {{days}} days"],
+          ["max(claviger_near_quota_licenses)", "licenses near their quota"],
+          ["max(claviger_expiring_licenses)", "licenses that expire within 90 days"],
+        ],
+      },
+      {
         title: "Installer tokens from the host",
         unit: "short",
         description: "Only with a GitHub App.",
@@ -220,6 +230,7 @@ const SECTIONS: readonly Section[] = [
             "{{version}} {{instance}}",
           ],
           ["claviger_stopping", "stopping {{instance}}"],
+          ["time() - max(claviger_figures_as_of_seconds)", "age of the figures"],
         ],
       },
     ],

@@ -10,8 +10,10 @@ import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
 import type { Limiter } from "../../limits/mod.ts";
 import type { GitHubAppStats } from "../../repository_token/mod.ts";
+import type { FigureComputer } from "../../statistics/mod.ts";
 import type { EventWriter, Upkeep, WriteWatch } from "../../usage/mod.ts";
 import { type Family, type PlainFamily, single } from "./exposition.ts";
+import { figureMetrics } from "./figure_metrics.ts";
 import { processMetrics } from "./process_metrics.ts";
 import type { RequestMetrics } from "./request_metrics.ts";
 
@@ -21,6 +23,7 @@ export interface MetricsSources {
   readonly directory: KeyDirectory;
   readonly events: EventWriter;
   readonly upkeep: Upkeep;
+  readonly figures: Pick<FigureComputer, "demand" | "latest">;
   readonly database: Database;
   /** Absent if the repository token is stored and not minted. */
   readonly tokens?: { stats(): GitHubAppStats } | undefined;
@@ -38,6 +41,7 @@ export function collectMetrics(sources: MetricsSources): Family[] {
     ...ofEvents(sources),
     ...ofDatabase(sources),
     ...ofTokens(sources),
+    ...figureMetrics(sources.figures),
     ...processMetrics(sources),
   ];
 }
