@@ -3,6 +3,7 @@ import accounts from "./accounts.md" with { type: "text" };
 import backups from "./backups.md" with { type: "text" };
 import changes from "./changes.md" with { type: "text" };
 import commands from "./commands.md" with { type: "text" };
+import console from "./console.md" with { type: "text" };
 import firstKey from "./first-key.md" with { type: "text" };
 import http from "./http.md" with { type: "text" };
 import keys from "./keys.md" with { type: "text" };
@@ -40,7 +41,8 @@ export const PAGES: readonly Page[] = [
   { name: "keys", summary: "issue, find, suspend, rotate and revoke keys", text: keys },
   { name: "offline", summary: "licenses that clients check without a network", text: offline },
   { name: "accounts", summary: "customers, their use, and the audit log", text: accounts },
-  { name: "operators", summary: "people, tokens, and the console", text: operators },
+  { name: "operators", summary: "people, tokens, and the API for programs", text: operators },
+  { name: "console", summary: "the console in the browser: open it, roles, pages", text: console },
   { name: "monitoring", summary: "health, doctor, metrics and the log", text: monitoring },
   { name: "troubleshooting", summary: "what each error message means and what to do", text: troubleshooting },
   { name: "settings", summary: "every setting with its default", text: settings },
