@@ -1,7 +1,9 @@
 /** A service adds what it answers to the hourly counts, also when it stops. */
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { type ActivityName, findActivity } from "../../src/activity/mod.ts";
+import type { Config } from "../../src/config/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { createConsoleClient } from "../admin/console_client.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { call, ENDPOINTS } from "../support/endpoints.ts";
@@ -29,15 +31,20 @@ async function counts(by: ActivityName): Promise<Record<string, number>> {
   return Object.fromEntries(found.map(({ name, count }) => [name, count]));
 }
 
-const start = () => startTestService({ on, clock: createTestClock("2026-11-22T09:10:00Z") });
+const start = (config: Partial<Config> = {}) =>
+  startTestService({ on, config, clock: createTestClock("2026-11-22T09:10:00Z") });
 
-test("a thousand refusals are found after less than two minutes", async () => {
-  const service = await start();
+test("a thousand refusals are on the page Activity after less than two minutes", async () => {
+  const service = await start({ adminListen: { host: "127.0.0.1", port: 0 } });
   try {
+    const client = createConsoleClient({ ...service, url: service.service.admin?.url ?? "" });
+    const { cookie } = await client.logIn("viewer");
     for (let round = 0; round < 10; round++)
       await Promise.all(Array.from({ length: 100 }, () => call(service, ENDPOINTS.validate, UNKNOWN_KEY)));
     await service.advance(61_000);
-    await until(async () => (await counts("code")).INVALID_KEY === 1_000);
+    const page = async () => (await client.send("/activity", { cookie })).text;
+    await until(async () => (await page()).includes("11-22 09:00: 1,000"));
+    expect(await counts("code")).toEqual({ INVALID_KEY: 1_000 });
     expect(await counts("reason")).toEqual({ unknown: 1_000 });
     expect(await counts("endpoint")).toEqual({ validate: 1_000 });
   } finally {
