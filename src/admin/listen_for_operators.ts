@@ -5,10 +5,11 @@ import { isRefusal, type Refusal } from "../refusal.ts";
 import { createLicenseSigner, type LicenseSignerOptions } from "../signed_licenses/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
 import type { AdminOptions } from "./options.ts";
+import { createCsvInFlight } from "./stream_csv.ts";
 
 export interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
-    Omit<AdminOptions, "database" | "licenseSigner" | "isLoopback" | "isTls">,
+    Omit<AdminOptions, "database" | "licenseSigner" | "csvInFlight" | "isLoopback" | "isTls">,
     Omit<LicenseSignerOptions, "database"> {
   readonly platform: Platform;
   readonly databaseAddress: DatabaseAddress;
@@ -54,6 +55,7 @@ async function listenAt(
     ...options,
     database,
     licenseSigner: createLicenseSigner({ ...options, database }),
+    csvInFlight: createCsvInFlight(),
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,
   });

@@ -5,7 +5,7 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { Finding } from "../doctor/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
-import type { TrustedProxies } from "../limits/mod.ts";
+import type { InFlight, TrustedProxies } from "../limits/mod.ts";
 import type { Log } from "../log.ts";
 import type { Session, Token } from "../operators/mod.ts";
 import type { Peer } from "../platform/mod.ts";
@@ -34,6 +34,8 @@ export interface AdminOptions {
   /** The requests a minute of each endpoint for clients; 0 means unlimited. */
   readonly limits: Readonly<Record<string, number>>;
   readonly logSlowMs: number;
+  /** Bounds the lists that are downloaded as CSV at once. */
+  readonly csvInFlight: InFlight;
   /** This process in the list of processes. */
   readonly processUuid: string;
   /** When the certificate that is used now expires; undefined without one. */

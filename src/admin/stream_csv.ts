@@ -1,8 +1,25 @@
-import type { Log } from "../log.ts";
+import { InFlight } from "../limits/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
+import type { AdminOptions } from "./options.ts";
 
 /** The rows of one statement. */
 const ROWS = 1_000;
+/** The most answers at once: each holds rows in memory until its client has received them. */
+const AT_ONCE = 8;
+
+const TOO_MANY = refuse(
+  "RATE_LIMIT_EXCEEDED",
+  `${AT_ONCE} lists are being downloaded as CSV: wait as Retry-After says`,
+  {
+    retryAfterSeconds: 5,
+  },
+);
+
+/** Creates the bound of the answers in progress. */
+export function createCsvInFlight(): InFlight {
+  return new InFlight({ perSender: 0, inAll: AT_ONCE });
+}
 
 interface CsvSource<Row> {
   /** The name of the file, without its ending. */
@@ -21,26 +38,40 @@ interface CsvSource<Row> {
  */
 export async function streamCsv<Row>(
   { name, read, positionOf, render, ...rest }: CsvSource<Row>,
-  { log }: { readonly log: Log },
-): Promise<Response> {
+  { log, clock, csvInFlight }: Pick<AdminOptions, "log" | "clock" | "csvInFlight">,
+): Promise<Response | Refusal> {
+  let isOver = false;
+  const begun = csvInFlight.begin("csv", { nowMs: clock.monotonicMs(), isOver: () => isOver });
+  if (begun !== "begun") return TOO_MANY;
+  const end = () => {
+    isOver = true;
+  };
   const encoder = new TextEncoder();
   // Read before the answer begins, so that a failure still gets its own status.
-  let rows = await read(undefined, ROWS);
+  let rows = await read(undefined, ROWS).catch((error) => {
+    end();
+    throw error;
+  });
   let { heading } = rest;
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
       controller.enqueue(encoder.encode(heading + render(rows)));
       heading = "";
       const last = rows.at(-1);
-      if (last === undefined || rows.length < ROWS) return controller.close();
+      if (last === undefined || rows.length < ROWS) {
+        end();
+        return controller.close();
+      }
       try {
         rows = await read(positionOf(last), ROWS);
       } catch (error) {
+        end();
         // The status is sent already: the client sees that the connection is closed too early.
         log.warn("A CSV ended too early", { name, reason: reasonOf(error) });
         throw error;
       }
     },
+    cancel: end,
   });
   return new Response(stream, {
     headers: {

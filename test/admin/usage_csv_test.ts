@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, t
 import type { Call } from "../../src/admin/api/operation.ts";
 import { listUsageOperation } from "../../src/admin/api/usage_routes.ts";
 import type { AdminOptions } from "../../src/admin/mod.ts";
+import { createCsvInFlight } from "../../src/admin/stream_csv.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
@@ -114,8 +115,14 @@ describe("GET /usage with Accept: text/csv", () => {
     const request = new Request("http://host/", { headers: { accept: "text/csv" } });
     const perform = async () => {
       const call = { request, now: admin.clock.now() } as Call;
-      const options = { database: counted, log: silentLog } as AdminOptions;
-      const answer = await listUsageOperation.perform(options, call, {
+      const csvInFlight = createCsvInFlight();
+      const options = {
+        database: counted,
+        log: silentLog,
+        clock: admin.clock,
+        csvInFlight,
+      } as Partial<AdminOptions>;
+      const answer = await listUsageOperation.perform(options as AdminOptions, call, {
         query: { month: "2026-10" },
         body: {},
       });

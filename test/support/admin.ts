@@ -1,6 +1,7 @@
 /** Starts the listener for operators on port 0, with its own database: real HTTP, real PostgreSQL, a clock that moves. */
 import { createAdminApp } from "../../src/admin/app.ts";
 import type { AdminOptions } from "../../src/admin/mod.ts";
+import { createCsvInFlight } from "../../src/admin/stream_csv.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
@@ -88,6 +89,7 @@ export async function startAdmin(
     isTls: false,
     limits: { validate: 100, models: 0 },
     logSlowMs: 1_000,
+    csvInFlight: createCsvInFlight(),
     processUuid: newUuid(),
     certificateExpiresAt: () => undefined,
     examine: async () => [{ name: "database", state: "ok", message: "PostgreSQL in the test's database" }],

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { type Month, monthOf } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
-import { refuse } from "../../refusal.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
 import {
   listUsage,
   type MonthOfUse,
@@ -52,7 +52,7 @@ function positionOf({ licenseId }: MonthOfUse): string {
   return parseId("lic", licenseId) ?? "";
 }
 
-function streamMonth(options: AdminOptions, month: Month): Promise<Response> {
+function streamMonth(options: AdminOptions, month: Month): Promise<Response | Refusal> {
   return streamCsv<MonthOfUse>(
     {
       name: `usage-${month.firstDay.slice(0, 7)}`,
