@@ -22,6 +22,8 @@ const CONSOLE_PARAMETERS = [
   "mode",
   "account",
   "expiring_within",
+  "near_quota",
+  "unused_for",
   "external_id",
   "month",
   "open",

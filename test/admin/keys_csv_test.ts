@@ -1,5 +1,6 @@
 /** The list of keys as CSV: all keys that meet the conditions of the page, and nothing that a spreadsheet runs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { computeFigures } from "../../src/statistics/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createConsoleClient } from "./console_client.ts";
 
@@ -82,6 +83,23 @@ describe("GET /keys.csv", () => {
     ])
       expect((await get(query)).text).toBe(`${HEADING}\r\n`);
     expect(emailsIn((await get("?tier=free&mode=test")).text)).toEqual(["'+grace@example.org"]);
+  });
+
+  test("has the keys near their quota and the unused keys, by the stored figures, which are computed first", async () => {
+    expect((await get("?near_quota=90")).status).toBe(503);
+    const { licenseUuid } = await admin.issue({ email: "near@example.org", monthlyLimit: 100 });
+    await admin.database.query(
+      (sql) => sql`
+        insert into usage (license_id, month, used)
+        values (${licenseUuid}::uuid, date_trunc('month', ${admin.clock.now()}::timestamptz, 'UTC')::date, 95)`,
+    );
+    await computeFigures(admin.database, admin);
+    expect(emailsIn((await get("?near_quota=90")).text)).toEqual(["near@example.org"]);
+    expect(emailsIn((await get("?near_quota=100")).text)).toEqual([]);
+    expect(emailsIn((await get("?near_quota=80&unused_for=30")).text)).toEqual([]);
+    const { text } = await client.send("/keys?near_quota=90", { cookie });
+    expect(text).toContain("The use is that of the stored figures, counted");
+    expect(text).toContain("1 key, newest first; used this month: 95");
   });
 
   test("refuses an unknown account, and is closed to visitors without a session", async () => {

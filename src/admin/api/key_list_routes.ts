@@ -2,14 +2,14 @@
 import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
-import { listKeys, renderKey, type StoredListFilter } from "../../keys/mod.ts";
+import { listKeys, renderKey } from "../../keys/mod.ts";
 import { findAccountNamed } from "../../licensing/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { findStoredLists, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../statistics/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../statistics/mod.ts";
 import { inJsonSchema, timestamp } from "../../wire/mod.ts";
-import type { AdminOptions } from "../options.ts";
 import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
+import { findStored } from "./find_stored.ts";
 import { KEY } from "./key_schemas.ts";
 import { ACCOUNT_FIELD, SEARCH_FIELD, wholeNumberField } from "./list_fields.ts";
 import { operation } from "./operation.ts";
@@ -112,30 +112,3 @@ export const listKeysOperation = operation({
     return isRefusal(page) || stored === undefined ? page : { ...page, as_of: toTimestamp(stored.asOf) };
   },
 });
-
-const NOT_COMPUTED = refuse(
-  "SERVICE_UNAVAILABLE",
-  "Cannot list keys by near_quota or unused_for: the figures are not computed yet; ask again in a minute",
-);
-
-interface StoredQuery {
-  readonly near_quota?: number | undefined;
-  readonly unused_for?: number | undefined;
-}
-
-/** Finds the stored lists that the query names, with the time of the older one. Undefined if it names none. */
-async function findStored(
-  { near_quota, unused_for }: StoredQuery,
-  { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
-): Promise<{ readonly filter: StoredListFilter; readonly asOf: Date } | Refusal | undefined> {
-  if (near_quota === undefined && unused_for === undefined) return undefined;
-  demandFigures();
-  const { nearQuota, unused } = await findStoredLists(database);
-  if (nearQuota === undefined || unused === undefined) return NOT_COMPUTED;
-  const times = [near_quota && nearQuota.asOf, unused_for && unused.asOf].filter((at) => at instanceof Date);
-  const unusedKeys = unused.rows.find(({ days }) => days === unused_for)?.count;
-  return {
-    filter: { nearQuotaPercent: near_quota, unusedForDays: unused_for, unusedKeys },
-    asOf: new Date(Math.min(...times.map((at) => at.getTime()))),
-  };
-}

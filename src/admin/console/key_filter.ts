@@ -3,11 +3,14 @@ import { isStorableText } from "../../database/mod.ts";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
 import { findAccountNamed, isExternalId, type Search, searchAccounts, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
+import { UNUSED_DAYS } from "../../statistics/mod.ts";
+import { findStored } from "../api/find_stored.ts";
 import type { Visit } from "./visit.ts";
 
 export const STATES = ["active", "suspended", "expired", "revoked"] as const;
 export const MODES = ["live", "test"] as const;
 export const MAX_SEARCH_LENGTH = 200;
+export const NEAR_PERCENTAGES = ["80", "90", "100"] as const;
 const MAX_DAYS = 36_500;
 
 /** An empty text is no condition. */
@@ -21,6 +24,10 @@ export interface KeyConditions {
   /** A number of days. */
   readonly expiring_within: string;
   readonly external_id: string;
+  /** At least this percentage of the month's limit. */
+  readonly near_quota: string;
+  /** For how many days the key was neither used nor issued. */
+  readonly unused_for: string;
 }
 
 /** Reads the conditions from the query. Unknown values are ignored. */
@@ -41,6 +48,8 @@ export function readConditions(query: URLSearchParams): KeyConditions {
     account: text("account", 254),
     expiring_within: /^\d+$/.test(days) && Number(days) <= MAX_DAYS ? days : "",
     external_id: isExternalId(externalId) ? externalId : "",
+    near_quota: one("near_quota", NEAR_PERCENTAGES) ?? "",
+    unused_for: one("unused_for", UNUSED_DAYS.map(String)) ?? "",
   };
 }
 
@@ -53,29 +62,41 @@ export function toQuery(conditions: KeyConditions, after = ""): string {
 export interface KeysFound {
   /** Whether the search matches more accounts than are searched. */
   readonly isTooWide: boolean;
+  /** When the figures were counted that some conditions need. */
+  readonly asOf: Date | undefined;
   /** Reads the newest keys, or those that are older than a key. */
   read(afterUuid: string | undefined, limit: number): Promise<readonly KeySummary[]>;
 }
 
 /** Finds the keys that meet every condition. Refuses an unknown account, and a search without a word. */
 export async function findKeys(
-  { options: { database }, now }: Pick<Visit, "options" | "now">,
-  { search: text, account: who, expiring_within: days, external_id: externalId, ...same }: KeyConditions,
+  { options, now }: Pick<Visit, "options" | "now">,
+  conditions: KeyConditions,
 ): Promise<KeysFound | Refusal> {
+  const { database } = options;
+  const { search: text, account: who, expiring_within: days, external_id: externalId } = conditions;
+  const { state, tier, mode, near_quota: percent, unused_for: unused } = conditions;
+  const stored = await findStored({ near_quota: toNumber(percent), unused_for: toNumber(unused) }, options);
+  if (isRefusal(stored)) return stored;
   const search: Search | Refusal | undefined = text === "" ? undefined : await searchAccounts(database, text);
   if (isRefusal(search)) return search;
   const account = who === "" ? undefined : await findAccountNamed(database, who, "list keys");
   if (isRefusal(account)) return account;
   const filter = {
-    ...same,
-    search,
+    ...{ state, tier, mode, search },
     accountUuid: account?.uuid,
-    expiringWithinDays: days === "" ? undefined : Number(days),
+    expiringWithinDays: toNumber(days),
+    figures: stored?.filter,
     externalId: externalId === "" ? undefined : externalId,
     newestFirst: true,
   };
   return {
     isTooWide: search?.isTooWide ?? false,
+    asOf: stored?.asOf,
     read: (afterUuid, limit) => listKeys(database, { now, filter: { ...filter, afterUuid, limit } }),
   };
+}
+
+function toNumber(text: string): number | undefined {
+  return text === "" ? undefined : Number(text);
 }

@@ -4,6 +4,7 @@ import { parseId } from "../../../ids.ts";
 import { KEYS_CSV_HEADING, type KeySummary, renderKeysCsv } from "../../../keys/mod.ts";
 import { MAX_SEARCHED, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { UNUSED_DAYS } from "../../../statistics/mod.ts";
 import { streamCsv } from "../../stream_csv.ts";
 import { cutText } from "../audit_changes.ts";
 import { Select, TextField } from "../components/form.tsx";
@@ -15,6 +16,7 @@ import {
   type KeyConditions,
   MAX_SEARCH_LENGTH,
   MODES,
+  NEAR_PERCENTAGES,
   readConditions,
   STATES,
   toQuery,
@@ -37,6 +39,8 @@ interface KeysProps {
   readonly isFirst: boolean;
   readonly now: Date;
   readonly mayIssue: boolean;
+  /** When the figures were counted that some conditions need. */
+  readonly asOf: Date | undefined;
   /** The reason why the page shows no keys, or only some of them. */
   readonly warning: string | undefined;
 }
@@ -62,6 +66,7 @@ export async function keysPage(visit: Visit): Promise<Page> {
         isFirst={afterUuid === undefined}
         now={now}
         mayIssue={may("keys:issue")}
+        asOf={isRefusal(found) ? undefined : found.asOf}
         warning={warning}
       />
     ),
@@ -86,7 +91,7 @@ export async function keysCsv(visit: Visit): Promise<Response | Refusal> {
   );
 }
 
-function Keys({ conditions, keys, next, isFirst, now, mayIssue, warning }: KeysProps) {
+function Keys({ conditions, keys, next, isFirst, now, mayIssue, asOf, warning }: KeysProps) {
   const isFiltered = Object.values(conditions).some((value) => value);
   return (
     <>
@@ -102,6 +107,11 @@ function Keys({ conditions, keys, next, isFirst, now, mayIssue, warning }: KeysP
         <Notice kind="warning">
           <Foreign text={`${warning}.`} />
         </Notice>
+      )}
+      {asOf && (
+        <p class="hint figures">
+          The use is that of the stored figures, counted <Ago at={asOf} now={now} />
+        </p>
       )}
       {keys.length === 0 ? (
         <p class="empty">
@@ -138,22 +148,22 @@ interface FiltersProps {
 }
 
 function Filters({ conditions, isFiltered }: FiltersProps) {
-  const { account, expiring_within, external_id } = conditions;
-  const hasMore = [account, expiring_within, external_id].some((value) => value !== "");
+  const { search, state, tier, mode, ...more } = conditions;
+  const { account, expiring_within, external_id, near_quota, unused_for } = more;
   return (
     <form class="filters" action="/console/keys" aria-label="Conditions">
       <TextField
         name="search"
         label="Search"
         type="search"
-        value={conditions.search}
+        value={search}
         maxlength={MAX_SEARCH_LENGTH}
         hint="Words of e-mail, name or organization, or the last four characters of a key"
       />
-      <Select name="state" label="State" value={conditions.state} choices={choicesOf(STATES)} />
-      <Select name="tier" label="Tier" value={conditions.tier} choices={choicesOf(TIERS)} />
-      <Select name="mode" label="Mode" value={conditions.mode} choices={choicesOf(MODES)} />
-      <details class="more-filters" open={hasMore}>
+      <Select name="state" label="State" value={state} choices={choicesOf(STATES)} />
+      <Select name="tier" label="Tier" value={tier} choices={choicesOf(TIERS)} />
+      <Select name="mode" label="Mode" value={mode} choices={choicesOf(MODES)} />
+      <details class="more-filters" open={Object.values(more).some((value) => value !== "")}>
         <summary>More conditions</summary>
         <div>
           <TextField name="account" label="Account" value={account} hint="Its id or e-mail" maxlength={254} />
@@ -172,6 +182,18 @@ function Filters({ conditions, isFiltered }: FiltersProps) {
             hint="Your own name for the license"
             maxlength={255}
           />
+          <Select
+            name="near_quota"
+            label="Quota used"
+            value={near_quota}
+            choices={choicesOf(NEAR_PERCENTAGES, (percent) => `${percent} % or more`)}
+          />
+          <Select
+            name="unused_for"
+            label="Not used for"
+            value={unused_for}
+            choices={choicesOf(UNUSED_DAYS.map(String), (days) => `${days} days`)}
+          />
         </div>
       </details>
       <div class="actions">
@@ -182,8 +204,8 @@ function Filters({ conditions, isFiltered }: FiltersProps) {
   );
 }
 
-function choicesOf(values: readonly string[]) {
-  return [{ value: "", label: "any" }, ...values.map((value) => ({ value, label: value }))];
+function choicesOf(values: readonly string[], toLabel = (value: string) => value) {
+  return [{ value: "", label: "any" }, ...values.map((value) => ({ value, label: toLabel(value) }))];
 }
 
 function columnsAt(now: Date) {
