@@ -37,7 +37,13 @@ export {
   parseExpiry,
 } from "./licenses.ts";
 export { renderAccount } from "./render_account.ts";
-export { type RenewedLicense, renderRenewal, renewAccount } from "./renew_account.ts";
+export {
+  findRenewable,
+  type Renewable,
+  type RenewedLicense,
+  renderRenewal,
+  renewAccount,
+} from "./renew_account.ts";
 export {
   allowsKey,
   allowsRow,

@@ -1,6 +1,6 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
-import type { Database } from "../database/mod.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { NEVER_EXPIRES } from "./licenses.ts";
 
@@ -10,35 +10,56 @@ export interface RenewedLicense {
   readonly expiresAt: Date;
 }
 
+/** What a renewal of an account would change. */
+export interface Renewable {
+  readonly licenses: number;
+  /** Changes whenever one of these licenses gets another expiry. */
+  readonly version: string;
+}
+
+/** Counts the licenses that a renewal of the account changes. */
+export async function findRenewable(database: Database, accountUuid: string): Promise<Renewable> {
+  const [row] = await database.query<Renewable>(
+    (sql) => sql`
+      with old as (${selectRenewable(sql, accountUuid)})
+      select count(*) as licenses, ${versionOf(sql)} as version from old`,
+    { isRead: true },
+  );
+  return row ?? { licenses: 0, version: "" };
+}
+
 /**
  * Adds a year to the expiry of every license of an account, in one statement with a row of the audit log for each
  * license. A license that has expired gets a year from now. Licenses that never expire, and licenses whose keys are all
  * revoked, stay as they are. Returns the changed licenses, oldest first.
+ *
+ * With a `version` it changes nothing if a license has another expiry since then: a form that is sent twice, or by two
+ * operators, renews once.
  */
 export async function renewAccount(
   database: Database,
   accountUuid: string,
-  { actor, now }: { readonly actor: Actor; readonly now: Date },
+  { actor, now, version }: { readonly actor: Actor; readonly now: Date; readonly version?: string },
 ): Promise<RenewedLicense[]> {
   const rows = await database.query<RenewedLicense>(
     (sql) => sql`
       with old as (
-        select l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, k.id as key_id
-          from licenses l
-               -- The newest key: its history in the audit log then has the change.
-               cross join lateral (select id from keys where license_id = l.id and state <> 'revoked'
-                                    order by id desc limit 1) k
-         where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz
+        ${selectRenewable(sql, accountUuid)}
          -- Every writer locks the licenses in this order; otherwise two could wait for each other.
          order by l.id
            for update of l
+      ),
+      -- Of the locked rows: another renewal that ended meanwhile has changed the version.
+      seen as (
+        select ${versionOf(sql)} as version from old
       ),
       changed as (
         update licenses l
            set expires_at = least(${NEVER_EXPIRES}::timestamptz,
                  (greatest(old.expires_at, date_trunc('second', ${now}::timestamptz)) at time zone 'UTC'
                    + interval '1 year') at time zone 'UTC')
-          from old where l.id = old.id
+          from old, seen
+         where l.id = old.id and seen.version = coalesce(${version ?? null}::text, seen.version)
         returning l.account_id, l.id as license_id, old.key_id, l.expires_at,
                   jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
                     'expires_at', old.expires_at) as before,
@@ -58,4 +79,18 @@ export function renderRenewal(accountUuid: string, renewed: readonly RenewedLice
     expires_at: toTimestamp(expiresAt),
   }));
   return { id: toId("usr", accountUuid), licenses };
+}
+
+/** Selects the licenses that expire and have a key, with the newest key: its history then has the change. */
+function selectRenewable(sql: Sql, accountUuid: string): Fragment {
+  return sql`
+    select l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, k.id as key_id
+      from licenses l
+           cross join lateral (select id from keys where license_id = l.id and state <> 'revoked'
+                                order by id desc limit 1) k
+     where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz`;
+}
+
+function versionOf(sql: Sql): Fragment {
+  return sql`coalesce(md5(string_agg(concat_ws(' ', id, extract(epoch from expires_at)), ',' order by id)), '')`;
 }

@@ -4,6 +4,7 @@ import { addActivity } from "../../src/activity/mod.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
 import { parseId, toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
+import { findRenewable } from "../../src/licensing/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { loginOperator } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -152,7 +153,9 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   }),
   "POST /accounts/:id/renew": async (admin) => {
     const expiresAt = new Date(admin.clock.nowMs() + 86_400_000);
-    return { path: `/accounts/${(await admin.issue({ expiresAt })).userId}/renew`, form: { reason: "paid" } };
+    const { userId } = await admin.issue({ expiresAt });
+    const { version } = await findRenewable(admin.database, parseId("usr", userId) ?? "");
+    return { path: `/accounts/${userId}/renew`, form: { version, reason: "paid" } };
   },
   "POST /accounts/:id/erase": async (admin) => {
     const email = `${randomUUID()}@example.org`;

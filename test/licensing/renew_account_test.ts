@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
-import { findLicense, NEVER_EXPIRES, renewAccount } from "../../src/licensing/mod.ts";
+import { findLicense, findRenewable, NEVER_EXPIRES, renewAccount } from "../../src/licensing/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 
@@ -52,5 +52,27 @@ describe("renewAccount()", () => {
     const revoked = await issueUntil("endless@example.org", new Date("2027-01-01T00:00:00Z"));
     await revokeKey(server.database, { uuid: parseId("key", revoked.id) ?? "" }, BY);
     expect(await renew(endless)).toEqual([]);
+  });
+
+  test("renewAccount() renews once, however many forms with the same version arrive at the same time", async () => {
+    const key = await issueUntil("twice@example.org", new Date("2027-03-01T00:00:00Z"));
+    await issueUntil("twice@example.org", new Date("2029-03-01T00:00:00Z"));
+    await issueUntil("twice@example.org", NEVER_EXPIRES);
+    const uuid = parseId("usr", key.userId) ?? "";
+    const { licenses, version } = await findRenewable(server.database, uuid);
+    expect(licenses).toBe(2);
+    const sent = Array.from({ length: 8 }, () => renewAccount(server.database, uuid, { ...BY, version }));
+    const renewed = (await Promise.all(sent)).map((changed) => changed.length);
+    expect(renewed.toSorted()).toEqual([0, 0, 0, 0, 0, 0, 0, 2]);
+    const license = await findLicense(server.database, key.licenseUuid, BY);
+    expect(license?.expiresAt).toEqual(new Date("2028-03-01T00:00:00Z"));
+    const after = await findRenewable(server.database, uuid);
+    expect(after.licenses).toBe(2);
+    expect(after.version).not.toBe(version);
+    const other = await issue(server.database, { email: "endless@example.org" });
+    expect(await findRenewable(server.database, parseId("usr", other.userId) ?? "")).toEqual({
+      licenses: 0,
+      version: "",
+    });
   });
 });

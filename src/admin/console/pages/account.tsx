@@ -5,7 +5,13 @@ import { monthOf } from "../../../calendar.ts";
 import { escapeControls } from "../../../escape_controls.ts";
 import { parseId } from "../../../ids.ts";
 import { type KeySummary, listKeys } from "../../../keys/mod.ts";
-import { type Account, findAccount, isErased } from "../../../licensing/mod.ts";
+import {
+  type Account,
+  findAccount,
+  findRenewable,
+  isErased,
+  type Renewable,
+} from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { findUsageByMonth, type UseOfMonth } from "../../../usage/mod.ts";
 import type { Attempt } from "../attempt.ts";
@@ -27,7 +33,7 @@ const MONTHS = 12;
 const SENTENCES = {
   changed: "The account was changed.",
   same: "Nothing changed: the account had these values already.",
-  renewed: "Every license that expires was renewed by a year.",
+  renewed: "The licenses were renewed by a year.",
   erased: "The person was erased from this account.",
 } as const;
 export type AccountDone = keyof typeof SENTENCES;
@@ -47,16 +53,25 @@ export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page
   if (isRefusal(account)) return account;
   const accountUuid = account.uuid;
   const last = monthOf(now.getTime());
-  const [keys, months, log] = await Promise.all([
+  const [keys, months, log, renewable] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
     findUsageByMonth(database, accountUuid, { last, months: MONTHS }),
     listAudit(database, { accountUuid, limit: MAX_ROWS }),
+    findRenewable(database, accountUuid),
   ]);
   return {
     title: escapeControls(account.email),
     ...(attempt && { code: attempt.code }),
     body: (
-      <AccountBody visit={visit} account={account} attempt={attempt} keys={keys} months={months} log={log} />
+      <AccountBody
+        visit={visit}
+        account={account}
+        attempt={attempt}
+        renewable={renewable}
+        keys={keys}
+        months={months}
+        log={log}
+      />
     ),
   };
 }
@@ -65,19 +80,21 @@ interface AccountProps {
   readonly visit: Visit;
   readonly account: Account;
   readonly attempt: Attempt | undefined;
+  readonly renewable: Renewable;
   readonly keys: readonly KeySummary[];
   readonly months: readonly UseOfMonth[];
   readonly log: readonly AuditRow[];
 }
 
-function AccountBody({ visit, account, attempt, keys, months, log }: AccountProps) {
+function AccountBody({ keys, months, log, ...offer }: AccountProps) {
+  const { visit, account, attempt } = offer;
   const { now, query } = visit;
   const { id, name, email, organization, createdAt } = account;
   return (
     <>
       <Heading title={escapeControls(email)} />
       <Done query={query} sentences={SENTENCES} />
-      {attempt && isErased(account) && <Notice kind="bad">{attempt.sentence}.</Notice>}
+      {attempt && !isOffered(attempt.action, offer) && <Notice kind="bad">{attempt.sentence}.</Notice>}
       {isErased(account) && (
         <Notice kind="warning">The person was erased from this account. The counts stay.</Notice>
       )}
@@ -90,10 +107,10 @@ function AccountBody({ visit, account, attempt, keys, months, log }: AccountProp
             organization === "" ? <span class="muted">none</span> : <Foreign text={organization} />,
           ],
           ["Made", <Day at={createdAt} now={now} />],
-          ["Keys", <a href={`/console/keys?account=${id}`}>{account.keys.toLocaleString("en-US")}</a>],
+          ["Keys", <a href={`/console/keys?account=${id}`}>{toText(account.keys)}</a>],
         ]}
       />
-      <Changes visit={visit} account={account} attempt={attempt} />
+      <Changes {...offer} />
       <Bars
         caption="Inferences by month, over all licenses"
         columnName="Month"
@@ -107,7 +124,14 @@ function AccountBody({ visit, account, attempt, keys, months, log }: AccountProp
   );
 }
 
-function Changes({ visit, account, attempt }: Pick<AccountProps, "visit" | "account" | "attempt">) {
+type Offer = Pick<AccountProps, "visit" | "account" | "attempt" | "renewable">;
+
+/** Whether the page has the form of an action: another operator may have made the change already. */
+function isOffered(action: string, { account, renewable }: Offer): boolean {
+  return !isErased(account) && (action !== "renew" || renewable.licenses > 0);
+}
+
+function Changes({ visit, account, attempt, renewable }: Offer) {
   if (isErased(account)) return null;
   const path = `/console/accounts/${account.id}`;
   const given = { attempt };
@@ -121,7 +145,7 @@ function Changes({ visit, account, attempt }: Pick<AccountProps, "visit" | "acco
           <ReasonField action="change" {...given} />
         </Action>
       )}
-      {visit.may("keys:manage") && (
+      {visit.may("keys:manage") && renewable.licenses > 0 && (
         <Action
           name="renew"
           label="Renew by a year"
@@ -130,9 +154,12 @@ function Changes({ visit, account, attempt }: Pick<AccountProps, "visit" | "acco
           {...given}
         >
           <p>
-            Every license that expires gets another year, and a license that has expired gets a year from now.
-            A license whose keys are all revoked stays as it is.
+            {renewable.licenses === 1 ? "One license gets" : `${toText(renewable.licenses)} licenses get`}
+            {" another year. "}
+            After its expiry a license gets a year from now. Licenses that never expire, and licenses whose
+            keys are all revoked, stay as they are.
           </p>
+          <input type="hidden" name="version" value={renewable.version} />
           <ReasonField action="renew" {...given} />
         </Action>
       )}
@@ -223,4 +250,8 @@ function Keys({ keys }: Pick<License, "keys">) {
       ))}
     </ul>
   );
+}
+
+function toText(count: number): string {
+  return count.toLocaleString("en-US");
 }

@@ -34,22 +34,29 @@ export function changeAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer 
   });
 }
 
-const NOTHING_TO_RENEW = refuse(
+const CHANGED_MEANWHILE = refuse(
   "CONFLICT",
-  "Cannot renew: the account has no license that expires and has a key that is not revoked",
+  "Nothing was renewed: the licenses were changed after the page was opened; look at their expiries again",
 );
+
+/** The version of what the page showed, so that a form that is sent twice renews once. */
+const RENEW = {
+  version: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "It must be that of the page")),
+  ...REASON_ENTRY,
+};
 
 /** Adds a year to every license. */
 export function renewAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
   return changeAccount(visit, c, {
     action: "renew",
     async perform({ uuid }) {
-      const fields = parseForm(REASON_ENTRY, visit.form);
+      const fields = parseForm(RENEW, visit.form);
       if (isRefusal(fields)) return fields;
       const { database, directory } = visit.options;
-      const renewed = await renewAccount(database, uuid, changeBy(visit, fields));
+      const { version } = fields;
+      const renewed = await renewAccount(database, uuid, { ...changeBy(visit, fields), version });
       for (const { licenseUuid } of renewed) directory.forgetLicense(licenseUuid);
-      return renewed.length === 0 ? NOTHING_TO_RENEW : "renewed";
+      return renewed.length === 0 ? CHANGED_MEANWHILE : "renewed";
     },
   });
 }
