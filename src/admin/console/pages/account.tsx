@@ -155,9 +155,8 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
         >
           <p>
             {renewable.licenses === 1 ? "One license gets" : `${toText(renewable.licenses)} licenses get`}
-            {" another year. "}
-            After its expiry a license gets a year from now. Licenses that never expire, and licenses whose
-            keys are all revoked, stay as they are.
+            {" another year. "}A license that has expired gets a year from now. Licenses that never expire,
+            and licenses whose keys are all revoked, stay as they are.
           </p>
           <input type="hidden" name="version" value={renewable.version} />
           <ReasonField action="renew" {...given} />
