@@ -37,5 +37,6 @@ export {
   toMegabytes,
 } from "./model.ts";
 export { renderAddedModel, renderModel } from "./render_model.ts";
+export { renderRegistered } from "./render_registered.ts";
 export { type Purge, purgeFiles, retireVersion } from "./retire_models.ts";
 export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";

@@ -23,6 +23,7 @@ export { deleteUsage, importedUsageCte, insertUsageByDay, type UsageOfDays } fro
 export { attach as attachPartition } from "./partitions.ts";
 export { renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING, type UsageRow } from "./render_usage.ts";
 export { renderUsageByDay } from "./render_usage_by_day.ts";
+export { renderUsageByMonth } from "./render_usage_by_month.ts";
 export {
   type DayOfUse,
   findUsageByDay,

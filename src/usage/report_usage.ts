@@ -45,13 +45,16 @@ export interface UseOfMonth {
   readonly used: number;
 }
 
-/** Returns what the licenses of an account used together in the last months, oldest first; `last` is the last month. */
+/** Months of a report. */
+const MONTHS = 12;
+
+/** Returns what the licenses of an account used together in twelve months, oldest first. */
 export async function findUsageByMonth(
   database: Database,
   accountUuid: string,
-  { last, months }: { readonly last: Month; readonly months: number },
+  last: Month,
 ): Promise<UseOfMonth[]> {
-  const first = last.index - months + 1;
+  const first = last.index - MONTHS + 1;
   const rows = await database.query<UseOfMonth>(
     (sql) => sql`
       select to_char(u.month, 'YYYY-MM') as month, least(sum(u.used), ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as used
@@ -62,7 +65,7 @@ export async function findUsageByMonth(
     { isRead: true },
   );
   const found = new Map(rows.map(({ month, used }) => [month, used]));
-  return Array.from({ length: months }, (_, index) => {
+  return Array.from({ length: MONTHS }, (_, index) => {
     const month = toMonth(first + index).firstDay.slice(0, 7);
     return { month, used: found.get(month) ?? 0 };
   });

@@ -33,6 +33,31 @@ async function newestRows(count: number): Promise<object[]> {
   );
 }
 
+describe("GET /accounts/{id}/usage", () => {
+  test("shows twelve months as `accounts usage` does, which prints a row for each", async () => {
+    const { userId, licenseUuid } = await admin.issue();
+    await admin.database.query(
+      (sql) =>
+        sql`insert into usage (license_id, month, used) values (${licenseUuid}::uuid, '2026-02-01', 1234)`,
+    );
+    const { status, body } = await answer("GET", `/accounts/${userId}/usage?month=2026-03`);
+    expect(status).toBe(200);
+    expect(body.months).toHaveLength(12);
+    expect(body.months.slice(-2)).toEqual([
+      { month: "2026-02", used: 1234 },
+      { month: "2026-03", used: 0 },
+    ]);
+    const args = ["accounts", "usage", userId, "--month", "2026-03"];
+    expect(await commands.json(args)).toEqual(body);
+    const { out } = await commands.run(args);
+    expect(out.split("\n").filter((line) => line.startsWith("202"))).toHaveLength(12);
+    expect(out).toContain("2026-02  1234");
+    const unknown = await commands.run(["accounts", "usage", "nobody@example.org"]);
+    expect(unknown).toMatchObject({ status: 1, out: "" });
+    expect(unknown.err).toContain("Cannot show usage: no account has the id or e-mail nobody@example.org");
+  });
+});
+
 describe("PATCH /accounts/{id}", () => {
   test("changes name and organization as `accounts update` does, with the same audit row", async () => {
     const [ours, theirs] = [await admin.issue(), await admin.issue()];

@@ -128,6 +128,7 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
       return { body: { ...sample.body, version: "2", requires_license: "commercial", owner } };
     },
   },
+  "GET /models/:name": { NOT_FOUND: ({ path }) => ({ path: `${path}-other` }) },
   "DELETE /models/:name": { NOT_FOUND: ({ path }) => ({ path: `${path}-other` }) },
   "POST /models/:name/:version/retire": {
     NOT_FOUND: ({ path }) => ({ path: path.replace("1.0.0", "3.0.0") }),

@@ -78,6 +78,9 @@ const SAMPLES: Readonly<Record<string, Make>> = {
 
   "GET /accounts": () => ({ path: "/accounts?limit=2" }),
   "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),
+  "GET /accounts/:id/usage": async (admin) => ({
+    path: `/accounts/${(await admin.issue()).userId}/usage?month=2026-11`,
+  }),
   "PATCH /accounts/:id": async (admin) => ({
     path: `/accounts/${(await admin.issue()).userId}`,
     body: { name: "Ada" },
@@ -110,6 +113,7 @@ const SAMPLES: Readonly<Record<string, Make>> = {
 
   "GET /models": () => ({ path: "/models" }),
   "POST /models": () => ({ path: "/models", body: toFields(newModel({ name: newName() })) }),
+  "GET /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
   "DELETE /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
   "POST /models/:name/:version/retire": async (admin) => ({
     path: `/models/${await registerModel(admin)}/1.0.0/retire`,

@@ -72,11 +72,13 @@ describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
       await run("usage daily --by tier");
       await run("activity --by endpoint");
       await run("accounts list");
+      await run("accounts usage ada@example.org");
       await run("accounts update ada@example.org --name Ada");
       await run("accounts renew ada@example.org");
       const shape = "--n-features 8 --n-classes 2 --requires-license free --paradigm p300";
       await run(`models add --name m --version 1 --type SvcLDA ${shape} --file weights`);
       await run("models list");
+      await run("models show m");
       await run("models verify");
       await run("models remove m");
       await run("models retire m 1");

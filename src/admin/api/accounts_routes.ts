@@ -1,5 +1,6 @@
 /** Accounts: list, look at, change, renew and erase. */
 import * as v from "valibot";
+import { monthOf } from "../../calendar.ts";
 import { toId } from "../../ids.ts";
 import {
   eraseAccount,
@@ -12,9 +13,10 @@ import {
   updateAccount,
 } from "../../licensing/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
-import { identifier, timestamp } from "../../wire/mod.ts";
+import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
+import { count, identifier, timestamp } from "../../wire/mod.ts";
 import { ACCOUNT } from "./answers.ts";
-import { lineField, REASON } from "./fields.ts";
+import { lineField, MONTH_FIELD, REASON } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
 import { SEARCH_FIELD } from "./list_fields.ts";
 import { operation } from "./operation.ts";
@@ -52,6 +54,29 @@ export const getAccount = operation({
     if (isRefusal(uuid)) return uuid;
     const account = await findAccount(database, { uuid });
     return account === undefined ? UNKNOWN : renderAccount(account);
+  },
+});
+
+export const getAccountUsage = operation({
+  id: "getAccountUsage",
+  summary: "Show the use of an account by month",
+  query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
+  success: {
+    schema: v.object({
+      id: identifier("usr"),
+      months: v.array(v.object({ month: v.string(), used: count() })),
+    }),
+    description:
+      "The use of all its licenses in twelve months, oldest first; `month` is the last, by default this month",
+  },
+  codes: ["NOT_FOUND"],
+  async run({ database }, call) {
+    const uuid = accountUuidOf(call, "show usage");
+    if (isRefusal(uuid)) return uuid;
+    const account = await findAccount(database, { uuid });
+    if (account === undefined) return refuse("NOT_FOUND", "Cannot show usage: no account has that id");
+    const last = call.query.month ?? monthOf(call.now.getTime());
+    return renderUsageByMonth(account.id, await findUsageByMonth(database, uuid, last));
   },
 });
 

@@ -53,6 +53,29 @@ export const MODEL = v.pipe(
   v.title("Model"),
 );
 
+export const REGISTERED_MODEL = v.pipe(
+  v.object({
+    name: v.string(),
+    listed_version: v.pipe(v.nullable(v.string()), v.description("Null if clients do not see the model")),
+    owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
+    versions: v.array(
+      v.object({
+        version: v.string(),
+        type: v.string(),
+        paradigm: v.string(),
+        n_features: count(1),
+        n_classes: count(2),
+        size_mb: v.number(),
+        hosted: v.pipe(v.boolean(), v.description("False if the file is at another address")),
+        requires_license: oneOfThese(TIERS),
+        added_at: timestamp(),
+        retired_at: v.pipe(v.nullable(timestamp()), v.description("Null for a version that is not retired")),
+      }),
+    ),
+  }),
+  v.title("RegisteredModel"),
+);
+
 export const ACTIVITY_ROW = v.pipe(
   v.object({
     at: v.pipe(timestamp(), v.description("The beginning of the hour, day or month")),

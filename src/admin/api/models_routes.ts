@@ -1,19 +1,21 @@
-/** The model registry: list, add versions whose file is elsewhere, take off the list, and retire. */
+/** The model registry: list, show, add versions whose file is elsewhere, take off the list, and retire. */
 import * as v from "valibot";
 import { parseId } from "../../ids.ts";
 import { TIERS } from "../../licensing/mod.ts";
 import {
   addModel,
+  findRegistered,
   listModels,
   parseNewModel,
   removeModel,
   renderAddedModel,
   renderModel,
+  renderRegistered,
   retireVersion,
 } from "../../models/mod.ts";
 import { isRefusal, refuse } from "../../refusal.ts";
 import { inJsonSchema, oneOfThese, optionalMetadata } from "../../wire/mod.ts";
-import { MODEL } from "./answers.ts";
+import { MODEL, REGISTERED_MODEL } from "./answers.ts";
 import { lineField, REASON } from "./fields.ts";
 import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
@@ -34,6 +36,21 @@ export const listModelsOperation = operation({
       positionOf: ({ uuid }) => uuid,
       render: (model) => renderModel(model),
     }),
+});
+
+export const getModel = operation({
+  id: "getModel",
+  summary: "Show a model with its versions, also if it is not listed",
+  success: { schema: REGISTERED_MODEL, description: "The model, and its newest versions, at most 100" },
+  codes: ["NOT_FOUND"],
+  async run({ database }, call) {
+    const model = modelOf(call, "show model");
+    if (isRefusal(model)) return model;
+    const found = await findRegistered(database, model.name);
+    return found === undefined
+      ? refuse("NOT_FOUND", "Cannot show model: no model has that name")
+      : renderRegistered(found);
+  },
 });
 
 /** The rules of the values are those of `parseNewModel`; the schema has what the document says about them. */

@@ -3,6 +3,7 @@ import {
   changeAccount,
   eraseAccountOperation,
   getAccount,
+  getAccountUsage,
   listAccountsOperation,
   renewAccountOperation,
 } from "./accounts_routes.ts";
@@ -21,6 +22,7 @@ import {
 import { getLicense, updateLicense } from "./licenses_routes.ts";
 import {
   addModelOperation,
+  getModel,
   listModelsOperation,
   removeModelOperation,
   retireModelVersion,
@@ -51,6 +53,7 @@ export const ROUTES: readonly Route[] = [
   route("PATCH", "/licenses/:id", "keys:manage", updateLicense),
   route("GET", "/accounts", "accounts:read", listAccountsOperation),
   route("GET", "/accounts/:id", "accounts:read", getAccount),
+  route("GET", "/accounts/:id/usage", "usage:read", getAccountUsage),
   route("PATCH", "/accounts/:id", "accounts:write", changeAccount),
   route("POST", "/accounts/:id/renew", "keys:manage", renewAccountOperation),
   route("POST", "/accounts/:id/erase", "accounts:erase", eraseAccountOperation),
@@ -59,6 +62,7 @@ export const ROUTES: readonly Route[] = [
   route("GET", "/figures", "usage:read", getFigures),
   route("GET", "/models", "models:read", listModelsOperation),
   route("POST", "/models", "models:write", addModelOperation),
+  route("GET", "/models/:name", "models:read", getModel),
   route("DELETE", "/models/:name", "models:write", removeModelOperation),
   route("POST", "/models/:name/:version/retire", "models:write", retireModelVersion),
   route("GET", "/audit", "audit:read", followAuditOperation),

@@ -1,5 +1,6 @@
-/** `claviger accounts …`: list, update, renew and erase. */
+/** `claviger accounts …`: list, usage, update, renew and erase. */
 import type { Command } from "commander";
+import { type Month, monthOf } from "../../calendar.ts";
 import type { Database } from "../../database/mod.ts";
 import {
   type Account,
@@ -11,12 +12,21 @@ import {
   renewAccount,
   updateAccount,
 } from "../../licensing/mod.ts";
+import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
-import { accountOption, type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
+import {
+  accountOption,
+  type JsonOptions,
+  monthOption,
+  textOption,
+  withInstallationFlags,
+  withJson,
+} from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
+import { withBars } from "../text_bars.ts";
 
 export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
   const accounts = program.command("accounts").description("list, change and erase accounts");
@@ -30,6 +40,14 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
         const show = options.json ? printJson : printTable<(typeof found)[number]>;
         showPart(surroundings, { ...options, found, show: (rows) => show(surroundings, rows) });
       }),
+    );
+
+  withInstallationFlags(withJson(accounts.command("usage")))
+    .description("show what the licenses of an account used together in each of twelve months")
+    .argument("<account>", "the account's id or e-mail", accountOption)
+    .option("--month <month>", "the last month, such as 2026-11; by default this month", monthOption)
+    .action((account: string, options: JsonOptions & { readonly month?: Month }) =>
+      showUsage(surroundings, account, options),
     );
 
   const update = withInstallationFlags(withJson(accounts.command("update")))
@@ -72,6 +90,21 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
 
 interface RenewOptions extends JsonOptions {
   readonly reason?: string;
+}
+
+async function showUsage(
+  surroundings: Surroundings,
+  who: string,
+  options: JsonOptions & { readonly month?: Month },
+): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+    const { id, uuid } = await findAccountBy(database, who, "show usage");
+    const last = options.month ?? monthOf(now.getTime());
+    const use = renderUsageByMonth(id, await findUsageByMonth(database, uuid, last));
+    if (options.json) return printJson(surroundings, use);
+    const rows = use.months.map((month) => ({ ...month }));
+    printTable(surroundings, withBars(rows, { of: "used", columns: surroundings.columns }));
+  });
 }
 
 interface EraseOptions extends ConfirmOptions {

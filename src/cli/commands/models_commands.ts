@@ -1,4 +1,4 @@
-/** `claviger models …`: add, list, verify, remove, retire and purge. */
+/** `claviger models …`: add, list, show, verify, remove, retire and purge. */
 import { basename, join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import type { Config } from "../../config/mod.ts";
@@ -7,6 +7,7 @@ import { TIERS, type Tier } from "../../licensing/mod.ts";
 import {
   addModel,
   checkNewModel,
+  findRegistered,
   isFileName,
   listAllModels,
   modelsFolderOf,
@@ -16,6 +17,7 @@ import {
   removeModel,
   renderAddedModel,
   renderModel,
+  renderRegistered,
   retireVersion,
   type StoredFile,
   type StoreOptions,
@@ -84,6 +86,11 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .description("list all models")
     .action((options: JsonOptions) => list(surroundings, options));
 
+  withInstallationFlags(withJson(models.command("show")))
+    .description("show a model with its versions, also if it is not listed")
+    .argument("<name>", "the model's name")
+    .action((name: string, options: JsonOptions) => show(surroundings, name, options));
+
   withInstallationFlags(withJson(models.command("verify")))
     .description("read every hosted file to its end and compare it with the registry")
     .action((options: JsonOptions) => verify(surroundings, options));
@@ -126,6 +133,20 @@ async function list(surroundings: Surroundings, options: JsonOptions): Promise<v
         // The other fields are too long for a table.
         models.map(({ download_url, checksum, metadata, ...row }) => row),
       );
+  });
+}
+
+async function show(surroundings: Surroundings, name: string, options: JsonOptions): Promise<void> {
+  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+    const found = await findRegistered(database, name);
+    if (found === undefined) throw new CommandRefused(`Cannot show model: no model is named ${name}`);
+    const { versions, ...model } = renderRegistered(found);
+    if (options.json) return printJson(surroundings, { ...model, versions });
+    printFields(surroundings, model);
+    printTable(
+      surroundings,
+      versions.map(({ n_features, n_classes, ...row }) => row),
+    );
   });
 }
 

@@ -28,7 +28,6 @@ import type { Visit } from "../visit.ts";
 /** The newest keys and rows of the audit log that the page shows. */
 const MAX_KEYS = 50;
 const MAX_ROWS = 20;
-const MONTHS = 12;
 
 const SENTENCES = {
   changed: "The account was changed.",
@@ -52,10 +51,9 @@ export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page
   const account = await accountOf(visit, "show account");
   if (isRefusal(account)) return account;
   const accountUuid = account.uuid;
-  const last = monthOf(now.getTime());
   const [keys, months, log, renewable] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
-    findUsageByMonth(database, accountUuid, { last, months: MONTHS }),
+    findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
     listAudit(database, { accountUuid, limit: MAX_ROWS }),
     findRenewable(database, accountUuid),
   ]);
