@@ -37,14 +37,6 @@ const SAMPLES: Readonly<Record<string, Make>> = {
     path: "/keys/find",
     body: { api_key: (await admin.issue()).apiKey },
   }),
-  "GET /access/operators/:name": async (admin) => ({
-    path: `/access/operators/${await makeOperator(admin)}`,
-  }),
-  "GET /access/tokens/:name": async (admin) => {
-    const name = newName();
-    await admin.token({ name });
-    return { path: `/access/tokens/${name}` };
-  },
   "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
   "GET /keys/:id/why": async (admin) => ({ path: `/keys/${(await admin.issue()).id}/why` }),
   "GET /keys/:id/usage": async (admin) => ({ path: `/keys/${(await admin.issue()).id}/usage` }),
