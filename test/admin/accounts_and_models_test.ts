@@ -209,6 +209,15 @@ describe("models", () => {
     expect({ ...retired.body, name: "api-1x" }).toEqual(
       await commands.json(["models", "retire", "api-1x", "1.0.0"]),
     );
+    const shown = await answer("GET", "/models/api-1");
+    expect(shown).toMatchObject({
+      status: 200,
+      body: { listed_version: null, owner: null, versions: [{ version: "1.0.0", hosted: false }] },
+    });
+    expect(await commands.json(["models", "show", "api-1"])).toEqual(shown.body);
+    const unknown = await commands.run(["models", "show", "api-9"]);
+    expect(unknown).toMatchObject({ status: 1, out: "" });
+    expect(unknown.err).toContain("Cannot show model: no model is named api-9");
     const rows = (await commands.json(["audit", "--limit", "8"])) as Record<string, unknown>[];
     const shape = (actor: RegExp) =>
       rows
