@@ -57,7 +57,7 @@ describe("Health", () => {
       expect(await tableOf(page, "Processes").locator("tbody tr").textContent()).toMatch(
         /http:\/\/10\.0\.0\.1:8080shows you this pagenode-a\.example\.orgserving0\.9\.1.*3 days ago2\d seconds ago$/,
       );
-      await page.getByText("Nothing expires").waitFor();
+      await page.getByText("The service has no certificate of its own.").waitFor();
       await takeScreenshots(page, "health");
       await expectAccessible(page);
     });

@@ -10,7 +10,7 @@ import { Changes } from "../components/changes.tsx";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
-import { Foreign, Minute } from "../components/values.tsx";
+import { Ago, Foreign } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
@@ -34,10 +34,11 @@ interface Filter {
 }
 
 /** The audit log, newest first: the rows that meet every condition of the query. */
-export async function auditPage({ options: { database }, query }: Visit): Promise<Page> {
+export async function auditPage({ options: { database }, query, now }: Visit): Promise<Page> {
   const filter = filterOf(query);
   const found = await findRows(database, filter, query.get("after") ?? undefined);
-  return { title: "Audit", body: <Audit filter={filter} {...found} isFirst={!query.get("after")} /> };
+  const isFirst = !query.get("after");
+  return { title: "Audit", body: <Audit filter={filter} {...found} isFirst={isFirst} now={now} /> };
 }
 
 async function findRows(database: Visit["options"]["database"], filter: Filter, after: string | undefined) {
@@ -100,9 +101,10 @@ interface AuditProps {
   readonly next: string | undefined;
   readonly isFirst: boolean;
   readonly warning: string | undefined;
+  readonly now: Date;
 }
 
-function Audit({ filter, rows, next, isFirst, warning }: AuditProps) {
+function Audit({ filter, rows, next, isFirst, warning, now }: AuditProps) {
   const isFiltered = Object.values(filter).some((value) => value !== "");
   return (
     <>
@@ -118,7 +120,7 @@ function Audit({ filter, rows, next, isFirst, warning }: AuditProps) {
           {isFiltered ? "No change meets these conditions." : "Nothing has been changed yet."}
         </p>
       ) : (
-        <Table caption="Changes, newest first" columns={COLUMNS} rows={rows} />
+        <Table caption="Changes, newest first" columns={columnsAt(now)} rows={rows} />
       )}
       <nav class="pages" aria-label="Pages">
         {!isFirst && <a href={`/console/audit${queryOf(filter)}`}>First page</a>}
@@ -162,8 +164,8 @@ function Filters({ filter, isFiltered }: { readonly filter: Filter; readonly isF
   );
 }
 
-const COLUMNS = [
-  { label: "Time", cell: ({ at }: AuditRow) => <Minute at={at} /> },
+const columnsAt = (now: Date) => [
+  { label: "Time", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
   { label: "Actor", cell: (row: AuditRow) => <Who {...row} /> },
   { label: "Action", cell: ({ action }: AuditRow) => action },
   { label: "Concerns", cell: (row: AuditRow) => <Concerned {...row} /> },

@@ -21,22 +21,26 @@ interface HealthProps {
   readonly processes: readonly ServingProcess[];
   readonly ownUuid: string;
   readonly database: DatabaseFacts;
+  readonly isAdmin: boolean;
   readonly now: Date;
 }
+
+const NO_CERTIFICATE = "The service has no certificate of its own";
 
 /** What works, what will soon fail, and what is wrong. Only admins see the names of tokens. */
 export async function healthPage({ options, session, now }: Visit): Promise<Page> {
   const { database, processUuid: ownUuid } = options;
+  const isAdmin = session.role === "admin";
   const examination = examineAtMostOnceAMinute(options);
   const [findings, processes, tokens, facts] = await Promise.all([
     examination.findings,
     listProcesses(database),
-    session.role === "admin" ? listTokens(database, { now }) : [],
+    isAdmin ? listTokens(database, { now }) : [],
     measureDatabase(database),
   ]);
   const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
   const summary = summarize(findings, expiries, processes);
-  const props = { summary, findings, expiries, processes, ownUuid, now, database: facts };
+  const props = { summary, findings, expiries, processes, ownUuid, isAdmin, now, database: facts };
   return {
     title: "Health",
     script: "refresh",
@@ -44,7 +48,8 @@ export async function healthPage({ options, session, now }: Visit): Promise<Page
   };
 }
 
-function Health({ summary, findings, examinedAt, expiries, processes, ownUuid, database, now }: HealthProps) {
+function Health(props: HealthProps) {
+  const { summary, findings, examinedAt, expiries, processes, ownUuid, isAdmin, database, now } = props;
   return (
     <>
       <Heading title="Health" />
@@ -55,9 +60,7 @@ function Health({ summary, findings, examinedAt, expiries, processes, ownUuid, d
       <Table caption={`Checked: ${distanceOf(examinedAt, now)}`} columns={CHECKS} rows={findings} />
       <h2>Expiry</h2>
       {expiries.length === 0 ? (
-        <p class="muted">
-          Nothing expires: the service has no certificate of its own, and no token an expiry.
-        </p>
+        <p class="muted">{isAdmin ? `${NO_CERTIFICATE}, and no token an expiry.` : `${NO_CERTIFICATE}.`}</p>
       ) : (
         <Table caption="The certificate, then tokens" columns={expiryColumns(now)} rows={expiries} />
       )}
@@ -151,7 +154,7 @@ function processColumns(ownUuid: string, now: Date) {
 
 /** By the clock of the database, so the distance comes from there. */
 function seenOf(seconds: number): string {
-  if (seconds < 120) return `${seconds} seconds`;
+  if (seconds < 120) return seconds === 1 ? "1 second" : `${seconds} seconds`;
   const minutes = Math.floor(seconds / 60);
   return minutes < 120 ? `${minutes} minutes` : `${Math.floor(minutes / 60)} hours`;
 }
