@@ -216,7 +216,7 @@ describe("The page of an account", () => {
       await expectAccessible(page);
       await revokeKey(admin.database, { uuid: parseId("key", key.id) ?? "" }, by());
       await erase("leaving@example.org");
-      await page.getByText("The person was erased from this account.").first().waitFor();
+      await page.getByText("Name, e-mail and organization were removed.").waitFor();
       expect(await page.locator("main").textContent()).not.toContain("Leaving");
       expect(await page.locator(".action").count()).toBe(0);
       await takeScreenshots(page, "account-erased");

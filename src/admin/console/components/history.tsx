@@ -29,7 +29,7 @@ export function History({ rows, now, isCut, query, hasKeys = false }: HistoryPro
         <span class="muted">none</span>
       ) : (
         // Identifiers of one minute begin alike.
-        <a href={`/console/keys/${keyId}`} title={keyId}>
+        <a class="thing" href={`/console/keys/${keyId}`} title={keyId}>
           <code>{`…${keyId.slice(-6)}`}</code>
         </a>
       ),
@@ -37,7 +37,14 @@ export function History({ rows, now, isCut, query, hasKeys = false }: HistoryPro
   const columns = [
     { label: "When", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
     { label: "Action", cell: ({ action }: AuditRow) => <code>{action}</code> },
-    { label: "By", cell: ({ actor }: AuditRow) => <Foreign text={actor} /> },
+    {
+      label: "By",
+      cell: ({ actor }: AuditRow) => (
+        <span class="actor">
+          <Foreign text={actor} />
+        </span>
+      ),
+    },
     ...(hasKeys ? [key] : []),
     { label: "Values", cell: (row: AuditRow) => <Changes {...row} /> },
     {

@@ -33,7 +33,7 @@ const SENTENCES = {
   changed: "The account was changed.",
   same: "Nothing changed: the account had these values already.",
   renewed: "The licenses were renewed by a year.",
-  erased: "The person was erased from this account.",
+  erased: "Name, e-mail and organization were removed.",
 } as const;
 export type AccountDone = keyof typeof SENTENCES;
 

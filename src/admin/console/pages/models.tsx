@@ -81,7 +81,7 @@ const COLUMNS = [
     cell: ({ shown, versions }: RegisteredModel) => (
       <>
         <Foreign text={shown.version} />
-        {versions > 1 && <span class="more">{`${versions.toLocaleString("en-US")} versions`}</span>}
+        {versions > 1 && <span class="more">{`of ${versions.toLocaleString("en-US")}`}</span>}
       </>
     ),
   },
@@ -92,7 +92,7 @@ const COLUMNS = [
       owner === null ? (
         <span class="muted">public</span>
       ) : (
-        <a href={`/console/accounts/${owner.id}`}>
+        <a class="owner" href={`/console/accounts/${owner.id}`}>
           <Foreign text={owner.email} />
         </a>
       ),
@@ -114,7 +114,11 @@ export function Listed({ isListed }: { readonly isListed: boolean }) {
   return <span class={`state ${isListed ? "active" : "expired"}`}>{isListed ? "listed" : "not listed"}</span>;
 }
 
-/** The size of a file. */
+const UNITS = ["B", "kB", "MB", "GB", "TB"];
+
+/** The size of a file with three digits, such as `2.41 MB`. */
 export function Size({ megabytes }: { readonly megabytes: number }) {
-  return `${megabytes.toLocaleString("en-US", { maximumSignificantDigits: 6 })} MB`;
+  const bytes = Math.round(megabytes * 1e6);
+  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(bytes) / 3)));
+  return `${(bytes / 1000 ** power).toLocaleString("en-US", { maximumSignificantDigits: 3 })} ${UNITS[power]}`;
 }
