@@ -1,0 +1,92 @@
+/** What the page Health concludes from findings, expiries and processes. */
+import { describe, expect, test } from "bun:test";
+import { listExpiries, summarize } from "../../src/admin/console/health_rows.ts";
+import type { Finding } from "../../src/doctor/mod.ts";
+import type { ListedToken } from "../../src/operators/mod.ts";
+import type { ServingProcess } from "../../src/processes/mod.ts";
+import { NOW } from "../support/issue.ts";
+
+const DAY_MS = 86_400_000;
+const inDays = (days: number) => new Date(NOW.getTime() + days * DAY_MS);
+
+function token(name: string, days: number | null, state: ListedToken["state"] = "active"): ListedToken {
+  return {
+    name,
+    state,
+    scopes: ["keys:read"],
+    restriction: {},
+    sources: undefined,
+    createdBy: "command:olga",
+    createdAt: NOW,
+    renewedAt: NOW,
+    expiresAt: days === null ? null : inDays(days),
+    lastUsedAt: null,
+  };
+}
+
+function process(isLost: boolean): ServingProcess {
+  const seenSecondsAgo = isLost ? 400 : 20;
+  const times = { startedAt: NOW, seenAt: NOW, seenSecondsAgo };
+  return { uuid: crypto.randomUUID(), version: "0.2.0", host: "a", address: "http://a:1", isLost, ...times };
+}
+
+const finding = (name: string, state: Finding["state"]): Finding => ({ name, state, message: "…" });
+
+describe("listExpiries()", () => {
+  test("lists the certificate, then tokens, the first expiry first", () => {
+    const tokens = [
+      token("late", 100),
+      token("none", null),
+      token("gone", -1, "expired"),
+      token("long-gone", -31, "expired"),
+      token("revoked", 3, "revoked"),
+      token("soon", 13.9),
+      token("not-yet", 14),
+    ];
+    const shown = listExpiries(inDays(40), tokens, NOW).map(({ what, state }) => `${what}: ${state}`);
+    expect(shown).toEqual([
+      "certificate: good",
+      "token gone: expired",
+      "token soon: soon",
+      "token not-yet: good",
+      "token late: good",
+    ]);
+    expect(listExpiries(undefined, [], NOW)).toEqual([]);
+  });
+
+  test("lists at most fifty tokens", () => {
+    const tokens = Array.from({ length: 200 }, (_, n) => token(`t${n}`, 200 - n));
+    const shown = listExpiries(undefined, tokens, NOW);
+    expect(shown).toHaveLength(50);
+    expect(shown[0]?.what).toBe("token t199");
+  });
+});
+
+describe("summarize()", () => {
+  test("says that everything works, and how many processes serve", () => {
+    const good = [finding("disk", "ok"), finding("writes", "skip")];
+    const valid = listExpiries(inDays(100), [], NOW);
+    expect(summarize(good, valid, [process(false)])).toEqual({
+      tone: "good",
+      sentence: "Everything works. 1 process serves this database.",
+    });
+    expect(summarize(good, [], [process(false), process(false)]).sentence).toEndWith(
+      "2 processes serve this database.",
+    );
+  });
+
+  test("names what is wrong before what needs attention", () => {
+    const findings = [finding("disk", "warn"), finding("writes", "fail"), finding("schema", "ok")];
+    const expiries = listExpiries(inDays(-1), [token("shop", 2)], NOW);
+    expect(summarize(findings, expiries, [process(true), process(true), process(false)])).toEqual({
+      tone: "bad",
+      sentence:
+        "Wrong: writes, certificate has expired. " +
+        "Needs attention: disk, token shop expires soon, 2 processes are lost.",
+    });
+    expect(summarize([], [], [process(true)])).toEqual({
+      tone: "warning",
+      sentence: "Needs attention: a process is lost.",
+    });
+  });
+});
