@@ -107,20 +107,21 @@ function findUnused(sql: Sql, now: Date): PendingRows {
 
 /** Returns the CTEs that make the rows of a table those of `found (key_id, …)`. No row is both deleted and inserted. */
 function replaced(sql: Sql, table: string, column: string): Fragment {
-  const columns = sql`key_id, ${sql(column)}`;
+  const value = sql(column);
   return sql`
+    differing as materialized (
+      select found.key_id, found.${value}, stored.key_id as gone_id, stored.${value} as gone_value
+        from found full join ${sql(table)} as stored
+          on stored.key_id = found.key_id and stored.${value} = found.${value}
+       where found.key_id is null or stored.key_id is null
+    ),
     gone as (
-      delete from ${sql(table)} as stored
-       where not exists (
-               select from found
-                where found.key_id = stored.key_id and found.${sql(column)} = stored.${sql(column)})
+      delete from ${sql(table)} as stored using differing
+       where stored.key_id = differing.gone_id and stored.${value} = differing.gone_value
     ),
     added as (
-      insert into ${sql(table)} (${columns})
-      select ${columns} from found
-       where not exists (
-               select from ${sql(table)} as stored
-                where found.key_id = stored.key_id and found.${sql(column)} = stored.${sql(column)})
+      insert into ${sql(table)} (key_id, ${value})
+      select key_id, ${value} from differing where key_id is not null
     )`;
 }
 

@@ -116,7 +116,8 @@ async function readGroups(
             from (select license_id, used, by_day from usage
                    where month = ${month.firstDay}::date and license_id > ${after}::uuid
                    order by license_id limit ${LICENSES}) as u
-            join licenses l on l.id = u.license_id
+                 -- With \`offset 0\` each license is looked up: a join would read all licenses for each part.
+                 cross join lateral (select id, tier from licenses where id = u.license_id offset 0) as l
             left join unnest(${toTextArray([...tiers.keys()])}::uuid[], ${toTextArray([...tiers.values()])}::text[])
                    as earlier (license_id, tier) on earlier.license_id = l.id
         ) as used

@@ -121,7 +121,8 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
         insert into usage_days (day, is_imported, tier, mode, used)
         select ${today}::date, false, tier, coalesce(mode, 'live'), sum(units)
           from (select l.tier, ${modesOfLicense(sql)} as mode, units
-                  from counted join licenses l on l.id = counted.license_id) as used
+                  from counted
+                       cross join lateral (select id, tier from licenses where id = counted.license_id offset 0) as l) as used
          group by 3, 4
         on conflict (day, is_imported, tier, mode) do update set used = usage_days.used + excluded.used`,
     );

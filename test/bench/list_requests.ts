@@ -3,7 +3,9 @@ import { renderCursor } from "../../src/admin/api/cursor.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
 
 /** Paths below `/admin/v1`, by list. */
-export type ListRequests = Readonly<Record<"keys" | "search" | "accounts" | "usage" | "audit", string[]>>;
+export type ListRequests = Readonly<
+  Record<"keys" | "search" | "accounts" | "usage" | "audit" | "statistics", string[]>
+>;
 
 export interface Seen {
   /** `usr_…` of the account with the most keys, and of one with few. */
@@ -37,6 +39,8 @@ export function listRequests({ largest, small, key, now }: Seen): ListRequests {
       query.set("after", renderCursor({ name, filters }, { at: now, position: positionAt(ago(days)) }));
     return `/${name}?${query}`;
   };
+
+  const dayOf = (at: Date) => at.toISOString().slice(0, 10);
 
   const keys: string[] = [];
   for (const tier of [undefined, ...TIERS])
@@ -101,5 +105,28 @@ export function listRequests({ largest, small, key, now }: Seen): ListRequests {
     }
     log({ key, ...time });
   }
-  return { keys, search, accounts, usage, audit };
+
+  const statistics = [
+    "/figures",
+    "/usage/daily",
+    "/usage/daily?by=tier",
+    `/usage/daily?from=${dayOf(ago(399))}&by=tier`,
+  ];
+  const figures = [
+    ...[80, 90, 100].map((near_quota) => ({ near_quota })),
+    ...[30, 90, 180, 365].map((unused_for) => ({ unused_for })),
+    { near_quota: 80, unused_for: 365 },
+  ];
+  for (const figure of figures)
+    for (const tier of [undefined, ...TIERS])
+      for (const filters of [
+        { ...figure, tier },
+        { ...figure, tier, state: "suspended" },
+        { ...figure, tier, state: "expired", mode: "test" },
+        { ...figure, tier, expiring_within: 7 },
+      ])
+        statistics.push(page("keys", filters), page("keys", filters, 550), page("keys", filters, 20));
+  for (const figure of figures)
+    for (const account of [largest, small]) statistics.push(page("keys", { ...figure, account }));
+  return { keys, search, accounts, usage, audit, statistics };
 }
