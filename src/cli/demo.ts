@@ -3,9 +3,9 @@ import { deleteActivity } from "../activity/mod.ts";
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { monthOf } from "../calendar.ts";
-import { systemClock } from "../clock.ts";
+import { type Clock, systemClock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
-import { type Database, openSession } from "../database/mod.ts";
+import { type Database, type DatabaseAddress, openSession } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import {
   countKeys,
@@ -19,6 +19,7 @@ import {
   suspendKey,
 } from "../keys/mod.ts";
 import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS, type Tier } from "../licensing/mod.ts";
+import { silentLog } from "../log.ts";
 import {
   addModel,
   listAllModels,
@@ -31,6 +32,7 @@ import { isRefusal } from "../refusal.ts";
 import { clearInstallerToken, createTokenSource, setInstallerToken } from "../repository_token/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import type { OpenInstallation } from "../service.ts";
+import { countUse, createFigureComputer, restartCount } from "../statistics/mod.ts";
 import { deleteUsage, importedUsageCte } from "../usage/mod.ts";
 import { DEMO_CUSTOMERS } from "./demo_customers.ts";
 import { addDemoHistory, toDemoEmail } from "./demo_history.ts";
@@ -74,10 +76,11 @@ export async function addDemo(
   {
     config: { brand, dataDir },
     userName,
-    now,
-  }: { readonly config: Config; readonly userName: string; readonly now: Date },
+    clock,
+  }: { readonly config: Config; readonly userName: string; readonly clock: Clock },
 ): Promise<readonly DemoKey[] | undefined> {
   if ((await countKeys(database)) > 0) return undefined;
+  const now = clock.now();
   const actor: Actor = { kind: "command", name: userName, reason: DEMO_REASON };
   const expiresAt = new Date(now.getTime() + 365 * DAY_MS);
   const free = monthlyLimitOf("free") ?? 0;
@@ -123,7 +126,19 @@ export async function addDemo(
     orRefuse(await addModel(database, orRefuse(parseNewModel(model, brand)), { actor, now }));
   }
   orRefuse(await setInstallerToken(database, { token: TOKEN, expiresAt: null }, { secrets, actor, now }));
+  await computeStatistics(installation.address, { database, clock });
   return made.map(({ label, apiKey }) => ({ label, apiKey }));
+}
+
+/** Computes the statistics at once, so that the console shows them when it is opened for the first time. */
+async function computeStatistics(
+  address: DatabaseAddress,
+  { database, clock }: { readonly database: Database; readonly clock: Clock },
+): Promise<void> {
+  await countUse(database, { clock, isStopping: () => false });
+  const computer = createFigureComputer({ address, clock, log: silentLog });
+  computer.demand();
+  await computer.settled();
 }
 
 async function* toChunks(file: Buffer): AsyncGenerator<Buffer> {
@@ -193,6 +208,7 @@ async function removeAccounts(
   await deleteUsage(database, uuids);
   await deleteRefusals(database, uuids);
   await deleteActivity(database, DEMO_REASON);
+  await restartCount(database);
   // The account that marks a demo is erased last, so that an interrupted removal can be run again.
   const isMark = (email: string) => email === toEmail("research");
   for (const { uuid } of accounts.toSorted((a, b) => Number(isMark(a.email)) - Number(isMark(b.email))))

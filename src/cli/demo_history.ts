@@ -19,6 +19,7 @@ import {
   suspendKey,
 } from "../keys/mod.ts";
 import { changeLicense } from "../licensing/mod.ts";
+import { addUsageDays, restartCount } from "../statistics/mod.ts";
 import { importedUsageCte, insertUsageByDay } from "../usage/mod.ts";
 import { DEMO_CUSTOMERS, type DemoChange, type DemoCustomer } from "./demo_customers.ts";
 import { type DemoDay, dayBefore, daysOf, hoursOf, importedBy, refusalsOf } from "./demo_use.ts";
@@ -56,6 +57,14 @@ export async function addDemoHistory(
     addActivity(database, hoursOf(days, options.now)),
     addCustomers(database, session, options),
   ]);
+  await restartCount(database);
+  const today = days.filter(
+    ({ at, used }) => used > 0 && at.getTime() === dayBefore(options.now, 0).getTime(),
+  );
+  await addUsageDays(
+    database,
+    today.map(({ at, tier, used }) => ({ day: at.toISOString().slice(0, 10), tier, mode: "test", used })),
+  );
 }
 
 /** A change that is still to be made. */

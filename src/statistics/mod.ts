@@ -22,4 +22,10 @@ export {
   USAGE_NAMES,
   type UsageName,
 } from "./render_usage_days.ts";
-export { type DayOfAll, type ImportOfAll, readUsageDays, type UsageDays } from "./usage_days.ts";
+export {
+  addUsageDays,
+  type DayOfAll,
+  type ImportOfAll,
+  readUsageDays,
+  type UsageDays,
+} from "./usage_days.ts";

@@ -9,6 +9,8 @@ import { openSession } from "../../src/database/mod.ts";
 import { type KeyFilter, listKeys } from "../../src/keys/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { countUse, readUsageDays } from "../../src/statistics/mod.ts";
+import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { BRAND } from "../support/issue.ts";
 
@@ -121,6 +123,18 @@ describe("addDemoHistory()", () => {
     expect(limited[0]).toBeGreaterThan(10 * (limited[1] ?? 0));
     await deleteActivity(server.database, "demo");
     expect(await findActivity(server.database, { ...query, from: new Date("2026-08-25") })).toEqual([]);
+  });
+
+  test("is counted by day, also today, which has no events", async () => {
+    const clock = createTestClock(NOW.toISOString());
+    await countUse(server.database, { clock, isStopping: () => false });
+    const counted = await readUsageDays(server.database, { from: "2026-08-25", to: "2026-11-22" });
+    const used = (day: string) =>
+      sum((counted?.days ?? []).filter((row) => row.day === day).map((row) => row.used));
+    for (const day of ["2026-11-22", "2026-11-21", "2026-08-25"]) {
+      const ofDay = allDays(NOW).filter(({ at }) => at.toISOString().startsWith(day));
+      expect({ day, used: used(day) }).toEqual({ day, used: sum(ofDay.map((each) => each.used)) });
+    }
   });
 
   test("has refusals, and changes in order whose reason is demo", async () => {

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => admin.close());
 
 const enterUrl = () => `${admin.url}/console/enter`;
-const isLoggedIn = (page: Page) => page.getByRole("heading", { name: "Keys" }).waitFor();
+const isLoggedIn = (page: Page) => page.getByRole("heading", { name: "Overview" }).waitFor();
 
 describe("the login page", () => {
   test("redeems the code of a link, and no address that was sent contains it", async () => {
@@ -27,7 +27,7 @@ describe("the login page", () => {
       );
       await page.goto(`${enterUrl()}#${code}`);
       await isLoggedIn(page);
-      expect(page.url()).toBe(`${admin.url}/console/keys`);
+      expect(page.url()).toBe(`${admin.url}/console/overview`);
       // While the code was being redeemed, the address bar no longer showed it.
       expect(await page.evaluate(`sessionStorage.getItem("bar")`)).toBe(enterUrl());
       expect(addresses.length).toBeGreaterThan(2);
@@ -111,7 +111,7 @@ describe("Log out", () => {
         await page.getByLabel("Login code").waitFor();
         expect(await page.context().cookies()).toEqual([]);
         await page.context().addCookies(cookies);
-        await page.goto(`${admin.url}/console/keys`);
+        await page.goto(`${admin.url}/console/overview`);
         await page.getByText("Your session has ended: log in again.").waitFor();
       });
     });

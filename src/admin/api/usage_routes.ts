@@ -52,7 +52,8 @@ function positionOf({ licenseId }: MonthOfUse): string {
   return parseId("lic", licenseId) ?? "";
 }
 
-function streamMonth(options: AdminOptions, month: Month): Promise<Response | Refusal> {
+/** Answers the CSV of a month for accounting. */
+export function streamMonth(options: AdminOptions, month: Month): Promise<Response | Refusal> {
   return streamCsv<MonthOfUse>(
     {
       name: `usage-${month.firstDay.slice(0, 7)}`,

@@ -20,7 +20,9 @@ import { keysCsv, keysPage } from "./pages/keys.tsx";
 import { modelPage, removeModelOfForm, retireModelOfForm } from "./pages/model.tsx";
 import { modelsPage } from "./pages/models.tsx";
 import { operatorPage } from "./pages/operator.tsx";
+import { overviewPage } from "./pages/overview.tsx";
 import { tokenPage } from "./pages/token.tsx";
+import { usageCsv, usagePage } from "./pages/usage.tsx";
 import type { Visit } from "./visit.ts";
 
 export interface ConsoleRoute {
@@ -33,6 +35,7 @@ export interface ConsoleRoute {
 
 /** The first page is shown after the login. */
 export const CONSOLE_ROUTES: readonly [ConsoleRoute, ...ConsoleRoute[]] = [
+  route("GET", "/overview", "usage:read", overviewPage),
   route("GET", "/keys", "keys:read", keysPage),
   route("GET", "/keys.csv", "keys:read", keysCsv),
   route("GET", "/keys/issue", "keys:issue", issueFormPage),
@@ -58,6 +61,8 @@ export const CONSOLE_ROUTES: readonly [ConsoleRoute, ...ConsoleRoute[]] = [
   route("POST", "/models/:name/retire", "models:write", retireModelOfForm),
   route("GET", "/audit", "audit:read", auditPage),
   route("GET", "/health", "status:read", healthPage),
+  route("GET", "/usage", "usage:read", usagePage),
+  route("GET", "/usage.csv", "usage:read", usageCsv),
   route("GET", "/activity", "status:read", activityPage),
   route("GET", "/access", "any", accessPage),
   route("POST", "/access/sessions/:id/end", "any", endSessionOfForm),

@@ -178,7 +178,7 @@ async function showDemo(
   config: Config,
   { opened, address, issue, say }: ShowDemoOptions,
 ): Promise<void> {
-  const demo = await addDemo(opened, { config, userName, now: clock.now() });
+  const demo = await addDemo(opened, { config, userName, clock });
   if (demo === undefined) {
     const empty = config.databaseUrl === undefined ? "--data-dir" : "database";
     say(

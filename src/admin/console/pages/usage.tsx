@@ -1,0 +1,229 @@
+/** @jsxImportSource hono/jsx */
+import { type Month, monthOf, toMonth } from "../../../calendar.ts";
+import { parseId } from "../../../ids.ts";
+import { TIERS, type Tier } from "../../../licensing/mod.ts";
+import type { Refusal } from "../../../refusal.ts";
+import { readUsageDays, type UsageDays } from "../../../statistics/mod.ts";
+import { listUsage, type MonthOfUse } from "../../../usage/mod.ts";
+import { streamMonth } from "../../api/usage_routes.ts";
+import { StackedBars } from "../components/charts.tsx";
+import { Select } from "../components/form.tsx";
+import { Heading, Notice } from "../components/layout.tsx";
+import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
+import { AsOf } from "../components/panel.tsx";
+import { Table } from "../components/table.tsx";
+import { Foreign, Used } from "../components/values.tsx";
+import { readMonth, toMonthText } from "../month.ts";
+import type { Page } from "../page.tsx";
+import { sumByTier } from "../use_by_tier.ts";
+import type { Visit } from "../visit.ts";
+
+/** The months beside each other. */
+const MONTHS = 12;
+/** The months to choose from. */
+const CHOICES = 24;
+
+interface UsageProps {
+  readonly month: Month;
+  /** The use of the last twelve months, this one included. Undefined before it was counted for the first time. */
+  readonly year: UsageDays | undefined;
+  /** The use of the month, by day. */
+  readonly use: UsageDays | undefined;
+  readonly customers: ListPage<MonthOfUse>;
+  readonly isFirst: boolean;
+  readonly now: Date;
+}
+
+/** What was used: a month by tier and by customer, and twelve months beside each other. */
+export async function usagePage({ options: { database }, query, now }: Visit): Promise<Page> {
+  const current = monthOf(now.getTime());
+  const month = readMonth(query) ?? current;
+  const afterUuid = parseId("lic", query.get("after") ?? "");
+  const [year, use, found] = await Promise.all([
+    readUsageDays(database, { from: toMonth(current.index - MONTHS + 1).firstDay, to: lastDayOf(current) }),
+    readUsageDays(database, { from: month.firstDay, to: lastDayOf(month) }),
+    listUsage(database, month, { afterUuid, limit: ROWS + 1 }),
+  ]);
+  const props = { month, year, use, now, customers: takePage(found), isFirst: afterUuid === undefined };
+  return { title: "Usage", script: "refresh", body: <Usage {...props} /> };
+}
+
+/** Downloads a month for accounting: the same rows as those of the command and of the API. */
+export async function usageCsv({ options, query, now }: Visit): Promise<Response | Refusal> {
+  return await streamMonth(options, readMonth(query) ?? monthOf(now.getTime()));
+}
+
+function lastDayOf({ endsAtMs }: Month): string {
+  return new Date(endsAtMs - 1).toISOString().slice(0, 10);
+}
+
+function Usage(props: UsageProps) {
+  const { month, use, customers, isFirst, now } = props;
+  const text = toMonthText(month);
+  return (
+    <>
+      <Heading title="Usage">
+        <a class="button" href={`/console/usage.csv?month=${text}`}>
+          Download {text} as CSV
+        </a>
+      </Heading>
+      <Months month={month} now={now} />
+      {isFirst && (
+        <>
+          {use === undefined ? (
+            <Notice kind="warning">
+              The use of all customers has not been counted yet. A service counts it for the first time some
+              seconds after its start.
+            </Notice>
+          ) : (
+            <ByTier use={use} month={month} now={now} />
+          )}
+          <Year {...props} />
+        </>
+      )}
+      <h2>Customers in {text}</h2>
+      {customers.rows.length === 0 ? (
+        <p class="empty">
+          {isFirst
+            ? `No license used anything in ${text}. Clients report inferences with POST /v1/analytics/log.`
+            : "There are no more licenses."}
+        </p>
+      ) : (
+        <Table
+          caption={`Licenses that used anything in ${text}, oldest first`}
+          columns={CUSTOMERS}
+          rows={customers.rows}
+        />
+      )}
+      <Pages
+        path="/console/usage"
+        conditions={{ month: text }}
+        after={customers.last?.licenseId}
+        isFirst={isFirst}
+      />
+    </>
+  );
+}
+
+function Months({ month, now }: Pick<UsageProps, "month" | "now">) {
+  const current = monthOf(now.getTime()).index;
+  const indices = Array.from({ length: CHOICES }, (_, ago) => current - ago);
+  const choices = [...new Set([...indices, month.index])]
+    .sort((a, b) => b - a)
+    .map((index) => toMonthText(toMonth(index)))
+    .map((text) => ({ value: text, label: text }));
+  return (
+    <form class="filters month" action="/console/usage" aria-label="Month">
+      <Select name="month" label="Month" value={toMonthText(month)} choices={choices} />
+      <div class="actions">
+        <button type="submit">Show</button>
+      </div>
+    </form>
+  );
+}
+
+interface OfTier {
+  readonly name: Tier | "all";
+  readonly used: number;
+  readonly test: number;
+  readonly imported: number;
+}
+
+/** The use of the month by tier. */
+function ByTier({ use, month, now }: { readonly use: UsageDays } & Pick<UsageProps, "month" | "now">) {
+  const of = (name: OfTier["name"]): OfTier => {
+    const days = use.days.filter(({ tier }) => name === "all" || tier === name);
+    const imports = use.imported.filter(({ tier }) => name === "all" || tier === name);
+    const sum = (rows: readonly { readonly used: number }[]) =>
+      rows.reduce((total, { used }) => total + used, 0);
+    return {
+      name,
+      used: sum(days) + sum(imports),
+      test: sum([...days, ...imports].filter(({ mode }) => mode === "test")),
+      imported: sum(imports),
+    };
+  };
+  return (
+    <>
+      <h2>Tiers in {toMonthText(month)}</h2>
+      <Table
+        caption="Inferences by the tier that the license had on the day"
+        columns={TIER_COLUMNS}
+        rows={[...TIERS, "all" as const].map(of)}
+      />
+      <AsOf at={use.asOf} now={now}>
+        {use.filledFrom !== null && use.filledFrom > month.firstDay
+          ? `The days before ${use.filledFrom} are still being counted.`
+          : `The days before ${use.exactUntil} are exact.`}
+      </AsOf>
+    </>
+  );
+}
+
+const number = (label: string, countOf: (row: OfTier) => number) => ({
+  label,
+  isNumeric: true,
+  cell: (row: OfTier) => countOf(row).toLocaleString("en-US"),
+});
+
+const TIER_COLUMNS = [
+  { label: "Tier", cell: ({ name }: OfTier) => (name === "all" ? <b>all</b> : name) },
+  number("Inferences", ({ used }) => used),
+  number("of them with test keys", ({ test }) => test),
+  number("of them imported", ({ imported }) => imported),
+];
+
+/** Twelve months beside each other, by tier. */
+function Year({ year, now }: UsageProps) {
+  if (year === undefined) return null;
+  const used = sumByTier([
+    ...year.days.map(({ day, ...of }) => ({ column: day.slice(0, 7), ...of })),
+    ...year.imported.map(({ month, ...of }) => ({ column: month, ...of })),
+  ]);
+  const last = monthOf(now.getTime()).index;
+  const months = Array.from({ length: MONTHS }, (_, index) =>
+    toMonthText(toMonth(last - MONTHS + 1 + index)),
+  );
+  const series = months.map((label) => ({ label, values: TIERS.map((tier) => used(label, tier)) }));
+  return (
+    <StackedBars
+      id="year"
+      caption="Inferences per month, the last twelve months"
+      columnName="Month"
+      parts={TIERS}
+      series={series}
+      empty="No license used anything in the last twelve months."
+    />
+  );
+}
+
+const CUSTOMERS = [
+  { label: "Account", cell: (use: MonthOfUse) => <Account {...use} /> },
+  {
+    label: "License",
+    cell: ({ licenseId }: MonthOfUse) => <code class="id">{licenseId}</code>,
+  },
+  { label: "Tier", cell: ({ tier }: MonthOfUse) => tier },
+  { label: "Mode", cell: ({ mode }: MonthOfUse) => mode },
+  {
+    label: "Used",
+    isNumeric: true,
+    cell: ({ used, monthlyLimit }: MonthOfUse) => <Used used={used} limit={monthlyLimit} />,
+  },
+];
+
+function Account({ userId, email, organization, externalId }: MonthOfUse) {
+  const more = [organization, externalId ?? ""].filter((text) => text !== "");
+  return (
+    <>
+      <a href={`/console/accounts/${userId}`}>
+        <Foreign text={email} />
+      </a>
+      {more.map((text) => (
+        <span class="more">
+          <Foreign text={text} />
+        </span>
+      ))}
+    </>
+  );
+}
