@@ -117,6 +117,8 @@ async function startStages(options: ServiceOptions, order: StopOrder): Promise<S
   const listeners = await listen(options, { stores, parts, order });
   if (isRefusal(listeners)) return listeners;
   const { listener, admin, metrics, certificate } = listeners;
+  // The first request for figures should find some.
+  if (admin !== undefined || metrics !== undefined) parts.figures.demand();
   const isTls = stores.tls !== undefined;
   return {
     host: listener.host,
