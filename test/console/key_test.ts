@@ -199,6 +199,15 @@ test("A rotation shows the new key once", async () => {
   });
 });
 
+test("A rotation that is clicked twice is made once, and shows its key", async () => {
+  const key = await admin.issue();
+  await visit("editor", key, async (page) => {
+    await page.locator("#rotate summary").click();
+    await page.getByRole("button", { name: "Issue the new key" }).dblclick();
+    await page.getByText("Copy the new key now.").waitFor();
+  });
+});
+
 test("An export is a file for the customer", async () => {
   const key = await admin.issue();
   await visit("editor", key, async (page) => {
@@ -210,6 +219,9 @@ test("An export is a file for the customer", async () => {
     expect(await Bun.file(await download.path()).text()).toMatch(
       /^-----BEGIN LICENSE-----\n(.*\n)*Machine: host 7\n/,
     );
+    const again = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Download the file" }).click();
+    await again;
   });
 });
 

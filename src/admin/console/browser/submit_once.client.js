@@ -1,6 +1,8 @@
 // Disables the button: a second click before the answer would send the form twice.
 addEventListener("submit", (event) => {
-  const { submitter } = /** @type {SubmitEvent} */ (event);
+  const { submitter, target } = /** @type {SubmitEvent} */ (event);
+  // A file leaves the page as it is, and people may want a second one.
+  if (target instanceof HTMLElement && "download" in target.dataset) return;
   if (submitter instanceof HTMLButtonElement) submitter.disabled = true;
 });
 // The browser may restore the page from its cache, with disabled buttons.

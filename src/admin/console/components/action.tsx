@@ -28,6 +28,8 @@ interface ActionProps {
   readonly isOpen?: boolean;
   /** The change cannot be undone. */
   readonly isFinal?: boolean;
+  /** The answer is a file, so the page stays. */
+  readonly isDownload?: boolean;
   /** What the change does, and the fields that it needs. */
   readonly children?: Child;
 }
@@ -41,13 +43,14 @@ export function Action({
   attempt,
   isOpen = false,
   isFinal,
+  isDownload,
   children,
 }: ActionProps) {
   const refused = attempt?.action === name ? attempt : undefined;
   return (
     <details class="action" name="action" id={name} open={isOpen || refused !== undefined}>
       <summary>{`${label}…`}</summary>
-      <form method="post" action={path} novalidate>
+      <form method="post" action={path} novalidate data-download={isDownload ? "" : undefined}>
         {refused && <Notice kind="bad">{refused.sentence}.</Notice>}
         {children}
         <button type="submit" class={isFinal ? "final" : undefined}>

@@ -50,6 +50,8 @@ export async function keyPage(visit: Visit, attempt?: Attempt): Promise<Page | R
   ]);
   return {
     title: `Key ${explanation.key.hint}`,
+    // A second rotation would be refused, and hide the key that the first one shows.
+    script: "submit_once",
     ...(attempt && { code: attempt.code }),
     body: (
       <Key

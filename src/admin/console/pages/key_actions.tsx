@@ -24,6 +24,7 @@ interface Offer {
   readonly submit: string;
   readonly scope: Scope;
   readonly isFinal?: true;
+  readonly isDownload?: true;
   /** Whether the state of the key allows it. */
   fits(key: KeySummary): boolean;
   Form(props: FormProps): Child;
@@ -82,6 +83,7 @@ const OFFERS: readonly Offer[] = [
   },
   {
     ...{ name: "license", label: "Export license file", submit: "Download the file", scope: "keys:issue" },
+    isDownload: true,
     fits: isActive,
     Form: LicenseForm,
   },
@@ -109,12 +111,13 @@ export function KeyActions({ of, visit, attempt }: OfKey & { readonly attempt: A
   const opened = attempt?.action ?? visit.query.get("open");
   return (
     <Actions>
-      {offered.map(({ name, label, submit, isFinal, Form }) => (
+      {offered.map(({ name, label, submit, isFinal, isDownload, Form }) => (
         <Action
           name={name}
           label={label}
           submit={submit}
           isFinal={isFinal ?? false}
+          isDownload={isDownload ?? false}
           path={`/console/keys/${of.id}/${name}`}
           attempt={attempt}
           isOpen={opened === name}
