@@ -203,7 +203,15 @@ test("A rotation that is clicked twice is made once, and shows its key", async (
   const key = await admin.issue();
   await visit("editor", key, async (page) => {
     await page.locator("#rotate summary").click();
-    await page.getByRole("button", { name: "Issue the new key" }).dblclick();
+    const submissions = await page.evaluate(`(() => {
+      let submissions = 0;
+      addEventListener("submit", () => { submissions++ });
+      const button = document.querySelector("#rotate form button");
+      button.click();
+      button.click();
+      return submissions;
+    })()`);
+    expect(submissions).toBe(1);
     await page.getByText("Copy the new key now.").waitFor();
   });
 });
