@@ -189,7 +189,11 @@ export async function fill(database: Database): Promise<void> {
   await addActivity(database, [{ hourMs: NOW.getTime(), ...answer, count: 7 }]);
   await database.query(
     (sql) => sql`
-      insert into usage_days (day, tier, mode, used) values ('2026-01-31', 'free', 'live+test', 9)`,
+      insert into usage_days (day, is_imported, tier, mode, used) values ('2026-01-31', false, 'free', 'live+test', 9)`,
+  );
+  await database.query(
+    (sql) => sql`
+      insert into usage_days_progress (added_until, exact_until) values (${NOW}::timestamptz, '2026-02-01')`,
   );
   await database.query(
     (sql) => sql`
