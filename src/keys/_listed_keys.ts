@@ -7,8 +7,8 @@
  * number of keys. Only at the two ends of a range of expiries, keys are read that do not meet the filter.
  *
  * The stored lists of the room `statistics` (keys near their quota, unused keys) come without these groups. If the list
- * is short, the page is read from it, and each of its keys is checked. A long list has keys of every frequent group, so
- * then the groups are merged as always, and each key is looked up in the list.
+ * is short, and shorter than the groups, the page is read from it, and each of its keys is checked. Otherwise the groups
+ * are merged as always, and each key is looked up in the list: of a long list, every large group has keys.
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { TIERS } from "../licensing/mod.ts";
@@ -58,10 +58,12 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
   const isOneGroup = [tier, state, mode, expiringWithinDays].every((each) => each === undefined);
   const list = externalId === undefined ? chooseList(sql, options.filter, isOneGroup) : undefined;
   if (list !== undefined) {
+    const { unusedForDays, nearQuotaPercent } = options.filter.figures ?? {};
+    const isAll = isOneGroup && (unusedForDays === undefined || nearQuotaPercent === undefined);
     return sql`
       select listed.key_id from ${list} as listed
        where ${isAfter(sql, sql`listed.key_id`, options.filter)}
-         and exists (${first} and listed_keys.key_id = listed.key_id offset 0)
+         ${isAll ? sql`` : sql`and exists (${first} and listed_keys.key_id = listed.key_id offset 0)`}
        ${inOrder}`;
   }
   if (isOneGroup || externalId !== undefined || limit === undefined || limit > MAX_PAGE)
@@ -78,18 +80,19 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
              ${inOrder}) as page`;
 }
 
-/** Returns the stored list from which the page is read, if the filter has one that is short, or no group. */
-function chooseList(sql: Sql, { figures = {} }: KeyFilter, isOneGroup: boolean): Fragment | undefined {
-  const { nearQuotaPercent, unusedForDays, unusedKeys = 0 } = figures;
-  if (nearQuotaPercent !== undefined)
-    return sql`(select key_id from figure_near_quota where percent >= ${nearQuotaPercent}::integer)`;
-  if (unusedForDays === undefined || !(isOneGroup || unusedKeys <= SHORT_LIST)) return undefined;
-  return sql`(select key_id from figure_unused where days >= ${unusedForDays}::smallint)`;
+/** Returns the stored list from which the page is read: if it is short and has fewer keys than the groups, or alone. */
+function chooseList(sql: Sql, { figures }: KeyFilter, isOneGroup: boolean): Fragment | undefined {
+  if (figures === undefined) return undefined;
+  const { nearQuotaPercent, unusedForDays, listKeys, groupKeys } = figures;
+  if (!isOneGroup && listKeys > Math.min(SHORT_LIST, groupKeys)) return undefined;
+  return nearQuotaPercent === undefined
+    ? sql`(select key_id from figure_unused where days >= ${unusedForDays ?? 0}::smallint)`
+    : sql`(select key_id from figure_near_quota where percent >= ${nearQuotaPercent}::integer)`;
 }
 
 /** Returns the condition that a row of `listed_keys` is on the stored lists: with `offset 0`, each row is looked up. */
-function isStored(sql: Sql, { figures = {} }: KeyFilter): Fragment {
-  const { nearQuotaPercent, unusedForDays } = figures;
+function isStored(sql: Sql, { figures }: KeyFilter): Fragment {
+  const { nearQuotaPercent, unusedForDays } = figures ?? {};
   const none = sql``;
   return sql`
        ${

@@ -32,10 +32,12 @@ export interface KeyFilter extends ListPart {
 export interface StoredListFilter {
   /** One of the days of the stored list. */
   readonly unusedForDays?: number | undefined;
-  /** How many keys the stored list has for these days. */
-  readonly unusedKeys?: number | undefined;
   /** At least the percentage of the stored list. */
   readonly nearQuotaPercent?: number | undefined;
+  /** How many keys the stored list has: that of `nearQuotaPercent` if both are given. */
+  readonly listKeys: number;
+  /** How many keys the tier and state of the filter have. */
+  readonly groupKeys: number;
 }
 
 /** Returns how the ids of keys are sorted, as SQL. UUIDs sort by the time of their creation. */

@@ -67,7 +67,7 @@ function findNearQuota(sql: Sql, now: Date): PendingRows {
     ),
     ${replaced(sql, "figure_near_quota", "percent")},
     first as (select * from near order by percent desc, license limit ${LISTED})
-    ${storeFigure(sql, "near_quota", { now, value: sql`jsonb_build_object('licenses', (select count(*) from near), 'rows', ${rowsOf(sql, "first")})` })}`;
+    ${storeFigure(sql, "near_quota", { now, value: sql`jsonb_build_object('keys', (select count(*) from found), 'licenses', (select count(*) from near), 'rows', ${rowsOf(sql, "first")})` })}`;
 }
 
 function findExpiring(sql: Sql, now: Date): PendingRows {

@@ -40,6 +40,8 @@ export interface Figures {
   };
   /** The licenses that used 80 % of their quota or more. */
   readonly nearQuota: AsOf & {
+    /** How many keys the licenses have. */
+    readonly keys: number;
     readonly licenses: number;
     /** At most a hundred, those with the highest percentage first. */
     readonly rows: readonly (LicenseOfFigures & {
@@ -103,30 +105,24 @@ export async function readFigures(database: Database): Promise<Figures | undefin
   };
 }
 
-/** The two lists of keys that are stored; a list is undefined before it was computed for the first time. */
-export interface StoredLists {
-  readonly nearQuota?: AsOf;
-  readonly unused?: Pick<Figures["unused"], "asOf" | "rows">;
-}
+/** What the list of keys needs to know about the stored figures, without the rows that name customers. */
+export type StoredLists = Pick<Figures, "keys" | "unused"> & {
+  readonly nearQuota: Pick<Figures["nearQuota"], "asOf" | "keys">;
+};
 
-/** Tells from when the stored lists are, and how long the list of unused keys is. */
-export async function findStoredLists(database: Database): Promise<StoredLists> {
-  const [row] = await database.query<{
-    nearAt: Date | null;
-    unusedAt: Date | null;
-    unused: Figures["unused"]["rows"];
-  }>(
+/** Tells from when the stored figures are, and how long their lists are; undefined before the first computation. */
+export async function findStoredLists(database: Database): Promise<StoredLists | undefined> {
+  const stored = await database.query<StoredFigure>(
     (sql) => sql`
-      select max(as_of) filter (where name = 'near_quota') as "nearAt",
-             max(as_of) filter (where name = 'unused') as "unusedAt",
-             (select value -> 'rows' from figures where name = 'unused') as unused
-        from figures`,
+      select name, as_of as "asOf", null as accounts,
+             case name when 'near_quota' then jsonb_set(value, '{rows}', '[]') else value end as value
+        from figures where name in ('keys', 'near_quota', 'unused')`,
     { isRead: true },
   );
-  return {
-    ...(row?.nearAt && { nearQuota: { asOf: row.nearAt } }),
-    ...(row?.unusedAt && { unused: { asOf: row.unusedAt, rows: row.unused } }),
-  };
+  const named = new Map(stored.map((figure) => [figure.name, figure]));
+  const [keys, nearQuota, unused] = [named.get("keys"), named.get("near_quota"), named.get("unused")];
+  if (!keys || !nearQuota || !unused) return undefined;
+  return { keys: toFigure(keys), nearQuota: toFigure(nearQuota), unused: toFigure(unused) };
 }
 
 interface StoredFigure {

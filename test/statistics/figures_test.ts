@@ -101,7 +101,7 @@ describe("computeFigures()", () => {
       asOf: NOW,
       keys: { asOf: NOW, rows: [] },
       consumers: { asOf: NOW, month: "2026-11", rows: [] },
-      nearQuota: { asOf: NOW, licenses: 0, rows: [] },
+      nearQuota: { asOf: NOW, keys: 0, licenses: 0, rows: [] },
       expiring: { asOf: NOW, licenses: 0, rows: [] },
       unused: { asOf: NOW, rows: [30, 90, 180, 365].map((days) => ({ days, count: 0 })) },
     } as Figures);
