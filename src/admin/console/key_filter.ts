@@ -76,7 +76,8 @@ export async function findKeys(
   const { database } = options;
   const { search: text, account: who, expiring_within: days, external_id: externalId } = conditions;
   const { state, tier, mode, near_quota: percent, unused_for: unused } = conditions;
-  const stored = await findStored({ near_quota: toNumber(percent), unused_for: toNumber(unused) }, options);
+  const figures = { near_quota: toNumber(percent), unused_for: toNumber(unused), tier, state };
+  const stored = await findStored(figures, options);
   if (isRefusal(stored)) return stored;
   const search: Search | Refusal | undefined = text === "" ? undefined : await searchAccounts(database, text);
   if (isRefusal(search)) return search;
