@@ -70,7 +70,7 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
     weekend: 0.6,
     changes: [{ daysAgo: 55, change: { tier: "commercial" } }],
     refusals: [
-      { endpoint: "analytics", code: "RATE_LIMIT_EXCEEDED", from: 1, to: 1, perHour: 640, hours: [13, 15] },
+      { endpoint: "analytics", code: "RATE_LIMIT_EXCEEDED", from: 1, to: 1, perHour: 640, hours: [20, 22] },
     ],
   }),
   customer("tidewater", "Tidewater Rehabilitation", "commercial", { perDay: 6_200, weekend: 0.35 }),
