@@ -169,8 +169,8 @@ const number = (label: string, countOf: (row: OfTier) => number) => ({
 const TIER_COLUMNS = [
   { label: "Tier", cell: ({ name }: OfTier) => (name === "all" ? <b>all</b> : name) },
   number("Inferences", ({ used }) => used),
-  number("of them with test keys", ({ test }) => test),
-  number("of them imported", ({ imported }) => imported),
+  number("With test keys", ({ test }) => test),
+  number("Imported", ({ imported }) => imported),
 ];
 
 /** Twelve months beside each other, by tier. */
