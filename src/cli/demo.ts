@@ -5,7 +5,7 @@ import type { Brand } from "../brand.ts";
 import { monthOf } from "../calendar.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
-import { type Database, type DatabaseAddress, openSession } from "../database/mod.ts";
+import { type Database, openSession } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import {
   countKeys,
@@ -35,7 +35,7 @@ import type { OpenInstallation } from "../service.ts";
 import { countUse, createFigureComputer, restartCount } from "../statistics/mod.ts";
 import { deleteUsage, importedUsageCte } from "../usage/mod.ts";
 import { DEMO_CUSTOMERS } from "./demo_customers.ts";
-import { addDemoHistory, toDemoEmail } from "./demo_history.ts";
+import { addDemoActivity, addDemoCustomers, toDemoEmail } from "./demo_history.ts";
 import { makeDemoModels } from "./demo_models.ts";
 import { DEMO_REASON } from "./demo_use.ts";
 import { orRefuse } from "./run.ts";
@@ -93,7 +93,7 @@ export async function addDemo(
   ];
   const session = openSession(installation.address, { statementTimeoutMs: 10_000 });
   try {
-    await addDemoHistory(database, session, { brand, actor, now });
+    await addDemoCustomers(database, session, { brand, actor, now });
     const month = monthOf(now.getTime());
     const keys = made.map(({ key }, index) => ({ key, line: index + 1 }));
     orRefuse(
@@ -126,17 +126,20 @@ export async function addDemo(
     orRefuse(await addModel(database, orRefuse(parseNewModel(model, brand)), { actor, now }));
   }
   orRefuse(await setInstallerToken(database, { token: TOKEN, expiresAt: null }, { secrets, actor, now }));
-  await computeStatistics(installation.address, { database, clock });
   return made.map(({ label, apiKey }) => ({ label, apiKey }));
 }
 
-/** Computes the statistics at once, so that the console shows them when it is opened for the first time. */
-async function computeStatistics(
-  address: DatabaseAddress,
-  { database, clock }: { readonly database: Database; readonly clock: Clock },
+/**
+ * Adds the activity of a demo, and computes the statistics at once, so that the console shows them when it is opened for
+ * the first time. Apart from the rest, so that the keys are printed before.
+ */
+export async function completeDemo(
+  { installation, database }: OpenInstallation,
+  clock: Clock,
 ): Promise<void> {
+  await addDemoActivity(database, clock.now());
   await countUse(database, { clock, isStopping: () => false });
-  const computer = createFigureComputer({ address, clock, log: silentLog });
+  const computer = createFigureComputer({ address: installation.address, clock, log: silentLog });
   computer.demand();
   await computer.settled();
 }

@@ -210,6 +210,6 @@ export const NOBODYS_REFUSALS: readonly DemoRefusals[] = [
     perHour: 2,
     hours: ALL_DAY,
   },
-  { endpoint: "validate", code: "INVALID_FORMAT", from: 89, to: 0, perHour: 1, hours: ALL_DAY },
-  { endpoint: "analytics", code: "MISSING_EVENT_TYPE", from: 89, to: 0, perHour: 1 },
+  { endpoint: "validate", code: "INVALID_FORMAT", from: 89, to: 0, perHour: 0.7 },
+  { endpoint: "analytics", code: "MISSING_EVENT_TYPE", from: 89, to: 0, perHour: 0.6 },
 ];

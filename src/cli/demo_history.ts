@@ -45,22 +45,12 @@ interface Served {
   uuid: string;
 }
 
-/** Adds the customers with ninety days of use, of refusals and of activity. */
-export async function addDemoHistory(
-  database: Database,
-  session: Session,
-  options: DemoHistoryOptions,
-): Promise<void> {
-  const days = DEMO_CUSTOMERS.flatMap((customer) => daysOf(customer, options.now));
-  // The activity has the most rows by far, so it is written beside all others.
-  await Promise.all([
-    addActivity(database, hoursOf(days, options.now)),
-    addCustomers(database, session, options),
-  ]);
+/** Writes how many requests the ninety days had, by hour, and has the use counted by day. */
+export async function addDemoActivity(database: Database, now: Date): Promise<void> {
+  const days = DEMO_CUSTOMERS.flatMap((customer) => daysOf(customer, now));
+  await addActivity(database, hoursOf(days, now));
   await restartCount(database);
-  const today = days.filter(
-    ({ at, used }) => used > 0 && at.getTime() === dayBefore(options.now, 0).getTime(),
-  );
+  const today = days.filter(({ at, used }) => used > 0 && at.getTime() === dayBefore(now, 0).getTime());
   await addUsageDays(
     database,
     today.map(({ at, tier, used }) => ({ day: at.toISOString().slice(0, 10), tier, mode: "test", used })),
@@ -72,8 +62,11 @@ interface Pending extends DemoChange {
   readonly of: Served;
 }
 
-/** Adds the customers. The oldest change is made first, so that the audit log is in order. */
-async function addCustomers(
+/**
+ * Adds the customers with ninety days of use and of refusals. The oldest change is made first, so that the audit log is
+ * in order.
+ */
+export async function addDemoCustomers(
   database: Database,
   session: Session,
   options: DemoHistoryOptions,

@@ -78,9 +78,8 @@ interface DemoHour extends HourOfActivity {
 /** Requests that succeed besides each inference: one for so many inferences. */
 const BESIDES = [
   ["validate", 40],
-  ["refresh", 25],
-  ["models", 300],
-  ["downloads", 900],
+  ["refresh", 60],
+  ["models", 1_500],
 ] as const;
 
 /** Returns the requests of all customers by hour until the last full hour; refusals are those of {@linkcode refusalsOf}. */

@@ -3,7 +3,7 @@ import { deleteActivity, findActivity } from "../../src/activity/mod.ts";
 import { listAudit } from "../../src/audit/mod.ts";
 import { monthOf } from "../../src/calendar.ts";
 import { DEMO_CUSTOMERS } from "../../src/cli/demo_customers.ts";
-import { addDemoHistory } from "../../src/cli/demo_history.ts";
+import { addDemoActivity, addDemoCustomers } from "../../src/cli/demo_history.ts";
 import { daysOf, hoursOf, importedBy } from "../../src/cli/demo_use.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { type KeyFilter, listKeys } from "../../src/keys/mod.ts";
@@ -65,13 +65,14 @@ describe("The use of the demo's customers", () => {
   });
 });
 
-describe("addDemoHistory()", () => {
+describe("The history of a demo", () => {
   let server: TestDatabase;
   beforeAll(async () => {
     server = await createTestDatabase();
     const session = openSession(server.address, { statementTimeoutMs: 10_000 });
     const actor = { kind: "command", name: "olga", reason: "demo" } as const;
-    await addDemoHistory(server.database, session, { brand: BRAND, actor, now: NOW });
+    await addDemoCustomers(server.database, session, { brand: BRAND, actor, now: NOW });
+    await addDemoActivity(server.database, NOW);
     await session.close();
   });
   afterAll(() => server.close());

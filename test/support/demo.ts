@@ -1,5 +1,5 @@
 /** Adds the customers of a demo to the database of a test. */
-import { addDemoHistory } from "../../src/cli/demo_history.ts";
+import { addDemoActivity, addDemoCustomers } from "../../src/cli/demo_history.ts";
 import { openSession } from "../../src/database/mod.ts";
 import type { TestDatabase } from "./database.ts";
 import { BRAND } from "./issue.ts";
@@ -7,6 +7,7 @@ import { BRAND } from "./issue.ts";
 export async function addDemo({ address, database }: TestDatabase, now: Date): Promise<void> {
   const session = openSession(address, { statementTimeoutMs: 10_000 });
   const actor = { kind: "command", name: "olga", reason: "demo" } as const;
-  await addDemoHistory(database, session, { brand: BRAND, actor, now });
+  await addDemoCustomers(database, session, { brand: BRAND, actor, now });
+  await addDemoActivity(database, now);
   await session.close();
 }

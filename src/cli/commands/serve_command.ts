@@ -16,7 +16,7 @@ import { createLog, type Log, type LogFields } from "../../log.ts";
 import { isRefusal } from "../../refusal.ts";
 import { type OpenInstallation, type Service, startService } from "../../service.ts";
 import { withNeeds } from "../as_owner.ts";
-import { addDemo, hasDemo, renderDemo } from "../demo.ts";
+import { addDemo, completeDemo, hasDemo, renderDemo } from "../demo.ts";
 import { createDemoLink, findDemoAddresses } from "../demo_console.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../lifecycle.ts";
@@ -188,6 +188,7 @@ async function showDemo(
   } else if (config.logFormat === "json") {
     say("Demo keys, shown only once", Object.fromEntries(demo.map(({ label, apiKey }) => [label, apiKey])));
   } else out(renderDemo(demo, { address, config }));
+  if (demo !== undefined) await completeDemo(opened, clock);
 }
 
 const LOGIN = "operators login your-name --role admin";
