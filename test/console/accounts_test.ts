@@ -173,6 +173,22 @@ describe("The page of an account", () => {
     });
   });
 
+  test("leaves the renewal of an account with very many keys to the command", async () => {
+    const key = await admin.issue({ email: "many@example.org", expiresAt: inDays(3) });
+    await admin.database.query(
+      (sql) => sql`
+        insert into listed_keys (key_id, account_id, tier, mode, state, expires_at)
+        select gen_random_uuid(), account_id, tier, mode, state, expires_at
+          from listed_keys cross join generate_series(1, 1000)
+         where account_id = ${parseId("usr", key.userId) ?? ""}::uuid`,
+    );
+    await admin.visitAs("editor", { path: path(key) }, async (page) => {
+      await page.getByText(`claviger accounts renew ${key.userId}`).waitFor();
+      expect(await page.locator(".action > summary").allTextContents()).toEqual(["Change…"]);
+      await expectAccessible(page);
+    });
+  });
+
   test("keeps what was entered when a change is refused, without script", async () => {
     const key = await admin.issue({ email: "changing@example.org" });
     const visit = { path: path(key), script: false, expectedFaults: [/status of 400/] };

@@ -27,6 +27,8 @@ import type { Visit } from "../visit.ts";
 
 /** The newest keys and rows of the audit log that the page shows. */
 const MAX_KEYS = 50;
+/** With more keys, counting what a renewal changes would delay the page. */
+const MAX_RENEWED = 1_000;
 const MAX_ROWS = 20;
 
 const SENTENCES = {
@@ -55,7 +57,7 @@ export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
     findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
     listAudit(database, { accountUuid, limit: MAX_ROWS }),
-    findRenewable(database, accountUuid),
+    account.keys > MAX_RENEWED ? undefined : findRenewable(database, accountUuid),
   ]);
   return {
     title: escapeControls(account.email),
@@ -78,7 +80,8 @@ interface AccountProps {
   readonly visit: Visit;
   readonly account: Account;
   readonly attempt: Attempt | undefined;
-  readonly renewable: Renewable;
+  /** Undefined if the account has too many keys. */
+  readonly renewable: Renewable | undefined;
   readonly keys: readonly KeySummary[];
   readonly months: readonly UseOfMonth[];
   readonly log: readonly AuditRow[];
@@ -124,9 +127,13 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
 
 type Offer = Pick<AccountProps, "visit" | "account" | "attempt" | "renewable">;
 
+function isRenewable(renewable: Renewable | undefined): renewable is Renewable {
+  return renewable !== undefined && renewable.licenses > 0;
+}
+
 /** Whether the page has the form of an action: another operator may have made the change already. */
 function isOffered(action: string, { account, renewable }: Offer): boolean {
-  return !isErased(account) && (action !== "renew" || renewable.licenses > 0);
+  return !isErased(account) && (action !== "renew" || isRenewable(renewable));
 }
 
 function Changes({ visit, account, attempt, renewable }: Offer) {
@@ -143,7 +150,7 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
           <ReasonField action="change" {...given} />
         </Action>
       )}
-      {visit.may("keys:manage") && renewable.licenses > 0 && (
+      {visit.may("keys:manage") && isRenewable(renewable) && (
         <Action
           name="renew"
           label="Renew by a year"
@@ -159,6 +166,12 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
           <input type="hidden" name="version" value={renewable.version} />
           <ReasonField action="renew" {...given} />
         </Action>
+      )}
+      {visit.may("keys:manage") && renewable === undefined && (
+        <p class="hint">
+          The account has more than {toText(MAX_RENEWED)} keys: the command{" "}
+          <code>claviger accounts renew {account.id}</code> renews their licenses.
+        </p>
       )}
       {visit.may("accounts:erase") && (
         <Action
