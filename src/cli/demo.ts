@@ -5,7 +5,7 @@ import type { Brand } from "../brand.ts";
 import { monthOf } from "../calendar.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
-import { type Database, openSession } from "../database/mod.ts";
+import { type Database, openDatabase, openSession } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import {
   countKeys,
@@ -32,7 +32,7 @@ import { isRefusal } from "../refusal.ts";
 import { clearInstallerToken, createTokenSource, setInstallerToken } from "../repository_token/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import type { OpenInstallation } from "../service.ts";
-import { countUse, createFigureComputer, restartCount } from "../statistics/mod.ts";
+import { computeFigures, countUse, restartCount } from "../statistics/mod.ts";
 import { deleteUsage, importedUsageCte } from "../usage/mod.ts";
 import { DEMO_CUSTOMERS } from "./demo_customers.ts";
 import { addDemoActivity, addDemoCustomers, toDemoEmail } from "./demo_history.ts";
@@ -139,9 +139,13 @@ export async function completeDemo(
 ): Promise<void> {
   await addDemoActivity(database, clock.now());
   await countUse(database, { clock, isStopping: () => false });
-  const computer = createFigureComputer({ address: installation.address, clock, log: silentLog });
-  computer.demand();
-  await computer.settled();
+  // Not by the service's computer: it has just computed the figures of the empty database, and pauses.
+  const own = openDatabase(installation.address, { clock, log: silentLog, maxConnections: 1 });
+  try {
+    await computeFigures(own, { clock });
+  } finally {
+    await own.close();
+  }
 }
 
 async function* toChunks(file: Buffer): AsyncGenerator<Buffer> {

@@ -99,13 +99,14 @@ describe("claviger serve --demo", () => {
   const demo = createCommandLine({ prepared: true });
   afterAll(() => demo.remove());
 
-  /** Logs in with a code, and returns the status of the page of keys. */
-  async function logIn(at: string, code = ""): Promise<number> {
+  /** Logs in with a code, and returns the status of the overview, and whether it has figures. */
+  async function logIn(at: string, code = "") {
     const body = new URLSearchParams({ code });
     const options = { method: "POST", redirect: "manual", headers: { Origin: at }, body } as const;
     const { headers } = await fetch(`${at}/console/enter`, options);
     const Cookie = headers.get("set-cookie")?.split(";")[0] ?? "";
-    return (await fetch(`${at}/console/keys`, { headers: { Cookie }, redirect: "manual" })).status;
+    const overview = await fetch(`${at}/console/overview`, { headers: { Cookie }, redirect: "manual" });
+    return { status: overview.status, hasFigures: /fjordhall@demo\.example/.test(await overview.text()) };
   }
 
   /** Serves, and returns what it says about operators. */
@@ -113,10 +114,10 @@ describe("claviger serve --demo", () => {
     const service = await demo.serve(args, options);
     try {
       const [, link, port, code] = LINK.exec(service.out) ?? [];
-      const status = link && (await logIn(`http://127.0.0.1:${port}`, code));
+      const seen = link ? await logIn(`http://127.0.0.1:${port}`, code) : {};
       const isServed = / serves operators at /.test(service.out);
       const [, command] = /^To log in to the console, (?:.* )?run\n {2}(.*)$/m.exec(service.out) ?? [];
-      return { link, code, port: Number(port), status, isServed, command };
+      return { link, code, port: Number(port), ...seen, isServed, command };
     } finally {
       await service.stop();
     }
@@ -124,7 +125,7 @@ describe("claviger serve --demo", () => {
 
   test("prints a new link that logs in, to a person at the terminal", async () => {
     const first = await said(TERMINAL, "--demo");
-    expect(first).toMatchObject({ status: 200, isServed: true, command: undefined });
+    expect(first).toMatchObject({ status: 200, hasFigures: true, isServed: true, command: undefined });
     const again = await said(TERMINAL, "--demo", ...LISTEN);
     expect(again).toMatchObject({ status: 200, isServed: true });
     expect(again.code).not.toBe(first.code);
