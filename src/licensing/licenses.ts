@@ -34,6 +34,14 @@ export interface LicenseRequest {
   readonly now: Date;
 }
 
+/** The most characters of an account's name. An e-mail can be longer. */
+const MAX_NAME_LENGTH = 200;
+
+/** Returns the name of a new account for which none is given: its e-mail, as far as a name can have it. */
+export function nameFor(email: string): string {
+  return email.slice(0, MAX_NAME_LENGTH);
+}
+
 /**
  * Returns the CTEs `account` and `license` of a statement that creates a license. A known e-mail keeps its
  * account. If that account has another name or organization than the request, both CTEs are empty and
@@ -41,11 +49,12 @@ export interface LicenseRequest {
  */
 export function licenseCtes(sql: Sql, request: LicenseRequest): Fragment {
   const name = request.name ?? null;
+  const newName = name ?? nameFor(request.email);
   const organization = request.organization ?? null;
   return sql`
     account as (
       insert into accounts as a (id, email, name, organization, created_at)
-      values (${newUuid()}::uuid, ${request.email}, coalesce(${name}::text, ${request.email}),
+      values (${newUuid()}::uuid, ${request.email}, ${newName},
               coalesce(${organization}::text, ''), ${request.now}::timestamptz)
       -- An update that changes nothing: it makes the known account a row of this part.
       on conflict (email) do update set created_at = a.created_at

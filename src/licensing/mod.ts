@@ -33,6 +33,7 @@ export {
   type LicenseRequest,
   licenseCtes,
   NEVER_EXPIRES,
+  nameFor,
   oneYearAfter,
   parseExpiry,
 } from "./licenses.ts";

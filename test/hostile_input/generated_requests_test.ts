@@ -8,7 +8,7 @@ import { sendGeneratedWithMinting } from "./minting_run.ts";
 
 setDefaultTimeout(30_000);
 
-const REQUESTS = 20_000;
+const REQUESTS = 12_000;
 const MINTING_REQUESTS = 2_400;
 const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 

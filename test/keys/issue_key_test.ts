@@ -38,6 +38,13 @@ describe("issueKey()", () => {
     ]);
   });
 
+  test("issueKey() shortens an e-mail of 254 characters to a name of 200", async () => {
+    const email = `${"a".repeat(64)}@${`${"b".repeat(62)}.`.repeat(3)}`.padEnd(254, "c");
+    const { apiKey } = await issue(server.database, { email });
+    const found = await findKey(server.database, { hash: hashApiKey(apiKey) }, { now: NOW });
+    expect(found).toMatchObject({ email, name: email.slice(0, 200) });
+  });
+
   test("issueKey() uses the e-mail as the account's name if no name is given", async () => {
     const { apiKey } = await issue(server.database, { email: "nameless@example.org" });
     expect(await findKey(server.database, { hash: hashApiKey(apiKey) }, { now: NOW })).toMatchObject({
