@@ -44,6 +44,16 @@ export async function findTiersAt(database: Database, at: Date): Promise<Map<str
   return new Map(rows.map(({ license, tier }) => [license, tier]));
 }
 
+/** Finds the first instant from one on at which a tier may have changed; undefined if none did. */
+export async function findTierChange(database: Database, from: Date): Promise<Date | undefined> {
+  const [row] = await database.query<{ first: Date | null }>(
+    (sql) => sql`
+      select min(at) as first from audit
+       where at >= ${from}::timestamptz and action in ('license.tier', 'license.change')`,
+  );
+  return row?.first ?? undefined;
+}
+
 /** The use by place, which is a day of the month from 1 on, or 0 for imported use, and then by tier and mode. */
 type Counted = ReadonlyMap<number, ReadonlyMap<string, CountedRow>>;
 

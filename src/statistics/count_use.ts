@@ -11,7 +11,7 @@ import { monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import { modesOfLicense } from "../usage/mod.ts";
-import { findTiersAt, type RecountOptions, recountMonth } from "./_recount_month.ts";
+import { findTierChange, findTiersAt, type RecountOptions, recountMonth } from "./_recount_month.ts";
 
 export interface CountOptions {
   readonly clock: Clock;
@@ -39,6 +39,7 @@ const SHORT_MS = 200;
 const BUSY_MS = 600_000;
 /** A count that is further ahead was made by a clock that was wrong. */
 const WRONG_CLOCK_MS = 3_600_000;
+const DAY_MS = 86_400_000;
 
 /**
  * Adds the use since the last time, counts the days that are over, and then the months that were never counted. Does
@@ -138,7 +139,10 @@ async function closeDays(database: Database, { clock, isStopping }: CountOptions
     const isOver = clock.nowMs() - startOf(today).getTime() >= CLOSING_LAG_MS;
     if (exactUntil >= today || !isOver) return;
     const month = monthOf(startOf(exactUntil).getTime());
-    const until = dayOf(new Date(Math.min(startOf(today).getTime(), month.endsAtMs)));
+    // After a pause of several days: a change of a tier must not change the tier of the days before.
+    const changedAt = await findTierChange(database, new Date(startOf(exactUntil).getTime() + DAY_MS));
+    const endMs = Math.min(startOf(today).getTime(), month.endsAtMs, changedAt?.getTime() ?? month.endsAtMs);
+    const until = dayOf(new Date(endMs));
     const tiers = await findTiersAt(database, startOf(until));
     if (!(await recountMonth(database, { month, from: exactUntil, until, tiers, isStopping }))) return;
     if (exactUntil === month.firstDay) {

@@ -1,0 +1,50 @@
+/** Under which tier the use of a day is counted, if a service did not run when the day was over. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { newUuid } from "../../src/ids.ts";
+import { changeLicense, type Tier } from "../../src/licensing/mod.ts";
+import { countUse, readUsageDays } from "../../src/statistics/mod.ts";
+import { commitEvents } from "../../src/usage/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { usageEvent } from "../support/events.ts";
+import { ACTOR, issue } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
+
+let server: TestDatabase;
+beforeAll(async () => {
+  server = await createTestDatabase();
+});
+afterAll(() => server.close());
+
+test("countUse() gives each day the tier at its end, if several days are over", async () => {
+  let nowMs = Date.parse("2026-11-26T12:00:00Z");
+  const clock = { now: () => new Date(nowMs), nowMs: () => nowMs, monotonicMs: () => nowMs };
+  const { database } = server;
+  const count = () => countUse(database, { clock, isStopping: () => false });
+  const { licenseUuid } = await issue(database, { tier: "free" });
+  await count();
+
+  const useAndChange = async (at: string, tier: Tier) => {
+    nowMs = Date.parse(at);
+    await commitEvents(database, [usageEvent({ licenseUuid, receivedAtMs: nowMs })], {
+      processUuid: newUuid(),
+      deadlineMs: 10_000,
+    });
+    await changeLicense(database, { licenseUuid }, { change: { tier }, actor: ACTOR, now: clock.now() });
+  };
+  await useAndChange("2026-11-27T12:00:00Z", "free");
+  await useAndChange("2026-11-28T12:00:00Z", "research");
+  await useAndChange("2026-11-30T12:00:00Z", "commercial");
+  await useAndChange("2026-12-01T12:00:00Z", "enterprise");
+  nowMs = Date.parse("2026-12-03T12:00:00Z");
+  await count();
+
+  const use = await readUsageDays(database, { from: "2026-11-01", to: "2026-12-31" });
+  expect(use?.exactUntil).toBe("2026-12-03");
+  expect(use?.days.map(({ day, tier, used }) => ({ day, tier, used }))).toEqual([
+    { day: "2026-11-27", tier: "free", used: 1 },
+    { day: "2026-11-28", tier: "research", used: 1 },
+    { day: "2026-11-30", tier: "commercial", used: 1 },
+    { day: "2026-12-01", tier: "enterprise", used: 1 },
+  ]);
+});
