@@ -134,6 +134,17 @@ describe("The page of an account", () => {
     });
   });
 
+  test("leads to the form that issues another key for the account, if the role may issue keys", async () => {
+    const link = (page: Page) => page.getByRole("link", { name: "Issue a key" });
+    await admin.visitAs("viewer", { path: path(grace) }, async (page) => {
+      expect(await link(page).count()).toBe(0);
+    });
+    await admin.visitAs("editor", { path: path(grace), script: false }, async (page) => {
+      await link(page).click();
+      expect(await page.getByLabel("E-mail of the account").inputValue()).toBe("grace@example.org");
+    });
+  });
+
   test("renews every license by keyboard alone, and says so", async () => {
     await admin.visitAs("editor", { path: path(grace) }, async (page) => {
       admin.forgotten.length = 0;

@@ -93,7 +93,13 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
   const { id, name, email, organization, createdAt } = account;
   return (
     <>
-      <Heading title={escapeControls(email)} />
+      <Heading title={escapeControls(email)}>
+        {visit.may("keys:issue") && !isErased(account) && (
+          <a class="button" href={`/console/keys/issue?${new URLSearchParams({ email })}`}>
+            Issue a key
+          </a>
+        )}
+      </Heading>
       <Done query={query} sentences={SENTENCES} />
       {attempt && !isOffered(attempt.action, offer) && <Notice kind="bad">{attempt.sentence}.</Notice>}
       {isErased(account) && (
