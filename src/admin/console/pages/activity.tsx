@@ -79,7 +79,10 @@ function Activity(props: ActivityProps) {
       <Heading title="Activity" />
       <Filters query={query} />
       {counts.length === 0 && unusual.length === 0 ? (
-        <p class="empty">No answered request was counted in this time.</p>
+        <p class="empty">
+          No answered request was counted in this time. A request of a client appears about a minute after its
+          answer.
+        </p>
       ) : (
         <>
           {query.step === "hour" && <UnusualCounts by={query.by} unusual={unusual} />}

@@ -60,7 +60,7 @@ function Health(props: HealthProps) {
       <Table caption={`Checked: ${distanceOf(examinedAt, now)}`} columns={CHECKS} rows={findings} />
       <h2>Expiry</h2>
       {expiries.length === 0 ? (
-        <p class="muted">{isAdmin ? `${NO_CERTIFICATE}, and no token an expiry.` : `${NO_CERTIFICATE}.`}</p>
+        <p class="muted">{isAdmin ? `${NO_CERTIFICATE}, and no token expires.` : `${NO_CERTIFICATE}.`}</p>
       ) : (
         <Table caption="The certificate, then tokens" columns={expiryColumns(now)} rows={expiries} />
       )}

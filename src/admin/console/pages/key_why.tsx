@@ -45,7 +45,7 @@ function Since({ explanation: { key, since, change }, visit: { now } }: WhyProps
   if (since === null) return null;
   return (
     <p class="since">
-      {`It is ${key.state} since`} <Ago at={since} now={now} />
+      {`It has been ${key.state} since`} <Ago at={since} now={now} />
       {change && (
         <>
           {" by "}
