@@ -102,14 +102,22 @@ export async function findSession(
   return row && { id: toId("ses", row.uuid), operator: row.operator, role: row.role };
 }
 
-/** Ends a session (`ses_…`), by logout or by an admin. False if it had ended already. */
-export async function endSession(database: Database, id: string, { actor, now }: By): Promise<boolean> {
+/**
+ * Ends a session (`ses_…`), by logout or by an admin; with `operator` only a session of that operator. False if there
+ * is no such session, or if it had ended already.
+ */
+export async function endSession(
+  database: Database,
+  id: string,
+  { actor, now, operator }: By & { readonly operator?: string | undefined },
+): Promise<boolean> {
   const uuid = parseId("ses", id);
   if (uuid === undefined) return false;
   const [row] = await database.query(
     (sql) => sql`
       with ended as (
-        delete from operator_sessions s where s.id = ${uuid}::uuid
+        delete from operator_sessions s
+         where s.id = ${uuid}::uuid and s.operator = coalesce(${operator ?? null}::text, s.operator)
         returning ${isAlive(sql, now)} as was_alive, ${noSubject(sql)},
                   jsonb_build_object('session', ${id}::text, 'operator', operator) as before, null::jsonb as after
       ),

@@ -6,9 +6,10 @@ import { parseId, toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { findRenewable } from "../../src/licensing/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
-import { loginOperator } from "../../src/operators/mod.ts";
+import { listSessions, loginOperator } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { computeFigures, countUse } from "../../src/statistics/mod.ts";
+import { enter } from "../operators/login.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
@@ -166,7 +167,10 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
     path: `/models/${await registerModel(admin)}/retire`,
     form: { version: "1.0.0", reason: "faulty" },
   }),
-  "POST /access/sessions/:id/end": () => ({ path: `/access/sessions/ses_${"0".repeat(32)}/end`, form: {} }),
+  "POST /access/sessions/:id/end": async (admin) => ({
+    path: `/access/sessions/${await beginSession(admin)}/end`,
+    form: {},
+  }),
   "POST /access/operators/:name/role": async (admin) => ({
     path: `/access/operators/${await makeOperator(admin)}/role`,
     form: { role: "editor", reason: "as agreed" },
@@ -213,6 +217,14 @@ async function makeOperator(admin: TestAdmin): Promise<string> {
   const by = { actor: ACTOR, now: admin.clock.now() };
   expectDone(await loginOperator(admin.database, { name, role: "viewer" }, by));
   return name;
+}
+
+/** Begins another session of the operator who logged in last, and returns its id. */
+async function beginSession({ database, clock }: TestAdmin): Promise<string> {
+  const [last] = await listSessions(database, { now: clock.now() });
+  return (
+    await enter(database, last?.operator ?? newName(), { role: last?.role ?? "viewer", now: clock.now() })
+  ).id;
 }
 
 function onKey(key: IssuedKey, action: string, form: SampleVisit["form"] = {}): SampleVisit {

@@ -188,4 +188,12 @@ describe("endSession()", () => {
     expect(await endSession(server.database, "ses_1", by)).toBe(false);
     expect(await listAudit(server.database)).toEqual(rows);
   });
+
+  test("ends with an operator only that operator's sessions", async () => {
+    const { id, cookieValue } = await enter(server.database, "victim", { role: "viewer" });
+    expect(await endSession(server.database, id, { ...BY, operator: "leaver" })).toBe(false);
+    expect(await find(cookieValue)).toBeDefined();
+    expect(await endSession(server.database, id, { ...BY, operator: "victim" })).toBe(true);
+    expect(await find(cookieValue)).toBeUndefined();
+  });
 });
