@@ -29,9 +29,12 @@ const CONSOLE_PARAMETERS = [
   "open",
   "done",
   "after",
-  "expires_at",
-  "monthly_limit",
-  "name",
+  "actor",
+  "action",
+  "key",
+  "since",
+  "until",
+  "email",
 ];
 
 let admin: TestAdmin;
@@ -212,6 +215,7 @@ describe("The console", () => {
     "-1",
     "1e400",
     "9999-99-99",
+    "9999-12-31",
   ];
 
   for (const { method, path } of CONSOLE_ROUTES.filter((route) => route.path !== "/logout")) {

@@ -9,13 +9,12 @@ import { cutText } from "../audit_changes.ts";
 import { Changes } from "../components/changes.tsx";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
+import { ROWS } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Foreign } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
-/** Rows of a page. */
-const ROWS = 50;
 const DAY_MS = 86_400_000;
 const MAX_ACTOR_LENGTH = 300;
 /** The characters of a reason, so that a page of 50 rows stays small. */
@@ -84,10 +83,11 @@ function filterOf(query: URLSearchParams): Filter {
   };
 }
 
-/** Returns the first moment of a day such as `2026-11-22`, or a moment so much later. */
+/** Returns the first moment of a day such as `2026-11-22`, or a moment so much later; undefined after the year 9999. */
 function dayOf(text: string, laterMs = 0): Date | undefined {
   const at = text.length === 10 ? parseTimestamp(text) : undefined;
-  return at && new Date(at.getTime() + laterMs);
+  // PostgreSQL does not read the year 10000 as Date writes it, and no change is later.
+  return at && parseTimestamp(new Date(at.getTime() + laterMs).toISOString());
 }
 
 function queryOf(filter: Partial<Filter> & { readonly after?: string }): string {
