@@ -26,7 +26,7 @@ afterAll(() => admin.close());
 
 const sizeOf = (text: string) => Buffer.byteLength(text);
 
-describe("A page of keys is small", () => {
+describe("A page is small", () => {
   test("the list with 50 of the longest names", async () => {
     const domain = `${"b".repeat(60)}.`.repeat(3);
     for (let n = 10; n < 61; n++)
@@ -39,6 +39,25 @@ describe("A page of keys is small", () => {
     expect(status).toBe(200);
     expect(text.match(/<tr>/g)).toHaveLength(51);
     expect(sizeOf(text)).toBeLessThan(MAX_BYTES);
+  });
+
+  test("the list of accounts, and an account, with 50 of the longest names", async () => {
+    const domain = `${"b".repeat(60)}.`.repeat(3);
+    const longest = { name: "\u202e".repeat(200), organization: `"`.repeat(200) };
+    const reason = "<".repeat(2_000);
+    let account = "";
+    for (let n = 10; n < 61; n++) {
+      await admin.issue({ ...longest, email: `${"'".repeat(62)}${n}@${domain}org` });
+      const key = { email: `owner@${domain}org`, externalId: `${"<".repeat(252)}${n}` };
+      const { id, userId } = await admin.issue({ ...longest, ...key });
+      account = userId;
+      if (n < 30) await client.send(`/keys/${id}/suspend`, { cookie, form: { reason } });
+    }
+    for (const path of ["/accounts", `/accounts/${account}`]) {
+      const { status, text } = await client.send(path, { cookie });
+      expect([path, status]).toEqual([path, 200]);
+      expect([path, sizeOf(text) < MAX_BYTES]).toEqual([path, true]);
+    }
   });
 
   test("a key with the longest names, reasons and history, also after a refused form", async () => {

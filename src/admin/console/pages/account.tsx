@@ -15,11 +15,13 @@ import {
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { findUsageByMonth, type UseOfMonth } from "../../../usage/mod.ts";
 import type { Attempt } from "../attempt.ts";
+import { cutText } from "../audit_changes.ts";
 import { Action, Actions, Done, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";
 import { Bars } from "../components/charts.tsx";
 import { TextField } from "../components/form.tsx";
 import { History } from "../components/history.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
+import { MOST_OF_NAME } from "../components/list.tsx";
 import { Facts, Table } from "../components/table.tsx";
 import { Day, Foreign, State, Used } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
@@ -235,7 +237,7 @@ function columnsAt(now: Date) {
           <code class="id">{licenseId}</code>
           {externalId !== null && (
             <span class="more">
-              <Foreign text={externalId} />
+              <Foreign text={cutText(externalId, MOST_OF_NAME)} />
             </span>
           )}
         </>

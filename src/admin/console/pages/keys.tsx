@@ -9,6 +9,7 @@ import { streamCsv } from "../../stream_csv.ts";
 import { cutText } from "../audit_changes.ts";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
+import { MOST_OF_NAME, ROWS } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Day, Foreign, State, Used } from "../components/values.tsx";
 import {
@@ -24,10 +25,6 @@ import {
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
-/** Rows of a page. */
-const ROWS = 50;
-/** The bytes of a name, so that a page of long names stays small. The page of the key shows the whole name. */
-const MOST_OF_NAME = 200;
 const MOST_SEARCHED = MAX_SEARCHED.toLocaleString("en-US");
 const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
 
