@@ -3,8 +3,8 @@
  *
  * With a million keys this takes seconds, so no request waits for it: a request demands new figures and gets the last
  * ones. A row of the database tells when the last computation began and how long it took. So one process at a time
- * computes, and after a computation there is a pause of twenty times its duration. It has a connection of its own,
- * which is open only meanwhile.
+ * computes, and the next computation begins at least twenty times this duration after the last one began. A computation
+ * has a connection of its own, which is open only meanwhile.
  */
 import type { Clock } from "../clock.ts";
 import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
@@ -30,9 +30,9 @@ export interface FigureComputerOptions {
   readonly log: Log;
 }
 
-/** The pause from the start of a computation to that of the next one is this many times its duration. */
+/** The time from the start of a computation to the start of the next one is at least this many times its duration. */
 const PAUSE_FACTOR = 20;
-/** The pause is at least this long, in all processes together. */
+/** This time is at least so long, in all processes together. */
 const MIN_PAUSE_MS = 10_000;
 /** A process looks in the database only so often whether figures are due. */
 const LOOK_PAUSE_MS = 5_000;

@@ -8,7 +8,14 @@
  */
 import { monthOf, toMonth } from "../calendar.ts";
 import { type Clock, type Repetition, repeat } from "../clock.ts";
-import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
+import {
+  type Database,
+  type DatabaseAddress,
+  DatabaseUnavailable,
+  type Fragment,
+  openDatabase,
+  type Sql,
+} from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
 import { createSweep } from "./_sweep.ts";
@@ -106,20 +113,16 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
   const { attempt, failures } = createAttempts({ log, isStopping });
   const months = createMonths({ database, open, clock, log, keptMonths, attempt, isStopping });
 
-  const sweepClaims = createSweep({
-    database,
-    clock,
-    table: "claims",
-    isOld: (sql) => sql`claimed_at < ${new Date(clock.nowMs() - CLAIMS_KEPT_MS)}::timestamptz`,
-    isStopping,
-  });
-  const sweepChanges = createSweep({
-    database,
-    clock,
-    table: "usage_changes",
-    isOld: (sql) => sql`written_at < now() - ${CHANGES_KEPT_SECONDS} * interval '1 second'`,
-    isStopping,
-  });
+  const sweep = (table: string, isOld: (sql: Sql) => Fragment) =>
+    createSweep({ database, clock, table, isOld, isStopping });
+  const sweepClaims = sweep(
+    "claims",
+    (sql) => sql`claimed_at < ${new Date(clock.nowMs() - CLAIMS_KEPT_MS)}::timestamptz`,
+  );
+  const sweepChanges = sweep(
+    "usage_changes",
+    (sql) => sql`written_at < now() - ${CHANGES_KEPT_SECONDS} * interval '1 second'`,
+  );
   const cleanClaims = () => attempt("claims", sweepClaims);
   const cleanChanges = () => attempt("usage_changes", sweepChanges);
   const now = () => ({ now: clock.now(), isStopping });
@@ -141,10 +144,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
       await months.makeAhead();
       if (stopping) return;
       const every = (intervalMs: number, work: () => Promise<boolean>, firstMs = intervalMs) =>
-        repeat(firstMs, async () => {
-          await work();
-          return intervalMs;
-        });
+        repeat(firstMs, () => work().then(() => intervalMs));
       const cleaning = [
         every(CLEANING_INTERVAL_MS, cleanClaims),
         every(CLEANING_INTERVAL_MS, cleanChanges),

@@ -86,8 +86,8 @@ export const getFigures = operation({
   summary: "Show the figures over all customers that were computed last",
   description:
     "With a million keys these figures take seconds, so the request gets the last ones and has new ones computed, which " +
-    "one process does at a time. Between two computations is a pause of twenty times their duration, and of ten seconds " +
-    "at least. Each figure is exact at its `as_of`.",
+    "one process does at a time. A computation begins at least twenty times the duration of the last one after that one " +
+    "began, and at least ten seconds after. Each figure is exact at its `as_of`.",
   success: {
     schema: v.object({
       as_of: v.pipe(
