@@ -1,6 +1,7 @@
 /** What the console shows of the values before and after a change. */
 import { describe, expect, test } from "bun:test";
-import { changesOf, cutText } from "../../src/admin/console/audit_changes.ts";
+import { changesOf } from "../../src/admin/console/audit_changes.ts";
+import { cutText } from "../../src/admin/console/cut_text.ts";
 import { escapeControls } from "../../src/escape_controls.ts";
 
 const shown = (before: unknown, after: unknown) =>

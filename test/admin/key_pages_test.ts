@@ -41,19 +41,22 @@ describe("A page is small", () => {
     expect(sizeOf(text)).toBeLessThan(MAX_BYTES);
   });
 
-  test("the list of accounts, and an account, with 50 of the longest names", async () => {
+  test("the list of accounts, an account and the use of a month with 50 of the longest names", async () => {
     const domain = `${"b".repeat(60)}.`.repeat(3);
     const longest = { name: "\u202e".repeat(200), organization: `"`.repeat(200) };
     const reason = "<".repeat(2_000);
     let account = "";
     for (let n = 10; n < 61; n++) {
       await admin.issue({ ...longest, email: `${"'".repeat(62)}${n}@${domain}org` });
-      const key = { email: `owner@${domain}org`, externalId: `${"<".repeat(252)}${n}` };
+      const key = { email: `owner@${domain}org`, externalId: `${`"`.repeat(252)}${n}` };
       const { id, userId } = await admin.issue({ ...longest, ...key });
       account = userId;
       if (n < 30) await client.send(`/keys/${id}/suspend`, { cookie, form: { reason } });
     }
-    for (const path of ["/accounts", `/accounts/${account}`]) {
+    await admin.database.query(
+      (sql) => sql`insert into usage (license_id, month, used) select id, '2026-05-01', 7 from licenses`,
+    );
+    for (const path of ["/accounts", `/accounts/${account}`, "/usage?month=2026-05"]) {
       const { status, text } = await client.send(path, { cookie });
       expect([path, status]).toEqual([path, 200]);
       expect([path, sizeOf(text) < MAX_BYTES]).toEqual([path, true]);

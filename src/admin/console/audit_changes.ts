@@ -1,5 +1,5 @@
 /** What a row of the audit log changed, in words: each changed value before and after. */
-import { escapeControls } from "../../escape_controls.ts";
+import { shownLength } from "./cut_text.ts";
 
 export interface ShownChange {
   readonly field: string;
@@ -34,15 +34,6 @@ export function changesOf(
   return { changes, isCut: false };
 }
 
-/** Returns the beginning of a text, with at most so many characters; marks of HTML count more. */
-export function cutText(text: string, most: number): string {
-  if (shownLength(text) <= most) return text;
-  let end = 0;
-  for (let length = 0; length <= most; end++) length += shownLength(text.charAt(end));
-  // Not between the halves of a character.
-  return `${text.slice(0, end - 1).replace(/[\ud800-\udbff]$/, "")}…`;
-}
-
 function changeOf(name: string, old: Fields | undefined, now: Fields | undefined): ShownChange | undefined {
   const field = name.replaceAll("_", " ");
   if (old === undefined || now === undefined) {
@@ -68,9 +59,4 @@ function toText(name: string, value: unknown): string {
   const text = String(value);
   if (!INSTANT.test(text)) return text;
   return text.startsWith("9999") ? "never" : text.slice(0, 16).replace("T", " ");
-}
-
-/** The bytes of a text in the page. */
-function shownLength(text: string): number {
-  return Buffer.byteLength(escapeControls(text)) + 5 * (text.match(/["&'<>]/g)?.length ?? 0);
 }

@@ -1,12 +1,9 @@
 /** @jsxImportSource hono/jsx */
 import type { AuditRow } from "../../../audit/mod.ts";
-import { cutText } from "../audit_changes.ts";
+import { cutText, MOST_OF_REASON } from "../cut_text.ts";
 import { Changes } from "./changes.tsx";
 import { Table } from "./table.tsx";
 import { Ago, Foreign } from "./values.tsx";
-
-/** The characters of a reason, so that the page stays small. */
-const MOST_OF_REASON = 900;
 
 interface HistoryProps {
   /** The rows of the audit log, newest first. */

@@ -4,9 +4,6 @@
 /** Rows of a page. */
 export const ROWS = 50;
 
-/** The bytes of a name, so that a page of long names stays small. The page of the thing shows the whole name. */
-export const MOST_OF_NAME = 200;
-
 /** A page of a list. */
 export interface ListPage<Row> {
   readonly rows: readonly Row[];

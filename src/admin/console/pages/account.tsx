@@ -15,15 +15,14 @@ import {
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { findUsageByMonth, type UseOfMonth } from "../../../usage/mod.ts";
 import type { Attempt } from "../attempt.ts";
-import { cutText } from "../audit_changes.ts";
 import { Action, Actions, Done, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";
 import { Bars } from "../components/charts.tsx";
 import { TextField } from "../components/form.tsx";
 import { History } from "../components/history.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
-import { MOST_OF_NAME } from "../components/list.tsx";
 import { Facts, Table } from "../components/table.tsx";
 import { Day, Foreign, State, Used } from "../components/values.tsx";
+import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 

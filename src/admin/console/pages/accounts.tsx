@@ -3,12 +3,12 @@ import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
 import { type Account, listAccounts, MAX_SEARCHED, searchAccounts } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
-import { cutText } from "../audit_changes.ts";
 import { TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
-import { type ListPage, MOST_OF_NAME, Pages, ROWS, takePage } from "../components/list.tsx";
+import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Day, Foreign } from "../components/values.tsx";
+import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 

@@ -5,20 +5,18 @@ import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
 import { findAccountNamed } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
-import { cutText } from "../audit_changes.ts";
 import { Changes } from "../components/changes.tsx";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { ROWS } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Foreign } from "../components/values.tsx";
+import { cutText, MOST_OF_REASON } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
 const DAY_MS = 86_400_000;
 const MAX_ACTOR_LENGTH = 300;
-/** The characters of a reason, so that a page of 50 rows stays small. */
-const MOST_OF_REASON = 900;
 
 /** The conditions as the query has them; unknown values are left out. */
 interface Filter {

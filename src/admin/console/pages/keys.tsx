@@ -6,10 +6,10 @@ import { MAX_SEARCHED, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { UNUSED_DAYS } from "../../../statistics/mod.ts";
 import { streamCsv } from "../../stream_csv.ts";
-import { cutText } from "../audit_changes.ts";
+import { Customer } from "../components/customer.tsx";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
-import { MOST_OF_NAME, ROWS } from "../components/list.tsx";
+import { ROWS } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Day, Foreign, State, Used } from "../components/values.tsx";
 import {
@@ -247,17 +247,6 @@ function KeyName({ id, hint }: KeySummary) {
 }
 
 function Account({ userId, email, name, organization, externalId }: KeySummary) {
-  const more = [name === email ? "" : name, organization, externalId ?? ""].filter((text) => text !== "");
-  return (
-    <>
-      <a href={`/console/accounts/${userId}`}>
-        <Foreign text={email} />
-      </a>
-      {more.map((text) => (
-        <span class="more">
-          <Foreign text={cutText(text, MOST_OF_NAME)} />
-        </span>
-      ))}
-    </>
-  );
+  const more = [name === email ? "" : name, organization, externalId ?? ""];
+  return <Customer userId={userId} email={email} more={more} />;
 }

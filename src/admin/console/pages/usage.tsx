@@ -7,12 +7,13 @@ import { readUsageDays, type UsageDays } from "../../../statistics/mod.ts";
 import { listUsage, type MonthOfUse } from "../../../usage/mod.ts";
 import { streamMonth } from "../../api/usage_routes.ts";
 import { StackedBars } from "../components/charts.tsx";
+import { Customer } from "../components/customer.tsx";
 import { Select } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
 import { AsOf } from "../components/panel.tsx";
 import { Table } from "../components/table.tsx";
-import { Foreign, Used } from "../components/values.tsx";
+import { Used } from "../components/values.tsx";
 import { readMonth, toMonthText } from "../month.ts";
 import type { Page } from "../page.tsx";
 import { sumByTier } from "../use_by_tier.ts";
@@ -213,17 +214,5 @@ const CUSTOMERS = [
 ];
 
 function Account({ userId, email, organization, externalId }: MonthOfUse) {
-  const more = [organization, externalId ?? ""].filter((text) => text !== "");
-  return (
-    <>
-      <a href={`/console/accounts/${userId}`}>
-        <Foreign text={email} />
-      </a>
-      {more.map((text) => (
-        <span class="more">
-          <Foreign text={text} />
-        </span>
-      ))}
-    </>
-  );
+  return <Customer userId={userId} email={email} more={[organization, externalId ?? ""]} />;
 }
