@@ -8,6 +8,7 @@
  */
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { Table } from "./table.tsx";
+import { Textures, textureOf } from "./textures.tsx";
 
 /** A mark that needs no color: a triangle that points in this direction, and a word. */
 export interface Mark {
@@ -270,43 +271,6 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
       <summary>Numbers</summary>
       <Table caption={caption} columns={columns} rows={series} />
     </details>
-  );
-}
-
-/** The textures of parts; `style/charts.css` colors the plain ones. */
-const TEXTURES: readonly (string | undefined)[] = [
-  undefined,
-  "M3 0v6",
-  undefined,
-  "M3 0v6M0 3h6",
-  "M2 3h2",
-  undefined,
-];
-
-function textureOf(id: string, part: number) {
-  const isPlain = TEXTURES[part] === undefined;
-  return { class: `part-${part}`, fill: isPlain ? undefined : `url(#${id}-part-${part})` };
-}
-
-function Textures({ id, count }: { readonly id: string; readonly count: number }) {
-  return (
-    <defs>
-      {TEXTURES.slice(0, count).map(
-        (path, part) =>
-          path !== undefined && (
-            <pattern
-              id={`${id}-part-${part}`}
-              width="6"
-              height="6"
-              patternUnits="userSpaceOnUse"
-              patternTransform="rotate(45)"
-            >
-              <rect width="6" height="6" />
-              <path d={path} />
-            </pattern>
-          ),
-      )}
-    </defs>
   );
 }
 
