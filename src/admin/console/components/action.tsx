@@ -7,6 +7,7 @@ import type { Child } from "hono/jsx";
 import type { Attempt } from "../attempt.ts";
 import { TextField } from "./form.tsx";
 import { Notice } from "./layout.tsx";
+import { Foreign } from "./values.tsx";
 
 /** The actions of a page, beside each other. */
 export function Actions({ children }: { readonly children?: Child }) {
@@ -51,7 +52,11 @@ export function Action({
     <details class="action" name="action" id={name} open={isOpen || refused !== undefined}>
       <summary>{`${label}…`}</summary>
       <form method="post" action={path} novalidate data-download={isDownload ? "" : undefined}>
-        {refused && <Notice kind="bad">{refused.sentence}.</Notice>}
+        {refused && (
+          <Notice kind="bad">
+            <Foreign text={`${refused.sentence}.`} />
+          </Notice>
+        )}
         {children}
         <button type="submit" class={isFinal ? "final" : undefined}>
           {submit}

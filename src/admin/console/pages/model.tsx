@@ -115,7 +115,11 @@ function Model({ visit, found, attempt }: ModelProps) {
     <>
       <Heading title={escapeControls(model.name)} />
       <Done query={visit.query} sentences={SENTENCES} />
-      {attempt && !isOffered(attempt.action, found) && <Notice kind="bad">{attempt.sentence}.</Notice>}
+      {attempt && !isOffered(attempt.action, found) && (
+        <Notice kind="bad">
+          <Foreign text={`${attempt.sentence}.`} />
+        </Notice>
+      )}
       <Facts
         facts={[
           ["State", <Listed isListed={listedVersion !== null} />],
