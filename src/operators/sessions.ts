@@ -134,7 +134,7 @@ export interface ListedSession extends Session {
   readonly lastSeenAt: Date;
 }
 
-/** More sessions than people can have at once. */
+/** People do not have so many sessions at once. */
 const MAX_LISTED = 1_000;
 
 /** Lists the sessions that have not ended, newest first. */

@@ -15,7 +15,7 @@ export interface ServingProcess {
   readonly isLost: boolean;
 }
 
-/** More processes than one database serves. */
+/** No database has so many processes. */
 const MAX_LISTED = 100;
 const LOST_AFTER_SECONDS = 300;
 

@@ -12,9 +12,9 @@ export interface Expiry {
   readonly remedy: string;
 }
 
-/** As long as the log warns about the certificate. */
+/** The log begins to warn about the certificate at the same time. */
 const SOON_MS = 14 * 86_400_000;
-/** The most tokens of the page; those that expire first. */
+/** The most tokens of the page: it shows those that expire first. */
 const MOST_TOKENS = 50;
 
 /** Returns what expires, the first expiry first. Tokens that were revoked, or expired a month ago, are left out. */

@@ -114,7 +114,7 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
             "Organization",
             organization === "" ? <span class="muted">none</span> : <Foreign text={organization} />,
           ],
-          ["Made", <Day at={createdAt} now={now} />],
+          ["Created", <Day at={createdAt} now={now} />],
           ["Keys", <a href={`/console/keys?account=${id}`}>{toText(account.keys)}</a>],
         ]}
       />

@@ -110,7 +110,7 @@ function columnsAt(now: Date) {
         <a href={`/console/keys?account=${id}`}>{keys.toLocaleString("en-US")}</a>
       ),
     },
-    { label: "Made", cell: ({ createdAt }: Account) => <Day at={createdAt} now={now} /> },
+    { label: "Created", cell: ({ createdAt }: Account) => <Day at={createdAt} now={now} /> },
   ];
 }
 

@@ -69,7 +69,7 @@ function Health(props: HealthProps) {
         <p class="muted">No process has reported yet: each does once a minute.</p>
       ) : (
         <Table
-          caption="Each process reports once a minute; one that has not for five minutes is lost"
+          caption="Each process reports once a minute; it is lost after five minutes without a report"
           columns={processColumns(ownUuid, now)}
           rows={processes}
         />
