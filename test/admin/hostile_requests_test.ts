@@ -7,7 +7,8 @@ import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { makeSample, makeVisit, nameOf, type SampleRequest } from "./sample_requests.ts";
+import { makeSample, nameOf, type SampleRequest } from "./sample_requests.ts";
+import { makeVisit } from "./sample_visits.ts";
 
 setDefaultTimeout(30_000);
 

@@ -15,7 +15,8 @@ import { statusOf, toWireCode } from "../../src/wire/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import type { JsonResponse } from "../support/service.ts";
 import { createConsoleClient } from "./console_client.ts";
-import { CONSOLE_FORMS, makeSample, makeVisit, nameOf, unmatched } from "./sample_requests.ts";
+import { makeSample, nameOf, unmatched } from "./sample_requests.ts";
+import { CONSOLE_FORMS, makeVisit } from "./sample_visits.ts";
 
 setDefaultTimeout(30_000);
 

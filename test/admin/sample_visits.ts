@@ -1,0 +1,131 @@
+/** A sample visit for each route of the console. */
+import { randomUUID } from "node:crypto";
+import { parseId } from "../../src/ids.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
+import { findRenewable } from "../../src/licensing/mod.ts";
+import { listSessions, loginOperator } from "../../src/operators/mod.ts";
+import { enter } from "../operators/login.ts";
+import type { TestAdmin } from "../support/admin.ts";
+import { ACTOR } from "../support/issue.ts";
+import {
+  expectDone,
+  issueRevoked,
+  issueSuspended,
+  nameOf,
+  newName,
+  registerModel,
+} from "./sample_requests.ts";
+
+export interface SampleVisit {
+  /** Below `/console`. */
+  readonly path: string;
+  readonly form?: Readonly<Record<string, string>>;
+}
+
+type MakeVisit = (admin: TestAdmin) => SampleVisit | Promise<SampleVisit>;
+
+/** The forms of the console, by method and path, as `CONSOLE_ROUTES` writes them. A role that may send it succeeds. */
+export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
+  "POST /keys/issue": () => ({
+    path: "/keys/issue",
+    form: { email: "grace@example.org", tier: "free", mode: "live", never: "yes" },
+  }),
+  "POST /keys/:id/suspend": async (admin) => onKey(await admin.issue(), "suspend"),
+  "POST /keys/:id/resume": async (admin) => onKey(await issueSuspended(admin), "resume"),
+  "POST /keys/:id/renew": async (admin) => onKey(await admin.issue(), "renew", { last_day: "2031-01-31" }),
+  "POST /keys/:id/tier": async (admin) => onKey(await admin.issue(), "tier", { tier: "commercial" }),
+  "POST /keys/:id/limit": async (admin) => onKey(await admin.issue(), "limit", { monthly_limit: "9" }),
+  "POST /keys/:id/external-id": async (admin) =>
+    onKey(await admin.issue(), "external-id", { external_id: randomUUID() }),
+  "POST /keys/:id/rotate": async (admin) => onKey(await admin.issue(), "rotate", { overlap_days: "7" }),
+  "POST /keys/:id/license": async (admin) => onKey(await admin.issue(), "license", { days: "30" }),
+  "POST /keys/:id/revoke": async (admin) => {
+    const key = await admin.issue();
+    return onKey(key, "revoke", { repeat: key.id });
+  },
+  "POST /accounts/:id/change": async (admin) => ({
+    path: `/accounts/${(await admin.issue()).userId}/change`,
+    form: { name: "Grace", organization: "Compilers", reason: "as agreed" },
+  }),
+  "POST /accounts/:id/renew": async (admin) => {
+    const expiresAt = new Date(admin.clock.nowMs() + 86_400_000);
+    const { userId } = await admin.issue({ expiresAt });
+    const { version } = await findRenewable(admin.database, parseId("usr", userId) ?? "");
+    return { path: `/accounts/${userId}/renew`, form: { version, reason: "paid" } };
+  },
+  "POST /accounts/:id/erase": async (admin) => {
+    const email = `${randomUUID()}@example.org`;
+    const { userId } = await issueRevoked(admin, { email });
+    return { path: `/accounts/${userId}/erase`, form: { repeat: email, reason: "asked for" } };
+  },
+  "POST /models/:name/remove": async (admin) => ({
+    path: `/models/${await registerModel(admin)}/remove`,
+    form: { reason: "faulty" },
+  }),
+  "POST /models/:name/retire": async (admin) => ({
+    path: `/models/${await registerModel(admin)}/retire`,
+    form: { version: "1.0.0", reason: "faulty" },
+  }),
+  "POST /access/sessions/:id/end": async (admin) => ({
+    path: `/access/sessions/${await beginSession(admin)}/end`,
+    form: {},
+  }),
+  "POST /access/operators/:name/role": async (admin) => ({
+    path: `/access/operators/${await makeOperator(admin)}/role`,
+    form: { role: "editor", reason: "as agreed" },
+  }),
+  "POST /access/operators/:name/remove": async (admin) => {
+    const name = await makeOperator(admin);
+    return { path: `/access/operators/${name}/remove`, form: { repeat: name } };
+  },
+  "POST /access/tokens/:name/revoke": async (admin) => {
+    const name = newName();
+    await admin.token({ name });
+    return { path: `/access/tokens/${name}/revoke`, form: { repeat: name } };
+  },
+  "POST /logout": () => ({ path: "/logout", form: {} }),
+};
+
+/** The pages of the console whose path has a part that is not fixed. */
+const CONSOLE_PAGES: Readonly<Record<string, MakeVisit>> = {
+  "GET /access/operators/:name": async (admin) => ({
+    path: `/access/operators/${await makeOperator(admin)}`,
+  }),
+  "GET /access/tokens/:name": async (admin) => {
+    const name = newName();
+    await admin.token({ name });
+    return { path: `/access/tokens/${name}` };
+  },
+  "GET /keys/:id": async (admin) => ({ path: `/keys/${(await admin.issue()).id}` }),
+  "GET /accounts/:id": async (admin) => ({ path: `/accounts/${(await admin.issue()).userId}` }),
+  "GET /models/:name": async (admin) => ({ path: `/models/${await registerModel(admin)}` }),
+};
+
+/** Makes the sample visit of a route of the console, and the data that it needs. */
+export async function makeVisit(
+  admin: TestAdmin,
+  route: { readonly method: string; readonly path: string },
+): Promise<SampleVisit> {
+  const make = CONSOLE_FORMS[nameOf(route)] ?? CONSOLE_PAGES[nameOf(route)];
+  return make === undefined ? { path: route.path } : await make(admin);
+}
+
+/** Creates a viewer, and returns the name. */
+async function makeOperator(admin: TestAdmin): Promise<string> {
+  const name = newName();
+  const by = { actor: ACTOR, now: admin.clock.now() };
+  expectDone(await loginOperator(admin.database, { name, role: "viewer" }, by));
+  return name;
+}
+
+/** Begins another session of the operator who logged in last, and returns its id. */
+async function beginSession({ database, clock }: TestAdmin): Promise<string> {
+  const [last] = await listSessions(database, { now: clock.now() });
+  return (
+    await enter(database, last?.operator ?? newName(), { role: last?.role ?? "viewer", now: clock.now() })
+  ).id;
+}
+
+function onKey(key: IssuedKey, action: string, form: SampleVisit["form"] = {}): SampleVisit {
+  return { path: `/keys/${key.id}/${action}`, form: { ...form, reason: "as agreed" } };
+}
