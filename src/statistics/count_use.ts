@@ -161,7 +161,10 @@ async function fillMonth(database: Database, { clock, isStopping }: CountOptions
   const [row] = await database.query<{ index: number | null }>(
     (sql) => sql`
       select extract(year from month)::integer * 12 + extract(month from month)::integer - 1 as index
-        from (select max(month) as month from usage where month < ${filledFrom}::date) as latest`,
+        from (select greatest((select max(month) from usage where month < ${filledFrom}::date),
+                              -- Counted before its use was deleted.
+                              (select date_trunc('month', max(day))::date from usage_days where day < ${filledFrom}::date)
+                     ) as month) as latest`,
   );
   const index = row?.index ?? null;
   if (index !== null && !(await recountMonth(database, { ...correctionOf(index, exactUntil), isStopping })))

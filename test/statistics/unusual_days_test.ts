@@ -1,8 +1,8 @@
-/** Under which tier the use of a day is counted, if a service did not run when the day was over. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** What the count of use makes of days that it finds in an unusual state: after a pause, and after a removed demo. */
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, type Tier } from "../../src/licensing/mod.ts";
-import { countUse, readUsageDays } from "../../src/statistics/mod.ts";
+import { addUsageDays, countUse, readUsageDays, restartCount } from "../../src/statistics/mod.ts";
 import { commitEvents } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
@@ -11,10 +11,10 @@ import { ACTOR, issue } from "../support/issue.ts";
 setDefaultTimeout(30_000);
 
 let server: TestDatabase;
-beforeAll(async () => {
+beforeEach(async () => {
   server = await createTestDatabase();
 });
-afterAll(() => server.close());
+afterEach(() => server.close());
 
 test("countUse() gives each day the tier at its end, if several days are over", async () => {
   let nowMs = Date.parse("2026-11-26T12:00:00Z");
@@ -47,4 +47,16 @@ test("countUse() gives each day the tier at its end, if several days are over", 
     { day: "2026-11-30", tier: "commercial", used: 1 },
     { day: "2026-12-01", tier: "enterprise", used: 1 },
   ]);
+});
+
+test("countUse() removes the days of a month whose use was deleted while another process counted it", async () => {
+  const now = new Date("2026-11-26T12:00:00Z");
+  const clock = { now: () => now, nowMs: () => now.getTime(), monotonicMs: () => now.getTime() };
+  const { database } = server;
+  await restartCount(database);
+  // The other process stores what it had counted before.
+  await addUsageDays(database, [{ day: "2026-09-07", tier: "free", mode: "live", used: 5 }]);
+  await countUse(database, { clock, isStopping: () => false });
+  const use = await readUsageDays(database, { from: "2026-01-01", to: "2026-12-31" });
+  expect(use).toMatchObject({ days: [], filledFrom: null });
 });
