@@ -63,6 +63,17 @@ describe("A page is small", () => {
     }
   });
 
+  test("the form that issues a key, with the longest text that it may get", async () => {
+    const answer = await fetch(`${admin.url}/console/keys/issue`, {
+      method: "POST",
+      headers: { cookie, origin: admin.url, "content-type": "application/x-www-form-urlencoded" },
+      // Browsers write three bytes for each of these.
+      body: `email=${`"`.repeat(60_000)}`,
+    });
+    expect(answer.status).toBe(400);
+    expect(sizeOf(await answer.text())).toBeLessThan(MAX_BYTES);
+  });
+
   test("a key with the longest names, reasons and history, also after a refused form", async () => {
     const key = await admin.issue({ ...LONG, email: "long@example.org" });
     const reason = "<".repeat(2_000);

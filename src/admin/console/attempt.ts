@@ -7,6 +7,9 @@ import { lineField } from "../api/fields.ts";
 
 const WRONG_FIELDS = "Nothing was changed: correct the marked field";
 
+/** What was entered is shown again up to this length, so that a page stays small. */
+export const MOST_ENTERED = 2_000;
+
 /** A form that was refused. The page shows it again with what was entered. */
 export interface Attempt {
   /** The name of the action. */

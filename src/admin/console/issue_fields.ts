@@ -5,7 +5,15 @@ import type { IssueRequest } from "../../keys/mod.ts";
 import { oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { EMAIL_FIELD, EXTERNAL_ID_FIELD, lineField, MODE_FIELD, TIER_FIELD } from "../api/fields.ts";
-import { EXPIRY_ENTRIES, expiryOf, LIMIT_ENTRY, TEXT, TEXT_OR_NOTHING, toHint } from "./attempt.ts";
+import {
+  EXPIRY_ENTRIES,
+  expiryOf,
+  LIMIT_ENTRY,
+  MOST_ENTERED,
+  TEXT,
+  TEXT_OR_NOTHING,
+  toHint,
+} from "./attempt.ts";
 
 const FIELDS = v.object({
   email: v.pipe(TEXT, EMAIL_FIELD),
@@ -22,9 +30,10 @@ export type IssueField = keyof typeof FIELDS.entries;
 export type Entered = Readonly<Partial<Record<IssueField, string>>>;
 export type FieldErrors = Readonly<Partial<Record<IssueField, string>>>;
 
-/** Returns the fields as they were entered. */
+/** Returns the fields as they were entered; a longer text is wrong in every field. */
 export function readEntered(form: URLSearchParams): Entered {
-  return Object.fromEntries(Object.keys(FIELDS.entries).map((name) => [name, form.get(name) ?? undefined]));
+  const textOf = (name: string) => form.get(name)?.slice(0, MOST_ENTERED);
+  return Object.fromEntries(Object.keys(FIELDS.entries).map((name) => [name, textOf(name)]));
 }
 
 /** Returns the request that the fields mean, or the first error of each wrong field. */

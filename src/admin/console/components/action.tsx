@@ -4,7 +4,7 @@
  * actions of a page at most one is open.
  */
 import type { Child } from "hono/jsx";
-import type { Attempt } from "../attempt.ts";
+import { type Attempt, MOST_ENTERED } from "../attempt.ts";
 import { TextField } from "./form.tsx";
 import { Notice } from "./layout.tsx";
 import { Foreign } from "./values.tsx";
@@ -65,9 +65,6 @@ export function Action({
     </details>
   );
 }
-
-/** What was entered is shown again up to this length, so that a page stays small. */
-const MOST_ENTERED = 2_000;
 
 /**
  * Returns a function that gives a field of an action its name, its id and, after a refusal, its error and what was
