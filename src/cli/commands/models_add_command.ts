@@ -1,0 +1,180 @@
+/** `claviger models add`. */
+import { basename, resolve } from "node:path";
+import { type Command, Option } from "commander";
+import type { Config } from "../../config/mod.ts";
+import type { Database } from "../../database/mod.ts";
+import { TIERS, type Tier } from "../../licensing/mod.ts";
+import {
+  addModel,
+  checkNewModel,
+  isFileName,
+  modelsFolderOf,
+  type NewModel,
+  parseNewModel,
+  renderAddedModel,
+  type StoredFile,
+  type StoreOptions,
+  storeFile,
+  toMegabytes,
+} from "../../models/mod.ts";
+import { isRefusal } from "../../refusal.ts";
+import { withNeeds } from "../as_owner.ts";
+import { renderFileFailure } from "../failures.ts";
+import { withHint } from "../hints.ts";
+import {
+  accountOption,
+  type JsonOptions,
+  numberOption,
+  wholeNumberOption,
+  withInstallationFlags,
+  withJson,
+} from "../options.ts";
+import { printFields, printJson } from "../print.ts";
+import { byteProgress } from "../progress.ts";
+import { CommandRefused, orRefuse, readSettings, WrongUsage, withDatabase } from "../run.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { findAccountBy } from "./accounts_commands.ts";
+
+/** Adds `models add`: with a file that the service then serves, or with the address of a file elsewhere. */
+export function addModelsAdd(models: Command, surroundings: Surroundings): void {
+  const adding = withNeeds(withInstallationFlags(withJson(models.command("add"))), (command) => ({
+    files: [command.opts<AddOptions>().file],
+  }))
+    .description("add a version of a model; the list then shows this version")
+    .requiredOption("--name <name>", "the model's unique name")
+    .requiredOption("--version <version>", "its version")
+    .requiredOption("--type <type>", "SvcLDA, SvcQDA or SvcProbit; another brand has its own prefix")
+    .requiredOption("--n-features <n>", "input features", wholeNumberOption(1))
+    .requiredOption("--n-classes <n>", "output classes", wholeNumberOption(2))
+    .addOption(
+      new Option("--requires-license <tier>", "the lowest tier that sees the model")
+        .choices(TIERS)
+        .makeOptionMandatory(),
+    )
+    .requiredOption("--paradigm <paradigm>", "motor_imagery, p300, ssvep, erp or another")
+    .option("--file <path>", "the model's file; the service serves a copy in the data folder")
+    .option("--url <url>", "instead of --file: the address where clients download the file")
+    .option("--sha256 <hex>", "the file's SHA-256, only with --url")
+    .option("--size-mb <n>", "the file's size in megabytes; by default the size of --file", numberOption)
+    .option("--metadata <json>", "a JSON object, shown in the list", "{}")
+    .option(
+      "--owner <account>",
+      "show the model only to keys of this account, by its id or e-mail",
+      accountOption,
+    )
+    .action((options: AddOptions) => {
+      const isHosted = options.file !== undefined;
+      if (isHosted && (options.url !== undefined || options.sha256 !== undefined)) {
+        adding.error("error: give either --file, or --url and --sha256");
+      }
+      if (!isHosted && [options.url, options.sha256, options.sizeMb].includes(undefined)) {
+        adding.error("error: give --file, or all of --url, --sha256 and --size-mb");
+      }
+      return isHosted ? addHosted(surroundings, options, options.file) : addElsewhere(surroundings, options);
+    });
+}
+
+interface AddOptions extends JsonOptions {
+  readonly name: string;
+  readonly version: string;
+  readonly type: string;
+  readonly nFeatures: number;
+  readonly nClasses: number;
+  readonly requiresLicense: Tier;
+  readonly paradigm: string;
+  readonly file?: string;
+  readonly url?: string;
+  readonly sha256?: string;
+  readonly sizeMb?: number;
+  readonly metadata: string;
+  readonly owner?: string;
+}
+
+/** Registers a model whose file is at an address that the operator gives. */
+async function addElsewhere(surroundings: Surroundings, options: AddOptions): Promise<void> {
+  const config = readSettings(surroundings, options);
+  const model = parseModel(options, config, { downloadUrl: options.url, checksum: options.sha256 });
+  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+    const owned = await withOwner(database, model, options);
+    orRefuse(await addModel(database, owned, { actor, now }));
+    showAdded(surroundings, options, owned);
+  });
+}
+
+/** Copies the file into the data folder, then registers it, so that no version is listed without its file. */
+async function addHosted(surroundings: Surroundings, options: AddOptions, file: string): Promise<void> {
+  const config = readSettings(surroundings, options);
+  if (config.publicUrl === undefined) {
+    throw new CommandRefused(
+      "Cannot add model: clients need an address to download its file; set CLAVIGER_PUBLIC_URL to the address " +
+        "under which they reach the service, in the settings file that the service also reads",
+    );
+  }
+  // All fields are checked before a large file is copied.
+  const planned = parseModel(options, config, {
+    downloadUrl: null,
+    checksum: "0".repeat(64),
+    hostedBytes: 0,
+  });
+  const source = resolve(surroundings.workingFolder, file);
+  await withDatabase(surroundings, config, async ({ database, actor, now, stopIfInterrupted }) => {
+    const owned = await withOwner(database, planned, options);
+    const refused = await checkNewModel(database, owned);
+    if (refused !== undefined) orRefuse(refused);
+    const show = byteProgress(surroundings);
+    const onProgress = (done: number, total: number) => {
+      stopIfInterrupted();
+      show(done, total);
+    };
+    const stored = await store(config.dataDir, source, { now, onProgress });
+    const model = {
+      ...owned,
+      checksum: stored.sha256,
+      hostedBytes: stored.sizeBytes,
+      fileName: isFileName(basename(file)) ? basename(file) : undefined,
+      sizeMb: options.sizeMb || toMegabytes(stored.sizeBytes),
+    };
+    orRefuse(await addModel(database, model, { actor, now }));
+    showAdded(surroundings, options, model);
+  });
+}
+
+async function store(dataDir: string, source: string, options: StoreOptions): Promise<StoredFile> {
+  try {
+    return orRefuse(await storeFile(dataDir, source, options));
+  } catch (error) {
+    if (error instanceof CommandRefused) throw error;
+    // The error names the path of the operator's file; every other error comes from the folder of the models.
+    const isSource = error instanceof Error && "path" in error && error.path === source;
+    const where = isSource ? source : `the folder ${modelsFolderOf(dataDir)}`;
+    throw new CommandRefused(`Cannot add model: ${where}: ${renderFileFailure(error)}`, { cause: error });
+  }
+}
+
+function parseModel(options: AddOptions, config: Config, source: object): NewModel {
+  const { sizeMb = 0, metadata, owner } = options;
+  const fields = { ...options, sizeMb, metadata: parseMetadata(metadata), ...source };
+  // The owner is looked up later. Whether the model has an owner decides which tiers it may require.
+  const model = parseNewModel(fields, config.brand, { hasOwner: owner !== undefined });
+  if (isRefusal(model)) throw new WrongUsage(withHint(model.sentence));
+  return model;
+}
+
+async function withOwner(database: Database, model: NewModel, { owner }: AddOptions): Promise<NewModel> {
+  if (owner === undefined) return model;
+  return { ...model, ownerUuid: (await findAccountBy(database, owner, "add model")).uuid };
+}
+
+function showAdded(surroundings: Surroundings, options: JsonOptions, model: NewModel): void {
+  const shown = renderAddedModel(model);
+  if (options.json) printJson(surroundings, shown);
+  else printFields(surroundings, shown);
+}
+
+function parseMetadata(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new WrongUsage("Cannot add model: --metadata must be a JSON object");
+  }
+}
