@@ -32,7 +32,7 @@ export interface PresenceOptions {
 }
 
 const INTERVAL_MS = 60_000;
-const DEADLINE_MS = 5_000;
+const CONNECTION = { log: silentLog, maxConnections: 1, deadlineMs: 5_000 };
 const FAILED = "Could not write that this process serves the database: it is tried again each minute";
 
 export function createPresence({ address, process: me, clock, log }: PresenceOptions): Presence {
@@ -42,12 +42,7 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
   let hasFailed = false;
 
   async function write(work: (database: Database) => Promise<unknown>) {
-    const database = openDatabase(address, {
-      clock,
-      log: silentLog,
-      maxConnections: 1,
-      deadlineMs: DEADLINE_MS,
-    });
+    const database = openDatabase(address, { ...CONNECTION, clock });
     try {
       await work(database);
       if (hasFailed) log.info("It was written again that this process serves the database");
