@@ -118,6 +118,18 @@ describe("claviger operators", () => {
 });
 
 describe("claviger tokens", () => {
+  test("issue takes every scope, tier and network of an option that is given twice", async () => {
+    const twice = ["--scope", "keys:read", "--scope", "usage:read", "--tiers", "free", "--tiers", "research"];
+    const from = ["--from", "10.0.0.0/8", "--from", "192.0.2.1"];
+    await line.json(["tokens", "issue", "--name", "twice", ...twice, ...from]);
+    const tokens = await line.json(["tokens", "list"]);
+    expect(tokens.find(({ name }: { name: string }) => name === "twice")).toMatchObject({
+      scopes: ["keys:read", "usage:read"],
+      tiers: ["free", "research"],
+      from: ["10.0.0.0/8", "192.0.2.1"],
+    });
+  });
+
   test("issue, renew and revoke: the running service accepts the newest secret until the revocation", async () => {
     const { status, out, err } = await line.here([
       "tokens",

@@ -112,18 +112,20 @@ interface RenewOptions extends ChangeOptions {
   readonly expiresAt?: Date | null;
 }
 
-/** Returns the reader of a list of words that are allowed. */
-function listOf<Word extends string>(allowed: readonly Word[]): (text: string) => readonly Word[] {
-  return (text) => {
-    const words = new Set(text.split(",").map((word) => word.trim()));
+/** Returns the reader of a list of words that are allowed. An option that is given twice has the words of both. */
+function listOf<Word extends string>(
+  allowed: readonly Word[],
+): (text: string, before?: readonly Word[]) => readonly Word[] {
+  return (text, before = []) => {
+    const words = new Set<string>([...before, ...text.split(",").map((word) => word.trim())]);
     const known = allowed.filter((word) => words.has(word));
     if (known.length === words.size) return known;
     throw new InvalidArgumentError(`It must be one or more of ${allowed.join(", ")}, separated by commas`);
   };
 }
 
-function networksOption(text: string): readonly string[] {
-  const networks = text.split(",").map((network) => network.trim());
+function networksOption(text: string, before: readonly string[] = []): readonly string[] {
+  const networks = [...before, ...text.split(",").map((network) => network.trim())];
   const isRight = (network: string) => {
     const parsed = parseTrustedProxies(network);
     return parsed.ok && parsed.proxies.length === 1;
