@@ -119,6 +119,7 @@ describe("Access of an admin", () => {
       await page.locator("#remove").getByLabel("Reason").fill("has left <b>us");
       await page.getByRole("button", { name: "Remove the operator" }).click();
       await page.getByText("The operator is removed").waitFor();
+      await page.locator(".heading").getByText("removed").waitFor();
       await page.getByRole("link", { name: "left-over" }).first().click();
       await page.getByRole("heading", { name: "Token left-over" }).waitFor();
       expect(await page.locator(".facts").textContent()).toMatch(

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** The parts that the pages of Access share. */
-import type { ListedSession, ListedToken } from "../../../operators/mod.ts";
+import type { ListedSession, ListedToken, Operator } from "../../../operators/mod.ts";
 import { limitsOfToken } from "../../../operators/mod.ts";
 import { Pill, type PillProps } from "./pill.tsx";
 import { Table } from "./table.tsx";
@@ -64,6 +64,12 @@ const TONES: Readonly<Record<ListedToken["state"], PillProps["tone"]>> = {
 
 export function TokenState({ state }: Pick<ListedToken, "state">) {
   return <Pill tone={TONES[state]}>{state}</Pill>;
+}
+
+export function OperatorState({ operator: { removedAt } }: { readonly operator: Operator }) {
+  return (
+    <Pill tone={removedAt === null ? "good" : "expired"}>{removedAt === null ? "active" : "removed"}</Pill>
+  );
 }
 
 /** Tokens, each with a link to its page. Those that work come first. */

@@ -1,10 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /** Who may use the console and the API. Only admins see other operators and tokens. */
 import { listOperators, listSessions, listTokens, type Operator } from "../../../operators/mod.ts";
-import { Left, MOST_ROWS, Sessions, Tokens } from "../components/access.tsx";
+import { Left, MOST_ROWS, OperatorState, Sessions, Tokens } from "../components/access.tsx";
 import { Done } from "../components/action.tsx";
 import { Heading } from "../components/layout.tsx";
-import { Pill } from "../components/pill.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Day } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
@@ -63,14 +62,7 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
       ),
     },
     { label: "Role", cell: ({ role }: Operator) => role },
-    {
-      label: "State",
-      cell: ({ removedAt }: Operator) => (
-        <Pill tone={removedAt === null ? "good" : "expired"}>
-          {removedAt === null ? "active" : "removed"}
-        </Pill>
-      ),
-    },
+    { label: "State", cell: (operator: Operator) => <OperatorState operator={operator} /> },
     { label: "Created", cell: ({ createdAt }: Operator) => <Day at={createdAt} now={now} /> },
     {
       label: "Last seen",

@@ -3,7 +3,7 @@
 import { listOperators, listSessions, type Operator, ROLES } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { Attempt } from "../attempt.ts";
-import { Sessions } from "../components/access.tsx";
+import { OperatorState, Sessions } from "../components/access.tsx";
 import { Action, Actions, Done, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";
 import { Select } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
@@ -35,7 +35,9 @@ export async function operatorPage(visit: Visit, attempt?: Attempt): Promise<Pag
     ...(attempt && { code: attempt.code }),
     body: (
       <>
-        <Heading title={`Operator ${name}`} />
+        <Heading title={`Operator ${name}`}>
+          <OperatorState operator={operator} />
+        </Heading>
         <Done query={query} sentences={DONE} />
         {removedAt === null ? (
           <OperatorActions operator={operator} attempt={attempt} />
