@@ -1,0 +1,55 @@
+/** The count of use continues in a restored database: with the events of the backup, and with those after it. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { monthOf } from "../../src/calendar.ts";
+import type { Database } from "../../src/database/mod.ts";
+import { newUuid } from "../../src/ids.ts";
+import { countUse, readUsageDays } from "../../src/statistics/mod.ts";
+import { commitEvents, listUsage } from "../../src/usage/mod.ts";
+import { backUp, makeFolder, restore } from "../backup/backup_kit.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { usageEvent } from "../support/events.ts";
+import { issue } from "../support/issue.ts";
+
+setDefaultTimeout(30_000);
+
+test("countUse() equals the export after a restore of a backup that was made while a process counted", async () => {
+  let nowMs = Date.parse("2026-11-29T12:00:00Z");
+  const clock = { now: () => new Date(nowMs), nowMs: () => nowMs, monotonicMs: () => nowMs };
+  const count = (database: Database) => countUse(database, { clock, isStopping: () => false });
+  const [source, target] = [await createTestDatabase(), await createTestDatabase({ empty: true })];
+  const { licenseUuid } = await issue(source.database, { tier: "free" });
+  const commit = async ({ database }: typeof source, units: number) => {
+    const events = Array.from({ length: units }, () => usageEvent({ licenseUuid, receivedAtMs: nowMs }));
+    await commitEvents(database, events, { processUuid: newUuid(), deadlineMs: 10_000 });
+  };
+  await count(source.database);
+  await commit(source, 3);
+  nowMs += 60_000;
+  await count(source.database);
+  // Not counted by day yet. The process counts until then at the latest.
+  await commit(source, 4);
+  const busyUntil = new Date(nowMs + 600_000);
+  await source.database.query(
+    (sql) => sql`update usage_days_progress set busy_until = ${busyUntil}::timestamptz`,
+  );
+  const folder = makeFolder();
+  await backUp(source.address, join(folder.path, "backup"));
+  // Lost with the source.
+  await commit(source, 50);
+  await restore(target.address, join(folder.path, "backup"));
+  folder.remove();
+
+  nowMs += 700_000;
+  await commit(target, 5);
+  nowMs += 60_000;
+  await count(target.database);
+  const read = () => readUsageDays(target.database, { from: "2026-11-01", to: "2026-12-31" });
+  expect((await read())?.days).toEqual([{ day: "2026-11-29", tier: "free", mode: "live", used: 12 }]);
+  nowMs = Date.parse("2026-12-01T00:01:00Z");
+  await count(target.database);
+  const exported = await listUsage(target.database, monthOf(Date.parse("2026-11-01")));
+  expect(exported.map(({ used }) => used)).toEqual([12]);
+  expect((await read())?.days).toEqual([{ day: "2026-11-29", tier: "free", mode: "live", used: 12 }]);
+  await Promise.all([source.close(), target.close()]);
+});
