@@ -1,3 +1,4 @@
+import { type Actor, nameOfActor } from "../audit/mod.ts";
 import { InFlight } from "../limits/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
@@ -7,10 +8,12 @@ import type { AdminOptions } from "./options.ts";
 const ROWS = 1_000;
 /** The most answers at once: each holds rows in memory until its client has received them. */
 const AT_ONCE = 8;
+/** One operator or token cannot take all of them. */
+const AT_ONCE_EACH = 3;
 
 const TOO_MANY = refuse(
   "RATE_LIMIT_EXCEEDED",
-  `${AT_ONCE} lists are being downloaded as CSV: wait as Retry-After says`,
+  "Too many lists are being downloaded as CSV: wait as Retry-After says",
   {
     retryAfterSeconds: 5,
   },
@@ -18,7 +21,7 @@ const TOO_MANY = refuse(
 
 /** Creates the bound of the answers in progress. */
 export function createCsvInFlight(): InFlight {
-  return new InFlight({ perSender: 0, inAll: AT_ONCE });
+  return new InFlight({ perSender: AT_ONCE_EACH, inAll: AT_ONCE });
 }
 
 interface CsvSource<Row> {
@@ -32,16 +35,23 @@ interface CsvSource<Row> {
   render(rows: readonly Row[]): string;
 }
 
+/** Who downloads a list. */
+export interface CsvReader {
+  readonly options: Pick<AdminOptions, "log" | "clock" | "csvInFlight">;
+  readonly actor: Actor;
+}
+
 /**
  * Answers a list as comma-separated values. The next part is read after the client has received the previous part, so
  * neither a long list nor a slow client uses much memory. A client that disconnects ends the reading.
  */
 export async function streamCsv<Row>(
   { name, read, positionOf, render, ...rest }: CsvSource<Row>,
-  { log, clock, csvInFlight }: Pick<AdminOptions, "log" | "clock" | "csvInFlight">,
+  { options, actor }: CsvReader,
 ): Promise<Response | Refusal> {
+  const { log, clock, csvInFlight } = options;
   let isOver = false;
-  const begun = csvInFlight.begin("csv", { nowMs: clock.monotonicMs(), isOver: () => isOver });
+  const begun = csvInFlight.begin(nameOfActor(actor), { nowMs: clock.monotonicMs(), isOver: () => isOver });
   if (begun !== "begun") return TOO_MANY;
   const end = () => {
     isOver = true;

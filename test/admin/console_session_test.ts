@@ -83,6 +83,14 @@ describe("A session", () => {
     expect(await client.countRows("keys")).toBe(before);
   });
 
+  test("ends when another login replaces it in the same browser", async () => {
+    const { cookie } = await client.logIn();
+    const code = await client.newCode("another");
+    const { status } = await client.send("/enter", { cookie, form: { code } });
+    expect(status).toBe(303);
+    expect(await client.isLoggedIn(cookie)).toBe(false);
+  });
+
   test("is not found by any other cookie", async () => {
     const { cookie } = await client.logIn();
     const [name, value = ""] = cookie.split("=");

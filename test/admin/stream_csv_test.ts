@@ -5,10 +5,10 @@ import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
 
 describe("streamCsv()", () => {
-  test("streamCsv() refuses a ninth list until one of eight has ended: received, abandoned or failed", async () => {
+  test("streamCsv() refuses an operator a fourth list, and all a ninth, until one has ended: received, abandoned or failed", async () => {
     const clock = createTestClock();
     const options = { log: silentLog, clock, csvInFlight: createCsvInFlight() };
-    const start = (list: Partial<Parameters<typeof streamCsv<number>>[0]> = {}) =>
+    const start = (name: string, list: Partial<Parameters<typeof streamCsv<number>>[0]> = {}) =>
       streamCsv<number>(
         {
           name: "numbers",
@@ -18,35 +18,38 @@ describe("streamCsv()", () => {
           render: (rows) => rows.join("\r\n"),
           ...list,
         },
-        options,
+        { options, actor: { kind: "operator", name } },
       );
-    const fill = async () => {
+    const fill = async (name: string) => {
       clock.advance(1_000);
       const started: Response[] = [];
       for (;;) {
-        const answer = await start();
+        const answer = await start(name);
         if (isRefusal(answer)) return { started, refusal: answer };
         started.push(answer);
       }
     };
 
-    const { started, refusal } = await fill();
-    expect(started).toHaveLength(8);
+    const { started } = await fill("olga");
+    expect(started).toHaveLength(3);
+    expect((await fill("emil")).started).toHaveLength(3);
+    const { started: last, refusal } = await fill("vera");
+    expect(last).toHaveLength(2);
     expect(refusal).toMatchObject({ code: "RATE_LIMIT_EXCEEDED", retryAfterSeconds: 5 });
 
     await started[0]?.body?.cancel();
-    expect((await fill()).started).toHaveLength(1);
+    expect((await fill("olga")).started).toHaveLength(1);
 
     await started[1]?.body?.cancel();
     clock.advance(1_000);
-    const short = await start({ read: async () => [1, 2] });
+    const short = await start("olga", { read: async () => [1, 2] });
     expect(isRefusal(short) || (await short.text())).toBe("number\r\n1\r\n2");
-    expect((await fill()).started).toHaveLength(1);
+    expect((await fill("olga")).started).toHaveLength(1);
 
     await started[2]?.body?.cancel();
     clock.advance(1_000);
-    const failing = start({ read: () => Promise.reject(new Error("The database went away")) });
+    const failing = start("olga", { read: () => Promise.reject(new Error("The database went away")) });
     expect(await failing.catch((error: Error) => error.message)).toBe("The database went away");
-    expect((await fill()).started).toHaveLength(1);
+    expect((await fill("olga")).started).toHaveLength(1);
   });
 });

@@ -114,7 +114,7 @@ describe("GET /usage with Accept: text/csv", () => {
   test("reads a part when the part before was taken, and none after the client hung up", async () => {
     const request = new Request("http://host/", { headers: { accept: "text/csv" } });
     const perform = async () => {
-      const call = { request, now: admin.clock.now() } as Call;
+      const call = { request, now: admin.clock.now(), actor: { kind: "token", name: "shop" } } as Call;
       const csvInFlight = createCsvInFlight();
       const options = {
         database: counted,

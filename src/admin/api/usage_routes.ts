@@ -1,5 +1,6 @@
 /** The use of a month, for accounting. */
 import * as v from "valibot";
+import type { Actor } from "../../audit/mod.ts";
 import { type Month, monthOf } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
@@ -26,11 +27,11 @@ export const listUsageOperation = operation({
   query: v.strictObject({ month: v.optional(MONTH_FIELD), ...PAGE_FIELDS }),
   success: { schema: pageOf(USAGE), description: "A page of licenses", otherTypes: ["text/csv"] },
   codes: [],
-  async run(options, { query, now, request }) {
+  async run(options, { query, now, request, actor }) {
     const { database } = options;
     if (/\btext\/csv\b/i.test(request.headers.get("accept") ?? "")) {
       if (query.limit !== undefined || query.after !== undefined) return WHOLE_MONTH;
-      return await streamMonth(options, query.month ?? monthOf(now.getTime()));
+      return await streamMonth({ options, actor }, query.month ?? monthOf(now.getTime()));
     }
     return await findPage({
       list: "usage",
@@ -53,7 +54,10 @@ function positionOf({ licenseId }: MonthOfUse): string {
 }
 
 /** Answers the CSV of a month for accounting. */
-export function streamMonth(options: AdminOptions, month: Month): Promise<Response | Refusal> {
+export function streamMonth(
+  { options, actor }: { readonly options: AdminOptions; readonly actor: Actor },
+  month: Month,
+): Promise<Response | Refusal> {
   return streamCsv<MonthOfUse>(
     {
       name: `usage-${month.firstDay.slice(0, 7)}`,
@@ -62,6 +66,6 @@ export function streamMonth(options: AdminOptions, month: Month): Promise<Respon
       positionOf,
       render: (rows) => renderUsageCsv(rows.map((use) => renderUsage(use, month))),
     },
-    options,
+    { options, actor },
   );
 }

@@ -7,7 +7,7 @@ import type { AdminEnv, AdminOptions } from "../options.ts";
 import { readForm } from "./form.ts";
 import type { Page } from "./page.tsx";
 import { enterPage } from "./pages/enter.tsx";
-import { deleteSessionCookie, setSessionCookie } from "./session.ts";
+import { deleteSessionCookie, endReplacedSession, setSessionCookie } from "./session.ts";
 import type { Visit } from "./visit.ts";
 
 /** Wrong codes a minute from one address. */
@@ -43,6 +43,7 @@ export function logIn(
       wrongByAddress.record(group, clock.monotonicMs());
       return await show(c, enterPage({ refusal: WRONG_CODE }));
     }
+    await endReplacedSession(c, options);
     setSessionCookie(c, options, session.cookieValue);
     return c.redirect("/console/", 303);
   };

@@ -1,7 +1,8 @@
 /** The session of a browser: its cookie, and the check of each request. */
 import type { Context, MiddlewareHandler } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
-import { findSession } from "../../operators/mod.ts";
+import type { Actor } from "../../audit/mod.ts";
+import { endSession, findSession, type Session } from "../../operators/mod.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { originOf } from "./origin.ts";
 
@@ -16,22 +17,39 @@ const REFRESH_HEADER = "X-Refresh";
  */
 export function requireSession(options: AdminOptions): MiddlewareHandler<AdminEnv> {
   return async (c, next) => {
-    const { name } = cookieOf(c, options);
-    const value = getCookie(c, name) ?? "";
     const isRefresh = c.req.method === "GET" && c.req.header(REFRESH_HEADER) !== undefined;
-    const session = COOKIE_VALUE.test(value)
-      ? await findSession(options.database, value, { now: options.clock.now(), extends: !isRefresh })
-      : undefined;
-    if (session === undefined) return c.redirect(`/console/enter${value === "" ? "" : "?ended"}`, 303);
+    const session = await readSession(c, options, { extends: !isRefresh });
+    if (session === undefined)
+      return c.redirect(`/console/enter${hasCookie(c, options) ? "?ended" : ""}`, 303);
     c.set("session", session);
-    c.set("actor", {
-      kind: "operator",
-      name: session.operator,
-      request: c.get("requestId"),
-      address: c.get("address"),
-    });
+    c.set("actor", actorOf(c, session));
     return await next();
   };
+}
+
+/** Ends the session of the browser, if there is one: after another login nobody could use it. */
+export async function endReplacedSession(c: Context<AdminEnv>, options: AdminOptions): Promise<void> {
+  const session = await readSession(c, options, { extends: false });
+  if (session === undefined) return;
+  await endSession(options.database, session.id, { actor: actorOf(c, session), now: options.clock.now() });
+}
+
+async function readSession(
+  c: Context<AdminEnv>,
+  options: AdminOptions,
+  how: { readonly extends: boolean },
+): Promise<Session | undefined> {
+  const value = getCookie(c, cookieOf(c, options).name) ?? "";
+  if (!COOKIE_VALUE.test(value)) return undefined;
+  return await findSession(options.database, value, { now: options.clock.now(), ...how });
+}
+
+function hasCookie(c: Context<AdminEnv>, options: AdminOptions): boolean {
+  return (getCookie(c, cookieOf(c, options).name) ?? "") !== "";
+}
+
+function actorOf(c: Context<AdminEnv>, { operator }: Session): Actor {
+  return { kind: "operator", name: operator, request: c.get("requestId"), address: c.get("address") };
 }
 
 /** Gives the browser the cookie of a session. It ends with the browser, and earlier with the session. */

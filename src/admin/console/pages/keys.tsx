@@ -84,7 +84,7 @@ export async function keysCsv(visit: Visit): Promise<Response | Refusal> {
       positionOf: ({ id }) => parseId("key", id) ?? "",
       render: renderKeysCsv,
     },
-    visit.options,
+    visit,
   );
 }
 

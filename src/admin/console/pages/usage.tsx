@@ -50,8 +50,8 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
 }
 
 /** Downloads a month for accounting: the same rows as those of the command and of the API. */
-export async function usageCsv({ options, query, now }: Visit): Promise<Response | Refusal> {
-  return await streamMonth(options, readMonth(query) ?? monthOf(now.getTime()));
+export async function usageCsv(visit: Visit): Promise<Response | Refusal> {
+  return await streamMonth(visit, readMonth(visit.query) ?? monthOf(visit.now.getTime()));
 }
 
 function lastDayOf({ endsAtMs }: Month): string {
