@@ -11,8 +11,8 @@ import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { startRun, stopTestServer } from "./postgres.ts";
 
-/** One file more than there are cores, since many tests wait. Several tests judge answers within a second. */
-const FILES_AT_ONCE = Math.min(6, availableParallelism() + 1);
+/** Two files more than there are cores, since many tests wait. Several tests judge answers within a second. */
+const FILES_AT_ONCE = Math.min(6, availableParallelism() + 2);
 const TIMINGS = join(import.meta.dir, "timings.json");
 const SUITE_FLAGS = ["--timeout=30000", `--parallel=${FILES_AT_ONCE}`, `--timings=${TIMINGS}`];
 const PROOF_FLAGS = ["--timeout=1200000"];
