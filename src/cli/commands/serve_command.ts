@@ -8,7 +8,6 @@ import {
   readPort,
   refuseAdminListener,
 } from "../../config/mod.ts";
-import { DatabaseUnavailable } from "../../database/mod.ts";
 import { originOf } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
@@ -92,7 +91,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
         onOpened: opened.resolve,
         ...(options.demo && {
           findAdminAddresses: async (database) =>
-            (await unlessUnavailable(() => findDemoAddresses(surroundings, { config, database }))) ?? [],
+            (await unlessItFails(() => findDemoAddresses(surroundings, { config, database }))) ?? [],
         }),
       }),
     );
@@ -199,7 +198,7 @@ async function showDemoLogin(
   config: Config,
   { service, login, say }: { readonly service: Service; readonly login: string; readonly say: Say },
 ): Promise<void> {
-  const link = await unlessUnavailable(() => createDemoLink(surroundings, { config, service }));
+  const link = await unlessItFails(() => createDemoLink(surroundings, { config, service }));
   const first = service.admin ? "" : "add --admin-listen 127.0.0.1:8081, and ";
   if (link === undefined) say(`To log in to the console, ${first}run`, { command: login });
   else
@@ -219,7 +218,7 @@ async function warnOfDemo(
   service: Service,
   { command, say }: { readonly command: string; readonly say: Say },
 ): Promise<void> {
-  if (!(await unlessUnavailable(() => hasDemo(service.database)))) return;
+  if (!(await unlessItFails(() => hasDemo(service.database)))) return;
   say(
     "The database has demo data: demo keys are accepted, and the repository token is a made-up one. To remove both, run",
     {
@@ -233,19 +232,14 @@ async function sayFirstStep(
   service: Service,
   { issue, say }: { readonly issue: string; readonly say: Say },
 ): Promise<void> {
-  const keys = await unlessUnavailable(() => countKeys(service.database));
+  const keys = await unlessItFails(() => countKeys(service.database));
   if (keys !== 0) return;
   say("There are no keys yet. To issue the first key, run", { command: issue });
 }
 
-/** Returns undefined if the database has just become unavailable: the service starts anyway and waits for the database. */
-async function unlessUnavailable<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (error instanceof DatabaseUnavailable) return undefined;
-    throw error;
-  }
+/** Returns undefined if the database fails: a service that already answers clients must not end because of a hint. */
+async function unlessItFails<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
+  return await ask().catch(() => undefined);
 }
 
 /** Returns a function that writes a command of this program with the options for this service's data. */
