@@ -8,6 +8,7 @@ import {
   readPort,
   refuseAdminListener,
 } from "../../config/mod.ts";
+import { DatabaseUnavailable } from "../../database/mod.ts";
 import { originOf } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
@@ -91,7 +92,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
         onOpened: opened.resolve,
         ...(options.demo && {
           findAdminAddresses: async (database) =>
-            (await unlessItFails(() => findDemoAddresses(surroundings, { config, database }))) ?? [],
+            (await unlessUnavailable(() => findDemoAddresses(surroundings, { config, database }))) ?? [],
         }),
       }),
     );
@@ -240,6 +241,16 @@ async function sayFirstStep(
 /** Returns undefined if the database fails: a service that already answers clients must not end because of a hint. */
 async function unlessItFails<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
   return await ask().catch(() => undefined);
+}
+
+/** Returns undefined if the database has just become unavailable: the service starts anyway and waits for the database. */
+async function unlessUnavailable<Result>(ask: () => Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return undefined;
+    throw error;
+  }
 }
 
 /** Returns a function that writes a command of this program with the options for this service's data. */
