@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { prepareDataDir } from "../../src/database/embedded/_data_dir.ts";
+import { readHolder } from "../../src/database/embedded/_holder.ts";
 import { layoutOf } from "../../src/database/embedded/_layout.ts";
 import { toRefusal } from "../../src/database/embedded/_refusals.ts";
 import { refuseForeignFolder } from "../../src/host/path_owner.ts";
@@ -183,7 +184,8 @@ describe("openEmbedded() for a command", () => {
     const [service, joined] = await Promise.all([
       openElsewhere(folder, "serve"),
       (async () => {
-        await until(() => existsSync(join(folder, "lock")));
+        // The file alone is not enough: between its creation and its lock, this command could lock it first.
+        await until(() => readHolder(join(folder, "lock"))?.kind === "serve");
         return start(folder, { holder: "command", create: false });
       })(),
     ]);
