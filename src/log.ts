@@ -12,7 +12,7 @@
  * cannot forge a line or move the cursor of a terminal.
  */
 import type { Clock } from "./clock.ts";
-import { escapeControls } from "./escape_controls.ts";
+import { escapeControls } from "./text/mod.ts";
 
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 export type LogLevel = "info" | "warn" | "error";

@@ -1,6 +1,6 @@
 /** Reports on a backup: its progress, its contents and its origin. */
 import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
-import { LINE_ANEW } from "../escape_controls.ts";
+import { LINE_ANEW } from "../text/mod.ts";
 import { counted } from "./print.ts";
 import type { Surroundings } from "./surroundings.ts";
 

@@ -1,7 +1,7 @@
 /** Prints the results of commands: tables and fields for people, one JSON document for programs. */
 import { styleText } from "node:util";
 import { toTimestamp } from "../calendar.ts";
-import { escapeControls, escapeJson } from "../escape_controls.ts";
+import { escapeControls, escapeJson } from "../text/mod.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** Writes a number with its noun: `1 key`, `2,000 keys`. */

@@ -3,9 +3,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { setImmediate as pause, setTimeout as sleep } from "node:timers/promises";
-import { escapeLines } from "../escape_controls.ts";
 import type { SystemUser } from "../host/mod.ts";
 import { reasonOf } from "../system_error.ts";
+import { escapeLines } from "../text/mod.ts";
 import { CommandRefused } from "./run.ts";
 import type { OwnProgram, StopSignal, Surroundings } from "./surroundings.ts";
 

@@ -1,4 +1,4 @@
-import { toCsvLine } from "../csv.ts";
+import { toCsvLine } from "../text/mod.ts";
 import type { KeySummary } from "./list_keys.ts";
 import { renderKey } from "./render_key.ts";
 

@@ -1,6 +1,6 @@
 /** Renders the use of a month for accounting, as JSON and as CSV: commands and the API show the same rows. */
 import type { Month } from "../calendar.ts";
-import { toCsvLine } from "../csv.ts";
+import { toCsvLine } from "../text/mod.ts";
 import type { MonthOfUse } from "./report_usage.ts";
 
 const COLUMNS = [

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { changesOf } from "../../src/admin/console/audit_changes.ts";
 import { cutText } from "../../src/admin/console/cut_text.ts";
-import { escapeControls } from "../../src/escape_controls.ts";
+import { escapeControls } from "../../src/text/mod.ts";
 
 const shown = (before: unknown, after: unknown) =>
   changesOf(before, after).changes.map(({ field, before, after }) => [field, before, after]);

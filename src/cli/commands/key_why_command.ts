@@ -2,7 +2,6 @@
 import type { Command } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
-import { escapeControls } from "../../escape_controls.ts";
 import {
   explainKey,
   type KeyExplanation,
@@ -12,6 +11,7 @@ import {
 } from "../../keys/mod.ts";
 import { monthlyLimitOf, NEVER_EXPIRES, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
+import { escapeControls } from "../../text/mod.ts";
 import { idOption, type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { orRefuse, readSettings, withDatabase } from "../run.ts";

@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** Values as people read them. */
 import { toTimestamp } from "../../../calendar.ts";
-import { escapeControls } from "../../../escape_controls.ts";
 import { NEVER_EXPIRES } from "../../../licensing/mod.ts";
+import { escapeControls } from "../../../text/mod.ts";
 import { distanceOf } from "../distance.ts";
 
 /**

@@ -2,7 +2,6 @@
 /** One account: its facts, licenses, use and history, and what can be changed. */
 import { type AuditRow, listAudit } from "../../../audit/mod.ts";
 import { monthOf } from "../../../calendar.ts";
-import { escapeControls } from "../../../escape_controls.ts";
 import { parseId } from "../../../ids.ts";
 import { type KeySummary, listKeys } from "../../../keys/mod.ts";
 import {
@@ -13,6 +12,7 @@ import {
   type Renewable,
 } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { escapeControls } from "../../../text/mod.ts";
 import { findUsageByMonth, type UseOfMonth } from "../../../usage/mod.ts";
 import type { Attempt } from "../attempt.ts";
 import { Action, Actions, Done, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";

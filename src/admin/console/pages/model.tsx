@@ -2,7 +2,6 @@
 /** One model: its versions, and how they are taken away. */
 import type { Context } from "hono";
 import * as v from "valibot";
-import { escapeControls } from "../../../escape_controls.ts";
 import {
   findRegistered,
   type ModelVersion,
@@ -11,6 +10,7 @@ import {
   retireVersion,
 } from "../../../models/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { escapeControls } from "../../../text/mod.ts";
 import type { AdminEnv } from "../../options.ts";
 import { addVersionCommand } from "../add_command.ts";
 import { answerChange, changeBy } from "../answer_change.ts";

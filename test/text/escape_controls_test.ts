@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { escapeControls, escapeJson, escapeLines, LINE_ANEW } from "../src/escape_controls.ts";
+import { escapeControls, escapeJson, escapeLines, LINE_ANEW } from "../../src/text/mod.ts";
 
 const EVERY = Array.from({ length: 0x3000 }, (_, code) => String.fromCharCode(code)).join("");
 const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
