@@ -94,7 +94,9 @@ async function startServer(folders?: Folders): Promise<TestServer> {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.once(signal, () => void stopTestServer().finally(() => process.exit(1)));
   }
-  return server.address;
+  const { socketPath, ...rest } = server.address;
+  // Processes that tests start must find the folder by this path, too.
+  return { ...rest, socketPath: socketPath.replace("/proc/self/", `/proc/${process.pid}/`) };
 }
 
 interface Folders {
@@ -128,8 +130,7 @@ async function makeRunFolder(parent: string): Promise<string> {
  */
 function renderServer(server: TestServer): string {
   if ("url" in server) return server.url;
-  const folder = dirname(server.socketPath).replace("/proc/self/", `/proc/${process.pid}/`);
-  return `postgres://${server.user}@${encodeURIComponent(folder)}/${server.database}`;
+  return `postgres://${server.user}@${encodeURIComponent(dirname(server.socketPath))}/${server.database}`;
 }
 
 function givenServer(): TestServer | undefined {
