@@ -363,6 +363,26 @@ describe("claviger with an operator's own PostgreSQL", () => {
     expect((await service.stop()).status).toBe(0);
   });
 
+  test("goes on serving if a hint after its start fails, but refuses a demo that cannot look for keys", async () => {
+    // Only the hints read this column: every other statement of the start succeeds.
+    await target.database.query((sql) => sql`alter table accounts rename email to elsewhere`);
+    const env = { DATABASE_URL: url, CLAVIGER_SECRET: SECRET };
+    const operators = ["--admin-listen", "127.0.0.1:0"];
+    for (const args of [[], ["--demo", ...operators]]) {
+      const service = await line.serve(args, { env, columns: 100 });
+      expect((await fetch(`${service.url}/api/health`)).status).toBe(200);
+      expect((await service.stop()).status).toBe(0);
+    }
+    const refused = await line.here(["serve", "--port", "0", "--demo"], {
+      env,
+      columns: 100,
+      // Ends a service that starts in spite of it.
+      signal: "SIGTERM",
+    });
+    await target.database.query((sql) => sql`alter table accounts rename elsewhere to email`);
+    expect(refused).toMatchObject({ status: 1, out: "", err: expect.stringContaining('"email"') });
+  });
+
   test("hosts a model file in a new data folder", async () => {
     const folder = join(line.folder, "new/data");
     const env = { DATABASE_URL: url, CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
