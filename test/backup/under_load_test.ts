@@ -10,7 +10,7 @@ const CLIENTS = 16;
 const OLD_EVENTS = 40_000;
 
 // The tests create, fill and read several databases, on a machine that may be busy.
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const folder = makeFolder();
 let service: TestService;

@@ -209,7 +209,7 @@ describe("SIGTERM under load", () => {
     expect([...others.keys()]).toEqual([]);
     const stored = await storedEvents();
     expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
-    expect(manager.received().join("\n")).toContain("STOPPING=1\nSTATUS=Stopping");
+    await until(() => manager.received().join("\n").includes("STOPPING=1\nSTATUS=Stopping"));
   });
 
   test("ends the service at once when it is sent twice", async () => {
