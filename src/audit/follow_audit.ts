@@ -40,8 +40,8 @@ export interface FollowOptions {
 
 const EXPIRED = refuse(
   "CURSOR_EXPIRED",
-  "Cannot read on: the database was restored or replaced, so rows may be missing that were read before; read the " +
-    "audit log again from its beginning, without `after`",
+  "Cannot read on: the database was restored or replaced, or a standby took its place, so rows may be missing that " +
+    "were read before; read the audit log again from its beginning, without `after`",
 );
 
 type Row = AuditRow & { readonly xid: string | null };

@@ -15,7 +15,8 @@ export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
   NOT_FOUND: "There is no such license, account or model",
   ALREADY_EXISTS: "It exists already; `id` identifies it if the token may see it",
   CONFLICT: "The state of the key, license, account or model does not allow the change",
-  CURSOR_EXPIRED: "The database was restored or replaced: begin again without `after`",
+  CURSOR_EXPIRED:
+    "The database was restored or replaced, or a standby took its place: begin again without `after`",
   MISDIRECTED_REQUEST: "The `Host` of the request is not the host of this listener",
   CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another request",
   SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
