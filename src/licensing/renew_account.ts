@@ -10,6 +10,9 @@ export interface RenewedLicense {
   readonly expiresAt: Date;
 }
 
+/** So long a renewed license is not renewed again, as long as an answer to a repeated request is kept. */
+const RENEWED_ONCE_HOURS = 24;
+
 /** What a renewal of an account would change. */
 export interface Renewable {
   readonly licenses: number;
@@ -18,10 +21,14 @@ export interface Renewable {
 }
 
 /** Counts the licenses that a renewal of the account changes. */
-export async function findRenewable(database: Database, accountUuid: string): Promise<Renewable> {
+export async function findRenewable(
+  database: Database,
+  accountUuid: string,
+  { now }: { readonly now: Date },
+): Promise<Renewable> {
   const [row] = await database.query<Renewable>(
     (sql) => sql`
-      with old as (${selectRenewable(sql, accountUuid)})
+      with old as (${selectRenewable(sql, accountUuid, now)})
       select count(*) as licenses, ${versionOf(sql)} as version from old`,
     { isRead: true },
   );
@@ -31,10 +38,11 @@ export async function findRenewable(database: Database, accountUuid: string): Pr
 /**
  * Adds a year to the expiry of every license of an account, in one statement with a row of the audit log for each
  * license. A license that has expired gets a year from now. Licenses that never expire, and licenses whose keys are all
- * revoked, stay as they are. Returns the changed licenses, oldest first.
+ * revoked, stay as they are. A license that was renewed in the last 24 hours stays as it is, too: a request that is
+ * repeated because its answer was lost must not add a second year. Returns the changed licenses, oldest first.
  *
- * With a `version` it changes nothing if a license has another expiry since then: a form that is sent twice, or by two
- * operators, renews once.
+ * With a `version` it changes nothing if a license has another expiry since then: two operators with the same page
+ * renew once.
  */
 export async function renewAccount(
   database: Database,
@@ -44,7 +52,7 @@ export async function renewAccount(
   const rows = await database.query<RenewedLicense>(
     (sql) => sql`
       with old as (
-        ${selectRenewable(sql, accountUuid)}
+        ${selectRenewable(sql, accountUuid, now)}
          -- Every writer locks the licenses in this order; otherwise two could wait for each other.
          order by l.id
            for update of l
@@ -53,12 +61,16 @@ export async function renewAccount(
       seen as (
         select ${versionOf(sql)} as version from old
       ),
+      -- As they were when the statement began: a renewal that was waited for is not in its view of the audit log.
+      begun as (
+        select id, expires_at from licenses where account_id = ${accountUuid}::uuid
+      ),
       changed as (
         update licenses l
            set expires_at = least(${NEVER_EXPIRES}::timestamptz,
                  (greatest(old.expires_at, date_trunc('second', ${now}::timestamptz)) at time zone 'UTC'
                    + interval '1 year') at time zone 'UTC')
-          from old, seen
+          from old join begun using (id, expires_at), seen
          where l.id = old.id and seen.version = coalesce(${version ?? null}::text, seen.version)
         returning l.account_id, l.id as license_id, old.key_id, l.expires_at,
                   jsonb_build_object('tier', old.tier, 'monthly_limit', old.monthly_limit,
@@ -81,14 +93,21 @@ export function renderRenewal(accountUuid: string, renewed: readonly RenewedLice
   return { id: toId("usr", accountUuid), licenses };
 }
 
-/** Selects the licenses that expire and have a key, with the newest key: its history then has the change. */
-function selectRenewable(sql: Sql, accountUuid: string): Fragment {
+/**
+ * Selects the licenses that expire, have a key and were not renewed lately, with the newest key: its history then has
+ * the change.
+ */
+function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
   return sql`
     select l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, k.id as key_id
       from licenses l
            cross join lateral (select id from keys where license_id = l.id and state <> 'revoked'
                                 order by id desc limit 1) k
-     where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz`;
+     where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz
+       and l.id not in (select license_id from audit
+                         where account_id = ${accountUuid}::uuid and action = 'license.renew'
+                           and at > ${now}::timestamptz - ${RENEWED_ONCE_HOURS} * interval '1 hour'
+                           and license_id is not null)`;
 }
 
 function versionOf(sql: Sql): Fragment {

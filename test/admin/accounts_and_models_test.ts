@@ -128,7 +128,13 @@ describe("POST /accounts/{id}/renew", () => {
       body: { id: key.userId, licenses },
     });
     expect(admin.forgotten.at(-1)).toBe(key.licenseUuid);
-    expect(await newestRows(1)).toMatchObject([{ action: "license.renew", license_id: id, reason: "paid" }]);
+    const logged = [{ action: "license.renew", license_id: id, reason: "paid" }];
+    expect(await newestRows(1)).toMatchObject(logged);
+    // Again, because the answer was lost; then by the command.
+    const again = { id: key.userId, licenses: [] };
+    expect(await answer("POST", path, { reason: "again" })).toEqual({ status: 200, body: again });
+    expect(await commands.json(["accounts", "renew", key.userId])).toEqual(again);
+    expect(await newestRows(1)).toMatchObject(logged);
   });
 
   test("refuses a restricted token and an unknown account", async () => {

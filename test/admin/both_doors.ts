@@ -63,8 +63,6 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
   ["the same tier", onLicense(["tier", "research"], { tier: "research" })],
   ["limit", onLicense(["limit", "7"], { monthly_limit: 7 })],
   ["the tier's limit", onLicense(["limit", "none"], { monthly_limit: null })],
-  ["renew", onLicense(["renew", "--expires-at", "never"], { expires_at: "never" })],
-  ["expiry", onLicense(["renew", "--expires-at", "2099-01-01"], { expires_at: "2099-01-01T00:00:00Z" })],
   [
     "renewal of the account",
     {
@@ -72,6 +70,8 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
       request: ({ user_id }) => ["POST", `/accounts/${user_id}/renew`, { reason: REASON }],
     },
   ],
+  ["renew", onLicense(["renew", "--expires-at", "never"], { expires_at: "never" })],
+  ["expiry", onLicense(["renew", "--expires-at", "2099-01-01"], { expires_at: "2099-01-01T00:00:00Z" })],
   ["rotate", { ...onKey("rotate", ["--overlap", "2d"], { overlap: "2d" }), isNew: true }],
   [
     "export of a license",

@@ -50,7 +50,9 @@ export const CONSOLE_FORMS: Readonly<Record<string, MakeVisit>> = {
   "POST /accounts/:id/renew": async (admin) => {
     const expiresAt = new Date(admin.clock.nowMs() + 86_400_000);
     const { userId } = await admin.issue({ expiresAt });
-    const { version } = await findRenewable(admin.database, parseId("usr", userId) ?? "");
+    const { version } = await findRenewable(admin.database, parseId("usr", userId) ?? "", {
+      now: admin.clock.now(),
+    });
     return { path: `/accounts/${userId}/renew`, form: { version, reason: "paid" } };
   },
   "POST /accounts/:id/erase": async (admin) => {

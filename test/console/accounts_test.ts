@@ -86,7 +86,8 @@ describe("The page of an account", () => {
     grace = await admin.issue({ email, tier: "commercial", expiresAt: inDays(12), externalId: "order-7" });
     const second = await admin.issue({ email, tier: "free", mode: "test", expiresAt: inDays(200) });
     await suspendKey(admin.database, parseId("key", second.id) ?? "", by("unpaid <b>bill</b>"));
-    await renewAccount(admin.database, parseId("usr", second.userId) ?? "", by("paid"));
+    const twoDaysAgo = { ...by("paid"), now: inDays(-2) };
+    await renewAccount(admin.database, parseId("usr", second.userId) ?? "", twoDaysAgo);
     for (const [month, used] of [0, 40, 90_000, 120_000, 200, 7_000].entries()) {
       await admin.database.query(
         (sql) => sql`

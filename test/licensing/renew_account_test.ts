@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { findLicense, findRenewable, NEVER_EXPIRES, renewAccount } from "../../src/licensing/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
+import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
 
@@ -17,6 +19,14 @@ afterAll(() => server.close());
 const BY = { actor: { ...ACTOR, reason: "paid" }, now: NOW };
 const issueUntil = (email: string, expiresAt: Date) => issue(server.database, { email, expiresAt });
 const renew = ({ userId }: IssuedKey) => renewAccount(server.database, parseId("usr", userId) ?? "", BY);
+
+async function countWaiting(): Promise<number> {
+  const waiting = await server.database.query(
+    (sql) =>
+      sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  );
+  return waiting.length;
+}
 
 describe("renewAccount()", () => {
   test("renewAccount() adds a year to every license, and to now for one that has expired", async () => {
@@ -54,23 +64,53 @@ describe("renewAccount()", () => {
     expect(await renew(endless)).toEqual([]);
   });
 
+  test("renewAccount() renews once in 24 hours, however often and from how many places it is called", async () => {
+    const key = await issueUntil("repeated@example.org", new Date("2027-03-01T00:00:00Z"));
+    const expired = await issueUntil("repeated@example.org", new Date("2026-11-21T00:00:00Z"));
+    const uuid = parseId("usr", key.userId) ?? "";
+    const session = openSession(server.address, { statementTimeoutMs: 10_000 });
+    let sent: ReturnType<typeof renew>[] = [];
+    await session.transaction(async (sql) => {
+      await sql`select from licenses where account_id = ${uuid}::uuid for update`;
+      sent = Array.from({ length: 3 }, () => renew(key));
+      // All have begun, and wait for the same licenses.
+      await until(async () => (await countWaiting()) === 3);
+    });
+    await session.close();
+    const renewed = (await Promise.all(sent)).map((changed) => changed.length);
+    expect(renewed.toSorted()).toEqual([0, 0, 2]);
+    const added = await issueUntil("repeated@example.org", new Date("2027-05-01T00:00:00Z"));
+    const after = (hours: number) => ({ ...BY, now: new Date(NOW.getTime() + hours * 3_600_000) });
+    expect((await findRenewable(server.database, uuid, after(1))).licenses).toBe(1);
+    // A license that was added since is renewed, and only that one.
+    expect(await renewAccount(server.database, uuid, after(1))).toMatchObject([
+      { licenseUuid: added.licenseUuid },
+    ]);
+    expect(await renewAccount(server.database, uuid, after(23.9))).toEqual([]);
+    expect(await renewAccount(server.database, uuid, after(24))).toMatchObject([
+      { licenseUuid: key.licenseUuid, expiresAt: new Date("2029-03-01T00:00:00Z") },
+      { licenseUuid: expired.licenseUuid },
+    ]);
+  });
+
   test("renewAccount() renews once, however many forms with the same version arrive at the same time", async () => {
     const key = await issueUntil("twice@example.org", new Date("2027-03-01T00:00:00Z"));
     await issueUntil("twice@example.org", new Date("2029-03-01T00:00:00Z"));
     await issueUntil("twice@example.org", NEVER_EXPIRES);
     const uuid = parseId("usr", key.userId) ?? "";
-    const { licenses, version } = await findRenewable(server.database, uuid);
+    const { licenses, version } = await findRenewable(server.database, uuid, BY);
     expect(licenses).toBe(2);
     const sent = Array.from({ length: 8 }, () => renewAccount(server.database, uuid, { ...BY, version }));
     const renewed = (await Promise.all(sent)).map((changed) => changed.length);
     expect(renewed.toSorted()).toEqual([0, 0, 0, 0, 0, 0, 0, 2]);
     const license = await findLicense(server.database, key.licenseUuid, BY);
     expect(license?.expiresAt).toEqual(new Date("2028-03-01T00:00:00Z"));
-    const after = await findRenewable(server.database, uuid);
+    const tomorrow = { now: new Date(NOW.getTime() + 86_400_000) };
+    const after = await findRenewable(server.database, uuid, tomorrow);
     expect(after.licenses).toBe(2);
     expect(after.version).not.toBe(version);
     const other = await issue(server.database, { email: "endless@example.org" });
-    expect(await findRenewable(server.database, parseId("usr", other.userId) ?? "")).toEqual({
+    expect(await findRenewable(server.database, parseId("usr", other.userId) ?? "", BY)).toEqual({
       licenses: 0,
       version: "",
     });

@@ -116,15 +116,15 @@ export const renewAccountOperation = operation({
   id: "renewAccount",
   summary: "Add a year to every license of an account that expires and has a key that is not revoked",
   description:
-    "Each call adds a year: after an unknown outcome, read the licenses first. An expired license gets a year from " +
-    "now. A restricted token may not call it.",
+    "An expired license gets a year from now. A license that was renewed in the last 24 hours stays as it is, so a " +
+    "repeated request adds no second year. A restricted token may not call it.",
   body: v.strictObject(REASON),
   success: {
     schema: v.object({
       id: identifier("usr"),
       licenses: v.array(v.object({ id: identifier("lic"), expires_at: timestamp() })),
     }),
-    description: "The renewed licenses with their new expiry, oldest first",
+    description: "The licenses that this request renewed, with their new expiry, oldest first",
   },
   codes: ["NOT_FOUND"],
   async run({ database, directory }, call) {

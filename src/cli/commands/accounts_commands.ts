@@ -77,7 +77,10 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
         if (options.json) return printJson(surroundings, shown);
         printTable(surroundings, shown.licenses);
         if (renewed.length === 0)
-          printNote(surroundings, "Nothing changed: no license of the account can be renewed");
+          printNote(
+            surroundings,
+            "Nothing changed: no license can be renewed, or each one was renewed in the last 24 hours",
+          );
       }),
     );
 

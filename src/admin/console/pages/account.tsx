@@ -58,7 +58,7 @@ export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
     findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
     listAudit(database, { accountUuid, limit: MAX_ROWS }),
-    account.keys > MAX_RENEWED ? undefined : findRenewable(database, accountUuid),
+    account.keys > MAX_RENEWED ? undefined : findRenewable(database, accountUuid, { now }),
   ]);
   return {
     title: escapeControls(account.email),
@@ -168,7 +168,7 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
           <p>
             {renewable.licenses === 1 ? "One license gets" : `${toText(renewable.licenses)} licenses get`}
             {" another year. "}A license that has expired gets a year from now. Licenses that never expire,
-            and licenses whose keys are all revoked, stay as they are.
+            that were renewed in the last 24 hours, or whose keys are all revoked, stay as they are.
           </p>
           <input type="hidden" name="version" value={renewable.version} />
           <ReasonField action="renew" {...given} />
