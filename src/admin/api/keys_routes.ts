@@ -83,7 +83,11 @@ export const issueKeyOperation = operation({
   },
 });
 
-/** Returns the refusal without the id of the license that exists, if the token may not read licenses. */
+/**
+ * Returns the refusal without the id of the license that exists, if the token may not read licenses. That an e-mail has
+ * an account (`CONFLICT` for another name) is not hidden from a token without `accounts:read`: each key that it issues
+ * shows the same, because the `user_id` in the answer contains the time when the account was made.
+ */
 export function withoutHiddenId(refusal: Refusal, { token }: Call): Refusal {
   return refusal.id === undefined || token.scopes.includes("keys:read")
     ? refusal
