@@ -5,6 +5,7 @@ export {
   type Account,
   findAccount,
   findAccountNamed,
+  findEmails,
   hasAccount,
   isErased,
   type ListPart,

@@ -83,10 +83,17 @@ describe("A session", () => {
     expect(await client.countRows("keys")).toBe(before);
   });
 
-  test("ends when another login replaces it in the same browser", async () => {
-    const { cookie } = await client.logIn();
+  test("ends when another login replaces it in the same browser, after a question that names it", async () => {
+    const { name, cookie } = await client.logIn();
     const code = await client.newCode("another");
-    const { status } = await client.send("/enter", { cookie, form: { code } });
+    for (const form of [{ code }, { code, replaces: "another" }]) {
+      const asked = await client.send("/enter", { cookie, form });
+      expect(asked.status).toBe(200);
+      for (const shown of [`<b>${name}</b> is logged in`, `name="replaces" value="${name}"`, code])
+        expect(asked.text).toContain(shown);
+      expect(await client.isLoggedIn(cookie)).toBe(true);
+    }
+    const { status } = await client.send("/enter", { cookie, form: { code, replaces: name } });
     expect(status).toBe(303);
     expect(await client.isLoggedIn(cookie)).toBe(false);
   });

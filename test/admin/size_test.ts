@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Size } from "../../src/admin/console/pages/models.tsx";
+import { Size } from "../../src/admin/console/components/values.tsx";
 
 test("Size() shows three digits and the unit that fits", () => {
   const sizes: [megabytes: number, shown: string][] = [

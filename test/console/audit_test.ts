@@ -66,9 +66,13 @@ describe("The log of 70 changes", () => {
         "tier from research to commercial",
         "monthly limit from that of the tier to 5,000",
       ]);
-      expect(
-        await page.locator("a.thing").evaluateAll((links) => links.map((link) => link.getAttribute("href"))),
-      ).toEqual([`/console/keys/${key.id}`, `/console/accounts/${key.userId}`]);
+      const concerned = await page
+        .locator('td[data-label="Concerns"] a')
+        .evaluateAll((links) => links.map((link) => [link.getAttribute("href"), link.textContent]));
+      expect(concerned).toEqual([
+        [`/console/keys/${key.id}`, `key …${key.id.slice(-6)}`],
+        [`/console/accounts/${key.userId}`, "ada@example.org"],
+      ]);
     });
   });
 

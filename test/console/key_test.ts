@@ -62,6 +62,9 @@ test("A key that was used shows its use by day, its refusals and its history, wi
     await takeScreenshots(page, "key-suspended");
     await expectAccessible(page);
     const text = (await page.locator("main").textContent()) ?? "";
+    // The notice says once that the key is suspended.
+    expect(await page.getByText("suspended since").count()).toBe(1);
+    expect(text).not.toContain("It is suspended.");
     for (const part of ["in 12 days", "7,100 of 10,000", "Too many requests in a minute", "operator:olga"])
       expect(text).toContain(part);
     expect(await page.getByText(HOSTILE.replace("\u202e", "\\u202e")).count()).toBe(4);

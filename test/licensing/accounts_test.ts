@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid, parseId, toId } from "../../src/ids.ts";
+import { revokeKey } from "../../src/keys/mod.ts";
 import {
+  eraseAccount,
   findAccount,
+  findEmails,
   listAccounts,
   parseEmail,
   searchAccounts,
@@ -147,6 +150,24 @@ describe("accounts", () => {
     expect(await findAccount(server.database, { email: "find@example.org" })).toMatchObject(account);
     expect(await findAccount(server.database, { uuid })).toMatchObject(account);
     expect(await findAccount(server.database, { uuid: newUuid() })).toBeUndefined();
+  });
+
+  test("findEmails() finds the e-mails of accounts, but none of an erased account", async () => {
+    const kept = await issue(server.database, { email: "kept@example.org" });
+    const erased = await issue(server.database, { email: "erased@example.org" });
+    const uuids = [kept, erased].map(({ userId }) => parseId("usr", userId) ?? "");
+    expect(await findEmails(server.database, uuids)).toEqual(
+      new Map([
+        [kept.userId, "kept@example.org"],
+        [erased.userId, "erased@example.org"],
+      ]),
+    );
+    const by = { actor: ACTOR, now: NOW };
+    await revokeKey(server.database, { uuid: parseId("key", erased.id) ?? "" }, by);
+    expect(await eraseAccount(server.database, uuids[1] ?? "", by)).toEqual({ isPersonal: true });
+    expect(await findEmails(server.database, [...uuids, newUuid()])).toEqual(
+      new Map([[kept.userId, "kept@example.org"]]),
+    );
   });
 
   test("updateAccount() changes the given fields and writes an audit row, and issuing uses the new values", async () => {

@@ -53,12 +53,6 @@ export function readConditions(query: URLSearchParams): KeyConditions {
   };
 }
 
-/** Returns the query that has the conditions, and possibly the last key of the page before. */
-export function toQuery(conditions: KeyConditions, after = ""): string {
-  const given = Object.entries({ ...conditions, after }).filter(([, value]) => value);
-  return given.length === 0 ? "" : `?${new URLSearchParams(given as [string, string][])}`;
-}
-
 export interface KeysFound {
   /** Whether the search matches more accounts than are searched. */
   readonly isTooWide: boolean;

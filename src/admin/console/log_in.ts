@@ -7,7 +7,7 @@ import type { AdminEnv, AdminOptions } from "../options.ts";
 import { readForm } from "./form.ts";
 import type { Page } from "./page.tsx";
 import { enterPage } from "./pages/enter.tsx";
-import { deleteSessionCookie, endReplacedSession, setSessionCookie } from "./session.ts";
+import { deleteSessionCookie, endReplacedSession, readSession, setSessionCookie } from "./session.ts";
 import type { Visit } from "./visit.ts";
 
 /** Wrong codes a minute from one address. */
@@ -37,13 +37,19 @@ export function logIn(
     }
     const form = await readForm(c.req.raw);
     if (isRefusal(form)) return await show(c, enterPage({ refusal: form }));
+    const code = form.get("code") ?? "";
+    const replaced = await readSession(c, options, { extends: false });
+    // A link must not end the session of a colleague at the same browser without a question.
+    if (replaced !== undefined && form.get("replaces") !== replaced.operator) {
+      return await show(c, enterPage({ replaces: { operator: replaced.operator, code } }));
+    }
     const by = { now: clock.now(), request: c.get("requestId"), address: c.get("address") };
-    const session = await redeemCode(database, form.get("code") ?? "", by);
+    const session = await redeemCode(database, code, by);
     if (session === undefined) {
       wrongByAddress.record(group, clock.monotonicMs());
       return await show(c, enterPage({ refusal: WRONG_CODE }));
     }
-    await endReplacedSession(c, options);
+    if (replaced !== undefined) await endReplacedSession(c, options, replaced);
     setSessionCookie(c, options, session.cookieValue);
     return c.redirect("/console/", 303);
   };

@@ -27,14 +27,17 @@ export function requireSession(options: AdminOptions): MiddlewareHandler<AdminEn
   };
 }
 
-/** Ends the session of the browser, if there is one: after another login nobody could use it. */
-export async function endReplacedSession(c: Context<AdminEnv>, options: AdminOptions): Promise<void> {
-  const session = await readSession(c, options, { extends: false });
-  if (session === undefined) return;
+/** Ends a session of the browser: after another login nobody could use it. */
+export async function endReplacedSession(
+  c: Context<AdminEnv>,
+  options: AdminOptions,
+  session: Session,
+): Promise<void> {
   await endSession(options.database, session.id, { actor: actorOf(c, session), now: options.clock.now() });
 }
 
-async function readSession(
+/** Finds the session of the browser. */
+export async function readSession(
   c: Context<AdminEnv>,
   options: AdminOptions,
   how: { readonly extends: boolean },

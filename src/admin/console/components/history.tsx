@@ -36,11 +36,7 @@ export function History({ rows, now, isCut, query, hasKeys = false }: HistoryPro
     { label: "Action", cell: ({ action }: AuditRow) => <code>{action}</code> },
     {
       label: "By",
-      cell: ({ actor }: AuditRow) => (
-        <span class="actor">
-          <Foreign text={actor} />
-        </span>
-      ),
+      cell: ({ actor }: AuditRow) => <Foreign text={actor} />,
     },
     ...(hasKeys ? [key] : []),
     { label: "Values", cell: (row: AuditRow) => <Changes {...row} /> },

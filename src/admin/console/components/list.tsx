@@ -1,5 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** What lists have in common: a part of the rows with the way to the next part. */
+import type { Child } from "hono/jsx";
 
 /** Rows of a page. */
 export const ROWS = 50;
@@ -17,26 +18,33 @@ export function takePage<Row>(found: readonly Row[]): ListPage<Row> {
   return { rows, last: found.length > ROWS ? rows.at(-1) : undefined };
 }
 
+/** The conditions of a list; empty values are left out. */
+export type Conditions = Readonly<Record<string, string | undefined>>;
+
+/** Returns the address of a list; `after` is where its page begins. */
+export function toAddress(path: string, conditions: Conditions, after = ""): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ ...conditions, after })) if (value) query.set(name, value);
+  return query.size === 0 ? path : `${path}?${query}`;
+}
+
 interface PagesProps {
   /** The path of the list. */
   readonly path: string;
-  /** The conditions of the list; empty values are left out. */
-  readonly conditions?: Readonly<Record<string, string>>;
-  /** The id of the last row; undefined on the last page. */
+  readonly conditions?: Conditions;
+  /** Where the next page begins, such as the id of the last row; undefined on the last page. */
   readonly after: string | undefined;
   readonly isFirst: boolean;
+  readonly children?: Child;
 }
 
-/** The links to the first and the next page. */
-export function Pages({ path, conditions = {}, after, isFirst }: PagesProps) {
-  const linkTo = (last: string) => {
-    const given = Object.entries({ ...conditions, after: last }).filter(([, value]) => value !== "");
-    return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
-  };
+/** The links to the first and the next page, and others. */
+export function Pages({ path, conditions = {}, after, isFirst, children }: PagesProps) {
   return (
     <nav class="pages" aria-label="Pages">
-      {!isFirst && <a href={linkTo("")}>First page</a>}
-      {after !== undefined && <a href={linkTo(after)}>Next page</a>}
+      {!isFirst && <a href={toAddress(path, conditions)}>First page</a>}
+      {after !== undefined && <a href={toAddress(path, conditions, after)}>Next page</a>}
+      {children}
     </nav>
   );
 }

@@ -71,3 +71,17 @@ export function Used({ used, limit }: { readonly used: number; readonly limit: n
     </>
   );
 }
+
+const UNITS = ["B", "kB", "MB", "GB", "TB"];
+
+/** A size with three digits, such as `2.41 MB`. */
+export function Size({ megabytes }: { readonly megabytes: number }) {
+  const bytes = Math.round(megabytes * 1e6);
+  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(bytes) / 3)));
+  return `${(bytes / 1000 ** power).toLocaleString("en-US", { maximumSignificantDigits: 3 })} ${UNITS[power]}`;
+}
+
+/** Renders a count: `1,000`. */
+export function toText(count: number): string {
+  return count.toLocaleString("en-US");
+}

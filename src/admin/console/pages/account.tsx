@@ -21,7 +21,7 @@ import { TextField } from "../components/form.tsx";
 import { History } from "../components/history.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Day, Foreign, State, Used } from "../components/values.tsx";
+import { Day, Foreign, State, toText, Used } from "../components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
@@ -267,8 +267,4 @@ function Keys({ keys }: Pick<License, "keys">) {
       ))}
     </ul>
   );
-}
-
-function toText(count: number): string {
-  return count.toLocaleString("en-US");
 }

@@ -3,18 +3,19 @@ import { ACTIONS, type AuditRow, pageAudit } from "../../../audit/mod.ts";
 import { parseTimestamp } from "../../../calendar.ts";
 import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
-import { findAccountNamed } from "../../../licensing/mod.ts";
+import { findAccountNamed, findEmails } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
 import { Changes } from "../components/changes.tsx";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
-import { ROWS } from "../components/list.tsx";
+import { Pages, ROWS, toAddress } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Foreign } from "../components/values.tsx";
 import { cutText, MOST_OF_REASON } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
+const PATH = "/console/audit";
 const DAY_MS = 86_400_000;
 const MAX_ACTOR_LENGTH = 300;
 
@@ -41,7 +42,8 @@ export async function auditPage({ options: { database }, query, now }: Visit): P
 async function findRows(database: Visit["options"]["database"], filter: Filter, after: string | undefined) {
   const account = await findAccountUuid(database, filter.account);
   if (account === null) {
-    return { rows: [], next: undefined, warning: `No account has the id or e-mail ${filter.account}` };
+    const warning = `No account has the id or e-mail ${filter.account}`;
+    return { rows: [], next: undefined, emails: new Map<string, string>(), warning };
   }
   const conditions = {
     actor: filter.actor || undefined,
@@ -52,7 +54,9 @@ async function findRows(database: Visit["options"]["database"], filter: Filter, 
     // The last day is included.
     until: dayOf(filter.until, DAY_MS),
   };
-  return { ...(await pageAudit(database, { filter: conditions, limit: ROWS, after })), warning: undefined };
+  const page = await pageAudit(database, { filter: conditions, limit: ROWS, after });
+  const uuids = page.rows.flatMap(({ userId }) => parseId("usr", userId ?? "") ?? []);
+  return { ...page, emails: await findEmails(database, [...new Set(uuids)]), warning: undefined };
 }
 
 /** Undefined without an account; null for an unknown e-mail. */
@@ -88,21 +92,18 @@ function dayOf(text: string, laterMs = 0): Date | undefined {
   return at && parseTimestamp(new Date(at.getTime() + laterMs).toISOString());
 }
 
-function queryOf(filter: Partial<Filter> & { readonly after?: string }): string {
-  const given = Object.entries(filter).filter(([, value]) => value);
-  return `?${new URLSearchParams(given as [string, string][])}`;
-}
-
 interface AuditProps {
   readonly filter: Filter;
   readonly rows: readonly AuditRow[];
+  /** The e-mails of accounts, by their ids. */
+  readonly emails: ReadonlyMap<string, string>;
   readonly next: string | undefined;
   readonly isFirst: boolean;
   readonly warning: string | undefined;
   readonly now: Date;
 }
 
-function Audit({ filter, rows, next, isFirst, warning, now }: AuditProps) {
+function Audit({ filter, rows, emails, next, isFirst, warning, now }: AuditProps) {
   const isFiltered = Object.values(filter).some((value) => value !== "");
   return (
     <>
@@ -118,12 +119,9 @@ function Audit({ filter, rows, next, isFirst, warning, now }: AuditProps) {
           {isFiltered ? "No change meets these conditions." : "Nothing has been changed yet."}
         </p>
       ) : (
-        <Table caption="Changes, newest first" columns={columnsAt(now)} rows={rows} />
+        <Table caption="Changes, newest first" columns={columnsOf({ emails, now })} rows={rows} />
       )}
-      <nav class="pages" aria-label="Pages">
-        {!isFirst && <a href={`/console/audit${queryOf(filter)}`}>First page</a>}
-        {next && <a href={`/console/audit${queryOf({ ...filter, after: next })}`}>Next page</a>}
-      </nav>
+      <Pages path={PATH} conditions={{ ...filter }} after={next} isFirst={isFirst} />
     </>
   );
 }
@@ -162,11 +160,11 @@ function Filters({ filter, isFiltered }: { readonly filter: Filter; readonly isF
   );
 }
 
-const columnsAt = (now: Date) => [
+const columnsOf = ({ emails, now }: Pick<AuditProps, "emails" | "now">) => [
   { label: "Time", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
   { label: "Actor", cell: (row: AuditRow) => <Who {...row} /> },
   { label: "Action", cell: ({ action }: AuditRow) => action },
-  { label: "Concerns", cell: (row: AuditRow) => <Concerned {...row} /> },
+  { label: "Concerns", cell: (row: AuditRow) => <Concerned {...row} emails={emails} /> },
   { label: "Change", cell: (row: AuditRow) => <Changes {...row} /> },
   {
     label: "Reason",
@@ -179,7 +177,7 @@ function Who({ actor, door, address }: AuditRow) {
   const how = [door, address && `from ${address}`].filter((part) => part !== null);
   return (
     <>
-      <a class="actor" href={`/console/audit${queryOf({ actor })}`}>
+      <a class="thing" href={toAddress(PATH, { actor })}>
         <Foreign text={actor} />
       </a>
       <span class="more">
@@ -189,12 +187,12 @@ function Who({ actor, door, address }: AuditRow) {
   );
 }
 
-function Concerned({ keyId, userId }: AuditRow) {
+function Concerned({ keyId, userId, emails }: AuditRow & Pick<AuditProps, "emails">) {
   if (keyId === null && userId === null) return <span class="muted">none</span>;
   return (
     <>
       {keyId && <Id kind="key" id={keyId} page="keys" />}
-      {userId && <Id kind="account" id={userId} page="accounts" />}
+      {userId && <Id kind="account" id={userId} page="accounts" name={emails.get(userId)} />}
     </>
   );
 }
@@ -203,13 +201,20 @@ interface IdProps {
   readonly kind: string;
   readonly id: string;
   readonly page: "keys" | "accounts";
+  readonly name?: string | undefined;
 }
 
-/** A link to a thing. Identifiers of one minute begin alike, so the end is shown. */
-function Id({ kind, id, page }: IdProps) {
+/** A link to a thing by its name, or by the end of its id: identifiers of one minute begin alike. */
+function Id({ kind, id, page, name }: IdProps) {
   return (
     <a class="thing" href={`/console/${page}/${id}`} title={id}>
-      {kind} <code>{`…${id.slice(-6)}`}</code>
+      {name === undefined ? (
+        <>
+          {kind} <code>{`…${id.slice(-6)}`}</code>
+        </>
+      ) : (
+        <Foreign text={name} />
+      )}
     </a>
   );
 }

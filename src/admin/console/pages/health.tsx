@@ -7,7 +7,7 @@ import { examineAtMostOnceAMinute } from "../../examination.ts";
 import { Heading } from "../components/layout.tsx";
 import { Pill, type PillProps } from "../components/pill.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Ago, Day, Foreign } from "../components/values.tsx";
+import { Ago, Day, Foreign, Size } from "../components/values.tsx";
 import { distanceOf } from "../distance.ts";
 import { type Expiry, listExpiries, type Summary, summarize } from "../health_rows.ts";
 import type { Page } from "../page.tsx";
@@ -80,7 +80,7 @@ function Health(props: HealthProps) {
           ["Claviger", `${VERSION} (${COMMIT})`],
           ["PostgreSQL", database.version],
           ["PostgreSQL runs since", <Ago at={database.startedAt} now={now} />],
-          ["Size of the database", sizeOf(database.sizeBytes)],
+          ["Size of the database", <Size megabytes={database.sizeBytes / 1e6} />],
           ["Connections", `${database.connections} of ${database.maxConnections}`],
         ]}
       />
@@ -167,9 +167,4 @@ function Remedy({ text }: { readonly text: string }) {
       {parts.map((part, index) => (index % 2 === 1 ? <code>{part}</code> : <Foreign text={part} />))}
     </span>
   );
-}
-
-function sizeOf(bytes: number): string {
-  const mb = bytes / (1024 * 1024);
-  return mb < 10_240 ? `${Math.ceil(mb).toLocaleString("en-US")} MB` : `${Math.ceil(mb / 1024)} GB`;
 }

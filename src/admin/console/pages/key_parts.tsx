@@ -5,7 +5,7 @@ import type { KeyExplanation, RefusalCount } from "../../../keys/mod.ts";
 import type { DayOfUse } from "../../../usage/mod.ts";
 import { Bars } from "../components/charts.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Ago, Day, Foreign, Used } from "../components/values.tsx";
+import { Ago, Day, Foreign, toText, Used } from "../components/values.tsx";
 import { toMonthText } from "../month.ts";
 
 interface FactsProps {
@@ -121,10 +121,6 @@ export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
       </nav>
     </section>
   );
-}
-
-function toText(count: number): string {
-  return count.toLocaleString("en-US");
 }
 
 /** What each recorded refusal means. */

@@ -20,18 +20,25 @@ export function Why({ explanation, visit }: WhyProps) {
     return (
       <Notice kind="good">
         The key works: it is active, and the quota of its license is not used up.
-        <Since {...{ explanation, visit }} />
+        {explanation.since !== null && (
+          <p class="since">
+            <Since {...{ explanation, visit }} />
+          </p>
+        )}
       </Notice>
     );
   }
   return (
     <Notice kind="warning">
       <b>The service refuses this key.</b>
-      <Since {...{ explanation, visit }} />
       <ul>
         {obstacles.map((obstacle) => (
           <li>
-            {SENTENCES[obstacle](explanation)}{" "}
+            {obstacle === explanation.key.state && explanation.since !== null ? (
+              <Since {...{ explanation, visit }} />
+            ) : (
+              SENTENCES[obstacle](explanation)
+            )}{" "}
             <WayOut of={explanation.key} obstacle={obstacle} visit={visit} />
           </li>
         ))}
@@ -44,7 +51,7 @@ export function Why({ explanation, visit }: WhyProps) {
 function Since({ explanation: { key, since, change }, visit: { now } }: WhyProps) {
   if (since === null) return null;
   return (
-    <p class="since">
+    <>
       {`It has been ${key.state} since`} <Ago at={since} now={now} />
       {change && (
         <>
@@ -58,7 +65,8 @@ function Since({ explanation: { key, since, change }, visit: { now } }: WhyProps
           <Foreign text={change.reason} />
         </>
       )}
-    </p>
+      .
+    </>
   );
 }
 

@@ -9,7 +9,7 @@ import { streamCsv } from "../../stream_csv.ts";
 import { Customer } from "../components/customer.tsx";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
-import { ROWS } from "../components/list.tsx";
+import { type ListPage, Pages, ROWS, takePage, toAddress } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Day, Foreign, State, Used } from "../components/values.tsx";
 import {
@@ -20,7 +20,6 @@ import {
   NEAR_PERCENTAGES,
   readConditions,
   STATES,
-  toQuery,
 } from "../key_filter.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
@@ -30,9 +29,7 @@ const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEA
 
 interface KeysProps {
   readonly conditions: KeyConditions;
-  readonly keys: readonly KeySummary[];
-  /** The query of the next page; undefined on the last one. */
-  readonly next: string | undefined;
+  readonly page: ListPage<KeySummary>;
   readonly isFirst: boolean;
   readonly now: Date;
   readonly mayIssue: boolean;
@@ -48,18 +45,14 @@ export async function keysPage(visit: Visit): Promise<Page> {
   const conditions = readConditions(query);
   const found = await findKeys(visit, conditions);
   const afterUuid = parseId("key", query.get("after") ?? "");
-  // One row more than the page has tells whether there is another page.
   const rows = isRefusal(found) ? [] : await found.read(afterUuid, ROWS + 1);
-  const keys = rows.slice(0, ROWS);
-  const last = rows.length > ROWS ? keys.at(-1) : undefined;
   const warning = isRefusal(found) ? found.sentence : found.isTooWide ? TOO_WIDE : undefined;
   return {
     title: "Keys",
     body: (
       <Keys
         conditions={conditions}
-        keys={keys}
-        next={last && toQuery(conditions, last.id)}
+        page={takePage(rows)}
         isFirst={afterUuid === undefined}
         now={now}
         mayIssue={may("keys:issue")}
@@ -88,7 +81,8 @@ export async function keysCsv(visit: Visit): Promise<Response | Refusal> {
   );
 }
 
-function Keys({ conditions, keys, next, isFirst, now, mayIssue, asOf, warning }: KeysProps) {
+function Keys({ conditions, page, isFirst, now, mayIssue, asOf, warning }: KeysProps) {
+  const { rows: keys, last } = page;
   const isFiltered = Object.values(conditions).some((value) => value);
   return (
     <>
@@ -118,16 +112,14 @@ function Keys({ conditions, keys, next, isFirst, now, mayIssue, asOf, warning }:
         </p>
       ) : (
         <Table
-          caption={describeRows(keys, next !== undefined || !isFirst)}
+          caption={describeRows(keys, last !== undefined || !isFirst)}
           columns={columnsAt(now)}
           rows={keys}
         />
       )}
-      <nav class="pages" aria-label="Pages">
-        {!isFirst && <a href={`/console/keys${toQuery(conditions)}`}>First page</a>}
-        {next && <a href={`/console/keys${next}`}>Next page</a>}
-        {keys.length > 0 && <a href={`/console/keys.csv${toQuery(conditions)}`}>Download as CSV</a>}
-      </nav>
+      <Pages path="/console/keys" conditions={{ ...conditions }} after={last?.id} isFirst={isFirst}>
+        {keys.length > 0 && <a href={toAddress("/console/keys.csv", { ...conditions })}>Download as CSV</a>}
+      </Pages>
     </>
   );
 }

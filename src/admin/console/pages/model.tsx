@@ -19,10 +19,10 @@ import { Action, Actions, Done, fieldsOf, ReasonField } from "../components/acti
 import { TextField } from "../components/form.tsx";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Ago, Day, Foreign } from "../components/values.tsx";
+import { Ago, Day, Foreign, Size, toText } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
-import { Listed, Size } from "./models.tsx";
+import { Listed } from "./models.tsx";
 
 const SENTENCES = {
   removed: "The model was taken off the list.",
@@ -250,7 +250,7 @@ function columnsOf({ listedVersion }: RegisteredModel, now: Date) {
     {
       label: "Features, classes",
       isNumeric: true,
-      cell: ({ nFeatures, nClasses }: ModelVersion) => `${nFeatures}, ${nClasses}`,
+      cell: ({ nFeatures, nClasses }: ModelVersion) => `${toText(nFeatures)}, ${toText(nClasses)}`,
     },
     {
       label: "Size",

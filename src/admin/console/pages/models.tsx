@@ -5,7 +5,7 @@ import { addCommand } from "../add_command.ts";
 import { Copyable, Heading } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
-import { Foreign } from "../components/values.tsx";
+import { Foreign, Size } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
@@ -92,7 +92,7 @@ const COLUMNS = [
       owner === null ? (
         <span class="muted">public</span>
       ) : (
-        <a class="owner" href={`/console/accounts/${owner.id}`}>
+        <a href={`/console/accounts/${owner.id}`}>
           <Foreign text={owner.email} />
         </a>
       ),
@@ -112,13 +112,4 @@ const COLUMNS = [
 /** Whether clients see the model. */
 export function Listed({ isListed }: { readonly isListed: boolean }) {
   return <span class={`state ${isListed ? "active" : "expired"}`}>{isListed ? "listed" : "not listed"}</span>;
-}
-
-const UNITS = ["B", "kB", "MB", "GB", "TB"];
-
-/** The size of a file with three digits, such as `2.41 MB`. */
-export function Size({ megabytes }: { readonly megabytes: number }) {
-  const bytes = Math.round(megabytes * 1e6);
-  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(bytes) / 3)));
-  return `${(bytes / 1000 ** power).toLocaleString("en-US", { maximumSignificantDigits: 3 })} ${UNITS[power]}`;
 }
