@@ -47,7 +47,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...rooms,
     ...ground,
   ],
-  doctor: ["installation", "config", "tls", ...rooms, ...ground],
+  doctor: ["installation", "config", "tls", "host", ...rooms, ...ground],
   "service.ts": [
     "lifecycle",
     "wire",

@@ -13,12 +13,14 @@ import { toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
 import { isLoopback, originOf, toReachedHost } from "../endpoints.ts";
+import { findSystemUser } from "../host/mod.ts";
 import type { ServingAt } from "../installation/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp, tryGitHubApp } from "../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../tls/mod.ts";
 import { askHealth, toHealthUrl } from "./ask_health.ts";
 import { examineOperators } from "./examine_operators.ts";
+import { findForeignFile } from "./find_foreign_file.ts";
 import { type Check, examine, type Finding, fail, ok, requireReadable, skipUnseen, warn } from "./finding.ts";
 
 export interface HostContext {
@@ -64,7 +66,7 @@ function examineFolder({ config: { dataDir, databaseUrl } }: HostContext): Findi
         )
       : ok(name, `${dataDir} does not exist, and is needed only for hosted model files`);
   }
-  const { mode } = lstatSync(realpathSync(dataDir));
+  const { mode, uid } = lstatSync(realpathSync(dataDir));
   if ((mode & 0o022) !== 0) return fail(name, `other users may write to ${dataDir}`, `chmod go-w ${dataDir}`);
   const secret = join(dataDir, "secret");
   const secretMode = lstatSync(secret, { throwIfNoEntry: false })?.mode ?? 0;
@@ -75,6 +77,15 @@ function examineFolder({ config: { dataDir, databaseUrl } }: HostContext): Findi
       name,
       `${mount.path} is mounted noexec, but PostgreSQL runs from ${dataDir}`,
       `mount -o remount,exec ${mount.path}, and take noexec out of /etc/fstab`,
+    );
+  }
+  const foreign = findForeignFile(realpathSync(dataDir));
+  if (foreign !== undefined) {
+    const owner = findSystemUser(uid)?.name ?? uid;
+    return warn(
+      name,
+      `${foreign} does not belong to ${owner}, so the service may be unable to use it`,
+      `chown -hR ${owner} ${dataDir}`,
     );
   }
   return ok(name, `${dataDir}, closed to others`);

@@ -1,0 +1,63 @@
+/** The finding of `doctor` about files in the data folder that another user left there. */
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import { readConfig } from "../../src/config/mod.ts";
+import { examineHost } from "../../src/doctor/mod.ts";
+import { findSystemUser } from "../../src/host/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { isRoot } from "../support/is_root.ts";
+
+setDefaultTimeout(30_000);
+
+const asRoot = isRoot("doctor on a data folder with files of root");
+const UID = 65_534;
+const folder = mkdtempSync(join(tmpdir(), "claviger-foreign-"));
+const dataDir = join(folder, "data");
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function examineFolder(uid: number) {
+  const env = { CLAVIGER_DATA_DIR: dataDir, CLAVIGER_PORT: "0" };
+  const config = readConfig({ env, envFile: "/dev/null", workingFolder: folder, isRoot: false });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  process.seteuid?.(uid);
+  try {
+    const findings = await examineHost({ config, clock: systemClock });
+    return findings.find(({ name }) => name === "data folder");
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
+describe.skipIf(!asRoot)("claviger doctor and files of root", () => {
+  test("warns the owner of the data folder, and says how root gives the files back", async () => {
+    chmodSync(folder, 0o755);
+    const models = join(dataDir, "models/ab");
+    mkdirSync(models, { recursive: true, mode: 0o700 });
+    for (const path of [dataDir, join(dataDir, "models"), models]) chownSync(path, UID, UID);
+    // None is the service's: an operator's file, and a folder to which a link of the owner leads.
+    writeFileSync(join(dataDir, "notes.txt"), "");
+    mkdirSync(join(folder, "elsewhere"));
+    writeFileSync(join(folder, "elsewhere/file"), "");
+    const lead = (to: string) => {
+      process.seteuid?.(UID);
+      symlinkSync(to, join(dataDir, "postgres"));
+      process.seteuid?.(0);
+    };
+    lead(join(folder, "elsewhere"));
+    expect(await examineFolder(UID)).toMatchObject({ state: "ok" });
+
+    writeFileSync(join(models, "file"), "");
+    const owner = findSystemUser(UID)?.name ?? UID;
+    expect(await examineFolder(UID)).toEqual({
+      name: "data folder",
+      state: "warn",
+      message: `${join(models, "file")} does not belong to ${owner}, so the service may be unable to use it`,
+      remedy: `chown -hR ${owner} ${dataDir}`,
+    });
+    // Root does not look there itself.
+    expect(await examineFolder(0)).toMatchObject({ state: "ok" });
+  });
+});
