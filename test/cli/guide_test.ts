@@ -4,7 +4,7 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { lexer, type Token } from "marked";
@@ -106,15 +106,27 @@ describe("claviger guide PAGE", () => {
     expect(out).not.toContain(".md");
   });
 
-  test("shows the page in the pager at a terminal", async () => {
+  test("shows the page in the pager at a terminal, with styles only if the pager is known to show them", async () => {
     const line = createCommandLine();
     const shown = join(line.folder, "shown");
-    const ended = await line.run(["guide", "backups"], {
-      columns: 80,
-      env: { ...PATH, PAGER: `cat > ${shown}` },
-    });
-    expect(ended).toEqual({ status: 0, out: "", err: "" });
-    expect(readFileSync(shown, "utf8")).toContain("\u001b[1mBACKUPS\u001b[22m");
+    for (const name of ["less", "more"]) {
+      writeFileSync(join(line.folder, name), `#!/bin/sh\ncat > ${shown}\n`, { mode: 0o755 });
+    }
+    const [styled, plain] = ["\u001b[1mBACKUPS\u001b[22m\n", "BACKUPS\n"];
+    for (const [env, first] of [
+      [{}, styled],
+      [{ PAGER: "less" }, styled],
+      [{ PAGER: `${line.folder}/less -R`, LESS: "F" }, styled],
+      [{ LESS: "F" }, plain],
+      [{ PAGER: "more" }, plain],
+    ] as const) {
+      const ended = await line.run(["guide", "backups"], {
+        columns: 80,
+        env: { PATH: `${line.folder}:${PATH.PATH}`, ...env },
+      });
+      expect(ended).toEqual({ status: 0, out: "", err: "" });
+      expect(readFileSync(shown, "utf8")).toStartWith(first);
+    }
     line.remove();
   });
 

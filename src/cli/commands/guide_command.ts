@@ -75,18 +75,25 @@ function textOf(name: string): string {
 }
 
 /** Shows a text page by page on a terminal; elsewhere prints it without styles. */
-function show(surroundings: Surroundings, markdown: string): void {
-  const { columns, hasColours, out } = surroundings;
-  const text = renderPage(markdown, {
-    columns: columns ?? PLAIN_COLUMNS,
-    isStyled: columns !== undefined && hasColours,
-  });
-  if (columns === undefined || !isPaged(text, surroundings)) out(text);
+function show({ columns, hasColours, out, env, isRoot }: Surroundings, markdown: string): void {
+  const render = (isStyled: boolean) =>
+    renderPage(markdown, { columns: columns ?? PLAIN_COLUMNS, isStyled: isStyled && hasColours });
+  const isTerminal = columns !== undefined;
+  const pager = env.PAGER ?? "less";
+  if (isTerminal && isPaged(render(keepsStyles(pager, env)), { pager, env, isRoot })) return;
+  out(render(isTerminal));
+}
+
+/** Only `less` with the option -R is known to show styles; other pagers may show their codes as text. */
+function keepsStyles(pager: string, { LESS = "R" }: Surroundings["env"]): boolean {
+  return /^(\S*\/)?less(\s|$)/.test(pager) && /R/.test(LESS + pager);
 }
 
 /** Shows the text in a pager. Returns false if this host has no pager: the caller then prints the text. */
-function isPaged(text: string, { env, isRoot }: Surroundings): boolean {
-  const pager = env.PAGER ?? "less";
+function isPaged(
+  text: string,
+  { pager, env, isRoot }: Pick<Surroundings, "env" | "isRoot"> & { readonly pager: string },
+): boolean {
   if (pager === "" || pager === "cat") return false;
   // -F ends less when the text fits on the screen, -R keeps styles, -X leaves the text on the screen.
   const { status, signal } = spawnSync("sh", ["-c", pager], {
