@@ -195,7 +195,7 @@ describe("claviger health", () => {
     const url = late.url.href;
     const beganMs = performance.now();
     expect(refusalOf(await line.run(["health", "--url", url, "--wait", "400ms"]))).toContain("not yet");
-    expect(performance.now() - beganMs).toBeWithin(100, 1_500);
+    expect(performance.now() - beganMs).toBeWithin(100, 10_000);
     setTimeout(() => {
       isHealthy = true;
     }, 400);
@@ -226,7 +226,7 @@ describe("claviger health", () => {
       "its certificate is not signed by a certificate that --ca names",
     );
     expect(refusalOf(await refused())).toContain("with --ca");
-    expect(performance.now() - beganMs).toBeLessThan(5_000);
+    expect(performance.now() - beganMs).toBeLessThan(15_000);
     await secure.stop(true);
     expect(refusalOf(await line.run(["health", "--url", url, "--ca", "/nowhere"]))).toContain("no such file");
   });

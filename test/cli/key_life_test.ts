@@ -36,16 +36,15 @@ function validate(apiKey: string) {
   return post("/v1/auth/validate", { api_key: apiKey });
 }
 
-/** Waits up to a second, the time that a change may take, until validate answers with these fields. */
-async function expectWithinASecond(apiKey: string, expected: object): Promise<void> {
-  const until = performance.now() + 1_000;
-  for (;;) {
-    const { status, body } = await validate(apiKey);
-    const isThere = Bun.deepMatch(expected, { status, ...body });
-    if (isThere) return;
-    if (performance.now() > until) expect({ status, ...body }).toMatchObject(expected);
-    await Bun.sleep(20);
-  }
+/** Waits until validate answers with these fields: a change by a command takes up to a second. */
+async function expectSoon(apiKey: string, expected: object): Promise<void> {
+  await until(
+    async () => {
+      const { status, body } = await validate(apiKey);
+      return Bun.deepMatch(expected, { status, ...body });
+    },
+    { what: `validate answers ${JSON.stringify(expected)}` },
+  );
 }
 
 async function auditOf(id: string): Promise<{ action: string; reason: string | null }[]> {
@@ -85,9 +84,9 @@ describe("claviger keys suspend and resume", () => {
     const key = await issue();
     expect((await validate(key.api_key)).status).toBe(200);
     await line.json(["keys", "suspend", key.id, "--reason", "invoice open"]);
-    await expectWithinASecond(key.api_key, { status: 401, code: "INVALID_KEY" });
+    await expectSoon(key.api_key, { status: 401, code: "INVALID_KEY" });
     await line.json(["keys", "resume", key.id]);
-    await expectWithinASecond(key.api_key, { status: 200 });
+    await expectSoon(key.api_key, { status: 200 });
     expect((await auditOf(key.id)).map(({ action, reason }) => [action, reason])).toEqual([
       ["key.resume", null],
       ["key.suspend", "invoice open"],
@@ -110,11 +109,10 @@ describe("claviger keys suspend and resume", () => {
 
 describe("claviger keys renew", () => {
   test("brings an expired key back", async () => {
-    const key = await issue("--expires-at", new Date(Date.now() + 1_500).toISOString());
-    expect((await validate(key.api_key)).status).toBe(200);
+    const key = await issue("--expires-at", new Date(Date.now() + 2_000).toISOString());
     await until(async () => (await validate(key.api_key)).body.code === "KEY_EXPIRED");
     await line.json(["keys", "renew", key.id, "--expires-at", "2099-01-01"]);
-    await expectWithinASecond(key.api_key, { status: 200, expires_at: "2099-01-01T00:00:00Z" });
+    await expectSoon(key.api_key, { status: 200, expires_at: "2099-01-01T00:00:00Z" });
   });
 
   test("reports for a replaced key the state of the license, and the key that has it now", async () => {
@@ -152,7 +150,7 @@ describe("claviger keys tier and limit", () => {
     const key = await issue();
     expect((await validate(key.api_key)).body).toMatchObject({ license_type: "research" });
     await line.json(["keys", "tier", key.id, "enterprise"]);
-    await expectWithinASecond(key.api_key, {
+    await expectSoon(key.api_key, {
       license_type: "enterprise",
       quota: { monthly_limit: null, remaining: null },
     });
@@ -161,9 +159,9 @@ describe("claviger keys tier and limit", () => {
   test("replace the tier's limit by the license's own, and restore it with none", async () => {
     const key = await issue();
     expect(await line.json(["keys", "limit", key.id, "7"])).toMatchObject({ monthly_limit: 7 });
-    await expectWithinASecond(key.api_key, { quota: { monthly_limit: 7, remaining: 7 } });
+    await expectSoon(key.api_key, { quota: { monthly_limit: 7, remaining: 7 } });
     await line.json(["keys", "limit", key.id, "none"]);
-    await expectWithinASecond(key.api_key, { quota: { monthly_limit: 50_000 } });
+    await expectSoon(key.api_key, { quota: { monthly_limit: 50_000 } });
   });
 });
 
@@ -279,7 +277,7 @@ describe("claviger keys rotate", () => {
     expect(await post("/v1/analytics/log", event)).toMatchObject({ status: 202 });
     const shown = await line.json(["keys", "show", old.id]);
     expect(shown).toMatchObject({ state: "active", used: 1, replaced_by: id });
-    await expectWithinASecond(old.api_key, { status: 200, quota: { used: 1 }, expires_at: shown.expires_at });
+    await expectSoon(old.api_key, { status: 200, quota: { used: 1 }, expires_at: shown.expires_at });
     const daysLeft = (new Date(shown.expires_at).getTime() - Date.now()) / 86_400_000;
     expect(daysLeft).toBeWithin(1.99, 2.01);
   });
@@ -309,7 +307,7 @@ describe("claviger keys rotate", () => {
     const old = await issue();
     expect((await validate(old.api_key)).status).toBe(200);
     const { api_key: apiKey } = await line.json(["keys", "rotate", old.id, "--overlap", "0d"]);
-    await expectWithinASecond(old.api_key, { status: 401, code: "KEY_EXPIRED" });
+    await expectSoon(old.api_key, { status: 401, code: "KEY_EXPIRED" });
     expect((await validate(apiKey)).status).toBe(200);
   });
 
@@ -341,7 +339,7 @@ describe("claviger keys rotate", () => {
       "Cannot rotate key: it is suspended; `claviger keys resume` comes first",
     );
 
-    const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 1_000);
+    const expiresAt = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 2_000);
     const expired = await issue("--expires-at", expiresAt.toISOString());
     // The key expires by the machine's clock.
     await Bun.sleep(expiresAt.getTime() - Date.now() + 10);

@@ -145,7 +145,7 @@ describe("withUnitSettings()", () => {
     writeFileSync(join(PATH, "busctl"), "#!/bin/sh\nexec /usr/bin/yes\n");
     const beganMs = performance.now();
     expect(withUnitSettings({ ...source, env: { PATH } }).unit).toBeUndefined();
-    expect(performance.now() - beganMs).toBeLessThan(6_000);
+    expect(performance.now() - beganMs).toBeLessThan(15_000);
   });
 });
 

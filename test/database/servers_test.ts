@@ -11,7 +11,7 @@ setDefaultTimeout(30_000);
 
 const CONNECT_MS = 1_000;
 /** The delay that a busy machine may add. */
-const GRACE_MS = 800;
+const GRACE_MS = 3_000;
 /** More connections than a listener's queue of unaccepted connections holds. */
 const CONNECTIONS = 600;
 const LISTENER = `require("node:net").createServer().listen(0, "127.0.0.1", function () {

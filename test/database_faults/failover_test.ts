@@ -16,7 +16,7 @@ import { until } from "../support/until.ts";
 setDefaultTimeout(60_000);
 
 /** The longest time from the promotion until an event is accepted again. */
-const ACCEPTED_MS = 4_000;
+const ACCEPTED_MS = 8_000;
 const REFUSED_MS = 1_000;
 
 let replication: Replication;

@@ -172,11 +172,17 @@ test("POST /v1/auth/validate refuses a key within a second after another process
     );
     await revoke(revoked.apiKey);
     const beganMs = performance.now();
+    let lastServedMs = beganMs;
     for (const { apiKey } of [revoked, suspended]) {
-      await until(async () => (await validate(apiKey, neighbour)).status !== 200);
+      await until(async () => {
+        const askedMs = performance.now();
+        const { status } = await validate(apiKey, neighbour);
+        if (status === 200) lastServedMs = askedMs;
+        return status === 401;
+      });
       expectRefusal(await validate(apiKey, neighbour), 401, "INVALID_KEY");
     }
-    expect(performance.now() - beganMs).toBeLessThan(1_000);
+    expect(lastServedMs - beganMs).toBeLessThan(1_000);
   } finally {
     await neighbour.close();
   }

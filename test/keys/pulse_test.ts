@@ -36,15 +36,21 @@ async function issueWarm(): Promise<IssuedKey> {
   return key;
 }
 
-/** Validates the key until the answer is as expected, for 3 s at most. Returns how long that took, in ms. */
+/**
+ * Validates the key until the answer is as expected. Returns when the last answer of before began, in ms from now. A 503
+ * is none: on a busy machine the pulse may be late, and then the service does not trust its cache.
+ */
 async function timeUntil(key: IssuedKey, expected: object): Promise<number> {
-  const began = performance.now();
-  for (;;) {
+  const beganMs = performance.now();
+  let lastOldMs = 0;
+  await until(async () => {
+    const askedMs = performance.now() - beganMs;
     const { status, body } = await validate(key);
-    const took = performance.now() - began;
-    if (took > 3_000 || isLike({ status, ...body }, expected)) return took;
-    await Bun.sleep(10);
-  }
+    if (isLike({ status, ...body }, expected)) return true;
+    if (status !== 503) lastOldMs = askedMs;
+    return false;
+  });
+  return lastOldMs;
 }
 
 describe("createPulse()", () => {

@@ -258,15 +258,16 @@ describe("a flood", () => {
     table.take("customer", 0);
     Bun.gc(true);
     const memoryBefore = process.memoryUsage().rss;
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     let slowestMs = 0;
     for (let batch = 0; batch < 1000; batch++) {
-      const batchStartedAt = performance.now();
+      const batchBefore = process.cpuUsage();
       // A thousand addresses every 20 ms: 50,000 a second.
       for (let i = 0; i < 1000; i++) table.take(`2001:db8:${batch}:${i}::/64`, batch * 20);
-      slowestMs = Math.max(slowestMs, performance.now() - batchStartedAt);
+      slowestMs = Math.max(slowestMs, process.cpuUsage(batchBefore).user / 1_000);
     }
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    // Time on a processor, because other programs may run meanwhile.
+    expect(process.cpuUsage(before).user).toBeLessThan(5e6);
     expect(slowestMs).toBeLessThan(250);
     expect(table.stats().windows).toBe(20_000);
     Bun.gc(true);

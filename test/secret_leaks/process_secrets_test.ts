@@ -87,10 +87,12 @@ async function run(args: readonly string[], input?: string): Promise<string> {
 test("A service with its own database writes no secret to its log, its process list or its data folder", async () => {
   const output = { text: "" };
   const { child, ended } = spawn(["serve", "--port", "0"], output);
-  const url = await until(() => {
+  const serving = () => {
     if (child.exitCode !== null) throw new Error(output.text);
     return /serves at (\S+)/.exec(output.text)?.[1];
-  });
+  };
+  // The first start may take long on a busy disk.
+  const url = await until(serving, { limitMs: 60_000 });
   const issue = async (email: string): Promise<string> =>
     JSON.parse(await run(["keys", "issue", "--email", email, "--tier", "research", "--json"])).api_key;
   const keys = [await issue("a@example.org"), await issue("b@example.org")];

@@ -56,9 +56,9 @@ describe("redactKeys()", () => {
 
   test("redactKeys() takes linear time for hostile text", () => {
     const hostile = ["a".repeat(1e6), "live_".repeat(2e5), `${"a".repeat(39)}g`.repeat(25_000)];
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     for (const text of hostile) redactKeys(text);
-    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(process.cpuUsage(before).user).toBeLessThan(2e6);
   });
 });
 

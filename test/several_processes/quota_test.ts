@@ -15,7 +15,6 @@ setDefaultTimeout(30_000);
 
 /** Clients of each process. */
 const CLIENTS = 8;
-const ROUNDS = 5;
 
 type Process = Pick<Replica | TestService, "post">;
 
@@ -73,8 +72,13 @@ describe("Two processes", () => {
 
   test(`accept exactly the limit of ${CLIENTS} clients each, from the month's first batch on`, async () => {
     const { database } = installation;
-    for (const limit of [1, 7, 100, 1_000]) {
-      for (let round = 0; round < ROUNDS; round++) {
+    for (const [limit, rounds] of [
+      [1, 5],
+      [7, 5],
+      [100, 5],
+      [1_000, 1],
+    ] as const) {
+      for (let round = 0; round < rounds; round++) {
         const key = await issue(database, { monthlyLimit: limit });
         expect(await countMonths(database, key)).toBe(0);
         const outcome = await race(processes, key);
@@ -87,8 +91,8 @@ describe("Two processes", () => {
 
   test("accept no more than the limit though one is killed midway, and the other accepts the rest", async () => {
     const { database } = installation;
-    const limit = 2_000;
-    for (let round = 0; round < 3; round++) {
+    const limit = 1_000;
+    for (let round = 0; round < 2; round++) {
       const [other, killed] = [processes[0]!, await installation.serve()];
       const key = await issue(database, { monthlyLimit: limit });
       const racing = race([other, killed], key);

@@ -9,9 +9,8 @@
  * are below the system's temporary folder, since the checkout may be in a folder (`/root`) that the user who
  * runs PostgreSQL cannot enter.
  *
- * `make test` makes the run's folder in memory if there is room, and the tests make all their data folders in
- * the run's folder: a disk takes seconds to store a new database and to remove it. `TEST_FOLDER=/some/folder make
- * test` keeps the tests on a disk.
+ * The run's folder is in memory if there is room, and the tests make all their data folders in the same place: a disk
+ * takes seconds to store a new database and to remove it. `TEST_FOLDER=/some/folder make test` keeps the tests on a disk.
  */
 import { spawnSync } from "node:child_process";
 import {
@@ -144,6 +143,13 @@ function givenServer(): TestServer | undefined {
 /** Returns the folder for PostgreSQL and the tests' data: the run's folder, or else a folder of this user. */
 export function testFolder(): string {
   return process.env.TEST_FOLDER ?? userFolder(tmpdir());
+}
+
+/** Makes the tests of this process keep their data in memory if there is room, unless they have a folder already. */
+export function keepInMemory(): void {
+  if (process.env.TEST_FOLDER !== undefined) return;
+  const memory = findMemory();
+  if (memory !== undefined) process.env.TEST_FOLDER = memory;
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Sets up the things that all test files share. Bun loads this file before them (`preload` in bunfig.toml). */
 import { afterAll } from "bun:test";
-import { stopTestServer } from "./postgres.ts";
+import { keepInMemory, stopTestServer } from "./postgres.ts";
 
+keepInMemory();
 afterAll(stopTestServer);

@@ -14,7 +14,7 @@ export interface RawOptions {
   readonly bodiless?: boolean;
 }
 
-const DEADLINE_MS = 3_000;
+const DEADLINE_MS = 10_000;
 
 /**
  * Sends bytes on a new connection. Resolves with the answers as soon as `answers` have arrived, or with fewer if

@@ -161,7 +161,7 @@ describe("createEventWriter()", () => {
     const failures = await Promise.all(
       [1, 2, 3].map(() => failureOf(writer.write(usageEvent({ licenseUuid })))),
     );
-    expect(performance.now() - began).toBeLessThan(2_400);
+    expect(performance.now() - began).toBeLessThan(4_500);
     for (const failure of failures) expect(failure).toBeInstanceOf(DatabaseUnavailable);
     expect(unknown).toEqual([licenseUuid, licenseUuid, licenseUuid]);
     proxy.set("none");
@@ -178,7 +178,7 @@ describe("createEventWriter()", () => {
     const failures = await Promise.all(
       sameClaim(licenseUuid, [{}, {}, {}, {}]).map((event) => failureOf(writer.write(event))),
     );
-    expect(performance.now() - began).toBeLessThan(2_400);
+    expect(performance.now() - began).toBeLessThan(4_500);
     for (const failure of failures) expect(failure).toBeInstanceOf(DatabaseUnavailable);
     // The other events were never sent.
     expect(unknown).toEqual([licenseUuid]);

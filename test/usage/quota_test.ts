@@ -20,16 +20,23 @@ afterAll(async () => {
 });
 
 /** Sends events from many clients to both services until `isOver`, and counts those that were accepted. */
-async function race(key: IssuedKey, isOver: (sent: number) => boolean): Promise<number> {
+async function race(
+  key: IssuedKey,
+  isOver: (sent: number, accepted: number, refused: number) => boolean,
+): Promise<number> {
   let accepted = 0;
+  let refused = 0;
   let sent = 0;
   const clients = services.flatMap((service) =>
     Array.from({ length: CLIENTS }, async () => {
-      while (!isOver(sent++)) {
+      while (!isOver(sent++, accepted, refused)) {
         const event = { api_key: key.apiKey, event_type: "inference" };
         const { status, body } = await service.post("/v1/analytics/log", event);
         if (status === 202) accepted++;
-        else expect({ status, code: body.code }).toEqual({ status: 429, code: "QUOTA_EXCEEDED" });
+        else {
+          expect({ status, code: body.code }).toEqual({ status: 429, code: "QUOTA_EXCEEDED" });
+          refused++;
+        }
       }
     }),
   );
@@ -46,13 +53,20 @@ function setLimit({ licenseUuid }: IssuedKey, limit: number): Promise<unknown> {
 describe("POST /v1/analytics/log", () => {
   test("POST /v1/analytics/log accepts events up to the new limit when the limit is raised meanwhile", async () => {
     const key = await services[0]!.issue({ monthlyLimit: 50 });
-    const began = performance.now();
-    const racing = race(key, () => performance.now() - began > 1_800);
-    for (const limit of [80, 130]) {
-      // The quota is used up by now, and the clients are refused.
-      await Bun.sleep(300);
+    const seen = { accepted: 0, refused: 0 };
+    let isOver = false;
+    const racing = race(key, (_, accepted, refused) => {
+      Object.assign(seen, { accepted, refused });
+      return isOver;
+    });
+    for (const limit of [50, 80, 130]) {
       await setLimit(key, limit);
+      await until(() => seen.accepted >= limit);
+      // The quota is used up, and every client is refused.
+      const { refused } = seen;
+      await until(() => seen.refused >= refused + 4 * CLIENTS);
     }
+    isOver = true;
     expect(await racing).toBe(130);
     const sums = await readSums(services[0]!.database, key.licenseUuid);
     expect(sums).toEqual({ used: 130, byDay: 130, stored: 130 });

@@ -246,7 +246,7 @@ describe("createUpkeep() with events kept for 2 months", () => {
         slowestMs = Math.max(slowestMs, performance.now() - beganMs);
       }
       await tidied;
-      expect(slowestMs).toBeLessThan(700);
+      expect(slowestMs).toBeLessThan(2_500);
       expect(await tables()).toEqual(["events_2026_01", "events_2026_02", ...KEPT_TABLES, ...AHEAD]);
       expect(upkeep.stats()).toEqual({ kept: 2, dropped: 0, failures: { ...NONE, retention: 1 } });
       expect(lines.join("")).toContain("canceling statement due to lock timeout");

@@ -1,0 +1,37 @@
+/** The generated requests reach every code of the contract. `HOSTILE_SEED` sets the seed, which is printed. */
+import { expect, test } from "bun:test";
+import { sendGenerated } from "./generated_run.ts";
+
+const REQUESTS = 20_000;
+const seed = Number(process.env.HOSTILE_SEED ?? Math.floor(Math.random() * 2 ** 31));
+
+/** The codes that so many requests get with any seed. A run without one of them did not try it. */
+const CODES = [
+  "INVALID_FORMAT",
+  "INVALID_KEY",
+  "INVALID_LINK",
+  "INVALID_REQUEST",
+  "KEY_EXPIRED",
+  "KEY_NOT_FOUND",
+  "LICENSE_REQUIRED",
+  "METHOD_NOT_ALLOWED",
+  "MISSING_EVENT_TYPE",
+  "MISSING_KEY",
+  "NOT_CONFIGURED",
+  "NOT_FOUND",
+  "PAYLOAD_TOO_LARGE",
+  "QUOTA_EXCEEDED",
+  "RANGE_NOT_SATISFIABLE",
+  "RATE_LIMIT_EXCEEDED",
+  "UNSUPPORTED_MEDIA_TYPE",
+];
+
+test("Every generated request gets a documented answer in time, and together they get every code", async () => {
+  console.log(`Generated requests: HOSTILE_SEED=${seed}`);
+  const { failure, codes, statuses, requests } = await sendGenerated({ requests: REQUESTS, seed });
+  // Thrown as an error, whose message keeps its line breaks.
+  if (failure !== undefined) throw new Error(`With HOSTILE_SEED=${seed}: ${failure}`);
+  expect(requests).toBe(REQUESTS);
+  expect(Object.keys(codes).toSorted()).toEqual(CODES);
+  for (const status of [200, 202, 206, 304, 422]) expect(statuses[status]).toBeGreaterThan(0);
+});
