@@ -13,7 +13,7 @@
  * the last answer, the whole cache is dropped.
  */
 import { type Clock, type Repetition, repeat } from "../clock.ts";
-import type { Database } from "../database/mod.ts";
+import { type Database, DatabaseUnavailable } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import { reasonOf } from "../system_error.ts";
 import type { KeyCache } from "./key_cache.ts";
@@ -30,7 +30,7 @@ export interface PulseOptions {
 }
 
 export interface Pulse {
-  /** Starts the pulse. Resolves after the first pulse; throws if that one fails. */
+  /** Starts the pulse. Resolves after the first pulse; throws if it fails, or is late six times. */
   start(): Promise<void>;
   stop(): Promise<void>;
   /** Returns true while the cache may be trusted and the database counts as connected. */
@@ -50,6 +50,8 @@ export const TRUST_MS = 1_000;
  * restart is detected and replaced while the previous pulse is still trusted.
  */
 const DEADLINE_MS = 500;
+/** A busy host, or a database that has just started, may answer the first pulse late. */
+const FIRST_ATTEMPTS = 6;
 /** After this long without a pulse, rows of `usage_changes` may have been deleted before this process read them. */
 const COUNTS_KEPT_MS = 45_000;
 /** If more rows than this change at once (an import, for example), the whole cache is dropped instead. */
@@ -203,7 +205,15 @@ export function createPulse(options: PulseOptions): Pulse {
 
   return {
     async start() {
-      await beat();
+      for (let attempt = 1; ; attempt++) {
+        try {
+          await beat();
+          break;
+        } catch (error) {
+          const isLate = error instanceof DatabaseUnavailable && error.code === "deadline";
+          if (!isLate || stopped || attempt === FIRST_ATTEMPTS) throw error;
+        }
+      }
       if (!stopped) repetition = repeat(INTERVAL_MS, beatInTime);
     },
     async stop() {

@@ -33,7 +33,7 @@ describe("openDatabase()", () => {
 
   test.each(faults)("openDatabase() settles every query at its deadline: %s", async (fault) => {
     const { database, proxy, close } = await openThroughProxy();
-    await ask(database);
+    await untilAnswered(database);
     proxy.set(fault);
     const outcomes = await Promise.all(Array.from({ length: 40 }, () => timed(ask(database))));
     for (const { error, tookMs } of outcomes) {
@@ -68,7 +68,7 @@ describe("openDatabase()", () => {
 
   test("openDatabase() leaves no connection open, not even one of a replaced pool", async () => {
     const { database, proxy, close } = await openThroughProxy();
-    await ask(database);
+    await untilAnswered(database);
     proxy.set("stalled");
     await timed(ask(database));
     await timed(ask(database));

@@ -231,6 +231,23 @@ describe("createPulse()", () => {
     await database.close();
   });
 
+  test("createPulse() starts though the first answer is late, and not if no answer comes", async () => {
+    const proxy = await startFaultyProxy(service.address);
+    const database = openDatabase(proxy.address, { clock: systemClock, log: silentLog });
+    const { pulse } = createLonePulse(database);
+    proxy.set("stalled");
+    await expect(pulse.start()).rejects.toMatchObject({ code: "deadline" });
+    const missed = database.stats().deadlinesMissed;
+    await Promise.all([
+      pulse.start(),
+      until(() => database.stats().deadlinesMissed > missed).then(() => proxy.set("none")),
+    ]);
+    expect(pulse.isFresh()).toBe(true);
+    await pulse.stop();
+    await database.close();
+    await proxy.close();
+  });
+
   test("createPulse() stays fresh when one of its statements is never answered", async () => {
     const proxy = await startFaultyProxy(service.address);
     const database = openDatabase(proxy.address, { clock: systemClock, log: silentLog });
