@@ -6,9 +6,10 @@
  * mode and state that the filter includes. The cost depends on the number of groups (some hundred) and not on the
  * number of keys. Only at the two ends of a range of expiries, keys are read that do not meet the filter.
  *
- * The stored lists of the room `statistics` (keys near their quota, unused keys) come without these groups. If the list
- * is short, and shorter than the groups, the page is read from it, and each of its keys is checked. Otherwise the groups
- * are merged as always, and each key is looked up in the list: of a long list, every large group has keys.
+ * The stored lists of the room `statistics` (keys near their quota, unused keys) come without these groups. The first
+ * keys of a list are looked up: they fill the page unless the other conditions are rare. In that case the groups are
+ * merged as always, with the keys that are on the list. A short list is read once for that; in a long one each key is
+ * looked up, because every large group has keys of a long list.
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { TIERS } from "../licensing/mod.ts";
@@ -21,8 +22,10 @@ const STATES = ["active", "suspended", "revoked"];
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 1_000;
 const DAY_MS = 86_400_000;
-/** A stored list of so many keys is short: checking all of them takes some 0.1 s. */
+/** A stored list of so many keys is short: its hash fits into the memory of a statement, and takes some 10 ms. */
 const SHORT_LIST = 50_000;
+/** For each key of a page, so many keys of a list are looked up before the groups are merged. */
+const LOOKED_UP = 40;
 
 interface ListOptions {
   readonly filter: KeyFilter;
@@ -41,72 +44,109 @@ export function isListed(sql: Sql, id: Fragment, { filter, now }: ListOptions): 
 
 /** Selects at least the keys of the list: all keys that meet the filter, or the first ones of each part. */
 function candidates(sql: Sql, options: ListOptions): Fragment {
-  const { externalId, search, accountUuid, tier, state, mode, expiringWithinDays, limit } = options.filter;
-  const first = sql`
-    select key_id from listed_keys
-     where ${meets(sql, options)}`;
-  const inOrder = sql`order by key_id ${directionOf(sql, options.filter)} limit ${limit ?? null}::bigint`;
+  const { externalId, search, accountUuid, figures } = options.filter;
   const accountUuids = search?.accountUuids ?? (accountUuid === undefined ? undefined : [accountUuid]);
-  if (accountUuids !== undefined) {
-    return sql`
-      select found.key_id
-        from unnest(${toTextArray(accountUuids)}::uuid[]) as account (id)
-             cross join lateral (${first} and account_id = account.id ${inOrder}) as found
-       union
-      ${first} and key_id = any(array(select id from keys where right(hint, 4) = ${search?.lastFour ?? null}::text))`;
-  }
-  const isOneGroup = [tier, state, mode, expiringWithinDays].every((each) => each === undefined);
-  const list = externalId === undefined ? chooseList(sql, options.filter, isOneGroup) : undefined;
-  if (list !== undefined) {
-    const { unusedForDays, nearQuotaPercent } = options.filter.figures ?? {};
-    const isAll = isOneGroup && (unusedForDays === undefined || nearQuotaPercent === undefined);
-    return sql`
-      select listed.key_id from ${list} as listed
-       where ${isAfter(sql, sql`listed.key_id`, options.filter)}
-         ${isAll ? sql`` : sql`and exists (${first} and listed_keys.key_id = listed.key_id offset 0)`}
-       ${inOrder}`;
-  }
-  if (isOneGroup || externalId !== undefined || limit === undefined || limit > MAX_PAGE)
-    return sql`${first} ${inOrder}`;
+  if (accountUuids !== undefined) return selectOfAccounts(sql, options, accountUuids);
+  if (externalId !== undefined) return selectFirst(sql, options, sql``);
+  if (figures !== undefined) return selectOfLists(sql, options);
+  return selectOfGroups(sql, options);
+}
+
+/** Whether no condition divides the keys, apart from the stored lists. */
+function isOneGroup({ tier, state, mode, expiringWithinDays }: KeyFilter): boolean {
+  return [tier, state, mode, expiringWithinDays].every((each) => each === undefined);
+}
+
+function isLong({ limit }: KeyFilter): boolean {
+  return limit === undefined || limit > MAX_PAGE;
+}
+
+/** Selects the first keys that meet the filter, and a further condition. */
+function selectFirst(sql: Sql, options: ListOptions, isAlso: Fragment, isShort = false): Fragment {
+  return sql`
+    select key_id from listed_keys
+     where ${meets(sql, options)} ${isAlso} ${isStored(sql, options.filter, isShort)} ${inOrder(sql, options.filter)}`;
+}
+
+function inOrder(sql: Sql, filter: KeyFilter): Fragment {
+  return sql`order by key_id ${directionOf(sql, filter)} limit ${filter.limit ?? null}::bigint`;
+}
+
+function selectOfAccounts(sql: Sql, options: ListOptions, accountUuids: readonly string[]): Fragment {
+  const lastFour = options.filter.search?.lastFour;
+  const ofAccounts = sql`
+    select found.key_id
+      from unnest(${toTextArray(accountUuids)}::uuid[]) as account (id)
+           cross join lateral (${selectFirst(sql, options, sql`and account_id = account.id`)}) as found`;
+  if (!lastFour) return ofAccounts;
+  const named = sql`select id from keys where right(hint, 4) = ${lastFour}::text`;
+  return sql`${ofAccounts} union (${selectFirst(sql, options, sql`and key_id = any(array(${named}))`)})`;
+}
+
+function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
+  const { filter } = options;
+  const { tier, state, mode, figures } = filter;
+  const isShort = figures !== undefined && figures.keys <= SHORT_LIST;
+  if (isOneGroup(filter) || isLong(filter)) return selectFirst(sql, options, sql``, isShort);
+  const isOfGroup = sql`
+    and expiry_month = month.first_day and tier = each.tier and mode = either.mode and state = one.state`;
   return sql`
     select page.key_id
       from (${selectMonths(sql, options)}) as month
            cross join unnest(${toTextArray(tier ? [tier] : TIERS)}::text[]) as each (tier)
            cross join unnest(${toTextArray(mode ? [mode] : MODES)}::text[]) as either (mode)
            cross join unnest(${toTextArray(state ? [stored(state)] : STATES)}::text[]) as one (state)
-           cross join lateral (
-             ${first} and expiry_month = month.first_day and tier = each.tier and mode = either.mode
-               and state = one.state
-             ${inOrder}) as page`;
+           cross join lateral (${selectFirst(sql, options, isOfGroup, isShort)}) as page`;
 }
 
-/** Returns the stored list from which the page is read: if it is short and has fewer keys than the groups, or alone. */
-function chooseList(sql: Sql, { figures }: KeyFilter, isOneGroup: boolean): Fragment | undefined {
-  if (figures === undefined) return undefined;
-  const { nearQuotaPercent, unusedForDays, listKeys, groupKeys } = figures;
-  if (!isOneGroup && listKeys > Math.min(SHORT_LIST, groupKeys)) return undefined;
-  return nearQuotaPercent === undefined
-    ? sql`(select key_id from figure_unused where days >= ${unusedForDays ?? 0}::smallint)`
-    : sql`(select key_id from figure_near_quota where percent >= ${nearQuotaPercent}::integer)`;
-}
-
-/** Returns the condition that a row of `listed_keys` is on the stored lists: with `offset 0`, each row is looked up. */
-function isStored(sql: Sql, { figures }: KeyFilter): Fragment {
-  const { nearQuotaPercent, unusedForDays } = figures ?? {};
-  const none = sql``;
+/** Selects the keys of the stored lists that meet the filter. */
+function selectOfLists(sql: Sql, options: ListOptions): Fragment {
+  const { filter } = options;
+  const { limit = 0 } = filter;
+  const others = isOneGroup(filter) ? selectAmong(sql, options) : selectOfGroups(sql, options);
+  if (isLong(filter)) return others;
   return sql`
-       ${
-         nearQuotaPercent === undefined
-           ? none
-           : sql`and exists (select from figure_near_quota as f
-                              where f.key_id = listed_keys.key_id and percent >= ${nearQuotaPercent}::integer offset 0)`
-       }
-       ${
-         unusedForDays === undefined
-           ? none
-           : sql`and exists (select from figure_unused as f
-                              where f.key_id = listed_keys.key_id and days >= ${unusedForDays}::smallint offset 0)`
-       }`;
+    with first_of_list as materialized (${selectAmong(sql, options, LOOKED_UP * limit)})
+    select key_id from first_of_list
+     union
+    select key_id from (${others}) as others
+     where (select count(*) from first_of_list) < ${limit}::bigint`;
+}
+
+/** Selects from the first `most` keys of the stored lists, or from all of them, those that meet the filter. */
+function selectAmong(sql: Sql, options: ListOptions, most?: number): Fragment {
+  const { filter } = options;
+  const { nearQuotaPercent, unusedForDays } = filter.figures ?? {};
+  const isNext = isAfter(sql, sql`key_id`, filter);
+  const first = inOrder(sql, { ...filter, limit: most });
+  // As an array, so that one scan of the index finds all of them.
+  const isAmong = (keys: Fragment) => sql`key_id = any(array(${keys}))`;
+  let list = sql`
+    select key_id from figure_near_quota where percent >= ${nearQuotaPercent ?? 0}::integer and ${isNext} ${first}`;
+  if (unusedForDays !== undefined)
+    list = sql`
+    select key_id from figure_unused
+     where days >= ${unusedForDays}::smallint
+       and ${nearQuotaPercent === undefined ? isNext : isAmong(list)} ${first}`;
+  return isOneGroup(filter)
+    ? sql`select key_id from (${list}) as list ${inOrder(sql, filter)}`
+    : sql`select key_id from listed_keys where ${meets(sql, options)} and ${isAmong(list)} ${inOrder(sql, filter)}`;
+}
+
+/**
+ * Returns the condition that a row of `listed_keys` is on the stored lists. With `offset 0` each row is looked up; with
+ * `is true`, which the planner cannot turn into a join, the list is read once into a hash.
+ */
+function isStored(sql: Sql, { figures }: KeyFilter, isShort = false): Fragment {
+  const { nearQuotaPercent: percent, unusedForDays: days } = figures ?? {};
+  const isOn = (list: Fragment, isMet: Fragment, isHashed: boolean) =>
+    isHashed
+      ? sql`and (listed_keys.key_id in (select key_id from ${list} where ${isMet})) is true`
+      : sql`and exists (select from ${list} as list where list.key_id = listed_keys.key_id and ${isMet} offset 0)`;
+  const near = () => isOn(sql`figure_near_quota`, sql`percent >= ${percent ?? 0}::integer`, isShort);
+  const unused = () =>
+    isOn(sql`figure_unused`, sql`days >= ${days ?? 0}::smallint`, isShort && percent === undefined);
+  return sql`${percent === undefined ? sql`` : near()} ${days === undefined ? sql`` : unused()}`;
 }
 
 function isAfter(sql: Sql, id: Fragment, { afterUuid, newestFirst }: KeyFilter): Fragment {
@@ -126,8 +166,7 @@ function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
        ${mode === undefined ? none : sql`and mode = ${mode}`}
        ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
        ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}
-       and ${isAfter(sql, sql`listed_keys.key_id`, filter)}
-       ${isStored(sql, filter)}`;
+       and ${isAfter(sql, sql`listed_keys.key_id`, filter)}`;
 }
 
 function selectKeysOf(sql: Sql, externalId: string): Fragment {

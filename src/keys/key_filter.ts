@@ -35,9 +35,7 @@ export interface StoredListFilter {
   /** At least the percentage of the stored list. */
   readonly nearQuotaPercent?: number | undefined;
   /** How many keys the stored list has: that of `nearQuotaPercent` if both are given. */
-  readonly listKeys: number;
-  /** How many keys the tier and state of the filter have. */
-  readonly groupKeys: number;
+  readonly keys: number;
 }
 
 /** Returns how the ids of keys are sorted, as SQL. UUIDs sort by the time of their creation. */

@@ -106,7 +106,7 @@ export async function readFigures(database: Database): Promise<Figures | undefin
 }
 
 /** What the list of keys needs to know about the stored figures, without the rows that name customers. */
-export type StoredLists = Pick<Figures, "keys" | "unused"> & {
+export type StoredLists = Pick<Figures, "unused"> & {
   readonly nearQuota: Pick<Figures["nearQuota"], "asOf" | "keys">;
 };
 
@@ -116,13 +116,13 @@ export async function findStoredLists(database: Database): Promise<StoredLists |
     (sql) => sql`
       select name, as_of as "asOf", null as accounts,
              case name when 'near_quota' then jsonb_set(value, '{rows}', '[]') else value end as value
-        from figures where name in ('keys', 'near_quota', 'unused')`,
+        from figures where name in ('near_quota', 'unused')`,
     { isRead: true },
   );
   const named = new Map(stored.map((figure) => [figure.name, figure]));
-  const [keys, nearQuota, unused] = [named.get("keys"), named.get("near_quota"), named.get("unused")];
-  if (!keys || !nearQuota || !unused) return undefined;
-  return { keys: toFigure(keys), nearQuota: toFigure(nearQuota), unused: toFigure(unused) };
+  const [nearQuota, unused] = [named.get("near_quota"), named.get("unused")];
+  if (!nearQuota || !unused) return undefined;
+  return { nearQuota: toFigure(nearQuota), unused: toFigure(unused) };
 }
 
 interface StoredFigure {

@@ -18,31 +18,25 @@ export interface StoredCondition {
 interface StoredQuery {
   readonly near_quota?: number | undefined;
   readonly unused_for?: number | undefined;
-  readonly tier?: string | undefined;
-  readonly state?: string | undefined;
 }
 
 /** Finds the stored lists that the query names, with the time of the older one. Undefined if it names none. */
 export async function findStored(
-  { near_quota, unused_for, tier, state }: StoredQuery,
+  { near_quota, unused_for }: StoredQuery,
   { database, demandFigures }: Pick<AdminOptions, "database" | "demandFigures">,
 ): Promise<StoredCondition | Refusal | undefined> {
   if (near_quota === undefined && unused_for === undefined) return undefined;
   demandFigures();
   const stored = await findStoredLists(database);
   if (stored === undefined) return NOT_COMPUTED;
-  const { keys, nearQuota, unused } = stored;
+  const { nearQuota, unused } = stored;
   const times = [near_quota && nearQuota.asOf, unused_for && unused.asOf].filter((at) => at instanceof Date);
   const unusedKeys = unused.rows.find(({ days }) => days === unused_for)?.count ?? 0;
-  const group = keys.rows.filter(
-    (row) => (tier ?? row.tier) === row.tier && (state ?? row.state) === row.state,
-  );
   return {
     filter: {
       nearQuotaPercent: near_quota,
       unusedForDays: unused_for,
-      listKeys: near_quota === undefined ? unusedKeys : nearQuota.keys,
-      groupKeys: group.reduce((sum, { count }) => sum + count, 0),
+      keys: near_quota === undefined ? unusedKeys : nearQuota.keys,
     },
     asOf: new Date(Math.min(...times.map((at) => at.getTime()))),
   };

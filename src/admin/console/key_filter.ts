@@ -70,7 +70,7 @@ export async function findKeys(
   const { database } = options;
   const { search: text, account: who, expiring_within: days, external_id: externalId } = conditions;
   const { state, tier, mode, near_quota: percent, unused_for: unused } = conditions;
-  const figures = { near_quota: toNumber(percent), unused_for: toNumber(unused), tier, state };
+  const figures = { near_quota: toNumber(percent), unused_for: toNumber(unused) };
   const stored = await findStored(figures, options);
   if (isRefusal(stored)) return stored;
   const search: Search | Refusal | undefined = text === "" ? undefined : await searchAccounts(database, text);
