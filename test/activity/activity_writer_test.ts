@@ -1,5 +1,5 @@
 /** The counts of answered requests, which every process adds to the same hourly rows. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type AnswerCount, createActivityWriter } from "../../src/activity/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
@@ -19,6 +19,18 @@ beforeAll(async () => {
 beforeEach(async () => {
   await database.query((sql) => sql`truncate activity_hours, activity_days`);
   clock = createTestClock("2026-11-22T09:30:00Z");
+});
+/** After every test, the days are the sums of the hours. */
+afterEach(async () => {
+  const different = await database.query(
+    (sql) => sql`
+      select * from activity_days
+        full join (select (hour at time zone 'UTC')::date as day, endpoint, code, reason, sum(count)::bigint as count
+                     from activity_hours group by 1, 2, 3, 4) as hours
+       using (day, endpoint, code, reason, count)
+       where hours.count is null or activity_days.count is null`,
+  );
+  expect([...different]).toEqual([]);
 });
 afterAll(() => server.close());
 
