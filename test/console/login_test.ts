@@ -93,6 +93,21 @@ describe("the login page", () => {
     });
   });
 
+  test("asks before a link ends the session of a colleague", async () => {
+    const code = await admin.code();
+    await admin.visitAs("viewer", { path: "/overview" }, async (page) => {
+      const before = await page.context().cookies();
+      await page.goto(`${enterUrl()}#${code}`);
+      await page.getByText("is logged in with this browser. The login ends that session.").waitFor();
+      await takeScreenshots(page, "enter-replaces");
+      await expectAccessible(page);
+      expect(await page.context().cookies()).toEqual(before);
+      await page.getByRole("button", { name: "Log in" }).click();
+      await isLoggedIn(page);
+      expect(await page.context().cookies()).not.toEqual(before);
+    });
+  });
+
   test("is accessible", async () => {
     await admin.browser.visit({ url: enterUrl() }, async (page) => {
       await takeScreenshots(page, "enter");
