@@ -77,8 +77,11 @@ test.skipIf(ON_NODE)(
     await run(`create function full_disk() returns trigger language plpgsql as $$
     begin raise exception '${REASON}' using errcode = 'disk_full'; end $$`);
     await run("create trigger full_disk before insert on events execute function full_disk()");
-    // In place of a full disk: the server may not write a temporary file of more than 1 MB.
-    await run(`alter database ${name} set temp_file_limit = '1MB'`);
+    // In place of a full disk: the function with which the trial fills its temporary file finds no space.
+    await run("create schema full_disk");
+    await run(`create function full_disk.repeat(text, int) returns text language plpgsql as $$
+    begin raise exception '${REASON}' using errcode = 'disk_full'; end $$`);
+    await run(`alter database ${name} set search_path = full_disk, pg_catalog, public`);
     const reconnect = () =>
       run(
         "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()",
@@ -94,7 +97,7 @@ test.skipIf(ON_NODE)(
     await Bun.sleep(1_300);
     expect(lines("takes writes again")).toEqual([]);
 
-    await run(`alter database ${name} set temp_file_limit = -1`);
+    await run(`alter database ${name} reset search_path`);
     await reconnect();
     await until(() => lines("The database takes writes again").length === 1);
     await service.close();
