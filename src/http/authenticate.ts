@@ -21,8 +21,9 @@ import { type Limiter, type TrustedProxies, toClientGroup } from "../limits/mod.
 import type { Platform } from "../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import type { JsonObject } from "../wire/mod.ts";
-import { andThen, type Eventually, readQuery } from "../wire/mod.ts";
+import { andThen, type Eventually } from "../wire/mod.ts";
 import type { Exchange } from "./exchange.ts";
+import { readKey } from "./read_key.ts";
 
 export interface AuthenticatorOptions {
   readonly directory: KeyDirectory;
@@ -113,7 +114,6 @@ const MISSING_KEY = refuse(
   "MISSING_KEY",
   "An API key is required: send it in the header X-API-Key (Authorization is not read)",
 );
-const DIFFERENT_KEYS = refuse("INVALID_REQUEST", "The request carries two different API keys");
 const RATE_LIMITED = refuse("RATE_LIMIT_EXCEEDED", "Too many requests: wait as Retry-After says");
 const UNAVAILABLE = refuse(
   "SERVICE_UNAVAILABLE",
@@ -284,26 +284,4 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     isAddressFull,
     addressOf,
   };
-}
-
-/**
- * Returns the key from the header, the body or, for GET only, the query; undefined if there is no key. An empty
- * key counts as no key. The value of a body's field is returned unchanged; the caller checks its format.
- */
-function readKey(request: Request, body: JsonObject): unknown {
-  const header = request.headers.get("x-api-key") || undefined;
-  if (request.method !== "GET") return chooseKey(header, body.api_key);
-  let key: unknown = header;
-  for (const candidate of readQuery(request).getAll("api_key")) {
-    key = chooseKey(key, candidate);
-    if (isRefusal(key)) return key;
-  }
-  return key;
-}
-
-/** Returns the key of two places. Both may carry a key if it is the same; otherwise the request is refused. */
-function chooseKey(key: unknown, candidate: unknown): unknown {
-  if (candidate === undefined || candidate === null || candidate === "") return key;
-  if (key === undefined || key === candidate) return candidate;
-  return typeof candidate === "string" ? DIFFERENT_KEYS : candidate;
 }

@@ -79,18 +79,7 @@ export async function attach(
           return;
         end if;
         if to_regclass('${name}') is null then
-          -- The table has the indexes and a constraint, so attaching it builds no index and checks no rows.
-          create table ${name} (like events including defaults including constraints including indexes,
-            constraint ${name}_range check (received_at >= ${from} and received_at < ${until}));
-          alter table ${name} set (${VACUUM_SETTINGS});
-          -- An index on an empty table begins with a filter for its first pages. Each event in these pages would be
-          -- added to the filter at once, which takes 0.2 ms. Without the filter, these pages wait for vacuum like all
-          -- other pages.
-          perform brin_desummarize_range(indexrelid, 0)
-             from pg_index
-             join pg_class on pg_class.oid = indexrelid
-             join pg_am on pg_am.oid = relam
-            where indrelid = to_regclass('${name}') and amname = 'brin';
+          ${createTable({ name, from, until })}
         end if;
         -- Otherwise the planner would use the index of the default partition for a few pages, and each time read all
         -- of the index.
@@ -119,6 +108,31 @@ export async function attach(
       end
       $$`),
   );
+}
+
+/** Returns the statements that create the table of a partition. */
+function createTable({
+  name,
+  from,
+  until,
+}: {
+  readonly name: string;
+  readonly from: string;
+  readonly until: string;
+}) {
+  return `
+          -- The table has the indexes and a constraint, so attaching it builds no index and checks no rows.
+          create table ${name} (like events including defaults including constraints including indexes,
+            constraint ${name}_range check (received_at >= ${from} and received_at < ${until}));
+          alter table ${name} set (${VACUUM_SETTINGS});
+          -- An index on an empty table begins with a filter for its first pages. Each event in these pages would be
+          -- added to the filter at once, which takes 0.2 ms. Without the filter, these pages wait for vacuum like all
+          -- other pages.
+          perform brin_desummarize_range(indexrelid, 0)
+             from pg_index
+             join pg_class on pg_class.oid = indexrelid
+             join pg_am on pg_am.oid = relam
+            where indrelid = to_regclass('${name}') and amname = 'brin';`;
 }
 
 /**
