@@ -6,21 +6,13 @@
  * settings through a pipe, because other users can read arguments and environments.
  *
  * The owner may take that process over. So the process gets no terminal, and it can write only to pipes, which root
- * reads. Root opens no path that the owner can change.
+ * reads. Root opens no path that the owner can change. `open_for_owner.ts` opens the files, and `run_as.ts` runs the
+ * process.
  */
-import { closeSync, readFileSync, type Stats, statSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { closeSync, readFileSync } from "node:fs";
 import type { Command } from "commander";
-import { checkPlace, FileFailure, writeWhole } from "../backup/mod.ts";
-import {
-  type Config,
-  type ConfigSource,
-  type PackedConfig,
-  packConfig,
-  readConfig,
-  settingsFilesOf,
-  unpackConfig,
-} from "../config/mod.ts";
+import { writeWhole } from "../backup/mod.ts";
+import { type PackedConfig, packConfig, readConfig, unpackConfig } from "../config/mod.ts";
 import {
   existsSystemGroup,
   type FollowedPath,
@@ -30,45 +22,24 @@ import {
   refuseForeignFolder,
   type SystemUser,
 } from "../host/mod.ts";
-import { giveFiles, type OpenFile, openNamedFile, openRegularFile } from "../read_regular_file.ts";
+import { giveFiles } from "../read_regular_file.ts";
 import { isRefusal } from "../refusal.ts";
-import { parseRootSecret } from "../secrets/mod.ts";
-import { codeOf, reasonOf } from "../system_error.ts";
+import { reasonOf } from "../system_error.ts";
+import { needsOf } from "./needs.ts";
+import {
+  type DelegatedCommand,
+  findOutput,
+  openFiles,
+  orFileRefusal,
+  refuseForeignSettings,
+  refuseWrongSecret,
+} from "./open_for_owner.ts";
 import type { InstallationFlags } from "./options.ts";
 import { quoteShellWord } from "./quote_shell_word.ts";
 import { CommandRefused, ownSourceOf, sourceOf } from "./run.ts";
-import { FIRST_FILE_FD, HAND_OVER_FD, OUTPUT_FD, runAs } from "./run_as.ts";
+import { HAND_OVER_FD, OUTPUT_FD, runAs } from "./run_as.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { HandedOver, Surroundings } from "./surroundings.ts";
-
-/** The files and streams that a command needs besides its data folder. */
-export interface Needs {
-  /** Paths of regular files, as the operator gave them. */
-  readonly files?: readonly (string | undefined)[];
-  /** Paths of files that may be pipes. */
-  readonly streams?: readonly string[];
-  /** Whether the command reads standard input. */
-  readonly input?: boolean;
-  /** Whether the command asks a question: it gets standard input only if a person types there. */
-  readonly answer?: boolean;
-  /** The file that the command writes; `-` is standard output. */
-  readonly output?: { readonly file: string; readonly replace: boolean };
-  /** The command examines the files that the settings name, and reports a data folder that others can change. */
-  readonly examines?: boolean;
-  /**
-   * Why the command keeps the user who started it: `serve` must be started by the owner of the data folder, and
-   * `no_data` does nothing in the data folder.
-   */
-  readonly keepsUser?: "serve" | "no_data";
-}
-
-const needsOf = new WeakMap<Command, (command: Command) => Needs>();
-
-/** Registers a function that returns what a command needs, from its arguments and options. */
-export function withNeeds(command: Command, needs: (command: Command) => Needs): Command {
-  needsOf.set(command, needs);
-  return command;
-}
 
 /** Thrown when another process has done the command's work and printed its output. */
 export class DoneByOther extends Error {
@@ -89,7 +60,7 @@ export async function enterAsOwner(
   surroundings: Surroundings,
   { command, args }: { readonly command: Command; readonly args: readonly string[] },
 ): Promise<void> {
-  const needs = needsOf.get(command)?.(command) ?? {};
+  const needs = needsOf(command);
   const hasDataDir = command.options.some(({ long }) => long === "--data-dir");
   if (!surroundings.isRoot || !hasDataDir || needs.keepsUser === "no_data") return;
   const place: InstallationFlags = command.opts();
@@ -156,14 +127,6 @@ function refuseClosed(
         "--sysusers` prints, print a new unit with `claviger systemd`, and start it"
       : `let that user enter it (\`chmod o+x ${quoteShellWord(closed)}\`), or move the data folder`;
   return `Cannot open the data folder ${dataDir}: ${closed} is closed to user ${owner.name}, the owner of the data folder; ${remedy}`;
-}
-
-interface DelegatedCommand {
-  readonly args: readonly string[];
-  readonly needs: Needs;
-  readonly source: ConfigSource;
-  readonly config: Config;
-  readonly owner: SystemUser;
 }
 
 /** The JSON document that goes through the pipe. */
@@ -234,124 +197,5 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
     });
   } finally {
     for (const fd of descriptors) closeSync(fd);
-  }
-}
-
-function mayWrite(user: SystemUser, file: Stats): boolean {
-  const { uid, gid, mode } = file;
-  const isOpen = (mode & 0o002) !== 0 || (gid === user.gid && (mode & 0o020) !== 0);
-  // Everybody may write to /dev/null, but that changes nothing.
-  return uid === user.uid || (isOpen && file.isFile());
-}
-
-/**
- * Refuses settings that the owner can change: the owner could name a file of root in them, and root would open that file
- * for him.
- */
-function refuseForeignSettings({ source, owner }: DelegatedCommand): void {
-  const isOthers = (uid: number) => uid !== owner.uid;
-  const path = settingsFilesOf({ ...source, unitFiles: source.unit?.envFiles }).find(
-    (file) =>
-      mayWrite(owner, statSync(file)) ||
-      followPath(resolve(source.workingFolder, file), { isTrusted: isOthers }).changeable !== undefined,
-  );
-  if (path === undefined) return;
-  throw new CommandRefused(
-    `Cannot use the settings in ${path} as root: user ${owner.name}, the owner of the data folder, can change ` +
-      `them; \`chown root ${quoteShellWord(path)}; chmod go-w ${quoteShellWord(path)}\`, and let nobody else write to its ` +
-      "folder, or run the command as that user",
-  );
-}
-
-/**
- * Refuses a wrong secret before the owner gets it. The settings may name a wrong file of root by mistake: text that is
- * not a root secret must not reach the owner. The owner, or another user, may have put a link to a secret of root in the
- * place of his own file: that secret must not reach the owner either.
- */
-function refuseWrongSecret(delegated: DelegatedCommand): void {
-  const { source, owner } = delegated;
-  const { secret } = delegated.config;
-  if (secret === undefined) return;
-  const cannot = (why: string) => new CommandRefused(`Cannot use the secret of ${secret.source}: ${why}`);
-  if (secret.file !== undefined) {
-    const { path, uid } = secret.file;
-    const { changeable } = followPath(resolve(source.workingFolder, path), trustRoot(delegated));
-    if (changeable !== undefined && uid !== owner.uid && uid !== changeable.uid) {
-      throw cannot(
-        `another user than root can change ${changeable.path}, and the path leads to another user's file; ` +
-          "put the secret where only root can change the path",
-      );
-    }
-  }
-  const parsed = parseRootSecret(secret.text);
-  if (!parsed.ok) throw cannot(parsed.error.replace(/^[^:]*: /, ""));
-}
-
-/** Trusts root, and the user who became root with sudo, because that user chose the paths. */
-function trustRoot({ source, owner }: DelegatedCommand) {
-  const sudoer = source.env.SUDO_UID;
-  return { isTrusted: (uid: number) => uid === 0 || (String(uid) === sudoer && uid !== owner.uid) };
-}
-
-/**
- * Opens the files that the operator named. When another user can change a path, root opens it only if the file
- * belongs to that user; otherwise the other process opens the path with its own rights.
- */
-function openFiles(workingFolder: string, delegated: DelegatedCommand) {
-  const { needs, owner } = delegated;
-  const { tls, gitHubApp } = delegated.config;
-  const ofSettings = needs.examines ? [tls?.certFile, tls?.keyFile, gitHubApp?.privateKeyFile] : [];
-  const files: Record<string, number | string> = {};
-  const descriptors: number[] = [];
-  const give = (name: string | undefined, open: (path: string) => OpenFile) => {
-    if (name === undefined) return;
-    const path = resolve(workingFolder, name);
-    try {
-      if (followPath(path, { isTrusted: (uid) => uid !== owner.uid }).changeable !== undefined) return;
-      const { changeable } = followPath(path, trustRoot(delegated));
-      const { fd, stat, close } = open(path);
-      if (changeable !== undefined && stat.uid !== changeable.uid) return close();
-      files[path] = FIRST_FILE_FD + descriptors.push(fd) - 1;
-    } catch (error) {
-      files[path] = codeOf(error) ?? "EIO";
-    }
-  };
-  for (const name of [...(needs.files ?? []), ...ofSettings]) give(name, openRegularFile);
-  for (const name of needs.streams ?? []) give(name, openStream);
-  return { files, descriptors };
-}
-
-/** Refuses folders: with an open folder, the other process could reach files below a folder that is closed to it. */
-function openStream(path: string): OpenFile {
-  const opened = openNamedFile(path);
-  if (!opened.stat.isDirectory()) return opened;
-  opened.close();
-  throw Object.assign(new Error(`EISDIR: ${path}`), { code: "EISDIR" });
-}
-
-interface Output {
-  readonly path: string;
-  readonly replace: boolean;
-}
-
-/** Finds the file that root writes for the command; undefined if the command opens the file itself or writes none. */
-async function findOutput(
-  workingFolder: string,
-  { needs: { output }, owner }: DelegatedCommand,
-): Promise<Output | undefined> {
-  if (output === undefined || output.file === "-") return undefined;
-  const path = resolve(workingFolder, output.file);
-  const beside = join(dirname(path), ".unfinished");
-  await orFileRefusal(() => checkPlace(path, output));
-  const isOwners = followPath(beside, { isTrusted: (uid) => uid !== owner.uid }).changeable !== undefined;
-  if (isOwners) return undefined;
-  return { path, replace: output.replace };
-}
-
-async function orFileRefusal<Result>(work: () => Promise<Result>): Promise<Result> {
-  try {
-    return await work();
-  } catch (error) {
-    throw error instanceof FileFailure ? new CommandRefused(error.message) : error;
   }
 }

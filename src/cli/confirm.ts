@@ -1,7 +1,7 @@
 /** For commands that cannot be undone: they ask first at a terminal, and `--dry-run` shows what they would do. */
 import { type Command, Option } from "commander";
 import { escapeControls } from "../text/mod.ts";
-import { withNeeds } from "./as_owner.ts";
+import { withNeeds } from "./needs.ts";
 import type { JsonOptions } from "./options.ts";
 import { CommandRefused, type Opened } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";

@@ -13,7 +13,6 @@ import type { Config } from "../../config/mod.ts";
 import { migrations, nameOfDatabase } from "../../database/mod.ts";
 import { keepSecret } from "../../installation/mod.ts";
 import { modelsFolderOf } from "../../models/mod.ts";
-import { withNeeds } from "../as_owner.ts";
 import {
   createProgressLine,
   describe,
@@ -23,6 +22,7 @@ import {
   toSize,
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
+import { withNeeds } from "../needs.ts";
 import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";

@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
-import { withNeeds } from "../as_owner.ts";
+import { withNeeds } from "../needs.ts";
 import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
 import { printJson } from "../print.ts";
 import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";

@@ -17,10 +17,10 @@ import {
 } from "../../keys/mod.ts";
 import { oneYearAfter, refuseUnknownKey, TIERS, type Tier } from "../../licensing/mod.ts";
 import { importedUsageCte } from "../../usage/mod.ts";
-import { withNeeds } from "../as_owner.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { readImportFile } from "../import_file.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
+import { withNeeds } from "../needs.ts";
 import {
   accountOption,
   emailOption,

@@ -18,9 +18,9 @@ import {
   toMegabytes,
 } from "../../models/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { withNeeds } from "../as_owner.ts";
 import { renderFileFailure } from "../failures.ts";
 import { withHint } from "../hints.ts";
+import { withNeeds } from "../needs.ts";
 import {
   accountOption,
   type JsonOptions,
