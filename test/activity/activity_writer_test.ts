@@ -1,5 +1,14 @@
 /** The counts of answered requests, which every process adds to the same hourly rows. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
 import { type AnswerCount, createActivityWriter } from "../../src/activity/mod.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
