@@ -1,9 +1,11 @@
 /** isPlainEvent() checks an event's fields faster than the schema. These tests compare both. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import * as v from "valibot";
 import { eventFields, isPlainEvent } from "../../src/http/event_fields.ts";
 import { EVENT_TYPES, INFERENCE_TYPES } from "../../src/usage/mod.ts";
+
+setDefaultTimeout(30_000);
 
 const FULL = {
   event_type: "inference",
@@ -73,10 +75,10 @@ describe("isPlainEvent()", () => {
         expect(isPlainEvent(body)).toBe(v.is(eventFields, body));
         if (isPlainEvent(body)) passed++;
       }),
-      { numRuns: 20_000 },
+      { numRuns: 5_000 },
     );
-    expect(passed).toBeGreaterThan(1_000);
-    expect(passed).toBeLessThan(19_000);
+    expect(passed).toBeGreaterThan(250);
+    expect(passed).toBeLessThan(4_750);
   });
 
   test("accepts no event that the schema refuses, whatever the metadata", () => {

@@ -1,10 +1,12 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { DatabaseUnavailable } from "../../src/database/mod.ts";
 import { createLookUpQueue } from "../../src/keys/look_up_queue.ts";
 import type { KeyRecord } from "../../src/keys/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { keyRecord } from "../support/records.ts";
 import { until } from "../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 describe("createLookUpQueue()", () => {
   test("lookUp() combines waiting look-ups into one batch of distinct keys", async () => {

@@ -1,5 +1,7 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Sender, toResetAt, WindowTable } from "../../src/limits/mod.ts";
+
+setDefaultTimeout(30_000);
 
 /** Calls `take` this many times at one moment, and returns how many were allowed. */
 function takeMany(table: WindowTable, key: string, { times, atMs }: { times: number; atMs: number }): number {

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,8 @@ import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createCertificate, readTlsIdentity } from "../../src/tls/mod.ts";
 import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
+
+setDefaultTimeout(30_000);
 
 test("createCertificate() warns at its start, renews it on every listener at a reload, and ignores a reload after its stop", async () => {
   const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));
