@@ -186,7 +186,7 @@ describe("claviger restore", () => {
     }
     await line.here(["tokens", "revoke", "lost"]);
     await line.here(["backup", file("tokens"), "--with-secret"]);
-    const restored = installation();
+    const restored = installation({ prepared: true });
     const { out } = await restored.here(["restore", file("tokens")]);
     expect(out).toEndWith(
       "\n2 tokens are disabled, because a token may have been revoked or renewed after the backup was made: " +

@@ -61,7 +61,7 @@ export interface CommandLine {
 }
 
 export interface CommandLineOptions {
-  /** Whether the data folder exists at once, with an empty database, so that no first start has to make it. */
+  /** Whether the data folder exists at once, with a database without rows, so that no first start has to make it. */
   readonly prepared?: boolean;
 }
 

@@ -10,7 +10,7 @@ import {
 
 setDefaultTimeout(30_000);
 
-const line = createCommandLine();
+const line = createCommandLine({ prepared: true });
 const env = { CLAVIGER_LIMIT_REFRESH: "2", CLAVIGER_LIMIT_VALIDATE: "0", CLAVIGER_STOP_GRACE: "0" };
 let service: RunningService;
 

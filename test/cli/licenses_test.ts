@@ -7,7 +7,7 @@ import { createCommandLine, createIssuer, type Issued, type RunningService } fro
 
 setDefaultTimeout(30_000);
 
-const line = createCommandLine();
+const line = createCommandLine({ prepared: true });
 let service: RunningService;
 
 beforeAll(async () => {
@@ -161,7 +161,7 @@ describe("the signing keys", () => {
     const { license, kid } = await fetchLicense(key);
     const file = join(line.folder, "saved");
     await line.json(["backup", file, "--with-secret"]);
-    const elsewhere = createCommandLine();
+    const elsewhere = createCommandLine({ prepared: true });
     try {
       expect(await elsewhere.here(["restore", file])).toMatchObject({ status: 0 });
       expect(JSON.parse((await elsewhere.here(["licenses", "public-keys"])).out)).toEqual(keys);
@@ -183,7 +183,7 @@ describe("the signing keys", () => {
     const keys = await current();
     const file = join(line.folder, "without-secret");
     await line.json(["backup", file]);
-    const elsewhere = createCommandLine();
+    const elsewhere = createCommandLine({ prepared: true });
     try {
       await elsewhere.json(["restore", file, "--forget-sealed"]);
       const restarted = await elsewhere.serve([], { env: { CLAVIGER_STOP_GRACE: "0" } });

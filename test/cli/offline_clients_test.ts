@@ -9,7 +9,7 @@ import { createCommandLine, createIssuer, type RunningService } from "./command_
 
 setDefaultTimeout(30_000);
 
-const line = createCommandLine();
+const line = createCommandLine({ prepared: true });
 const root = join(import.meta.dir, "../..");
 let service: RunningService;
 

@@ -27,6 +27,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { type EmbeddedServer, openEmbedded, stopLeftovers } from "../../src/database/embedded/mod.ts";
+import { migrate, migrations } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -68,6 +69,8 @@ export async function startRun(options: { readonly inMemory: boolean }): Promise
   const memory = options.inMemory && process.env.TEST_FOLDER === undefined ? findMemory() : undefined;
   const dataDir = await makeRunFolder(memory ?? testFolder());
   const first = await openServer({ dataDir, binariesParent: dataDir });
+  const migrated = await migrate(first.address, migrations);
+  if (isRefusal(migrated)) throw new Error(migrated.sentence);
   await first.stop(10_000);
   const sample = join(dataDir, "sample");
   copyDataFolder(dataDir, sample);
@@ -181,8 +184,8 @@ function userFolder(parent: string): string {
 }
 
 /**
- * Makes a data folder as a first start leaves it behind: the programs of PostgreSQL and an empty database, but no
- * migrations and no secret. Copies them from the run's sample, which takes a tenth of the time. Without a sample
+ * Makes a data folder as `claviger migrate` leaves it behind: the programs of PostgreSQL and a database without rows, but
+ * no secret. Copies them from the run's sample, which takes a tenth of the time. Without a sample
  * (a bare `bun test`) it makes nothing, and the first start does the work.
  */
 export function copySample(dataDir: string): void {
