@@ -52,6 +52,13 @@ export function onCores(cores: CoreList): string[] {
   return cores === undefined ? [] : ["taskset", "--cpu-list", cores];
 }
 
+/** Returns the prefix that makes a command run before all other processes of its core; nothing if this user may not. */
+export function first(): string[] {
+  const prefix = ["chrt", "--fifo", "10"];
+  const isAllowed = Bun.which("chrt") !== null && Bun.spawnSync([...prefix, "true"]).success;
+  return isAllowed ? prefix : [];
+}
+
 /** Moves running processes with all their threads. Processes that have ended meanwhile are ignored. */
 export async function moveTo(cores: CoreList, pids: readonly number[]): Promise<void> {
   if (cores === undefined) return;

@@ -166,35 +166,40 @@ interface Scheduling {
  * wait.
  */
 async function sendOnSchedule(
-  { ms, perSecond }: { readonly ms: number; readonly perSecond: number },
+  { kind, ms, perSecond }: Extract<LoadJob["span"], { readonly perSecond: number }>,
   { idle, send, lateness, ended, onProceed }: Scheduling,
 ): Promise<void> {
   const total = Math.floor((ms / 1_000) * perSecond);
   const beganMs = performance.now();
   const dueMs = (index: number) => beganMs + (index * 1_000) / perSecond;
   let next = 0;
+  const isPausing = kind === "bursts";
   onProceed((line, nowMs) => {
-    if (next < total && dueMs(next) <= nowMs) send(line, dueMs(next++));
+    if (!isPausing && next < total && dueMs(next) <= nowMs) send(line, dueMs(next++));
     else idle.push(line);
   });
   const allSent = Promise.withResolvers<void>();
-  // Timers are exact only to the millisecond, so this loop runs without a pause.
   const turn = () => {
     const nowMs = performance.now();
     while (next < total && dueMs(next) <= nowMs) {
       const line = idle.pop();
       if (line === undefined) break;
       lateness.add(nowMs - dueMs(next));
-      send(line, dueMs(next++));
+      send(line, isPausing ? nowMs : dueMs(next));
+      next++;
     }
-    if (next < total) immediate = setImmediate(turn);
-    else allSent.resolve();
+    if (next >= total) allSent.resolve();
+    else if (isPausing) timer = setTimeout(turn, 1);
+    // Timers are exact only to the millisecond, so this loop runs without a pause.
+    else immediate = setImmediate(turn);
   };
+  let timer: ReturnType<typeof setTimeout> | undefined;
   let immediate = setImmediate(turn);
   try {
     await Promise.race([allSent.promise, ended]);
   } finally {
     clearImmediate(immediate);
+    clearTimeout(timer);
   }
 }
 

@@ -31,7 +31,12 @@ export interface LoadJob {
      * So many requests a second, at times that are fixed beforehand and do not depend on the answers. Latency counts from
      * the time at which a request was due, so it includes the wait for a free connection.
      */
-    | { readonly kind: "schedule"; readonly ms: number; readonly perSecond: number };
+    | { readonly kind: "schedule"; readonly ms: number; readonly perSecond: number }
+    /**
+     * The same, but with those of a millisecond together, so that the load pauses between them and leaves its core to
+     * others. Latency counts from the sending.
+     */
+    | { readonly kind: "bursts"; readonly ms: number; readonly perSecond: number };
   /** Processes whose CPU time is measured too: `service` alone, `database` with all its descendants. */
   readonly service?: number;
   readonly database?: number;

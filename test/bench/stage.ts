@@ -21,7 +21,7 @@ import { builtExecutable, postmasterOf, START_LIMIT_MS, waitUntilHealthy } from 
 import { parseExposition } from "../support/exposition.ts";
 import { until } from "../support/until.ts";
 import { writeImportFile } from "./bench_keys.ts";
-import { type CoreList, type Cores, moveTo, onCores } from "./cores.ts";
+import { type CoreList, type Cores, first, moveTo, onCores } from "./cores.ts";
 import type { LoadJob, LoadResult, StoreJob } from "./load_job.ts";
 import { processTree } from "./process_times.ts";
 
@@ -80,9 +80,10 @@ export interface Stage {
   store(dataDir: string, cores: CoreList): Store;
   /**
    * Starts a load. If it has a core of its own, the server under measurement has the service's core to itself,
-   * and every other running process is moved to the load's core.
+   * and every other running process is moved to the load's core. With `isDatabaseApart`, PostgreSQL is moved there too,
+   * and the load comes before it, if this user may set that (`chrt`).
    */
-  load(cores: Pick<Cores, "load" | "service">): Load;
+  load(cores: Pick<Cores, "load" | "service">, options?: { readonly isDatabaseApart?: boolean }): Load;
   /** Runs a command of the executable and returns its output; throws if the command fails. */
   command(args: readonly string[], input?: string): Promise<string>;
   /** Stops all processes and removes all files; the stage can be used again, with an empty folder. */
@@ -200,8 +201,8 @@ export function createStage(): Stage {
   }
 
   /** Starts a process that takes each job as a line of JSON and prints its result. */
-  function startWorker(command: readonly string[], cores: CoreList) {
-    const child = spawn([...onCores(cores), process.execPath, ...command], {
+  function startWorker(command: readonly string[], cores: CoreList, prefix: readonly string[] = []) {
+    const child = spawn([...prefix, ...onCores(cores), process.execPath, ...command], {
       env: SETTINGS,
       stdin: "pipe",
       stdout: "pipe",
@@ -336,14 +337,23 @@ export function createStage(): Stage {
       dataDirs.add(dataDir);
       return startWorker([join(import.meta.dir, "store_events.ts"), dataDir], cores);
     },
-    load(cores) {
-      const worker = startWorker([join(import.meta.dir, "load.ts")], cores.load);
+    load(cores, { isDatabaseApart = false } = {}) {
+      const worker = startWorker(
+        [join(import.meta.dir, "load.ts")],
+        cores.load,
+        isDatabaseApart ? first() : [],
+      );
       return {
         async run(server, job) {
           if (cores.service !== cores.load) {
             const others = [...servers].filter((other) => other !== server);
             await moveTo(cores.load, others.flatMap(processesOf));
-            await moveTo(cores.service, processesOf(server));
+            const own = isDatabaseApart ? [server.pid] : processesOf(server);
+            await moveTo(
+              cores.load,
+              processesOf(server).filter((pid) => !own.includes(pid)),
+            );
+            await moveTo(cores.service, own);
           }
           const { host, port, pid: service, database } = server;
           return await worker.run({ ...job, host, port, service, database });

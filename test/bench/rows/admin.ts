@@ -4,13 +4,12 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { BESIDE_LISTS, measureBesideLists } from "../beside_lists.ts";
 import { type ListRequests, listRequests } from "../list_requests.ts";
-import type { LoadResult } from "../load_job.ts";
-import { rateText } from "../measures.ts";
 import { type Row, toRow } from "../row.ts";
-import type { Bench, RowGroup } from "../row_group.ts";
+import type { RowGroup } from "../row_group.ts";
 import type { Stage } from "../stage.ts";
-import { median, quantile, ratios } from "../statistics.ts";
+import { quantile } from "../statistics.ts";
 import { toCount, toText } from "../table.ts";
 
 const LISTS = ["keys", "search", "accounts", "usage", "audit", "statistics"] as const;
@@ -22,19 +21,12 @@ const targetOf = (list: keyof ListRequests) => ({
 const UPKEEP = ["history", "first figures", "figures"] as const;
 const upkeepNameOf = (part: string) => `upkeep, ${part}`;
 const nameOf = (list: keyof ListRequests) => `lists, ${list}, p95`;
-const VALIDATE = "validate beside lists, p99";
 /** Each token may send 600 requests a minute. */
 const TOKENS = 16;
-/** The keys that work: every fiftieth. */
-const STEP = 50;
-const CONNECTIONS = 64;
-const VALIDATES_A_SECOND = 2_000;
-/** As many lists as one token may read. */
-const LISTS_A_SECOND = 10;
 
 export const admin: RowGroup = {
   name: "admin",
-  rows: [...LISTS.map(nameOf), ...UPKEEP.map(upkeepNameOf), VALIDATE],
+  rows: [...LISTS.map(nameOf), ...UPKEEP.map(upkeepNameOf), ...BESIDE_LISTS],
   async run(bench) {
     const { stage, cores, scale, say } = bench;
     const rounds = Math.ceil(scale.rounds / 3);
@@ -69,10 +61,14 @@ export const admin: RowGroup = {
         say(`  round ${round}  ${list.padEnd(9)} ${textOf(sorted)}`);
       }
     }
-    const beside = await besideLists(bench, { service, get, paths: Object.values(requests).flat(), rounds });
+    const beside = await measureBesideLists(bench, {
+      service,
+      get,
+      paths: Object.values(requests).flat(),
+    });
     await service.stop();
     const lists = LISTS.map((list) => toListRow(list, perRound[list]));
-    return [...lists, ...upkeepRows(dataDir), beside];
+    return [...lists, ...upkeepRows(dataDir), ...beside];
   },
 };
 
@@ -144,57 +140,4 @@ function upkeepRows(dataDir: string): Row[] {
       details: {},
     }),
   );
-}
-
-interface Beside {
-  readonly service: Awaited<ReturnType<Stage["serve"]>>;
-  readonly get: Reader;
-  readonly paths: readonly string[];
-  readonly rounds: number;
-}
-
-async function besideLists(bench: Bench, { service, get, paths, rounds }: Beside): Promise<Row> {
-  const { stage, cores, scale, say } = bench;
-  const load = stage.load(cores);
-  const validate = (ms: number) =>
-    load.run(service, {
-      request: "validate",
-      keys: { first: 0, step: STEP, count: scale.manyKeys / STEP },
-      order: { kind: "in turn" },
-      connections: CONNECTIONS,
-      warmUpMs: scale.firstWarmUpMs,
-      span: { kind: "schedule", ms, perSecond: VALIDATES_A_SECOND },
-    });
-  const roundMs = 5 * scale.roundMs;
-  const results: Record<"alone" | "beside", LoadResult[]> = { alone: [], beside: [] };
-  let next = 0;
-  for (let round = 0; round < rounds; round++) {
-    results.alone.push(await validate(roundMs));
-    const running = validate(roundMs);
-    let isRunning = true;
-    void running.finally(() => {
-      isRunning = false;
-    });
-    while (isRunning) {
-      // A prime step, so that the lists take turns.
-      next = (next + 101) % paths.length;
-      const path = paths[next] ?? "";
-      await Promise.all([get(path), Bun.sleep(1_000 / LISTS_A_SECOND)]);
-    }
-    results.beside.push(await running);
-    const p99 = (kind: keyof typeof results) => toText(results[kind].at(-1)?.p99Ms ?? Number.NaN, "ms");
-    say(`  round ${round + 1}  validate p99 ${p99("beside")} beside lists, ${p99("alone")} alone`);
-  }
-  const p99s = (kind: keyof typeof results) => results[kind].map((result) => result.p99Ms);
-  return toRow({
-    name: VALIDATE,
-    unit: "×",
-    better: "less",
-    rounds: ratios(p99s("beside"), p99s("alone")),
-    note:
-      `p99 ${toText(median(p99s("beside")), "ms")} beside ${LISTS_A_SECOND} lists a second, against ` +
-      `${toText(median(p99s("alone")), "ms")} without them, at ${rateText(results.alone)}; service and PostgreSQL share ` +
-      "one core",
-    details: { "beside p99 ms": median(p99s("beside")), "alone p99 ms": median(p99s("alone")) },
-  });
 }

@@ -1,0 +1,94 @@
+/**
+ * Measures validate beside lists of operators and without them: what operators read must not delay clients.
+ *
+ * First PostgreSQL has another core than the service: it uses the load's core, where the load goes first, so that it does
+ * not delay the load. Then service and PostgreSQL share one core, as on a host that has too few.
+ */
+import { moveTo } from "./cores.ts";
+import type { LoadResult } from "./load_job.ts";
+import { rateText } from "./measures.ts";
+import { type Row, toRow } from "./row.ts";
+import type { Bench } from "./row_group.ts";
+import type { Server } from "./stage.ts";
+import { median, ratios } from "./statistics.ts";
+import { toText } from "./table.ts";
+
+const APART = "validate beside lists, p99";
+const TOGETHER = "validate beside lists on one core, p99";
+export const BESIDE_LISTS = [APART, TOGETHER] as const;
+
+/** The keys that work: every fiftieth. */
+const STEP = 50;
+const CONNECTIONS = 64;
+const VALIDATES_A_SECOND = 2_000;
+/** As many lists as one token may read. */
+const LISTS_A_SECOND = 10;
+
+interface Options {
+  readonly service: Server;
+  /** Reads a list. */
+  readonly get: (path: string) => Promise<unknown>;
+  readonly paths: readonly string[];
+}
+
+export async function measureBesideLists(bench: Bench, options: Options): Promise<Row[]> {
+  const { cores } = bench;
+  // This process reads the lists, so it must not take time from the service either.
+  await moveTo(cores.load, [process.pid]);
+  const rows = [
+    await measure(bench, { ...options, isApart: true }),
+    await measure(bench, { ...options, isApart: false }),
+  ];
+  await moveTo(cores.both, [process.pid]);
+  return rows;
+}
+
+async function measure(
+  { stage, cores, scale, say }: Bench,
+  { service, get, paths, isApart }: Options & { readonly isApart: boolean },
+): Promise<Row> {
+  const load = stage.load(cores, { isDatabaseApart: isApart });
+  const validate = (warmUpMs: number) =>
+    load.run(service, {
+      request: "validate",
+      keys: { first: 0, step: STEP, count: scale.manyKeys / STEP },
+      order: { kind: "in turn" },
+      connections: CONNECTIONS,
+      warmUpMs,
+      span: { kind: "bursts", ms: 5 * scale.roundMs, perSecond: VALIDATES_A_SECOND },
+    });
+  const results: Record<"alone" | "beside", LoadResult[]> = { alone: [], beside: [] };
+  await validate(scale.firstWarmUpMs);
+  let next = 0;
+  for (let round = 0; round < scale.rounds; round++) {
+    results.alone.push(await validate(scale.warmUpMs));
+    const running = validate(scale.warmUpMs);
+    let isRunning = true;
+    void running.finally(() => {
+      isRunning = false;
+    });
+    while (isRunning) {
+      // A prime step, so that the lists take turns.
+      next = (next + 101) % paths.length;
+      await Promise.all([get(paths[next] ?? ""), Bun.sleep(1_000 / LISTS_A_SECOND)]);
+    }
+    results.beside.push(await running);
+    const p99 = (kind: keyof typeof results) => toText(results[kind].at(-1)?.p99Ms ?? Number.NaN, "ms");
+    say(
+      `  round ${round + 1}  ${isApart ? APART : TOGETHER}: ${p99("beside")}, ${p99("alone")} without lists`,
+    );
+  }
+  const p99s = (kind: keyof typeof results) => results[kind].map((result) => result.p99Ms);
+  const place = isApart ? "another core than the service" : "the service's core";
+  return toRow({
+    name: isApart ? APART : TOGETHER,
+    unit: "×",
+    better: "less",
+    rounds: ratios(p99s("beside"), p99s("alone")),
+    ...(isApart && { target: { bound: "at most", value: 1.25 } }),
+    note:
+      `p99 ${toText(median(p99s("beside")), "ms")} beside ${LISTS_A_SECOND} lists a second, against ` +
+      `${toText(median(p99s("alone")), "ms")} without them, at ${rateText(results.alone)}; PostgreSQL on ${place}`,
+    details: { "beside p99 ms": median(p99s("beside")), "alone p99 ms": median(p99s("alone")) },
+  });
+}
