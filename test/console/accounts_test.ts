@@ -185,19 +185,31 @@ describe("The page of an account", () => {
     });
   });
 
-  test("leaves the renewal of an account with very many keys to the command", async () => {
+  test("leaves what takes long with very many keys to a link and to the command", async () => {
     const key = await admin.issue({ email: "many@example.org", expiresAt: inDays(3) });
-    await admin.database.query(
-      (sql) => sql`
-        insert into listed_keys (key_id, account_id, tier, mode, state, expires_at)
-        select gen_random_uuid(), account_id, tier, mode, state, expires_at
-          from listed_keys cross join generate_series(1, 1000)
-         where account_id = ${parseId("usr", key.userId) ?? ""}::uuid`,
-    );
+    const add = (keys: number) =>
+      admin.database.query(
+        (sql) => sql`
+          insert into listed_keys (key_id, account_id, tier, mode, state, expires_at)
+          select gen_random_uuid(), account_id, tier, mode, state, expires_at
+            from listed_keys cross join generate_series(1, ${keys}::integer)
+           where key_id = ${parseId("key", key.id) ?? ""}::uuid`,
+      );
+    const link = (page: Page) => page.getByRole("link", { name: "Show the inferences by month" });
+    const noUse = (page: Page) => page.getByText("No inference was reported in the last twelve months.");
+    await add(499);
+    await admin.visitAs("editor", { path: path(key) }, async (page) => {
+      await noUse(page).waitFor();
+      expect(await link(page).count()).toBe(0);
+    });
+    await add(501);
     await admin.visitAs("editor", { path: path(key) }, async (page) => {
       await page.getByText(`claviger accounts renew ${key.userId}`).waitFor();
       expect(await page.locator(".action > summary").allTextContents()).toEqual(["Change…"]);
+      expect(await noUse(page).count()).toBe(0);
       await expectAccessible(page);
+      await link(page).click();
+      await noUse(page).waitFor();
     });
   });
 

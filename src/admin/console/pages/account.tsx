@@ -30,6 +30,8 @@ import type { Visit } from "../visit.ts";
 const MAX_KEYS = 50;
 /** With more keys, counting what a renewal changes would delay the page. */
 const MAX_RENEWED = 1_000;
+/** With more keys, adding up their use of a year would delay the page: each license has a row in every month. */
+const MAX_ADDED_UP = 500;
 const MAX_ROWS = 20;
 
 const SENTENCES = {
@@ -49,14 +51,16 @@ export async function accountOf({ options, params }: Visit, what: string): Promi
 
 /** The page of an account. After a refused form, `attempt` is what was refused. */
 export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page | Refusal> {
-  const { options, now } = visit;
+  const { options, now, query } = visit;
   const { database } = options;
   const account = await accountOf(visit, "show account");
   if (isRefusal(account)) return account;
   const accountUuid = account.uuid;
   const [keys, months, log, renewable] = await Promise.all([
     listKeys(database, { now, filter: { accountUuid, newestFirst: true, limit: MAX_KEYS } }),
-    findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
+    account.keys > MAX_ADDED_UP && !query.has("use")
+      ? undefined
+      : findUsageByMonth(database, accountUuid, monthOf(now.getTime())),
     listAudit(database, { accountUuid, limit: MAX_ROWS }),
     account.keys > MAX_RENEWED ? undefined : findRenewable(database, accountUuid, { now }),
   ]);
@@ -84,7 +88,8 @@ interface AccountProps {
   /** Undefined if the account has too many keys. */
   readonly renewable: Renewable | undefined;
   readonly keys: readonly KeySummary[];
-  readonly months: readonly UseOfMonth[];
+  /** Undefined if the account has too many keys, and nobody asked for them. */
+  readonly months: readonly UseOfMonth[] | undefined;
   readonly log: readonly AuditRow[];
 }
 
@@ -119,13 +124,20 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
         ]}
       />
       <Changes {...offer} />
-      <Bars
-        caption="Inferences by month, over all licenses"
-        columnName="Month"
-        valueName="Inferences"
-        series={months.map(({ month, used }) => ({ label: month, value: used }))}
-        empty="No inference was reported in the last twelve months."
-      />
+      {months ? (
+        <Bars
+          caption="Inferences by month, over all licenses"
+          columnName="Month"
+          valueName="Inferences"
+          series={months.map(({ month, used }) => ({ label: month, value: used }))}
+          empty="No inference was reported in the last twelve months."
+        />
+      ) : (
+        <p class="hint">
+          The account has more than {toText(MAX_ADDED_UP)} keys, so adding up their use may take some seconds.{" "}
+          <a href={`/console/accounts/${id}?use=year`}>Show the inferences by month</a>
+        </p>
+      )}
       <Licenses account={account} keys={keys} now={now} />
       <History rows={log} now={now} isCut={log.length === MAX_ROWS} query={`account=${id}`} hasKeys />
     </>
