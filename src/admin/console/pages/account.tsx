@@ -161,55 +161,61 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
   const given = { attempt };
   const field = fieldsOf("change", attempt);
   return (
-    <Actions>
-      {visit.may("accounts:write") && (
-        <Action name="change" label="Change" path={`${path}/change`} submit="Change the account" {...given}>
-          <TextField {...field("name", account.name)} label="Name" required maxlength={200} />
-          <TextField {...field("organization", account.organization)} label="Organization" maxlength={200} />
-          <ReasonField action="change" {...given} />
-        </Action>
-      )}
-      {visit.may("keys:manage") && isRenewable(renewable) && (
-        <Action
-          name="renew"
-          label="Renew by a year"
-          path={`${path}/renew`}
-          submit="Renew every license"
-          {...given}
-        >
-          <p>
-            {renewable.licenses === 1 ? "One license gets" : `${toText(renewable.licenses)} licenses get`}
-            {" another year. "}A license that has expired gets a year from now. Licenses that never expire,
-            that were renewed in the last 24 hours, or whose keys are all revoked, stay as they are.
-          </p>
-          <input type="hidden" name="version" value={renewable.version} />
-          <ReasonField action="renew" {...given} />
-        </Action>
-      )}
+    <>
+      <Actions>
+        {visit.may("accounts:write") && (
+          <Action name="change" label="Change" path={`${path}/change`} submit="Change the account" {...given}>
+            <TextField {...field("name", account.name)} label="Name" required maxlength={200} />
+            <TextField
+              {...field("organization", account.organization)}
+              label="Organization"
+              maxlength={200}
+            />
+            <ReasonField action="change" {...given} />
+          </Action>
+        )}
+        {visit.may("keys:manage") && isRenewable(renewable) && (
+          <Action
+            name="renew"
+            label="Renew by a year"
+            path={`${path}/renew`}
+            submit="Renew every license"
+            {...given}
+          >
+            <p>
+              {renewable.licenses === 1 ? "One license gets" : `${toText(renewable.licenses)} licenses get`}
+              {" another year. "}A license that has expired gets a year from now. Licenses that never expire,
+              that were renewed in the last 24 hours, or whose keys are all revoked, stay as they are.
+            </p>
+            <input type="hidden" name="version" value={renewable.version} />
+            <ReasonField action="renew" {...given} />
+          </Action>
+        )}
+        {visit.may("accounts:erase") && (
+          <Action
+            name="erase"
+            label="Erase"
+            path={`${path}/erase`}
+            submit="Erase the person"
+            isFinal
+            {...given}
+          >
+            <p>
+              This removes name, e-mail and organization for good, and keeps the counts of use. All keys of
+              the account must be revoked before. Do not name the person in the reason.
+            </p>
+            <RepeatField action="erase" what="the e-mail" text={account.email} {...given} />
+            <ReasonField action="erase" {...given} />
+          </Action>
+        )}
+      </Actions>
       {visit.may("keys:manage") && renewable === undefined && (
         <p class="hint">
           The account has more than {toText(MAX_RENEWED)} keys: the command{" "}
           <code>claviger accounts renew {account.id}</code> renews their licenses.
         </p>
       )}
-      {visit.may("accounts:erase") && (
-        <Action
-          name="erase"
-          label="Erase"
-          path={`${path}/erase`}
-          submit="Erase the person"
-          isFinal
-          {...given}
-        >
-          <p>
-            This removes name, e-mail and organization for good, and keeps the counts of use. All keys of the
-            account must be revoked before. Do not name the person in the reason.
-          </p>
-          <RepeatField action="erase" what="the e-mail" text={account.email} {...given} />
-          <ReasonField action="erase" {...given} />
-        </Action>
-      )}
-    </Actions>
+    </>
   );
 }
 
