@@ -36,11 +36,13 @@ const PAUSE_FACTOR = 20;
 const MIN_PAUSE_MS = 10_000;
 /** A process looks in the database only so often whether figures are due. */
 const LOOK_PAUSE_MS = 5_000;
-/** A computation that has not ended after this time belongs to a process that was killed. */
-const ABANDONED_MS = 600_000;
 const STATEMENT_TIMEOUT_MS = 60_000;
 /** The server's limit is nine tenths of a deadline. */
 const DEADLINE_MS = STATEMENT_TIMEOUT_MS / 0.9;
+/** A computation that has not ended after this time belongs to a process that was killed. */
+const ABANDONED_MS = Math.ceil(FIGURES.length * DEADLINE_MS);
+/** A stop has little time. */
+const LAST_DEADLINE_MS = 1_000;
 
 export function createFigureComputer({ address, clock, log }: FigureComputerOptions): FigureComputer {
   let running: Promise<void> | undefined;
@@ -49,10 +51,13 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
   let isStopping = false;
   let isFailing = false;
   let latest: Figures | undefined;
+  /** How long the last computation of this process took, until the database knows it. */
+  let tookMs: number | undefined;
 
   async function refresh() {
-    database = openDatabase(address, { clock, log, maxConnections: 1, deadlineMs: DEADLINE_MS });
+    database = open(DEADLINE_MS);
     try {
+      await endLast(database);
       if (await claimRun(database, clock)) await compute(database);
       latest = await readFigures(database);
       isFailing = false;
@@ -72,8 +77,20 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
       await computeFigures(own, { clock });
     } finally {
       // Also after a failure: the next attempt must not come sooner.
-      await endRun(own, clock.monotonicMs() - beganMs);
+      tookMs = clock.monotonicMs() - beganMs;
+      await endLast(own);
     }
+  }
+
+  /** Without it, all processes would wait until the computation is taken for abandoned. */
+  async function endLast(own: Database) {
+    if (tookMs === undefined) return;
+    await endRun(own, tookMs);
+    tookMs = undefined;
+  }
+
+  function open(deadlineMs: number) {
+    return openDatabase(address, { clock, log, maxConnections: 1, deadlineMs });
   }
 
   return {
@@ -90,6 +107,10 @@ export function createFigureComputer({ address, clock, log }: FigureComputerOpti
       isStopping = true;
       await database?.close();
       await running;
+      if (tookMs === undefined) return;
+      const last = open(LAST_DEADLINE_MS);
+      await endLast(last).catch(() => {});
+      await last.close();
     },
   };
 }

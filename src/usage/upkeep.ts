@@ -6,6 +6,7 @@
  * Upkeep has its own connections, so that requests do not wait behind it. A task that fails does not prevent the
  * others. The failure is counted and, until the task succeeds, logged once for each reason; the task is tried again.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { monthOf, toMonth } from "../calendar.ts";
 import { type Clock, type Repetition, repeat } from "../clock.ts";
 import {
@@ -93,6 +94,8 @@ const SELDOM_INTERVAL_MS = 600_000;
 const COUNTING_INTERVAL_MS = 60_000;
 /** Soon after the start, so that a new installation has statistics, and not while everything else starts. */
 const FIRST_COUNTING_MS = 5_000;
+/** For how long a stop waits for the end of a count, whose statements take less. */
+const LAST_COUNT_MS = 150;
 /** Every trusted pulse has read the rows of `usage_changes` that are older than this. */
 const CHANGES_KEPT_SECONDS = 60;
 /** How long an `Idempotency-Key` stands for its event. */
@@ -128,7 +131,12 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
   const now = () => ({ now: clock.now(), isStopping });
   const cleanEnded = () => attempt("operators", () => options.cleanOperators(database, now()));
   const cleanActivity = () => attempt("activity", () => options.cleanActivity(database, now()));
-  const count = () => attempt("usage_days", () => options.countUse(database, { clock, isStopping }));
+  let counting: Promise<unknown> = Promise.resolve();
+  const count = () => {
+    const counted = attempt("usage_days", () => options.countUse(database, { clock, isStopping }));
+    counting = counted;
+    return counted;
+  };
 
   let pauseMs = FIRST_RETRY_MS;
   async function tidyInTurn(): Promise<number> {
@@ -157,6 +165,8 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
     async stop() {
       stopping = true;
       for (const repetition of repetitions) repetition.stop();
+      // Another process cannot count before this one says that it has ended.
+      await Promise.race([counting, sleep(LAST_COUNT_MS, undefined, { ref: false })]);
       await Promise.all([database.close(), months.close()]);
     },
     async clean() {

@@ -238,13 +238,13 @@ describe("countUse()", () => {
   test("leaves the count to another process, until that one is taken for dead", async () => {
     setClock("2026-11-20T12:00:00Z");
     await count();
-    await query(`update usage_days_progress set busy_until = '2026-11-20T12:09:00Z'`);
-    nowMs += 8 * 60_000;
+    await query(`update usage_days_progress set busy_until = '2026-11-20T12:02:30Z'`);
+    nowMs += 120_000;
     await count();
     expect((await readAll()).asOf).toEqual(new Date("2026-11-20T11:59:45Z"));
-    nowMs += 2 * 60_000;
+    nowMs += 60_000;
     await count();
-    expect((await readAll()).asOf).toEqual(new Date("2026-11-20T12:09:45Z"));
+    expect((await readAll()).asOf).toEqual(new Date("2026-11-20T12:02:45Z"));
   });
 
   test("adds no event twice if a process stands still between two statements, and another one counts meanwhile", async () => {

@@ -1,10 +1,18 @@
 /** Stored figures: each equals a count made with SQL at the same moment. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { openSession } from "../../src/database/mod.ts";
 import { monthlyLimitOf, TIERS } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
-import { computeFigures, createFigureComputer, type Figures, readFigures } from "../../src/statistics/mod.ts";
+import {
+  computeFigures,
+  createFigureComputer,
+  type FigureComputer,
+  type Figures,
+  readFigures,
+} from "../../src/statistics/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { until } from "../support/until.ts";
 import { makeRandomCustomers } from "./random_customers.ts";
 
 setDefaultTimeout(30_000);
@@ -178,12 +186,49 @@ describe("createFigureComputer()", () => {
       return (await runs())[0]?.took;
     };
     await count(`update figure_run set began_at = '${clock.now().toISOString()}', took_ms = null`);
-    expect(await demandAfter(500_000)).toBeNull();
-    expect(await demandAfter(101_000)).toBeNumber();
+    expect(await demandAfter(330_000)).toBeNull();
+    expect(await demandAfter(6_000)).toBeNumber();
     await count("update figure_run set began_at = began_at + interval '2 years', took_ms = null");
     expect(await demandAfter(6_000)).toBeNumber();
     await computer.stop();
     expect(lines).toEqual([]);
+  });
+
+  test("another process computes soon after a stop, or a loss of the connection, in the middle of a computation", async () => {
+    const clock = createTestClock();
+    const log = createLog({ format: "text", clock, write() {} });
+    const computers = [1, 2].map(() => createFigureComputer({ address: server.address, clock, log }));
+    const interrupt = async (computer: FigureComputer | undefined, stop: () => Promise<unknown>) => {
+      clock.advance(700_000);
+      const lock = openSession(server.address, { statementTimeoutMs: 0 });
+      await lock.connect();
+      await lock.transaction(async (sql) => {
+        await sql`lock table licenses in access exclusive mode`;
+        computer?.demand();
+        await until(async () => (await count("select from pg_locks where not granted")).length > 0);
+        expect((await runs())[0]?.took).toBeNull();
+        await stop();
+      });
+      await lock.close();
+    };
+    const [first, second] = computers;
+    const terminate = "select pg_terminate_backend(pid) from pg_locks where not granted";
+    await interrupt(first, async () => {
+      await count(terminate);
+      await first?.settled();
+    });
+    clock.advance(6_000);
+    first?.demand();
+    await first?.settled();
+    expect((await runs())[0]?.took).toBeNumber();
+    await interrupt(first, async () => await first?.stop());
+    expect((await runs())[0]?.took).toBeNumber();
+    clock.advance(30_000);
+    const before = (await runs())[0]?.began;
+    second?.demand();
+    await second?.settled();
+    expect((await runs())[0]?.began).not.toEqual(before as Date);
+    await second?.stop();
   });
 
   test("logs a failure once, and waits as after a success", async () => {

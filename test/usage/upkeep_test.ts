@@ -2,13 +2,15 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { deleteOldActivity } from "../../src/activity/mod.ts";
 import { systemClock } from "../../src/clock.ts";
-import { openDatabase } from "../../src/database/mod.ts";
+import { openDatabase, openSession } from "../../src/database/mod.ts";
 import { createLog, silentLog } from "../../src/log.ts";
 import { deleteEnded } from "../../src/operators/mod.ts";
 import { countUse } from "../../src/statistics/mod.ts";
 import { createSweep } from "../../src/usage/_sweep.ts";
 import { createUpkeep, type Upkeep } from "../../src/usage/mod.ts";
+import { makeRandomCustomers } from "../statistics/random_customers.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
 
@@ -68,6 +70,23 @@ describe("createUpkeep()", () => {
     timers.mockRestore();
     // The pauses before the first round of each task.
     for (const ms of [15_000, 30_000]) expect(pauses).not.toContain(ms);
+  });
+
+  test("stop() in the middle of a count lets another process count at once", async () => {
+    await makeRandomCustomers(server.database, { licenses: 50, now: systemClock.now() });
+    const busy = "select busy_until as busy from usage_days_progress where busy_until is not null";
+    const session = openSession(server.address, { statementTimeoutMs: 0 });
+    await session.connect();
+    let cleaned: Promise<void> | undefined;
+    await session.transaction(async (sql) => {
+      await sql`lock table licenses in access exclusive mode`;
+      cleaned = upkeep.clean();
+      await until(async () => (await server.database.query((sql) => sql.unsafe(busy))).length > 0);
+    });
+    await upkeep.stop();
+    await cleaned;
+    await session.close();
+    expect([...(await server.database.query((sql) => sql.unsafe(busy)))]).toEqual([]);
   });
 
   test("clean() deletes all claims older than 24 hours, in any order in the table, and no other", async () => {
