@@ -56,7 +56,10 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
     }
   }
 
-  /** Also deletes old rows, and those that a killed process left at this address; other processes may do the same. */
+  /**
+   * Also deletes old rows, and those that a killed process left at this address, before they are taken for lost; other
+   * processes may do the same.
+   */
   function renew() {
     return write((database) =>
       database.query(
@@ -65,7 +68,7 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
             select id from processes
              where id <> ${me.uuid}::uuid
                and (seen_at < now() - interval '1 day'
-                    or host = ${me.host} and address = ${me.address} and seen_at < now() - interval '5 minutes')
+                    or host = ${me.host} and address = ${me.address} and seen_at < now() - interval '2 minutes')
                for update skip locked
           ),
           deleted as (delete from processes p using old where p.id = old.id)
