@@ -79,7 +79,7 @@ export async function attach(
           return;
         end if;
         if to_regclass('${name}') is null then
-          ${createTable({ name, from, until })}
+          ${createTable(name, { from, until })}
         end if;
         -- Otherwise the planner would use the index of the default partition for a few pages, and each time read all
         -- of the index.
@@ -111,15 +111,7 @@ export async function attach(
 }
 
 /** Returns the statements that create the table of a partition. */
-function createTable({
-  name,
-  from,
-  until,
-}: {
-  readonly name: string;
-  readonly from: string;
-  readonly until: string;
-}) {
+function createTable(name: string, { from, until }: Readonly<Record<"from" | "until", string>>): string {
   return `
           -- The table has the indexes and a constraint, so attaching it builds no index and checks no rows.
           create table ${name} (like events including defaults including constraints including indexes,
