@@ -104,6 +104,8 @@ export function createCommandLine({ prepared = false }: CommandLineOptions = {})
         ...surroundings,
         untilSignal: () => terminate.promise,
         env: {
+          // No client has to notice the stop.
+          CLAVIGER_STOP_GRACE: "0",
           ...surroundings.env,
           // `serve` reads this last, when it tells the service manager that the service is ready.
           get NOTIFY_SOCKET() {
