@@ -1,26 +1,19 @@
 /** The requests that the benchmark sends to the lists of operators: every filter, and rare, empty and deep pages. */
 import { renderCursor } from "../../src/admin/api/cursor.ts";
 import { TIERS } from "../../src/licensing/mod.ts";
+import { consoleRequests, type Seen } from "./console_requests.ts";
 
-/** Paths below `/admin/v1`, by list. */
+/** Paths below `/admin/v1`, by list, and paths of the console. */
 export type ListRequests = Readonly<
-  Record<"keys" | "search" | "accounts" | "usage" | "audit" | "statistics", string[]>
+  Record<"keys" | "search" | "accounts" | "usage" | "audit" | "statistics" | "console", string[]>
 >;
-
-export interface Seen {
-  /** `usr_…` of the account with the most keys, and of one with few. */
-  readonly largest: string;
-  readonly small: string;
-  /** `key_…` of some key. */
-  readonly key: string;
-  readonly now: Date;
-}
 
 const DAY_MS = 86_400_000;
 const NONE = [undefined];
 
 /** Returns the requests for `operators_data.sql`. */
-export function listRequests({ largest, small, key, now }: Seen): ListRequests {
+export function listRequests(seen: Seen): ListRequests {
+  const { largest, small, key, now } = seen;
   const ago = (days: number) => new Date(now.getTime() - days * DAY_MS);
   /** A position as if the page before had ended at that time. */
   const positionAt = (at: Date) => {
@@ -128,5 +121,5 @@ export function listRequests({ largest, small, key, now }: Seen): ListRequests {
         statistics.push(page("keys", filters), page("keys", filters, 550), page("keys", filters, 20));
   for (const figure of figures)
     for (const account of [largest, small]) statistics.push(page("keys", { ...figure, account }));
-  return { keys, search, accounts, usage, audit, statistics };
+  return { keys, search, accounts, usage, audit, statistics, console: consoleRequests(seen) };
 }

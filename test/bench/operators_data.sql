@@ -143,5 +143,31 @@ insert into audit (at, actor, action, account_id, license_id, key_id, before, af
     ) as placed
    order by place;
 
+-- 400 days with the rhythm of a day; in some hours many more requests are refused.
+with kinds (id, endpoint, code, reason, most) as (values
+  (1, 'validate', 'OK', '', 900000), (2, 'validate', 'INVALID_KEY', 'unknown', 4000), (3, 'validate', 'INVALID_KEY', 'suspended', 900),
+  (4, 'validate', 'INVALID_KEY', 'revoked', 2500), (5, 'validate', 'KEY_EXPIRED', 'expired', 9000), (6, 'validate', 'QUOTA_EXCEEDED', '', 3000),
+  (7, 'validate', 'MISSING_KEY', '', 300), (8, 'validate', 'INVALID_FORMAT', '', 350), (9, 'validate', 'RATE_LIMIT_EXCEEDED', '', 1200),
+  (10, 'refresh', 'OK', '', 60000), (11, 'refresh', 'KEY_EXPIRED', 'expired', 700), (12, 'refresh', 'INVALID_KEY', 'revoked', 200),
+  (13, 'analytics', 'OK', '', 2400000), (14, 'analytics', 'QUOTA_EXCEEDED', '', 21000), (15, 'analytics', 'INVALID_REQUEST', '', 400),
+  (16, 'analytics', 'MISSING_EVENT_TYPE', '', 40), (17, 'analytics', 'KEY_EXPIRED', 'expired', 1100), (18, 'analytics', 'PAYLOAD_TOO_LARGE', '', 3),
+  (19, 'models', 'OK', '', 9000), (20, 'models', 'NOT_FOUND', '', 60), (21, 'models', 'LICENSE_REQUIRED', '', 500),
+  (22, 'downloads', 'OK', '', 2100), (23, 'downloads', 'INVALID_LINK', '', 20), (24, 'downloads', 'RANGE_NOT_SATISFIABLE', '', 2),
+  (25, 'repo_token', 'OK', '', 800), (26, 'repo_token', 'NOT_CONFIGURED', '', 4), (27, 'license', 'OK', '', 5000),
+  (28, 'license', 'OFFLINE_NOT_ALLOWED', '', 45), (29, 'revoke', 'OK', '', 30), (30, 'revoke', 'KEY_NOT_FOUND', '', 4),
+  (31, 'jwks', 'OK', '', 5200), (32, 'health', 'OK', '', 720)
+),
+counted as (
+  insert into activity_hours (hour, endpoint, code, reason, count)
+  select at, endpoint, code, reason,
+         1 + floor(most * (0.2 + 0.6 * abs(sin(pi() * extract(hour from at) / 24)) + 0.2 * pg_temp.draw(hours_ago, id))
+                   * case when code <> 'OK' and hours_ago % 97 = 5 then 5 else 1 end)::bigint
+    from generate_series(400 * 24 - 1, 0, -1) as hours_ago cross join kinds,
+         lateral (select date_trunc('hour', current_setting('bench.until')::timestamptz) - interval '1 hour' * hours_ago as at) as hour
+  returning *
+)
+insert into activity_days (day, endpoint, code, reason, count)
+select (hour at time zone 'UTC')::date, endpoint, code, reason, sum(count) from counted group by 1, 2, 3, 4;
+
 set session_replication_role = origin;
 drop table plan;

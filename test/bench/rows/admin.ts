@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BESIDE_LISTS, measureBesideLists } from "../beside_lists.ts";
+import { createVisitor } from "../console_requests.ts";
 import { type ListRequests, listRequests } from "../list_requests.ts";
 import { type Row, toRow } from "../row.ts";
 import type { RowGroup } from "../row_group.ts";
@@ -12,7 +13,7 @@ import type { Stage } from "../stage.ts";
 import { quantile } from "../statistics.ts";
 import { toCount, toText } from "../table.ts";
 
-const LISTS = ["keys", "search", "accounts", "usage", "audit", "statistics"] as const;
+const LISTS = ["keys", "search", "accounts", "usage", "audit", "statistics", "console"] as const;
 const targetOf = (list: keyof ListRequests) => ({
   bound: "at most" as const,
   value: list === "statistics" ? 200 : 100,
@@ -44,6 +45,7 @@ export const admin: RowGroup = {
       usage: [],
       audit: [],
       statistics: [],
+      console: [],
     };
     // One round more than is counted: the first one reads everything from the disk.
     for (let round = 0; round <= rounds; round++) {
@@ -64,7 +66,7 @@ export const admin: RowGroup = {
     const beside = await measureBesideLists(bench, {
       service,
       get,
-      paths: Object.values(requests).flat(),
+      paths: Object.values({ ...requests, console: [] }).flat(),
     });
     await service.stop();
     const lists = LISTS.map((list) => toListRow(list, perRound[list]));
@@ -84,10 +86,13 @@ async function createReader(stage: Stage, dataDir: string): Promise<Reader> {
     tokens.push(/\bsvc_op_[0-9a-f]{48}\b/.exec(shown)?.[0] ?? "");
   }
   const { admin } = JSON.parse(readFileSync(join(dataDir, "serving"), "utf8"));
+  const origin = `http://${admin.host}:${admin.port}`;
+  const visit = await createVisitor(stage, { dataDir, origin });
   let sent = 0;
   return async (path) => {
+    if (path.startsWith("/console/")) return await visit(path);
     const headers = { authorization: `Bearer ${tokens[sent++ % TOKENS]}` };
-    const response = await fetch(`http://${admin.host}:${admin.port}/admin/v1${path}`, { headers });
+    const response = await fetch(`${origin}/admin/v1${path}`, { headers });
     const body = await response.json();
     // A search that too many accounts match is refused.
     if (response.status !== 200 && !(response.status === 400 && path.includes("search="))) {
