@@ -1,14 +1,14 @@
 /** The use per day of all licenses: what is added each minute, what is exact, and that it equals the export. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { monthOf } from "../../src/calendar.ts";
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, TIERS, type Tier } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { countUse, readUsageDays, restartCount, type UsageDays } from "../../src/statistics/mod.ts";
-import { commitEvents, listUsage, type UsageEvent } from "../../src/usage/mod.ts";
+import { countUse, readUsageDays, restartCount } from "../../src/statistics/mod.ts";
+import { commitEvents, type UsageEvent } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { usageEvent } from "../support/events.ts";
 import { ACTOR, issue } from "../support/issue.ts";
+import { compareDays, compareWithExport, readDays, sumOf } from "./compare_days.ts";
 import { makeRandomCustomers } from "./random_customers.ts";
 
 setDefaultTimeout(30_000);
@@ -26,11 +26,7 @@ afterEach(() => server.close());
 
 const count = (database = server.database) => countUse(database, { clock, isStopping: () => false });
 
-async function readAll(): Promise<UsageDays> {
-  const days = await readUsageDays(server.database, { from: "2026-01-01", to: "2027-12-31" });
-  if (days === undefined) throw new Error("Nothing was counted");
-  return days;
-}
+const readAll = () => readDays(server.database);
 
 async function query<Row extends object>(text: string): Promise<Row[]> {
   return [...(await server.database.query<Row>((sql) => sql.unsafe(text)))];
@@ -39,30 +35,6 @@ async function query<Row extends object>(text: string): Promise<Row[]> {
 async function commit(license: { licenseUuid: string }, events: Partial<UsageEvent>[]): Promise<void> {
   const batch = events.map((fields) => usageEvent({ ...license, receivedAtMs: nowMs, ...fields }));
   await commitEvents(server.database, batch, { processUuid: newUuid(), deadlineMs: 10_000 });
-}
-
-const sumOf = (rows: readonly { readonly used: number }[]) => rows.reduce((sum, { used }) => sum + used, 0);
-
-/** Compares the sum of every month that is over with that of the export, and returns how many there were. */
-async function compareWithExport(): Promise<number> {
-  const { days, imported } = await readAll();
-  const months = await query<{ month: string }>(
-    `select distinct to_char(month, 'YYYY-MM') as month from usage where month < '${monthOf(nowMs).firstDay}' order by 1`,
-  );
-  for (const { month } of months) {
-    const exported = await listUsage(server.database, monthOf(Date.parse(`${month}-01T00:00:00Z`)));
-    const counted = [
-      ...days.filter(({ day }) => day.startsWith(month)),
-      ...imported.filter((row) => row.month === month),
-    ];
-    for (const mode of ["live", "test", "live+test"])
-      expect([month, mode, sumOf(counted.filter((row) => row.mode === mode))]).toEqual([
-        month,
-        mode,
-        sumOf(exported.filter((row) => row.mode === mode)),
-      ]);
-  }
-  return months.length;
 }
 
 describe("countUse()", () => {
@@ -85,7 +57,7 @@ describe("countUse()", () => {
       ),
     );
     expect(new Set(imported.map(({ month }) => month))).toEqual(new Set(["2026-09", "2026-10", "2026-11"]));
-    expect(await compareWithExport()).toBe(2);
+    expect(await compareWithExport(server.database, nowMs)).toBe(2);
     // A part of the period.
     const part = await readUsageDays(server.database, { from: "2026-10-31", to: "2026-11-01" });
     expect(part?.days).toEqual(days.filter(({ day }) => day === "2026-10-31" || day === "2026-11-01"));
@@ -164,7 +136,7 @@ describe("countUse()", () => {
     expect((await readAll()).imported).toEqual([
       { month: "2026-11", tier: "commercial", mode: "live", used: 40 },
     ]);
-    expect(await compareWithExport()).toBe(1);
+    expect(await compareWithExport(server.database, nowMs)).toBe(1);
   });
 
   test("equals the events and the export during and after ten days of random use", async () => {
@@ -201,24 +173,12 @@ describe("countUse()", () => {
       nowMs += 20_000 + random(12 * 3_600_000);
       if (random(4) === 0) continue;
       await count();
-      await compareDays();
+      await compareDays(server.database);
       compared++;
     }
     expect(compared).toBeGreaterThan(20);
-    expect(await compareWithExport()).toBe(1);
+    expect(await compareWithExport(server.database, nowMs)).toBe(1);
   });
-
-  async function compareDays() {
-    const { asOf, days, exactUntil } = await readAll();
-    // What was received before is counted, and of the days that are over everything.
-    const expected = await query(
-      `select to_char(received_at at time zone 'UTC', 'YYYY-MM-DD') as day, count(*) as used from events
-        where received_at < '${asOf.toISOString()}' or (received_at at time zone 'UTC')::date < '${exactUntil}'
-        group by 1 order by 1`,
-    );
-    const byDay = Object.entries(Object.groupBy(days, ({ day }) => day));
-    expect(byDay.map(([day, rows = []]) => ({ day, used: sumOf(rows) }))).toEqual(expected as never);
-  }
 
   test("begins anew with today after a clock that was wrong", async () => {
     setClock("2027-06-01T12:00:00Z");
@@ -272,6 +232,38 @@ describe("countUse()", () => {
     }
   });
 
+  test("counts every event once after a process was killed before, during or after any statement", async () => {
+    setClock("2026-11-28T23:00:00Z");
+    const license = await issue(server.database, { tier: "free" });
+    await count();
+    const { query: send } = server.database;
+    let isComplete = false;
+    for (let statement = 1; !isComplete; statement++) {
+      for (const isSent of [false, true]) {
+        await commit(license, [{}, {}, {}]);
+        // Some counts close a day, and one closes a month.
+        nowMs += 4 * 3_600_000;
+        let sent = 0;
+        const killed: typeof server.database = {
+          ...server.database,
+          async query(build, options) {
+            if (++sent < statement) return await send(build, options);
+            if (sent === statement && isSent) await send(build, options);
+            throw new Error("The process was killed");
+          },
+        };
+        isComplete = await count(killed).then(
+          () => true,
+          () => false,
+        );
+        nowMs += 240_000;
+        await count();
+        await compareDays(server.database);
+      }
+    }
+    expect(await compareWithExport(server.database, nowMs)).toBe(1);
+  });
+
   test("stops between statements, and continues the next time", async () => {
     setClock("2026-11-20T12:00:00Z");
     await makeRandomCustomers(server.database, { licenses: 50, now: clock.now() });
@@ -289,6 +281,6 @@ describe("countUse()", () => {
     }
     await count();
     expect((await readAll()).filledFrom).toBeNull();
-    expect(await compareWithExport()).toBe(2);
+    expect(await compareWithExport(server.database, nowMs)).toBe(2);
   });
 });
