@@ -1,6 +1,6 @@
 /** Error codes of the operating system, and their sentences. */
 
-/** Sentences by error code. A caller adds its own by spreading one of the tables below. */
+/** Sentences by error code. A caller spreads one of the tables below, and adds or replaces sentences. */
 export type Reasons = Readonly<Record<string, string>>;
 
 /** Returns the system's code of an error, such as `EACCES`; undefined if it has none. */
@@ -8,7 +8,7 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }
 
-/** Tells whether the error has that code. */
+/** Tells whether the error has this code of the system. */
 export function hasCode(error: unknown, code: string): boolean {
   return codeOf(error) === code;
 }

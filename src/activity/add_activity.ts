@@ -1,3 +1,7 @@
+/**
+ * Stores how many requests were answered, by hour and by day. Every process adds to the same rows, and both tables get
+ * the same counts in one statement, so a day is always the sum of its hours.
+ */
 import { type Database, toTextArray } from "../database/mod.ts";
 
 /** How many requests were answered in one way. */
@@ -15,7 +19,7 @@ export interface HourOfActivity extends AnswerCount {
   readonly hourMs: number;
 }
 
-/** Adds counts to the rows of their hours and days, in one statement. No two of them may be for the same row. */
+/** Adds counts to the rows of their hours and days. No two counts may have the same hour, endpoint, code and reason. */
 export async function addActivity(
   database: Pick<Database, "query">,
   rows: readonly HourOfActivity[],
@@ -42,7 +46,7 @@ export async function addActivity(
       insert into activity_days as a (day, endpoint, code, reason, count)
       select (hour at time zone 'UTC')::date, endpoint, code, reason, sum(count)
         from counted
-       -- So the hours are locked before the days.
+       -- This condition is always true. It makes the statement lock the hours before the days.
        where (select count(*) from hours) > 0
        group by 1, 2, 3, 4
        order by 1, endpoint collate "C", code collate "C", reason collate "C"

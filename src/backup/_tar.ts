@@ -1,7 +1,7 @@
 /**
  * The part of tar (POSIX.1-1988, "ustar") that a backup needs: plain files, one after another.
  *
- * It is not a library, for two reasons: our reader must hash every byte, including headers and padding, and it must
+ * We use no library, for two reasons: our reader must hash every byte, including headers and padding, and it must
  * refuse everything that our writer does not write. A library reads all dialects of tar and skips unknown parts.
  */
 

@@ -3,11 +3,11 @@ import { isLoopback, originOf } from "../endpoints.ts";
 import { findServing } from "../installation/mod.ts";
 
 /**
- * Finds the address under which operators reach the service: that of the setting, else the listener of the running
+ * Finds the address under which operators reach the service: CLAVIGER_ADMIN_URL, else the listener of the running
  * service, else the listener of the settings. Undefined if there is none.
  *
- * Without the setting the address must be loopback: the note of the running service belongs to the service's user, who
- * must not lead an operator to another host with a login code.
+ * Without CLAVIGER_ADMIN_URL the address must be loopback. The service's user can write another host into the note of
+ * the running service, and an operator would enter a login code there.
  */
 export function findAdminUrl(config: Config): string | undefined {
   const { adminUrl, adminListen, dataDir } = config;

@@ -68,7 +68,7 @@ export interface Config {
   readonly metricsListen: ListenAddress | undefined;
   /** The address that serves the console and the API for operators; undefined if neither is served. */
   readonly adminListen: ListenAddress | undefined;
-  /** The origin under which operators reach it, such as `https://admin.example.org`; undefined if it is not set. */
+  /** The origin under which operators reach that address, such as `https://admin.example.org`; undefined if it is not set. */
   readonly adminUrl: string | undefined;
   /** The root secret that was given; undefined if it is kept in the data folder. */
   readonly secret: GivenSecret | undefined;

@@ -19,11 +19,11 @@ export interface ImportOfAll extends Omit<DayOfAll, "day"> {
 }
 
 export interface UsageDays {
-  /** The events that were received before are counted. */
+  /** All events that were received before this time are counted. */
   readonly asOf: Date;
-  /** The days before are exact: they equal the export for accounting. `2026-11-20`. */
+  /** All days before this day are exact: they equal the export for accounting. `2026-11-20`. */
   readonly exactUntil: string;
-  /** The months before this day are not counted yet; null if all are. */
+  /** The months before this day are not counted yet; null if all months are counted. */
   readonly filledFrom: string | null;
   /** In the order of the days; days, tiers and modes without use are left out. */
   readonly days: readonly DayOfAll[];
@@ -60,7 +60,7 @@ export async function readUsageDays(
   return row;
 }
 
-/** Adds use of a day for which there are no events, as of the day on which a demo is added. */
+/** Adds use of days that have no events, such as the days before a demo was added. */
 export async function addUsageDays(database: Database, days: readonly DayOfAll[]): Promise<void> {
   const column = (values: readonly (string | number)[]) => toTextArray(values);
   await database.query(

@@ -59,7 +59,7 @@ export async function findUsageByMonth(
     (sql) => sql`
       select to_char(u.month, 'YYYY-MM') as month, least(sum(u.used), ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as used
         from licenses l
-             -- In the order of the primary key: the planner would look up each license in each month of another index.
+             -- This order makes the planner use the primary key. Another index would be read for each month and license.
              cross join lateral (select month, used from usage where license_id = l.id
                                   order by license_id, month offset 0) u
        where l.account_id = ${accountUuid}::uuid
@@ -95,8 +95,8 @@ export function modesOfLicense(sql: Sql): Fragment {
 }
 
 /**
- * Lists the month's use of every license that used any units, in the order in which the licenses were made; or a part of
- * the list, after a license.
+ * Lists the use in a month of every license that used any units, in the order in which the licenses were made. With
+ * `afterUuid` the list begins after that license.
  */
 export async function listUsage(
   database: Database,

@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 afterAll(() => on.close());
 
-/** Returns the counts of the day of the tests, whose hour is always the same. */
+/** Returns the counts of the test clock's day. All requests are in one hour, so each name has one row. */
 async function counts(by: ActivityName): Promise<Record<string, number>> {
   const [from, to] = [new Date("2026-11-22T00:00:00Z"), new Date("2026-11-23T00:00:00Z")];
   const found = await findActivity(on.database, { from, to, by, step: "hour" });

@@ -91,7 +91,7 @@ for (const route of ROUTES) {
     }
 
     test("refuses a request without a token, also with the cookie of a session", async () => {
-      // So that the wrong tokens of the test before are forgotten.
+      // After a minute the wrong tokens of the test before do not count any more.
       admin.clock.advance(61_000);
       const { cookie } = await operators.logIn("admin");
       const [, value = ""] = cookie.split("=");

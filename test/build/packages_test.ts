@@ -67,7 +67,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("integrity.txt has a digest for Chromium, and for the pinned Bun on each platform that a build may want", () => {
+test("integrity.txt has a digest for Chromium, and for the pinned Bun on each platform of a build", () => {
   const lines = readFileSync(join(checkout, "src/build/integrity.txt"), "utf8").trim().split("\n");
   const entries = lines.filter((line) => !line.startsWith("#"));
   const platforms = [

@@ -1,3 +1,7 @@
+/**
+ * The windows of the rate limits, one rule in each test, with the time as an argument. `window_table_model_test.ts`
+ * compares random calls with a naive model.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Sender, toResetAt, WindowTable } from "../../src/limits/mod.ts";
 

@@ -121,7 +121,7 @@ describe("stop() under load", () => {
       });
       socket.on("error", end);
       socket.on("close", end);
-      // The kernel dropped its first packet: the client would try again after a second.
+      // The first packet of this connection was dropped. The kernel would send another one after a second.
       setTimeout(() => sent || end(), 700);
     });
   }

@@ -1,4 +1,4 @@
-/** How many requests were answered, and how. */
+/** Counts the requests of clients by how they were answered. */
 import * as v from "valibot";
 import {
   ACTIVITY_KEPT_DAYS,
@@ -19,7 +19,7 @@ export const findActivityOperation = operation({
   id: "findActivity",
   summary: "Count the requests of clients by endpoint, code or reason",
   description:
-    "Every process adds its counts once a minute, and when it stops; after a crash those of its last " +
+    "Every process adds its counts once a minute, and when it stops; after a crash the counts of its last " +
     `${MAX_LOST_SECONDS} seconds are missing. A write whose answer is lost may be counted twice. Counts are kept ` +
     `${ACTIVITY_KEPT_DAYS} days. A count of zero has no row.`,
   query: v.strictObject({
@@ -27,15 +27,17 @@ export const findActivityOperation = operation({
       v.pipe(
         timeField("from"),
         v.description(
-          "In the first hour, day or month; by default it gives 24 hours, 30 days or 13 months. The span is at most " +
-            "31 days by hour, and 400 by day",
+          "A time in the first hour, day or month of the answer. By default the answer has 24 hours, 30 days or 13 " +
+            "months. It has at most 31 days by hour, and at most 400 days by day",
         ),
       ),
     ),
     to: v.optional(
       v.pipe(
         timeField("to"),
-        v.description("Hours that begin then or later are left out, by day and month days; by default now"),
+        v.description(
+          "Hours that begin at this time or later are left out; by day and by month, days. By default now",
+        ),
       ),
     ),
     by: v.optional(

@@ -46,7 +46,8 @@ export const issueKeyOperation = operation({
   id: "issueKey",
   summary: "Issue a key",
   description:
-    "Makes a license with its first key, under the account of the e-mail. Without `expires_at` it expires in a year. " +
+    "Makes a license with its first key, under the account of the e-mail. Without `expires_at` the license " +
+    "expires in a year. " +
     "A restricted token may not give a limit above the tier's own or an expiry later than in a year.",
   body: newKeyFields,
   success: { status: 201, schema: ISSUED_KEY, description: "The key, which is shown only in this answer" },
@@ -67,7 +68,7 @@ export const issueKeyOperation = operation({
     const issued = await answerKeyOnce<IssuedKey>(options, call, {
       what: "issue key",
       perform: (claim) => issueKey(options.database, request, { ...options, actor, restriction, claim }),
-      // The first check of the restriction: the fields are those of the first request.
+      // The token may have another restriction now. The fields of a repeated request are those of the first request.
       repeat: ({ answer, apiKey }) => refuseNewKey(restriction, request) ?? repeatIssue(answer, apiKey),
     });
     if (isRefusal(issued)) return withoutHiddenId(issued, call);

@@ -19,6 +19,7 @@ import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts"
 import type { Surroundings } from "../surroundings.ts";
 import { addModelsAdd } from "./models_add_command.ts";
 
+/** Adds the group `models`. */
 export function addModelsCommands(program: Command, surroundings: Surroundings): void {
   const models = program.command("models").description("manage the registry of pre-trained models");
 

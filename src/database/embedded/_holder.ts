@@ -18,6 +18,7 @@ export interface Holder {
   readonly phase: "starting" | "ready";
 }
 
+/** Renders the text of the lock file. */
 export function renderHolder(holder: Holder): string {
   return `${holder.kind} ${holder.pid} ${holder.phase}\n`;
 }

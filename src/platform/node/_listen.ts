@@ -25,7 +25,7 @@ export function listen(options: ListenOptions): Promise<Listener> {
   const handle = getRequestListener(
     (request, env) =>
       options.answer(request, new NodePeer(env.incoming.socket as Socket, env.outgoing as ServerResponse)),
-    // This replaces the adapter's own error handler, so it must also refuse invalid requests, as that one does.
+    // This replaces the adapter's own error handler, which also refuses invalid requests.
     {
       errorHandler: (error) =>
         error instanceof RequestError ? new Response(null, { status: 400 }) : lastResort(),
