@@ -3,8 +3,9 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { revokeKey, rotateKey, suspendKey } from "../../src/keys/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 import { type CommandsOn, commandsOn } from "./commands_on.ts";
-import { add, by, DAY_MS, readAll, use, uuidOf } from "./list_kit.ts";
+import { add, by, DAY_MS, readAll, use } from "./list_kit.ts";
 
 setDefaultTimeout(30_000);
 

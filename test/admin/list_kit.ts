@@ -1,6 +1,5 @@
 /** What the tests of lists share: reading a list to its end, and the rows that lists show. */
 import { expect } from "bun:test";
-import { parseId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -9,10 +8,6 @@ import { ACTOR, BRAND } from "../support/issue.ts";
 import { newModel } from "../support/new_model.ts";
 
 export const DAY_MS = 86_400_000;
-
-export function uuidOf({ id }: IssuedKey): string {
-  return parseId("key", id) ?? "";
-}
 
 /** Returns who changes something, and when. */
 export function by(admin: TestAdmin) {

@@ -5,7 +5,8 @@ import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { updateAccount } from "../../src/licensing/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
-import { add, by, DAY_MS, readAll, use, uuidOf } from "./list_kit.ts";
+import { uuidOf } from "../support/keys.ts";
+import { add, by, DAY_MS, readAll, use } from "./list_kit.ts";
 import { stopWaiting } from "./stop_waiting.ts";
 
 setDefaultTimeout(30_000);

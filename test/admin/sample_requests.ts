@@ -2,13 +2,14 @@
 import { randomUUID } from "node:crypto";
 import { addActivity } from "../../src/activity/mod.ts";
 import { ROUTES } from "../../src/admin/api/routes.ts";
-import { parseId, toId } from "../../src/ids.ts";
+import { toId } from "../../src/ids.ts";
 import { type IssuedKey, type IssueRequest, revokeKey, suspendKey } from "../../src/keys/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { computeFigures, countUse } from "../../src/statistics/mod.ts";
 import type { TestAdmin } from "../support/admin.ts";
 import { ACTOR, BRAND } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 import { newModel } from "../support/new_model.ts";
 
 export interface SampleRequest {
@@ -182,10 +183,6 @@ function toFields(model: object): Record<string, unknown> {
 
 function licenseOf({ licenseUuid }: IssuedKey): string {
   return toId("lic", licenseUuid);
-}
-
-function uuidOf({ id }: IssuedKey): string {
-  return parseId("key", id) ?? "";
 }
 
 export function expectDone(outcome: unknown): void {

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Database } from "../../src/database/mod.ts";
-import { parseId } from "../../src/ids.ts";
 import {
   explainKey,
   type IssuedKey,
@@ -12,6 +11,7 @@ import {
 } from "../../src/keys/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 
 setDefaultTimeout(30_000);
 
@@ -26,7 +26,6 @@ afterAll(() => server.close());
 
 const HOUR_MS = 3_600_000;
 const after = (hours: number) => new Date(NOW.getTime() + hours * HOUR_MS);
-const uuidOf = ({ id }: Pick<IssuedKey, "id">) => parseId("key", id) ?? "";
 const by = (hours: number, reason?: string) => ({ actor: { ...ACTOR, reason }, now: after(hours) });
 
 async function explain(key: Pick<IssuedKey, "id">, hours: number): Promise<KeyExplanation> {

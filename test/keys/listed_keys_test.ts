@@ -21,8 +21,10 @@ import {
 } from "../../src/keys/mod.ts";
 import { changeLicense, NEVER_EXPIRES } from "../../src/licensing/mod.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 import { countRowsRead } from "../support/rows_read.ts";
 import { until } from "../support/until.ts";
 
@@ -31,7 +33,6 @@ setDefaultTimeout(60_000);
 const BY = { actor: ACTOR, now: NOW };
 const DAY_MS = 86_400_000;
 const inDays = (days: number) => new Date(NOW.getTime() + days * DAY_MS);
-const uuidOf = ({ id }: Pick<IssuedKey, "id">) => parseId("key", id) ?? "";
 
 describe("listed_keys", () => {
   let server: TestDatabase;
@@ -137,14 +138,7 @@ describe("listed_keys", () => {
           changed = change(key, { tier: "commercial", expiresAt: inDays(30) }).then(() => {
             isDone = true;
           });
-          const isWaiting = async () => {
-            const [row] = await server.database.query<{ waiting: number }>(
-              (query) => query`
-                select count(*) as waiting from pg_stat_activity
-                 where datname = current_database() and wait_event_type = 'Lock'`,
-            );
-            return isDone || row?.waiting === 1;
-          };
+          const isWaiting = async () => isDone || (await countWaiting(server.database)) === 1;
           await until(isWaiting, { what: "the change of the license" });
         });
         await changed;

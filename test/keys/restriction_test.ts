@@ -1,7 +1,7 @@
 /** Tests that the statement of each change enforces the restriction of a token, also while the license changes. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openSession } from "../../src/database/mod.ts";
-import { newUuid, parseId } from "../../src/ids.ts";
+import { newUuid } from "../../src/ids.ts";
 import {
   findKey,
   type IssuedKey,
@@ -14,8 +14,10 @@ import {
 } from "../../src/keys/mod.ts";
 import { NEVER_EXPIRES, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, countRows, issue, NOW } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
@@ -27,7 +29,6 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
 const FREE: Restriction = { tiers: ["free"] };
 const LIVE: Restriction = { mode: "live" };
 
@@ -82,7 +83,7 @@ for (const [name, change] of CHANGES) {
         await upgrade.transaction(async (sql) => {
           await sql`update licenses set tier = 'enterprise' where id = ${key.licenseUuid}::uuid`;
           changing = change(uuidOf(key), FREE);
-          await until(() => isWaiting());
+          await until(async () => (await countWaiting(server.database)) > 0);
         });
         expect(await changing).toMatchObject({ code: "NOT_ALLOWED" });
       } finally {
@@ -91,15 +92,6 @@ for (const [name, change] of CHANGES) {
       expect([await stateOf(key), await countRows(server.database)]).toEqual([before, rows]);
     });
   });
-}
-
-/** Tells whether a statement in this database waits for a lock. */
-async function isWaiting(): Promise<boolean> {
-  const rows = await server.database.query(
-    (sql) => sql`
-      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-  );
-  return rows.length > 0;
 }
 
 describe("issueKey() with a restriction", () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { newUuid, parseId } from "../../src/ids.ts";
+import { newUuid } from "../../src/ids.ts";
 import {
   countKeys,
   findKey,
@@ -12,6 +12,7 @@ import {
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 
 setDefaultTimeout(30_000);
 
@@ -23,8 +24,6 @@ beforeAll(async () => {
   server = await createTestDatabase();
 });
 afterAll(() => server.close());
-
-const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
 
 async function stateOf(key: IssuedKey, now = NOW): Promise<string | undefined> {
   return (await findKey(server.database, { uuid: uuidOf(key) }, { now }))?.state;

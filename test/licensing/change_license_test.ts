@@ -11,6 +11,7 @@ import {
 } from "../../src/licensing/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
 
 setDefaultTimeout(30_000);
 
@@ -20,8 +21,6 @@ beforeAll(async () => {
   server = await createTestDatabase();
 });
 afterAll(() => server.close());
-
-const uuidOf = ({ id }: IssuedKey) => parseId("key", id) ?? "";
 
 function change({ licenseUuid }: { licenseUuid: string }, change: LicenseChange, restriction?: Restriction) {
   return changeLicense(server.database, { licenseUuid }, { change, actor: ACTOR, now: NOW, restriction });

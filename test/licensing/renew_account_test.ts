@@ -3,6 +3,7 @@ import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { findLicense, findRenewable, NEVER_EXPIRES, renewAccount } from "../../src/licensing/mod.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
@@ -19,14 +20,6 @@ afterAll(() => server.close());
 const BY = { actor: { ...ACTOR, reason: "paid" }, now: NOW };
 const issueUntil = (email: string, expiresAt: Date) => issue(server.database, { email, expiresAt });
 const renew = ({ userId }: IssuedKey) => renewAccount(server.database, parseId("usr", userId) ?? "", BY);
-
-async function countWaiting(): Promise<number> {
-  const waiting = await server.database.query(
-    (sql) =>
-      sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-  );
-  return waiting.length;
-}
 
 describe("renewAccount()", () => {
   test("renewAccount() adds a year to every license, and to now for one that has expired", async () => {
@@ -74,7 +67,7 @@ describe("renewAccount()", () => {
       await sql`select from licenses where account_id = ${uuid}::uuid for update`;
       sent = Array.from({ length: 3 }, () => renew(key));
       // All have begun, and wait for the same licenses.
-      await until(async () => (await countWaiting()) === 3);
+      await until(async () => (await countWaiting(server.database)) === 3);
     });
     await session.close();
     const renewed = (await Promise.all(sent)).map((changed) => changed.length);

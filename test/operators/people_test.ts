@@ -15,6 +15,7 @@ import {
   setRole,
 } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
 import { until } from "../support/until.ts";
@@ -32,15 +33,6 @@ afterEach(() => server.close());
 
 async function actions(): Promise<string[]> {
   return (await listAudit(server.database)).map(({ action, actor }) => `${actor} ${action}`).reverse();
-}
-
-async function countWaiting(): Promise<number | undefined> {
-  const [row] = await server.database.query<{ waiting: number }>(
-    (sql) => sql`
-      select count(*) as waiting from pg_stat_activity
-       where datname = current_database() and wait_event_type = 'Lock'`,
-  );
-  return row?.waiting;
 }
 
 async function roles(): Promise<Record<string, string>> {
@@ -187,7 +179,7 @@ describe("removeOperator()", () => {
           ? removeOperator(database, name, BY)
           : setRole(database, { name, role: "viewer" }, BY),
       );
-      await until(async () => (await countWaiting()) === names.length);
+      await until(async () => (await countWaiting(server.database)) === names.length);
       return { begun };
     });
     const outcomes = await Promise.all(changes.begun);

@@ -14,6 +14,7 @@ import {
   rotateSigningKey,
   verifySignature,
 } from "../../src/signed_licenses/mod.ts";
+import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { ACTOR, BRAND, issue } from "../support/issue.ts";
@@ -65,13 +66,7 @@ async function withSession<Result>(work: (session: Session) => Promise<Result>):
 
 /** Waits until that many connections to this database wait for a lock. */
 async function untilWaiting(count: number): Promise<void> {
-  await until(async () => {
-    const rows = await testDatabase.database.query(
-      (sql) =>
-        sql`select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-    );
-    return rows.length === count;
-  });
+  await until(async () => (await countWaiting(testDatabase.database)) === count);
 }
 
 describe("retireSigningKey()", () => {

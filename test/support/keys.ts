@@ -61,6 +61,7 @@ export async function issueBeside(service: TestService, { licenseUuid }: IssuedK
   return { ...key, licenseUuid };
 }
 
-export function uuidOf({ id }: IssuedKey): string {
+/** Returns the UUID of a key. */
+export function uuidOf({ id }: Pick<IssuedKey, "id">): string {
   return parseId("key", id) ?? "";
 }
