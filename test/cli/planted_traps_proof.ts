@@ -20,7 +20,7 @@ import { findPostgres } from "../database/embedded_test_kit.ts";
 import { canActAsBoth, createRootStage, type RootStage, USER } from "./as_root.ts";
 import { COPY_LIMIT_MS, commands, createTrapStage, env, LIMIT_MS, type TrapStage } from "./trap_stage.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(COPY_LIMIT_MS);
 
 /** A user who is neither root nor the owner of the data folder. */
 const THIRD = 54_321;
