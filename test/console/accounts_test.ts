@@ -181,6 +181,7 @@ describe("The page of an account", () => {
     });
     const endless = await admin.issue();
     await admin.visitAs("editor", { path: path(endless) }, async (page) => {
+      await page.getByText("No license can be renewed now").waitFor();
       expect(await page.locator(".action > summary").allTextContents()).toEqual(["Change…"]);
     });
   });

@@ -215,6 +215,12 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
           <code>claviger accounts renew {account.id}</code> renews their licenses.
         </p>
       )}
+      {visit.may("keys:manage") && renewable?.licenses === 0 && (
+        <p class="hint">
+          No license can be renewed now: each one never expires, was renewed in the last 24 hours, or has only
+          revoked keys.
+        </p>
+      )}
     </>
   );
 }
