@@ -2,6 +2,7 @@
  * The customers of the demo: who they are, how much they use, and what happened to them. All are invented. The numbers
  * of days count from the day on which the demo is added.
  */
+import type { Actor } from "../audit/mod.ts";
 import type { LicenseChange, Tier } from "../licensing/mod.ts";
 import type { Code, KeyFlaw } from "../refusal.ts";
 
@@ -31,7 +32,14 @@ export interface DemoCustomer {
 export interface DemoChange {
   readonly daysAgo: number;
   readonly change: "suspend" | "resume" | "rotate" | "revoke" | Pick<LicenseChange, "tier">;
+  /** By default the user who adds the demo. */
+  readonly by?: Pick<Actor, "kind" | "name">;
 }
+
+/** Two operators and the program of a shop. No real ones have such names: the audit log keeps its rows for ever. */
+const INES = { kind: "operator", name: "demo-ines" } as const;
+const MAREK = { kind: "operator", name: "demo-marek" } as const;
+const SHOP = { kind: "token", name: "demo-shop" } as const;
 
 /** Requests that were refused for one reason. */
 export interface DemoRefusals {
@@ -83,7 +91,7 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
   customer("lumen", "Lumen Speller Project", "research", {
     perDay: 900,
     weekend: 0.45,
-    changes: [{ daysAgo: 14, change: "rotate" }],
+    changes: [{ daysAgo: 14, change: "rotate", by: MAREK }],
     refusals: [
       {
         endpoint: "validate",
@@ -100,8 +108,8 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
     perDay: 640,
     weekend: 1.1,
     changes: [
-      { daysAgo: 33, change: "suspend" },
-      { daysAgo: 31, change: "resume" },
+      { daysAgo: 33, change: "suspend", by: SHOP },
+      { daysAgo: 31, change: "resume", by: SHOP },
     ],
     refusals: [
       { endpoint: "validate", code: "INVALID_KEY", reason: "suspended", from: 32, to: 32, perHour: 9 },
@@ -123,7 +131,11 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
       },
     ],
   }),
-  customer("quillon", "Quillon Games", "free", { perDay: 190, weekend: 2.1 }),
+  customer("quillon", "Quillon Games", "free", {
+    perDay: 190,
+    weekend: 2.1,
+    changes: [{ daysAgo: 5, change: "rotate", by: INES }],
+  }),
   customer("osprey", "Osprey Makers", "free", {
     perDay: 120,
     weekend: 1.8,
@@ -131,10 +143,18 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
       { endpoint: "downloads", code: "LICENSE_REQUIRED", from: 40, to: 0, perHour: 1, hours: [16, 19] },
     ],
   }),
-  customer("dunmore", "Dunmore College", "research", { perDay: 0 }),
+  customer("dunmore", "Dunmore College", "research", {
+    perDay: 0,
+    changes: [{ daysAgo: 4, change: "revoke", by: INES }],
+  }),
   customer("sable", "Sable Interactive", "commercial", { perDay: 0 }),
   customer("northgate", "Northgate Neurology", "enterprise", { since: 74, perDay: 10_500, weekend: 0.9 }),
-  customer("bramble", "Bramble Studio", "free", { since: 74, perDay: 90, until: 41 }),
+  customer("bramble", "Bramble Studio", "free", {
+    since: 74,
+    perDay: 90,
+    until: 41,
+    changes: [{ daysAgo: 8, change: "revoke", by: MAREK }],
+  }),
   customer("ternwick", "Ternwick Clinic", "commercial", {
     since: 66,
     perDay: 7_800,
@@ -145,7 +165,7 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
     since: 66,
     perDay: 700,
     until: 20,
-    changes: [{ daysAgo: 20, change: "revoke" }],
+    changes: [{ daysAgo: 20, change: "revoke", by: MAREK }],
     refusals: [
       {
         endpoint: "validate",
@@ -169,7 +189,7 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
     perDay: 3_900,
     weekend: 0.8,
     until: 3,
-    changes: [{ daysAgo: 3, change: "suspend" }],
+    changes: [{ daysAgo: 3, change: "suspend", by: INES }],
     refusals: [
       {
         endpoint: "validate",
@@ -190,7 +210,11 @@ export const DEMO_CUSTOMERS: readonly DemoCustomer[] = [
   }),
   customer("wexcombe", "Wexcombe School", "free", { since: 38, perDay: 60, weekend: 0 }),
   customer("saltmarsh", "Saltmarsh University", "research", { since: 24, perDay: 820 }),
-  customer("thornby", "Thornby Hearing", "research", { since: 24, perDay: 0 }),
+  customer("thornby", "Thornby Hearing", "research", {
+    since: 24,
+    perDay: 0,
+    changes: [{ daysAgo: 6, change: "suspend", by: SHOP }],
+  }),
   customer("vantry", "Vantry Labs", "free", {
     since: 11,
     perDay: 150,

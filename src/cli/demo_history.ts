@@ -123,9 +123,10 @@ async function importCustomers(
 
 async function applyChange(
   database: Database,
-  { of: { uuid }, change }: Pending,
-  by: DemoHistoryOptions,
+  { of: { uuid }, change, by: actor }: Pending,
+  options: DemoHistoryOptions,
 ): Promise<void> {
+  const by = actor ? { ...options, actor: { ...options.actor, ...actor } } : options;
   if (typeof change === "object")
     orRefuse(await changeLicense(database, { keyUuid: uuid }, { ...by, change }));
   else if (change === "suspend") orRefuse(await suspendKey(database, uuid, by));
