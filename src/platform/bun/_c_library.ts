@@ -14,3 +14,12 @@ export function openCLibrary<Library>(open: (name: string) => Library): Library 
   }
   throw new Error("Cannot open the C library", { cause });
 }
+
+/** Returns a function that opens the library on its first call. */
+export function onFirstUse<Library>(open: (name: string) => Library): () => Library {
+  let opened: Library | undefined;
+  return () => {
+    opened ??= openCLibrary(open);
+    return opened;
+  };
+}

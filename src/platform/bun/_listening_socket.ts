@@ -9,7 +9,7 @@
  */
 import { dlopen, ptr } from "bun:ffi";
 import { readdirSync } from "node:fs";
-import { openCLibrary } from "./_c_library.ts";
+import { onFirstUse } from "./_c_library.ts";
 
 const SOL_SOCKET = 1;
 const SO_ATTACH_FILTER = 26;
@@ -61,7 +61,7 @@ export function listeningSockets(port: number): number[] {
 function isListening(fd: number): boolean {
   const value = new Int32Array(1);
   const size = new Uint32Array([4]);
-  const status = library().getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, ptr(value), ptr(size));
+  const status = library().symbols.getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, ptr(value), ptr(size));
   return status === 0 && value[0] === 1;
 }
 
@@ -69,7 +69,7 @@ function isListening(fd: number): boolean {
 function portOf(fd: number): number | undefined {
   const address = new Uint8Array(28);
   const size = new Uint32Array([address.length]);
-  if (library().getsockname(fd, ptr(address), ptr(size)) !== 0) return undefined;
+  if (library().symbols.getsockname(fd, ptr(address), ptr(size)) !== 0) return undefined;
   const view = new DataView(address.buffer);
   const family = view.getUint16(0, true);
   return family === 2 || family === 10 ? view.getUint16(2, false) : undefined;
@@ -86,22 +86,13 @@ function attach(fd: number, option: number, program: readonly Instruction[]): bo
   const bytes = new Uint8Array(instructions.buffer);
   // struct sock_fprog: the number of instructions and their address.
   const head = new BigUint64Array([BigInt(program.length), BigInt(ptr(bytes))]);
-  return library().setsockopt(fd, SOL_SOCKET, option, ptr(head), head.byteLength) === 0;
+  return library().symbols.setsockopt(fd, SOL_SOCKET, option, ptr(head), head.byteLength) === 0;
 }
 
-let loaded: ReturnType<typeof load> | undefined;
-
-function library(): ReturnType<typeof load> {
-  loaded ??= load();
-  return loaded;
-}
-
-function load() {
-  return openCLibrary((name) =>
-    dlopen(name, {
-      getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
-      setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
-      getsockname: { args: ["i32", "ptr", "ptr"], returns: "i32" },
-    }),
-  ).symbols;
-}
+const library = onFirstUse((name) =>
+  dlopen(name, {
+    getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
+    setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
+    getsockname: { args: ["i32", "ptr", "ptr"], returns: "i32" },
+  }),
+);

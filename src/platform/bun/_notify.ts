@@ -3,7 +3,7 @@
  * this uses the C library.
  */
 import { dlopen, ptr } from "bun:ffi";
-import { openCLibrary } from "./_c_library.ts";
+import { onFirstUse } from "./_c_library.ts";
 
 const AF_UNIX = 1;
 const SOCK_DGRAM = 2;
@@ -31,7 +31,7 @@ export function sendDatagram(path: string, text: string): void {
   const length = 2 + name.length + (isAbstract ? 0 : 1);
   const message = Buffer.from(text);
 
-  const { socket, sendto, close } = library();
+  const { socket, sendto, close } = library().symbols;
   const fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) throw new Error(`Cannot send to ${path}: the system gives no socket`);
   try {
@@ -47,25 +47,16 @@ const CLOCK_MONOTONIC = 1;
 /** Returns the system's monotonic clock in microseconds. Bun's own clock starts with the process. */
 export function monotonicUsec(): bigint {
   const time = new BigInt64Array(2);
-  library().clock_gettime(CLOCK_MONOTONIC, ptr(time));
+  library().symbols.clock_gettime(CLOCK_MONOTONIC, ptr(time));
   const [seconds = 0n, nanoseconds = 0n] = time;
   return seconds * 1_000_000n + nanoseconds / 1_000n;
 }
 
-let loaded: ReturnType<typeof load> | undefined;
-
-function library(): ReturnType<typeof load> {
-  loaded ??= load();
-  return loaded;
-}
-
-function load() {
-  return openCLibrary((name) =>
-    dlopen(name, {
-      socket: { args: ["i32", "i32", "i32"], returns: "i32" },
-      sendto: { args: ["i32", "ptr", "u64", "i32", "ptr", "u32"], returns: "i64" },
-      clock_gettime: { args: ["i32", "ptr"], returns: "i32" },
-      close: { args: ["i32"], returns: "i32" },
-    }),
-  ).symbols;
-}
+const library = onFirstUse((name) =>
+  dlopen(name, {
+    socket: { args: ["i32", "i32", "i32"], returns: "i32" },
+    sendto: { args: ["i32", "ptr", "u64", "i32", "ptr", "u32"], returns: "i64" },
+    clock_gettime: { args: ["i32", "ptr"], returns: "i32" },
+    close: { args: ["i32"], returns: "i32" },
+  }),
+);
