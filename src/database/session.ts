@@ -22,6 +22,8 @@ const CONNECT_DEADLINE_MS = 5_000;
 /**
  * Opens a session whose statements may each take up to `statementTimeoutMs`. A lost connection ends the session:
  * later statements on a new connection would not be in the same transaction.
+ *
+ * One long function, because its closures share the connection and the promise of its loss.
  */
 export function openSession(
   address: DatabaseAddress,

@@ -36,7 +36,7 @@ function partitionOf({ firstDay }: Month): string {
 
 /**
  * Creates and attaches the partition of a month if there is none, and moves the month's events into it, all in one
- * separate statement.
+ * separate statement. One long function, because it is one statement.
  */
 export async function attach(
   database: Pick<Database, "query">,

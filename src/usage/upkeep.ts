@@ -107,6 +107,7 @@ const LONG_DEADLINE_MS = 1_800_000;
 /** For how long late events wait for a lock: longer than most backups take. */
 const LATE_PATIENCE_MS = 600_000;
 
+/** Creates the upkeep. One long function, because its tasks share the connection, the clock and the flag of the stop. */
 export function createUpkeep(options: UpkeepOptions): Upkeep {
   const { address, clock, log, keptMonths = 0 } = options;
   const open = (deadlineMs: number) => openDatabase(address, { clock, log, maxConnections: 1, deadlineMs });

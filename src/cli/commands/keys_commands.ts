@@ -39,7 +39,11 @@ import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts"
 import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
-/** Adds the group `keys` and returns it; `key_life_commands.ts` and `key_why_command.ts` add their commands to it. */
+/**
+ * Adds the group `keys` and returns it; `key_life_commands.ts` and `key_why_command.ts` add their commands to it.
+ *
+ * One long function, because it is a list of commands, one after the other.
+ */
 export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
   const keys = program.command("keys").description("issue, import, find, change and revoke API keys");
 

@@ -3,7 +3,7 @@ import { API_VERSION } from "../health_routes.ts";
 import type { HeaderName } from "./headers.ts";
 import type { Operation } from "./operation.ts";
 
-/** Returns the operations that need no key. */
+/** Returns the operations that need no key. One long function, because it is one table. */
 export function ownOperations(): Operation[] {
   const health = {
     path: "/api/health",
