@@ -4,7 +4,7 @@
  * First PostgreSQL has another core than the service: it uses the load's core, where the load goes first, so that it does
  * not delay the load. Then service and PostgreSQL share one core, as on a host that has too few.
  */
-import { moveTo } from "./cores.ts";
+import { first, moveTo } from "./cores.ts";
 import type { LoadResult } from "./load_job.ts";
 import { rateText } from "./measures.ts";
 import { type Row, toRow } from "./row.ts";
@@ -47,6 +47,8 @@ async function measure(
   { stage, cores, scale, say }: Bench,
   { service, get, paths, isApart }: Options & { readonly isApart: boolean },
 ): Promise<Row> {
+  const order = first().length === 0 ? ", and this user cannot let the load go first (chrt)" : "";
+  const place = isApart ? `another core than the service${order}` : "the service's core";
   const load = stage.load(cores, { isDatabaseApart: isApart });
   const validate = (warmUpMs: number) =>
     load.run(service, {
@@ -75,11 +77,10 @@ async function measure(
     results.beside.push(await running);
     const p99 = (kind: keyof typeof results) => toText(results[kind].at(-1)?.p99Ms ?? Number.NaN, "ms");
     say(
-      `  round ${round + 1}  ${isApart ? APART : TOGETHER}: ${p99("beside")}, ${p99("alone")} without lists`,
+      `  round ${round + 1}  validate p99 ${p99("beside")} beside lists, ${p99("alone")} without; PostgreSQL on ${place}`,
     );
   }
   const p99s = (kind: keyof typeof results) => results[kind].map((result) => result.p99Ms);
-  const place = isApart ? "another core than the service" : "the service's core";
   return toRow({
     name: isApart ? APART : TOGETHER,
     unit: "ms",
