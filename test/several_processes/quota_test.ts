@@ -23,11 +23,13 @@ interface Outcome {
   refused: number;
   /** Requests with an unknown result, because their process was killed. */
   lost: number;
+  /** Requests with an unknown result, because a busy machine let the database or the pulse be late: 503. */
+  late: number;
 }
 
 /** Sends events from all clients until each client was refused, or its process died. */
 async function race(processes: readonly Process[], { apiKey }: IssuedKey): Promise<Outcome> {
-  const outcome = { accepted: 0, refused: 0, lost: 0 };
+  const outcome = { accepted: 0, refused: 0, lost: 0, late: 0 };
   const client = async (at: Process) => {
     for (;;) {
       const event = { api_key: apiKey, event_type: "inference" };
@@ -39,7 +41,10 @@ async function race(processes: readonly Process[], { apiKey }: IssuedKey): Promi
         return;
       }
       if (answer.status === 202) outcome.accepted++;
-      else {
+      else if (answer.body.code === "SERVICE_UNAVAILABLE") {
+        outcome.late++;
+        await Bun.sleep(20);
+      } else {
         expect({ status: answer.status, code: answer.body.code }).toEqual({
           status: 429,
           code: "QUOTA_EXCEEDED",
@@ -81,8 +86,9 @@ describe("Two processes", () => {
       for (let round = 0; round < rounds; round++) {
         const key = await issue(database, { monthlyLimit: limit });
         expect(await countMonths(database, key)).toBe(0);
-        const outcome = await race(processes, key);
-        expect(outcome).toEqual({ accepted: limit, refused: 2 * CLIENTS, lost: 0 });
+        const { accepted, refused, lost, late } = await race(processes, key);
+        expect({ refused, lost }).toEqual({ refused: 2 * CLIENTS, lost: 0 });
+        expect(accepted).toBeWithin(limit - late, limit + 1);
         const sums = await readSums(database, key.licenseUuid);
         expect(sums).toEqual({ used: limit, byDay: limit, stored: limit });
       }
@@ -101,14 +107,14 @@ describe("Two processes", () => {
         await Bun.sleep(5);
       }
       await killed.kill("SIGKILL");
-      const { accepted, refused, lost } = await racing;
+      const { accepted, refused, lost, late } = await racing;
       // The clients of the other process went on until it refused them.
       expect({ refused, lost }).toEqual({ refused: CLIENTS, lost: CLIENTS });
       const sums = await readSums(database, key.licenseUuid);
       expect(sums).toEqual({ used: limit, byDay: limit, stored: limit });
       // Every acknowledged event is counted. Besides those, only lost requests may be counted.
       expect(accepted).toBeLessThanOrEqual(limit);
-      expect(accepted).toBeGreaterThanOrEqual(limit - lost);
+      expect(accepted).toBeGreaterThanOrEqual(limit - lost - late);
     }
   });
 });
@@ -130,8 +136,8 @@ describe("Two services with one clock", () => {
     const keys = await Promise.all([1, 7, 100].map((monthlyLimit) => issue(database, { monthlyLimit })));
     for (const months of [1, 2, 3]) {
       for (const [index, limit] of [1, 7, 100].entries()) {
-        const { accepted } = await race(services, keys[index]!);
-        expect(accepted).toBe(limit);
+        const { accepted, late } = await race(services, keys[index]!);
+        expect(accepted).toBeWithin(limit - late, limit + 1);
         const sums = await readSums(database, keys[index]!.licenseUuid);
         expect(sums).toEqual({ used: months * limit, byDay: months * limit, stored: months * limit });
       }

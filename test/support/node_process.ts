@@ -41,7 +41,7 @@ const pinned = join(root, "node_modules/.bin/node");
 export const NODE = existsSync(pinned) ? pinned : "node";
 export const BUNDLE = join(root, "dist/claviger.mjs");
 
-const START_DEADLINE_MS = 10_000;
+const START_DEADLINE_MS = 25_000;
 /** Two pulses are 500 ms apart: after this time a new pulse has begun and ended, even on a busy machine. */
 const PULSE_MS = 650;
 /** A line is written after 50 ms at most; a busy machine may take longer. */
