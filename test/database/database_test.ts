@@ -140,10 +140,13 @@ describe("openDatabase()", () => {
   });
 
   test("openDatabase() repeats a read whose connection is lost, and never a write", async () => {
-    const { database, close } = await openThroughProxy({ deadlineMs: 5_000 });
+    const { database, close } = await openThroughProxy({ deadlineMs: 10_000 });
     await database.query((sql) => sql`create sequence attempts`);
+    // Every attempt but the third waits until it is cut off.
     const attempt = (sql: Sql) =>
-      sql<{ number: number }[]>`select nextval('attempts') as number, pg_sleep(0.4)`;
+      sql<{ number: number }[]>`
+        select number, pg_sleep(case number when 3 then 0 else 4 end)
+          from (select nextval('attempts') as number offset 0) attempt`;
     const attempting = (sql: Sql) =>
       sql<{ pid: number }[]>`
         select pid from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`;
