@@ -38,15 +38,9 @@ export async function compareActivity({ days, readPage, callApi }: Shown): Promi
   return unusual;
 }
 
-/** The refusals that the load must have. */
-const REASONS = ["", "expired", "revoked", "suspended", "unknown"];
-const CODES = ["INVALID_KEY", "KEY_NOT_FOUND", "MISSING_KEY", "QUOTA_EXCEEDED", "RATE_LIMIT_EXCEEDED"];
-
 /** Compares what both services counted since their start with the answers that the clients got. */
 export async function compareCounters({ days, readMetrics }: Shown): Promise<void> {
   const answers = days.answers();
-  expect([...new Set(answers.map(({ reason }) => reason))].sort()).toEqual(REASONS);
-  for (const code of CODES) expect(answers.map((answer) => answer.code)).toContain(code);
   const services = await readMetrics();
   const sumBy = (name: string, labels: readonly string[]) => {
     const sums = new Map<string, number>();

@@ -96,15 +96,17 @@ export function overviewTables({
       ["Cause", "Requests"],
       ...refused.slice(0, TOP).map(([code, count]) => [code, text(count)]),
     ],
-    [`${licenses(nearQuota)} used 80 % of the quota or more`]: [
-      ["Account", "Used this month"],
-      ...nearQuota
-        .slice(0, TOP)
-        .map(({ email, organization, tier, used, monthly_limit }) => [
-          named(email, organization, tier),
-          `${text(used)} of ${text(monthly_limit)}`,
-        ]),
-    ],
+    ...(nearQuota.length > 0 && {
+      [`${licenses(nearQuota)} used 80 % of the quota or more`]: [
+        ["Account", "Used this month"],
+        ...nearQuota
+          .slice(0, TOP)
+          .map(({ email, organization, tier, used, monthly_limit }) => [
+            named(email, organization, tier),
+            `${text(used)} of ${text(monthly_limit)}`,
+          ]),
+      ],
+    }),
     [`${licenses(expiring)} within 90 days`]: [
       ["Account", "Expires"],
       ...expiring

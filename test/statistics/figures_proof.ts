@@ -37,6 +37,10 @@ afterAll(async () => {
 
 const count = () => countUse(days.on.database, { clock: days.clock, isStopping: () => false });
 
+/** The refusals that the load must have. */
+const REASONS = ["", "expired", "revoked", "suspended", "unknown"];
+const CODES = ["INVALID_KEY", "KEY_NOT_FOUND", "MISSING_KEY", "QUOTA_EXCEEDED", "RATE_LIMIT_EXCEEDED"];
+
 /** When load comes, and what else happens then. Tiers change before and after the end of a day. */
 const HOURS: readonly { at: string; first?: () => Promise<void>; last?: () => Promise<void> }[] = [
   { at: "2026-10-31T21:10:00Z", first: () => days.importUse(5), last: count },
@@ -70,6 +74,9 @@ test("every figure equals SQL over the base tables, during and after hours of lo
   }
   await compareAll();
   expect(unusual).toBeGreaterThan(0);
+  const answers = days.answers();
+  expect([...new Set(answers.map(({ reason }) => reason))].sort()).toEqual(REASONS);
+  for (const code of CODES) expect(answers.map((answer) => answer.code)).toContain(code);
 });
 
 async function compareAll(): Promise<void> {

@@ -42,7 +42,7 @@ export type SimulatedDays = Awaited<ReturnType<typeof simulateDays>>;
 export async function simulateDays(at: string, random: Random) {
   const on = await createTestDatabase();
   const clock = createTestClock(at);
-  const config = { limits: { ...NO_LIMITS, refresh: 3 }, adminListen: LOOPBACK, metricsListen: LOOPBACK };
+  const config = { limits: { ...NO_LIMITS, refresh: 1 }, adminListen: LOOPBACK, metricsListen: LOOPBACK };
   const start = () => startTestService({ on, clock, config });
   const services = [await start(), await start()] as const;
   const run = (text: string) => on.database.query((sql) => sql.unsafe(text));
