@@ -119,7 +119,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
 
       const { status, out } = await place.run(["keys", "list", "--json", "--data-dir", dataDir]);
       expect(status).toBe(0);
-      expect(JSON.parse(out)).toHaveLength(34);
+      expect(JSON.parse(out)).toHaveLength(35);
 
       service = await serve();
       expect((await ask("/v1/auth/validate", { api_key: issued.api_key })).status).toBe(200);
