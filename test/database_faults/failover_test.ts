@@ -59,6 +59,17 @@ async function burnXids(server: ReplicatedServer, count: number): Promise<void> 
   end $$`);
 }
 
+/** Ends the checkpointer, so that PostgreSQL ends all its processes and recovers; resolves after that. */
+async function crash(server: ReplicatedServer): Promise<void> {
+  const find = "select pid from pg_stat_activity where backend_type = 'checkpointer'";
+  const [before] = await server.run(find);
+  process.kill(Number(before?.pid), "SIGKILL");
+  await until(async () => {
+    const [now] = await server.run(find).catch(() => []);
+    return now !== undefined && now.pid !== before?.pid;
+  });
+}
+
 /** Fills the cache with both keys, and waits until the pulse has seen every transaction so far. */
 async function warmUp(): Promise<void> {
   await untilPulsed();
@@ -145,20 +156,19 @@ test("After a failover no event goes to the old primary, even after it answers a
 
 test("A key that was revoked after a crash of PostgreSQL is refused", async () => {
   const { primary } = replication;
-  await burnXids(primary, 500);
-  await warmUp();
-  const lastSeen = await nextXid(primary);
-
-  proxies[0]?.set("closing");
-  const [started] = await primary.run("select pg_postmaster_start_time()::text as at");
-  const [checkpointer] = await primary.run(
-    "select pid from pg_stat_activity where backend_type = 'checkpointer'",
-  );
-  process.kill(Number(checkpointer?.pid), "SIGKILL");
-  await until(async () => (await nextXid(primary).catch(() => lastSeen)) < lastSeen);
-  expect(await primary.run("select pg_postmaster_start_time()::text as at")).toMatchObject([
-    { at: started?.at },
-  ]);
+  const startedAt = async () => (await primary.run("select pg_postmaster_start_time()::text as at"))[0]?.at;
+  const started = await startedAt();
+  let lastSeen: number;
+  do {
+    proxies[0]?.set("none");
+    await burnXids(primary, 500);
+    await warmUp();
+    lastSeen = await nextXid(primary);
+    proxies[0]?.set("closing");
+    await crash(primary);
+    // If the service committed something meanwhile, the numbers are on the disk and survive the crash: try again.
+  } while ((await nextXid(primary)) >= lastSeen);
+  expect(await startedAt()).toBe(started);
   await revokeBehind(primary, lastSeen);
   await until(async () => (await validate(revoked)).status === 503);
   proxies[0]?.set("none");
