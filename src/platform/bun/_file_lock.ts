@@ -6,17 +6,16 @@
 import { dlopen } from "bun:ffi";
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import type { FileLock } from "../mod.ts";
-import { openCLibrary } from "./_c_library.ts";
+import { onFirstUse } from "./_c_library.ts";
 
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 
-let flock: ((fd: number, operation: number) => number) | undefined;
+const library = onFirstUse((name) => dlopen(name, { flock: { args: ["i32", "i32"], returns: "i32" } }));
 
 export function tryLock(path: string): FileLock | undefined {
-  flock ??= loadFlock();
   const fd = openOwnFile(path);
-  if (flock(fd, LOCK_EX | LOCK_NB) !== 0) {
+  if (library().symbols.flock(fd, LOCK_EX | LOCK_NB) !== 0) {
     closeSync(fd);
     return undefined;
   }
@@ -45,9 +44,4 @@ function openOwnFile(path: string): number {
   closeSync(fd);
   const [code, why] = isOwn ? ["ENOTREG", "is no regular file"] : ["EOWNER", `belongs to user ${stat.uid}`];
   throw Object.assign(new Error(`${code}: ${path} ${why}`), { code });
-}
-
-function loadFlock(): (fd: number, operation: number) => number {
-  const open = (name: string) => dlopen(name, { flock: { args: ["i32", "i32"], returns: "i32" } });
-  return openCLibrary(open).symbols.flock;
 }

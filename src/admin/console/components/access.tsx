@@ -4,7 +4,7 @@ import type { ListedSession, ListedToken, Operator } from "../../../operators/mo
 import { limitsOfToken } from "../../../operators/mod.ts";
 import { Pill, type PillProps } from "./pill.tsx";
 import { Table } from "./table.tsx";
-import { Ago, Foreign } from "./values.tsx";
+import { Ago, Foreign, toText } from "./values.tsx";
 
 /** The most rows of a table. There are few operators and tokens; the commands list all of them. */
 export const MOST_ROWS = 50;
@@ -123,7 +123,7 @@ export function Left({ count, command }: { readonly count: number; readonly comm
   if (count <= 0) return null;
   return (
     <p class="muted">
-      {`${count.toLocaleString("en-US")} more are not shown.`}
+      {`${toText(count)} more are not shown.`}
       {command && (
         <>
           {" "}

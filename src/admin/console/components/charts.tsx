@@ -9,6 +9,7 @@
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { Table } from "./table.tsx";
 import { Textures, textureOf } from "./textures.tsx";
+import { toText } from "./values.tsx";
 
 /** A mark that needs no color: a triangle that points in this direction, and a word. */
 export interface Mark {
@@ -71,7 +72,6 @@ export function StackedBars(props: StackedBarsProps) {
 }
 
 const sumOf = ({ values }: StackedBar) => values.reduce((sum, value) => sum + value, 0);
-const toText = (value: number) => value.toLocaleString("en-US");
 /** A limit above this many times the highest bar is no line. */
 const LIMIT_REACH = 4;
 

@@ -54,12 +54,12 @@ function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
 
 /** A count with its limit, and a bar for both; null is no limit. */
 export function Used({ used, limit }: { readonly used: number; readonly limit: number | null }) {
-  const count = used.toLocaleString("en-US");
+  const count = toText(used);
   if (limit === null) return `${count}, unlimited`;
   const percent = limit === 0 ? 100 : Math.min(100, (used * 100) / limit);
   return (
     <>
-      {`${count} of ${limit.toLocaleString("en-US")}`}
+      {`${count} of ${toText(limit)}`}
       <svg
         class={`bar ${percent >= 90 ? "near" : ""}`}
         viewBox="0 0 100 4"

@@ -5,7 +5,7 @@ import { Left, MOST_ROWS, OperatorState, Sessions, Tokens } from "../components/
 import { Done } from "../components/action.tsx";
 import { Heading } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
-import { Ago, Day } from "../components/values.tsx";
+import { Ago, Day, toText } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
@@ -72,7 +72,7 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
     {
       label: "Tokens issued",
       isNumeric: true,
-      cell: ({ tokens }: Operator) => tokens.length.toLocaleString("en-US"),
+      cell: ({ tokens }: Operator) => toText(tokens.length),
     },
   ];
   return (

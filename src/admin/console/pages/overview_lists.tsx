@@ -6,7 +6,7 @@ import type { Code } from "../../../refusal.ts";
 import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../../statistics/mod.ts";
 import { AsOf, Count, Panel } from "../components/panel.tsx";
 import { Table } from "../components/table.tsx";
-import { Day, Foreign, Used } from "../components/values.tsx";
+import { Day, Foreign, toText, Used } from "../components/values.tsx";
 
 /** Rows of a list. */
 const ROWS = 10;
@@ -15,8 +15,6 @@ const STATES = ["active", "suspended", "expired", "revoked"] as const;
 interface Shown {
   readonly now: Date;
 }
-
-const toText = (count: number) => count.toLocaleString("en-US");
 
 export function KeysByTier({ rows, asOf, now }: Figures["keys"] & Shown) {
   const countOf = (tier: string | undefined, state: string | undefined) =>
