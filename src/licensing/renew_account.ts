@@ -10,7 +10,7 @@ export interface RenewedLicense {
   readonly expiresAt: Date;
 }
 
-/** So long a renewed license is not renewed again, as long as an answer to a repeated request is kept. */
+/** A license is renewed once in this time, which is also how long the answer to an `Idempotency-Key` is kept. */
 const RENEWED_ONCE_HOURS = 24;
 
 /** What a renewal of an account would change. */
@@ -38,8 +38,8 @@ export async function findRenewable(
 /**
  * Adds a year to the expiry of every license of an account, in one statement with a row of the audit log for each
  * license. A license that has expired gets a year from now. Licenses that never expire, and licenses whose keys are all
- * revoked, stay as they are. A license that was renewed in the last 24 hours stays as it is, too: a request that is
- * repeated because its answer was lost must not add a second year. Returns the changed licenses, oldest first.
+ * revoked, stay as they are. A license that was renewed in the last 24 hours stays as it is, too: a client
+ * repeats a request if the answer was lost, and this must not add a second year. Returns the changed licenses, oldest first.
  *
  * With a `version` it changes nothing if a license has another expiry since then: two operators with the same page
  * renew once.
@@ -61,7 +61,8 @@ export async function renewAccount(
       seen as (
         select ${versionOf(sql)} as version from old
       ),
-      -- As they were when the statement began: a renewal that was waited for is not in its view of the audit log.
+      -- The licenses when the statement began. If it waited for another renewal, it does not see the row of the audit
+      -- log, but the expiry differs.
       begun as (
         select id, expires_at from licenses where account_id = ${accountUuid}::uuid
       ),

@@ -27,7 +27,7 @@ export async function proveIdleConnections(fault: Fault, pauses: number): Promis
       expect(validated.status).toBe(200);
       expect(logged).toMatchObject({ status: 202, body: { quota: { used: pause } } });
     }
-    // A statement of the upkeep during a pause keeps a connection in use, so not every pause shows the fault.
+    // Another statement of the service may use the connection during a pause, so not every pause shows the fault.
     expect(proxy.stats().forgotten).toBeGreaterThanOrEqual(pauses / 2);
     const [stored] = await testDatabase.database.query<{ events: number; used: number }>(
       (sql) =>

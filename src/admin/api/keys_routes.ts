@@ -47,8 +47,7 @@ export const issueKeyOperation = operation({
   summary: "Issue a key",
   description:
     "Makes a license with its first key, under the account of the e-mail. Without `expires_at` the license " +
-    "expires in a year. " +
-    "A restricted token may not give a limit above the tier's own or an expiry later than in a year.",
+    "expires in a year. A restricted token may not give a limit above the tier's own or an expiry later than in a year.",
   body: newKeyFields,
   success: { status: 201, schema: ISSUED_KEY, description: "The key, which is shown only in this answer" },
   codes: ["ALREADY_EXISTS", "CONFLICT"],
@@ -85,9 +84,9 @@ export const issueKeyOperation = operation({
 });
 
 /**
- * Returns the refusal without the id of the license that exists, if the token may not read licenses. That an e-mail has
- * an account (`CONFLICT` for another name) is not hidden from a token without `accounts:read`: each key that it issues
- * shows the same, because the `user_id` in the answer contains the time when the account was made.
+ * Returns the refusal without the id of the license that exists, if the token may not read licenses. It does not
+ * hide whether an e-mail has an account: every answer with a key shows that, because its `user_id` contains the time when
+ * the account was made.
  */
 export function withoutHiddenId(refusal: Refusal, { token }: Call): Refusal {
   return refusal.id === undefined || token.scopes.includes("keys:read")
