@@ -111,10 +111,15 @@ export function noteLicense(
   return sql`
     with signer as materialized (
       select kid, public_key, sealed from signing_keys
-       where signs_from <= clock_timestamp() and retired_at is null
-         and (signs_until is null or signs_until > clock_timestamp())
-       order by generation desc limit 1
+       where kid = (select kid from signing_keys
+                     where signs_from is not null and retired_at is null
+      -- After a failover the clock can be behind the times in the table: then the latest key signs.
+                     order by (signs_from <= clock_timestamp()
+                               and (signs_until is null or signs_until > clock_timestamp())) desc,
+                              generation desc
+                     limit 1)
       -- A retirement locks the key first, so a key that is being retired signs nothing more.
+         and retired_at is null
          for key share
     ),
     subject as (

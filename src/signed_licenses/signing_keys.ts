@@ -174,7 +174,8 @@ export async function retireSigningKey(
         from (select key_id, kid, expires_at from signed_licenses
                union all
               select key_id, kid, expires_at from exported_licenses) as signed
-       where kid = ${kid} and expires_at > ${now}::timestamptz`;
+      -- By both clocks: a command on a host whose clock is ahead must not retire a key whose licenses are in use.
+       where kid = ${kid} and expires_at > least(${now}::timestamptz, clock_timestamp())`;
     const { stillValid = 0, until = null } = counted ?? {};
     if (!isLeaked) {
       if (key.state === "signing") return cannot("it is the signing key; rotate first");

@@ -9,6 +9,7 @@ import {
   ensureSigningKeys,
   type LicenseSigner,
   listSigningKeys,
+  openSigningKey,
   rotateSigningKey,
   verifySignature,
 } from "../../src/signed_licenses/mod.ts";
@@ -23,6 +24,9 @@ const OFFLINE_DAYS = { free: 1, research: 7, commercial: 14, enterprise: 0 };
 const secret = parseRootSecret(TEST_SECRET);
 if (!secret.ok) throw new Error(secret.error);
 const secrets = createSecrets(secret.rootSecret);
+const otherSecret = parseRootSecret(TEST_SECRET.replaceAll("0", "1"));
+if (!otherSecret.ok) throw new Error(otherSecret.error);
+const otherSecrets = createSecrets(otherSecret.rootSecret);
 
 describe("createLicenseSigner()", () => {
   let testDatabase: TestDatabase;
@@ -103,6 +107,98 @@ describe("createLicenseSigner()", () => {
     expect(await sign(expired.id, { now: new Date(NOW.getTime() + 2_000) })).toBe("KEY_EXPIRED");
     const enterprise = await issue(database, { tier: "enterprise" });
     expect(await sign(enterprise.id)).toBe("OFFLINE_NOT_ALLOWED");
+  });
+
+  test("signs with the latest key while the database's clock is behind, as after a failover to another host", async () => {
+    const { database } = testDatabase;
+    const key = await issue(database);
+    const [signing] = await listSigningKeys(database);
+    await database.query(
+      (sql) => sql`update signing_keys set signs_from = signs_from + interval '1 hour' where generation = 1`,
+    );
+    expect(await sign(key.id)).toMatchObject({ kid: signing?.kid });
+    await database.query(
+      (sql) => sql`update signing_keys set signs_from = signs_from - interval '1 hour' where generation = 1`,
+    );
+  });
+
+  test("notes the latest license of a key, the latest expiry of all, and their number", async () => {
+    const { database } = testDatabase;
+    const key = await issue(database);
+    const keyUuid = parseId("key", key.id) ?? "";
+    const jtis = new Set<unknown>();
+    const laterS = 90;
+    for (const now of [NOW, new Date(NOW.getTime() + laterS * 1_000)]) {
+      jtis.add((await claimsOf(key.id, { now })).jti);
+    }
+    // The license of a lower tier ends earlier; the earlier license of the higher tier is still valid.
+    await database.query((sql) => sql`update licenses set tier = 'free' where id = ${key.licenseUuid}::uuid`);
+    const latest = await claimsOf(key.id, { now: new Date(NOW.getTime() + 100_000) });
+    expect(latest).toMatchObject({ exp: NOW.getTime() / 1_000 + 100 + DAY_S });
+    expect(jtis.add(latest.jti).size).toBe(3);
+    const notes = await database.query(
+      (sql) => sql`
+        select jti, expires_at as "expiresAt", signed_at as "signedAt", count from signed_licenses
+         where key_id = ${keyUuid}::uuid`,
+    );
+    expect(notes).toEqual([
+      {
+        jti: latest.jti,
+        expiresAt: new Date(NOW.getTime() + (laterS + 7 * DAY_S) * 1_000),
+        signedAt: new Date(NOW.getTime() + 100_000),
+        count: 3,
+      },
+    ]);
+  });
+
+  test("names the public address as the issuer if there is one, and an unlimited quota as null", async () => {
+    const { database } = testDatabase;
+    const key = await issue(database, { tier: "enterprise", mode: "test" });
+    const other = createLicenseSigner({
+      database,
+      brand: BRAND,
+      publicUrl: "https://licenses.example.org",
+      offlineDays: { ...OFFLINE_DAYS, enterprise: 30 },
+      secrets,
+    });
+    const signed = await other.sign({ keyUuid: parseId("key", key.id) ?? "", now: NOW });
+    expect(signed).toMatchObject({
+      claims: {
+        iss: "https://licenses.example.org",
+        aud: "svc",
+        mode: "test",
+        features: expect.arrayContaining(["batch_inference", "on_premise"]),
+        quota: { monthly_limit: null, used: 0 },
+      },
+    });
+  });
+
+  test("signs nothing with a private key that was exchanged or altered, or sealed with another secret", async () => {
+    const { database } = testDatabase;
+    const key = await issue(database);
+    const keys = await listSigningKeys(database);
+    const signing = keys.find(({ state }) => state === "signing");
+    const successor = keys.find(({ state }) => state === "successor");
+    if (signing === undefined || successor === undefined) throw new Error("There are no keys");
+    const last = signing.sealed.at(-5) === "A" ? "B" : "A";
+    const altered = `${signing.sealed.slice(0, -5)}${last}${signing.sealed.slice(-4)}`;
+    const others = otherSecrets.seal("license-signing-key", "text", signing.kid);
+    for (const sealed of [successor.sealed, altered, others]) {
+      expect(openSigningKey(secrets, { ...signing, sealed })).toBeUndefined();
+      await database.query(
+        (sql) => sql`update signing_keys set sealed = ${sealed} where kid = ${signing.kid}`,
+      );
+      const options = { database, brand: BRAND, publicUrl: undefined, offlineDays: OFFLINE_DAYS, secrets };
+      const fresh = createLicenseSigner(options);
+      const signature = fresh.sign({ keyUuid: parseId("key", key.id) ?? "", now: NOW });
+      expect(await signature.catch(String)).toContain(`The signing key ${signing.kid} cannot be opened`);
+    }
+    await database.query(
+      (sql) => sql`update signing_keys set sealed = ${signing.sealed} where kid = ${signing.kid}`,
+    );
+    expect(openSigningKey(secrets, signing)).toBeDefined();
+    expect(openSigningKey(secrets, { ...signing, publicKey: successor.publicKey })).toBeUndefined();
+    expect(openSigningKey(otherSecrets, signing)).toBeUndefined();
   });
 
   test("signs with the successor after a rotation, and notes each license", async () => {

@@ -140,6 +140,34 @@ describe("retireSigningKey()", () => {
     });
   });
 
+  test("retires an old key once its licenses have expired, by the clock of the command and by that of the database", async () => {
+    const DAY_MS = 86_400_000;
+    await rotateSigningKey(testDatabase.database, change());
+    await withSession(async (session) => {
+      const old = await kidOf("signing");
+      const exported = await signer.export({
+        keyUuid,
+        days: 3_650,
+        actor: ACTOR,
+        now: new Date(Date.now() - 3_649 * DAY_MS),
+      });
+      expect(exported).toMatchObject({ kid: old });
+      await rotateSigningKey(testDatabase.database, change());
+      const afterItsEnd = new Date(Date.now() + 2 * DAY_MS);
+      for (const now of [new Date(), afterItsEnd, new Date(0)]) {
+        const refused = await retireSigningKey(session, old, { ...change(), now, isLeaked: false });
+        expect(refused).toMatchObject({ sentence: expect.stringContaining("1 key has a license") });
+      }
+      const expired = await kidOf("signing");
+      await sign(new Date(Date.now() - 8 * DAY_MS));
+      await rotateSigningKey(testDatabase.database, change());
+      const retired = await retireSigningKey(session, expired, { ...change(), isLeaked: false });
+      expect(retired).toEqual({ stillValid: 0, rotation: undefined });
+      const keys = await listSigningKeys(testDatabase.database);
+      expect(keys.find(({ kid }) => kid === expired)?.state).toBe("retired");
+    });
+  });
+
   test("and a rotation at the same moment do not wait for each other", async () => {
     const kid = await kidOf("signing");
     await withSession((blocker) =>
