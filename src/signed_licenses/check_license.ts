@@ -21,12 +21,15 @@ export function checkLicense(
   if (!verified.ok) return verified;
   const { aud, exp, nbf, iat } = verified.claims;
   const seconds = now.getTime() / 1_000;
-  if (typeof exp !== "number" || typeof nbf !== "number" || typeof iat !== "number") {
-    return { ...verified, why: "it has no times" };
-  }
+  if (!isTime(exp) || !isTime(nbf) || !isTime(iat)) return { ...verified, why: "it has no times" };
   if (audience !== undefined && aud !== audience)
     return { ...verified, why: `it is for ${String(aud)}, not for ${audience}` };
   if (exp <= seconds) return { ...verified, why: "it has expired" };
   if (Math.max(nbf, iat) > seconds + TOLERANCE_SECONDS) return { ...verified, why: "it is not valid yet" };
   return verified;
+}
+
+/** Tells whether a claim is a time: whole Unix seconds that a `Date` can hold. */
+function isTime(claim: unknown): claim is number {
+  return Number.isInteger(claim) && !Number.isNaN(new Date(Number(claim) * 1_000).getTime());
 }

@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { createHmac, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
+import { toJwk } from "../../src/signed_licenses/mod.ts";
+import { signSample, TRUSTED } from "../signed_licenses/forgeries.ts";
 import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -130,6 +132,15 @@ describe("claviger licenses", () => {
     expect(entry.action).toBe("license.export");
     const outstanding = await line.json(["licenses", "outstanding", "--key", key.id]);
     expect(outstanding).toMatchObject([{ key_id: key.id, kind: "exported", count: 1 }]);
+  });
+
+  test("verify shows a number that is no time as it is, and does not accept it", async () => {
+    const jwks = line.write("trusted.json", JSON.stringify({ keys: TRUSTED.map(toJwk) }));
+    const file = line.write("endless.license", signSample({ exp: 1e300 }));
+    const { status, out, err } = await line.run(["licenses", "verify", file, "--jwks", jwks]);
+    expect(status).toBe(1);
+    expect(out).toMatch(/^exp +1e\+300$/m);
+    expect(err).toContain("is not valid: it has no times");
   });
 
   test("rotate-signing-key --retire keeps a key whose licenses are valid, unless it leaked", async () => {

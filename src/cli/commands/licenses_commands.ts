@@ -154,7 +154,9 @@ const TIMES: ReadonlySet<string> = new Set(["iat", "nbf", "exp", "refresh_after"
 /** Returns the claims for people: times as timestamps, lists and objects as JSON. */
 function toFields(claims: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const entries = Object.entries(claims).map(([name, value]) => {
-    if (TIMES.has(name) && typeof value === "number") return [name, toTimestamp(new Date(value * 1_000))];
+    const at = TIMES.has(name) && typeof value === "number" ? new Date(value * 1_000) : undefined;
+    // A key that the operator trusts can sign a number that is no time.
+    if (at !== undefined && !Number.isNaN(at.getTime())) return [name, toTimestamp(at)];
     return [name, typeof value === "object" ? JSON.stringify(value) : value];
   });
   return Object.fromEntries(entries);

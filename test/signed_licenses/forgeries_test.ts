@@ -1,0 +1,117 @@
+/** A license is accepted by `jose`, OpenSSL and our own code, and each of them refuses every change of it. */
+import { describe, expect, test } from "bun:test";
+import { checkLicense, verifySignature } from "../../src/signed_licenses/mod.ts";
+import {
+  AT,
+  changeEachCharacter,
+  forgeHeaders,
+  goodForOpenSsl,
+  isGoodForJose,
+  KEYS,
+  signSample,
+  TRUSTED,
+} from "./forgeries.ts";
+
+const license = signSample({ nonce: "n-1", fingerprint: "host-7" });
+const check = (text: string, options: object = {}) =>
+  checkLicense(text, { trusted: TRUSTED, audience: "svc", now: AT, ...options });
+const isGood = (text: string, options: object = {}) => {
+  const checked = check(text, options);
+  return checked.ok && checked.why === undefined;
+};
+const later = (seconds: number) => new Date(AT.getTime() + seconds * 1_000);
+
+test("A license of either key is good for every verifier", async () => {
+  for (const pair of KEYS) {
+    const signed = signSample({}, pair);
+    expect([await isGoodForJose(signed), isGood(signed)]).toEqual([true, true]);
+    expect(goodForOpenSsl([signed], pair.publicKey)).toEqual([0]);
+  }
+});
+
+test("A license with any character changed is good for none", async () => {
+  const changed = changeEachCharacter(license);
+  for (const [at, text] of changed.entries()) {
+    expect({ at, good: [await isGoodForJose(text), isGood(text)] }).toEqual({ at, good: [false, false] });
+  }
+  // `forgeries_proof.ts` shows OpenSSL each of them.
+  const some = changed.filter((_, at) => at % 40 === 0 || at === changed.length - 1);
+  expect(goodForOpenSsl([license, ...some], KEYS[0].publicKey)).toEqual([0]);
+});
+
+test("verifySignature() accepts one spelling of a signature: other software ignores the last four bits", () => {
+  const last = license.at(-1) ?? "";
+  const spellings = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_="].map(
+    (character) => license.slice(0, -1) + character,
+  );
+  const accepted = [...spellings, `${license}=`, `${license}A`, ` ${license}`].filter(
+    (text) => verifySignature(text, TRUSTED).ok,
+  );
+  expect(accepted).toEqual([license]);
+  expect("AQgw").toContain(last);
+});
+
+describe("A license with another header is good for none:", () => {
+  for (const [what, forged] of Object.entries(forgeHeaders(license))) {
+    test(what, async () => {
+      expect([await isGoodForJose(forged), isGood(forged)]).toEqual([false, false]);
+    });
+  }
+});
+
+describe("checkLicense()", () => {
+  test("refuses a license of another audience, also of a list, and one without an audience", async () => {
+    for (const aud of ["other", ["svc"], undefined, null, 7]) {
+      expect(isGood(signSample({ aud }))).toBe(false);
+      if (!Array.isArray(aud)) expect(await isGoodForJose(signSample({ aud }))).toBe(false);
+    }
+    expect(check(license, { audience: "other" })).toMatchObject({ why: "it is for svc, not for other" });
+  });
+
+  test("refuses a license from the second of its expiry on", async () => {
+    for (const [seconds, good] of [
+      [7 * 86_400 - 1, true],
+      [7 * 86_400, false],
+      [7 * 86_400 + 1, false],
+    ] as const) {
+      const now = later(seconds);
+      expect([await isGoodForJose(license, now), isGood(license, { now })]).toEqual([good, good]);
+    }
+    expect(check(license, { now: later(7 * 86_400) })).toMatchObject({ why: "it has expired" });
+  });
+
+  test("allows five minutes for the clock of the signer", () => {
+    expect(isGood(license, { now: later(-300) })).toBe(true);
+    expect(check(license, { now: later(-301) })).toMatchObject({ why: "it is not valid yet" });
+    const seconds = AT.getTime() / 1_000;
+    for (const name of ["nbf", "iat"]) {
+      expect(isGood(signSample({ [name]: seconds + 300 }))).toBe(true);
+      expect(isGood(signSample({ [name]: seconds + 301 }))).toBe(false);
+    }
+  });
+
+  test("refuses a license whose times are missing or are no whole numbers", () => {
+    for (const name of ["exp", "nbf", "iat"]) {
+      for (const wrong of [undefined, null, "2030-01-01", 1e300, 1_900_000_000.5, {}]) {
+        expect(check(signSample({ [name]: wrong }))).toMatchObject({ ok: true, why: "it has no times" });
+      }
+    }
+  });
+
+  test("refuses texts of every length and kind, and never throws", () => {
+    const part = (text: string) => Buffer.from(text).toString("base64url");
+    const [head = "", payload = "", signature = ""] = license.split(".");
+    const deep = part("[".repeat(6_000));
+    const lengths = [0, 1, 32, 63, 65, 128].map((bytes) => Buffer.alloc(bytes, 7).toString("base64url"));
+    const texts = [
+      ...["", ".", "..", "...", "a.b.c", license.repeat(40), `${head}.${payload}.${"A".repeat(100_000)}`],
+      ...["null", "[]", "1", '"x"', "{", ""].flatMap((text) => [
+        `${part(text)}.${payload}.${signature}`,
+        `${head}.${part(text)}.${signature}`,
+      ]),
+      ...[`${deep}.${payload}.${signature}`, `${head}.${deep}.${signature}`],
+      ...lengths.map((wrong) => `${head}.${payload}.${wrong}`),
+    ];
+    for (const text of texts) expect(check(text)).toEqual({ ok: false, error: expect.any(String) });
+  });
+});
