@@ -37,6 +37,26 @@ test("POST /v1/auth/validate answers with the account, the license and the quota
   expect(body.user_id).toMatch(/^usr_[0-9a-f]{12}7[0-9a-f]{19}$/);
 });
 
+test("POST /v1/auth/validate and /v1/auth/refresh answer with the same bytes in every version", async () => {
+  const key = await service.issue({
+    email: "bytes@example.org",
+    name: 'Ada "Countess" 😀',
+    tier: "commercial",
+    expiresAt: new Date("2027-11-20T10:00:00.750Z"),
+  });
+  const bytesOf = async (path: string) => {
+    const body = JSON.stringify({ api_key: key.apiKey });
+    return await (await fetch(`${service.url}/v1/auth/${path}`, { method: "POST", body })).text();
+  };
+  const account = `"user_id":"${key.userId}","email":"bytes@example.org","name":"Ada \\"Countess\\" 😀","organization":"",`;
+  const license =
+    '"license_type":"commercial","features":["batch_inference","streaming","training","calibration","model_export",' +
+    '"custom_models","priority_support"],"quota":{"monthly_limit":500000,"used":0,"remaining":500000,' +
+    '"resets_at":"2026-12-01T00:00:00Z"},"expires_at":"2027-11-20T10:00:00Z"}';
+  expect(await bytesOf("validate")).toBe(`{"valid":true,${account}${license}`);
+  expect(await bytesOf("refresh")).toBe(`{"valid":true,${license}`);
+});
+
 test("POST /v1/auth/validate names an account without a name by its e-mail", async () => {
   const key = await service.issue({ email: "nameless@example.org" });
   const { body } = await validate(key.apiKey);
