@@ -263,7 +263,12 @@ async function finishRestore(address: DatabaseAddress, options: RestoreOptions):
   const database = openDatabase(address, { clock, log, maxConnections: 1, deadlineMs: 600_000 });
   try {
     const { head, sums } = proven;
-    const after = { made_at: head.made_at, claviger: head.claviger, sha256: sums.sha256 };
+    const after = {
+      made_at: head.made_at,
+      claviger: head.claviger,
+      sha256: sums.sha256,
+      ...(options.withoutSealed && { without_sealed: true }),
+    };
     await database.query((sql) => {
       const none = sql`null::uuid as account_id, null::uuid as license_id, null::uuid as key_id`;
       const from = sql`

@@ -57,9 +57,9 @@ interface Change {
 }
 
 /**
- * Makes the signing key and its successor if there are none. Tells whether it made them, and whether licenses were signed
- * with earlier keys, which a restore left out: then clients that pinned the earlier keys refuse new licenses. Two
- * processes that start at once agree, because the numbers of the keys are unique.
+ * Makes the signing key and its successor if there are none. Tells whether it made them, and whether there were earlier
+ * keys, which a restore left out: then clients that pinned the earlier keys refuse new licenses. Two processes that start
+ * at once agree, because the numbers of the keys are unique.
  */
 export async function ensureSigningKeys(
   database: Database,
@@ -76,7 +76,9 @@ export async function ensureSigningKeys(
                as made (kid, generation, public_key, sealed)
        where not exists (select from signing_keys)
       on conflict (generation) do nothing
-      returning exists (select from signed_licenses) or exists (select from exported_licenses) as "replacesEarlier"`,
+      returning exists (select from signed_licenses) or exists (select from exported_licenses)
+        or exists (select from audit where action = 'database.restore' and after ->> 'without_sealed' = 'true')
+           as "replacesEarlier"`,
   );
   return { isMade: made !== undefined, replacesEarlier: made?.replacesEarlier ?? false };
 }

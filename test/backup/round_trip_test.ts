@@ -4,8 +4,9 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "n
 import { join } from "node:path";
 import { type Migration, migrate, migrations, openSession } from "../../src/database/mod.ts";
 import { pathOfFile } from "../../src/models/mod.ts";
+import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { sentenceOf } from "../support/issue.ts";
+import { NOW, sentenceOf } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/service.ts";
 import {
   backUp,
@@ -16,6 +17,7 @@ import {
   otherSecret,
   prove,
   restore,
+  testSecrets,
   tryBackup,
   tryRestore,
 } from "./backup_kit.ts";
@@ -291,7 +293,15 @@ describe("restoreBackup()", () => {
     const dumped = await dump(target.database);
     expect(dumped.installer_token).toEqual([]);
     expect(dumped.secret_canary).toEqual([]);
+    expect(dumped.signing_keys).toEqual([]);
     expect(dumped.keys).toEqual((await dump(source.database)).keys ?? []);
+
+    // Clients may have pinned the keys that were left out before the first license was signed.
+    await target.database.query(
+      (sql) => sql`with fetched as (delete from signed_licenses) delete from exported_licenses`,
+    );
+    const made = await ensureSigningKeys(target.database, { secrets: testSecrets(), now: NOW });
+    expect(made).toEqual({ isMade: true, replacesEarlier: true });
   });
 });
 

@@ -34,7 +34,9 @@ describe("createLicenseSigner()", () => {
   beforeAll(async () => {
     testDatabase = await createTestDatabase();
     const { database } = testDatabase;
-    await ensureSigningKeys(database, { secrets, now: NOW });
+    const first = await ensureSigningKeys(database, { secrets, now: NOW });
+    expect(first).toEqual({ isMade: true, replacesEarlier: false });
+    expect((await ensureSigningKeys(database, { secrets, now: NOW })).isMade).toBe(false);
     const options = { database, brand: BRAND, publicUrl: undefined, offlineDays: OFFLINE_DAYS, secrets };
     signer = createLicenseSigner(options);
   });
