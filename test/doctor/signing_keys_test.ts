@@ -1,0 +1,66 @@
+/** What `doctor` says of the keys that sign licenses. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { readConfig } from "../../src/config/mod.ts";
+import { openSession } from "../../src/database/mod.ts";
+import { examineDatabase, type Finding } from "../../src/doctor/mod.ts";
+import { proveSecret } from "../../src/installation/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
+import { ensureSigningKeys, listSigningKeys, retireSigningKey } from "../../src/signed_licenses/mod.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR } from "../support/issue.ts";
+import { TEST_SECRET } from "../support/service.ts";
+
+setDefaultTimeout(30_000);
+
+const parsed = parseRootSecret(TEST_SECRET);
+if (!parsed.ok) throw new Error(parsed.error);
+const secrets = createSecrets(parsed.rootSecret);
+const now = systemClock.now();
+let target: TestDatabase;
+beforeAll(async () => {
+  target = await createTestDatabase();
+  await proveSecret(target.database, secrets, now);
+});
+afterAll(() => target.close());
+
+async function examineKeys(secret = TEST_SECRET): Promise<Finding | undefined> {
+  const env = { CLAVIGER_SECRET: secret };
+  const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  const context = { ...target, config, clock: systemClock, place: "here" };
+  return (await examineDatabase(context)).find(({ name }) => name === "signing keys");
+}
+
+test("claviger doctor opens every signing key that is not retired, and compares it with its public key", async () => {
+  expect(await examineKeys()).toMatchObject({ state: "warn", remedy: "start the service once" });
+  const { database } = target;
+  await ensureSigningKeys(database, { secrets, now });
+  expect(await examineKeys()).toMatchObject({ state: "ok", message: expect.stringMatching(/^2,/) });
+  expect(await examineKeys(TEST_SECRET.replaceAll("0", "1"))).toMatchObject({
+    state: "fail",
+    message: expect.stringContaining("2 of 2 cannot be opened"),
+  });
+
+  const [signing, successor] = await listSigningKeys(database);
+  const exchange = (column: "sealed" | "public_key", value = "") =>
+    database.query(
+      (sql) => sql`update signing_keys set ${sql(column)} = ${value} where kid = ${successor?.kid ?? ""}`,
+    );
+  await exchange("sealed", signing?.sealed);
+  const broken = {
+    state: "fail",
+    message: `1 of 2 cannot be opened, or do not fit their public keys: ${successor?.kid}`,
+  };
+  expect(await examineKeys()).toMatchObject(broken);
+  await exchange("sealed", successor?.sealed);
+  await exchange("public_key", signing?.publicKey);
+  expect(await examineKeys()).toMatchObject(broken);
+
+  // A retired key signs nothing any more.
+  const session = openSession(target.address, { statementTimeoutMs: 20_000 });
+  await retireSigningKey(session, successor?.kid ?? "", { secrets, actor: ACTOR, now, isLeaked: true });
+  await session.close();
+  expect(await examineKeys()).toMatchObject({ state: "ok" });
+});
