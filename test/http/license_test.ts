@@ -68,8 +68,12 @@ describe("POST /v1/auth/license", () => {
       const { body } = await service.post(PATH, { api_key: apiKey, nonce: text, fingerprint: text });
       expect(await claimsOf(body.license)).toMatchObject({ nonce: text, fingerprint: text });
     }
+    const absent = await service.post(PATH, { api_key: apiKey, nonce: null, fingerprint: null });
+    const claims = Object.keys(await claimsOf(absent.body.license));
+    expect(claims).not.toContain("nonce");
+    expect(claims).not.toContain("fingerprint");
     for (const name of ["nonce", "fingerprint"]) {
-      for (const wrong of ["", `${widest}x`, "é", "a\u0000", "a\nb", 7, {}, []]) {
+      for (const wrong of ["", `${widest}x`, "é", "😀", "\u007f", "a\u0000", "a\nb", "a\n", 7, {}, []]) {
         expectRefusal(await service.post(PATH, { api_key: apiKey, [name]: wrong }), 400, "INVALID_REQUEST");
       }
     }

@@ -153,6 +153,27 @@ describe("createLicenseSigner()", () => {
     ]);
   });
 
+  test("notes each export in a row of its own", async () => {
+    const { database } = testDatabase;
+    const key = await issue(database);
+    const keyUuid = parseId("key", key.id) ?? "";
+    const noted = [];
+    for (const days of [400, 30]) {
+      const exported = await signer.export({ keyUuid, days, actor: ACTOR, now: NOW });
+      if (isRefusal(exported)) throw new Error(exported.sentence);
+      const { kid, claims } = exported;
+      const by = { exportedAt: NOW, exportedBy: "command:tester" };
+      noted.push({ jti: claims.jti, kid, expiresAt: new Date(NOW.getTime() + days * DAY_S * 1_000), ...by });
+    }
+    const rows = await database.query(
+      (sql) => sql`
+        select jti, kid, expires_at as "expiresAt", exported_at as "exportedAt", exported_by as "exportedBy"
+          from exported_licenses where key_id = ${keyUuid}::uuid order by expires_at desc`,
+    );
+    expect(rows).toEqual(noted);
+    expect(new Set(noted.map(({ jti }) => jti)).size).toBe(2);
+  });
+
   test("names the public address as the issuer if there is one, and an unlimited quota as null", async () => {
     const { database } = testDatabase;
     const key = await issue(database, { tier: "enterprise", mode: "test" });

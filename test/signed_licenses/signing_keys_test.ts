@@ -140,6 +140,26 @@ describe("retireSigningKey()", () => {
     });
   });
 
+  test("leaves a key that signs, also if the database's clock is behind after a failover", async () => {
+    const retired = await kidOf("signing");
+    const outcome = await withSession((session) =>
+      retireSigningKey(session, retired, { ...change(), isLeaked: true }),
+    );
+    expect(isRefusal(outcome)).toBe(false);
+    const signing = await kidOf("signing");
+    const move = (by: string) =>
+      testDatabase.database.query(
+        (sql) => sql`
+          update signing_keys
+             set signs_from = signs_from + case when kid = ${signing} then ${by}::interval else '0' end,
+                 signs_until = signs_until + ${by}::interval
+           where kid in (${signing}, ${retired})`,
+      );
+    await move("1 hour");
+    await expectWorkingKeys();
+    await move("-1 hour");
+  });
+
   test("retires an old key once its licenses have expired, by the clock of the command and by that of the database", async () => {
     const DAY_MS = 86_400_000;
     await rotateSigningKey(testDatabase.database, change());
