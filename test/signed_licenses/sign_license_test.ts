@@ -157,13 +157,15 @@ describe("createLicenseSigner()", () => {
     const { database } = testDatabase;
     const key = await issue(database);
     const keyUuid = parseId("key", key.id) ?? "";
-    const noted = [];
+    const noted: { jti: string }[] = [];
     for (const days of [400, 30]) {
       const exported = await signer.export({ keyUuid, days, actor: ACTOR, now: NOW });
       if (isRefusal(exported)) throw new Error(exported.sentence);
       const { kid, claims } = exported;
       const by = { exportedAt: NOW, exportedBy: "command:tester" };
-      noted.push({ jti: claims.jti, kid, expiresAt: new Date(NOW.getTime() + days * DAY_S * 1_000), ...by });
+      const expiresAt = new Date(NOW.getTime() + days * DAY_S * 1_000);
+      const row = { ...by, jti: claims.jti, kid, expiresAt };
+      noted.push(row);
     }
     const rows = await database.query(
       (sql) => sql`

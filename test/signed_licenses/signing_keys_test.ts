@@ -141,20 +141,22 @@ describe("retireSigningKey()", () => {
   });
 
   test("leaves a key that signs, also if the database's clock is behind after a failover", async () => {
+    await rotateSigningKey(testDatabase.database, change());
     const retired = await kidOf("signing");
     const outcome = await withSession((session) =>
       retireSigningKey(session, retired, { ...change(), isLeaked: true }),
     );
     expect(isRefusal(outcome)).toBe(false);
-    const signing = await kidOf("signing");
+    const [signing, old] = [await kidOf("signing"), await kidOf("old")];
     const move = (by: string) =>
       testDatabase.database.query(
         (sql) => sql`
           update signing_keys
-             set signs_from = signs_from + case when kid = ${signing} then ${by}::interval else '0' end,
+             set signs_from = signs_from + case when kid = ${retired} then '0' else ${by}::interval end,
                  signs_until = signs_until + ${by}::interval
-           where kid in (${signing}, ${retired})`,
+           where kid in (${signing}, ${retired}, ${old})`,
       );
+    // By that clock the retired key would sign, and neither the signing key nor the old key has begun to.
     await move("1 hour");
     await expectWorkingKeys();
     await move("-1 hour");
