@@ -113,8 +113,10 @@ describe("POST /admin/v1/keys/{id}/license", () => {
     "a token with the restriction %o signs only within it",
     async (restriction, tier, mode) => {
       const token = await admin.token({ restriction, scopes: ["keys:issue"] });
+      const before = await countExports();
       const other = await exportOf(await admin.issue({ tier, mode }), {}, token);
       expect({ status: other.status, code: other.body.code }).toEqual({ status: 403, code: "NOT_ALLOWED" });
+      expect(await countExports()).toBe(before);
       const own = await admin.issue({ tier: "research", mode: restriction.mode ?? "live" });
       expect((await exportOf(own, { days: 365 }, token)).status).toBe(201);
       const longer = await exportOf(own, { days: 366 }, token);

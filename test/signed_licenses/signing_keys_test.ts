@@ -162,6 +162,23 @@ describe("retireSigningKey()", () => {
     await move("-1 hour");
   });
 
+  test("leaves the choice to the database's clock: before the time of a rotation the earlier key signs", async () => {
+    const earlier = await kidOf("signing");
+    const move = (by: string) =>
+      testDatabase.database.query(
+        (sql) => sql`
+          update signing_keys
+             set signs_from = signs_from + case when kid = ${earlier} then '0' else ${by}::interval end,
+                 signs_until = signs_until + ${by}::interval
+           where signs_until is null or kid = ${earlier}`,
+      );
+    await rotateSigningKey(testDatabase.database, change());
+    await move("1 hour");
+    expect((await sign(new Date(Date.now() + 2 * 3_600_000))).kid).toBe(earlier);
+    await move("-1 hour");
+    await expectWorkingKeys();
+  });
+
   test("retires an old key once its licenses have expired, by the clock of the command and by that of the database", async () => {
     const DAY_MS = 86_400_000;
     await rotateSigningKey(testDatabase.database, change());
