@@ -2,9 +2,12 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import type { Secrets } from "../secrets/mod.ts";
-import { ensureSigningKeys } from "./signing_keys.ts";
+import { ensureSigningKeys, listSigningKeys, openSigningKey } from "./signing_keys.ts";
 
-/** Makes the key that signs licenses and its successor if they are missing, and logs that. */
+/**
+ * Makes the key that signs licenses and its successor if they are missing, and logs that. Warns of a key that cannot be
+ * opened: the service starts, because only signed licenses need the key.
+ */
 export async function prepareSigningKeys(
   database: Database,
   { secrets, clock, log }: { readonly secrets: Secrets; readonly clock: Clock; readonly log: Log },
@@ -13,4 +16,14 @@ export async function prepareSigningKeys(
   if (isMade && replacesEarlier) {
     log.warn("Made new keys to sign licenses: clients that pinned the earlier keys will refuse new licenses");
   } else if (isMade) log.info("Made the key that signs licenses, and its successor");
+  for (const key of await listSigningKeys(database)) {
+    const isUsed = key.state === "signing" || key.state === "successor";
+    if (isUsed && openSigningKey(secrets, key) === undefined) {
+      const { kid, state } = key;
+      log.warn("A key that signs licenses cannot be opened: `claviger doctor` says what to do", {
+        kid,
+        state,
+      });
+    }
+  }
 }

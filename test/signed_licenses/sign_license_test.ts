@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
 import { suspendKey } from "../../src/keys/mod.ts";
+import { createLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import {
@@ -10,9 +11,11 @@ import {
   type LicenseSigner,
   listSigningKeys,
   openSigningKey,
+  prepareSigningKeys,
   rotateSigningKey,
   verifySignature,
 } from "../../src/signed_licenses/mod.ts";
+import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
 import { TEST_SECRET } from "../support/service.ts";
@@ -198,6 +201,15 @@ describe("createLicenseSigner()", () => {
     });
   });
 
+  /** Returns what a start of the service logs of the signing keys. */
+  async function linesOfStart(): Promise<string[]> {
+    const lines: string[] = [];
+    const clock = createTestClock();
+    const log = createLog({ format: "text", clock, write: (line) => lines.push(line) });
+    await prepareSigningKeys(testDatabase.database, { secrets, clock, log });
+    return lines;
+  }
+
   test("signs nothing with a private key that was exchanged or altered, or sealed with another secret", async () => {
     const { database } = testDatabase;
     const key = await issue(database);
@@ -217,10 +229,12 @@ describe("createLicenseSigner()", () => {
       const fresh = createLicenseSigner(options);
       const signature = fresh.sign({ keyUuid: parseId("key", key.id) ?? "", now: NOW });
       expect(await signature.catch(String)).toContain(`The signing key ${signing.kid} cannot be opened`);
+      expect(await linesOfStart()).toEqual([expect.stringContaining(`cannot be opened`)]);
     }
     await database.query(
       (sql) => sql`update signing_keys set sealed = ${signing.sealed} where kid = ${signing.kid}`,
     );
+    expect(await linesOfStart()).toEqual([]);
     expect(openSigningKey(secrets, signing)).toBeDefined();
     expect(openSigningKey(secrets, { ...signing, publicKey: successor.publicKey })).toBeUndefined();
     expect(openSigningKey(otherSecrets, signing)).toBeUndefined();
