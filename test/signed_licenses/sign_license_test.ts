@@ -1,6 +1,6 @@
 /** Signed licenses: what they say, for how long, and for whom none is signed. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { parseId } from "../../src/ids.ts";
+import { parseId, toId } from "../../src/ids.ts";
 import { suspendKey } from "../../src/keys/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
@@ -72,6 +72,7 @@ describe("createLicenseSigner()", () => {
     expect(claims).toMatchObject({
       iss: "svc",
       aud: "svc",
+      sub: toId("lic", key.licenseUuid),
       iat,
       nbf: iat,
       exp: iat + 7 * DAY_S,
@@ -98,6 +99,20 @@ describe("createLicenseSigner()", () => {
     expect(await claimsOf(key.id)).toMatchObject({ exp: NOW.getTime() / 1_000 + 90 });
   });
 
+  test("signs no longer than until the end of a key that was rotated, and names the end of its license", async () => {
+    const key = await issue(testDatabase.database, { expiresAt: new Date("2027-01-02T03:04:05Z") });
+    const endsAt = new Date(NOW.getTime() + 60_999);
+    await testDatabase.database.query(
+      (sql) => sql`
+        update keys set own_expires_at = ${endsAt}::timestamptz where id = ${parseId("key", key.id) ?? ""}::uuid`,
+    );
+    expect(await claimsOf(key.id)).toMatchObject({
+      exp: NOW.getTime() / 1_000 + 60,
+      refresh_after: NOW.getTime() / 1_000 + 30,
+      license_expires_at: "2027-01-02T03:04:05Z",
+    });
+  });
+
   test("leaves out the end of a license that never ends", async () => {
     const key = await issue(testDatabase.database, { tier: "commercial" });
     expect(await claimsOf(key.id)).not.toHaveProperty("license_expires_at");
@@ -110,8 +125,12 @@ describe("createLicenseSigner()", () => {
     expect(await sign(suspended.id)).toBe("INVALID_KEY");
     const expired = await issue(database, { expiresAt: new Date(NOW.getTime() + 1_000) });
     expect(await sign(expired.id, { now: new Date(NOW.getTime() + 2_000) })).toBe("KEY_EXPIRED");
-    const enterprise = await issue(database, { tier: "enterprise" });
+    const enterprise = await issue(database, {
+      tier: "enterprise",
+      expiresAt: new Date(NOW.getTime() + 1_000),
+    });
     expect(await sign(enterprise.id)).toBe("OFFLINE_NOT_ALLOWED");
+    expect(await sign(enterprise.id, { now: new Date(NOW.getTime() + 2_000) })).toBe("KEY_EXPIRED");
   });
 
   test("signs with the latest key while the database's clock is behind, as after a failover to another host", async () => {
