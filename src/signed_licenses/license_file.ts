@@ -44,8 +44,10 @@ export function renderLicenseFile({ license, claims }: SignedLicense): string {
 
 /** Returns the JWS in a license file, or in a file that holds only the JWS; undefined if there is none. */
 export function parseLicenseFile(text: string): string | undefined {
-  const [, framed] =
-    new RegExp(`${BEGIN}\\r?\\n(?:[^\\r\\n]+\\r?\\n)*\\r?\\n([\\w.\\s-]+?)${END}`).exec(text) ?? [];
-  const jws = (framed ?? text).replaceAll(/\s/g, "");
+  const begin = text.indexOf(BEGIN);
+  // Only the first frame is read: to try each of many frames takes seconds.
+  const frame = new RegExp(`^${BEGIN}\\r?\\n(?:[^\\r\\n]+\\r?\\n)*\\r?\\n([\\w.\\s-]+?)${END}`);
+  const [, framed = ""] = begin === -1 ? [text, text] : (frame.exec(text.slice(begin)) ?? []);
+  const jws = framed.replaceAll(/\s/g, "");
   return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(jws) ? jws : undefined;
 }

@@ -1,5 +1,5 @@
 /** Verifies licenses with software that is not ours, and makes the forgeries that every verifier must refuse. */
-import { createHmac } from "node:crypto";
+import { createHmac, createPrivateKey, sign } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -84,6 +84,11 @@ export function forgeHeaders(license: string): Record<string, string> {
     const signed = `${encode({ ...header, alg: "HS256" })}.${payload}`;
     return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
   };
+  // A header that our key has signed, as a later version of the program or another program with the key might.
+  const signed = (changes: object) => {
+    const text = `${encode({ ...header, ...changes })}.${payload}`;
+    return `${text}.${sign(null, Buffer.from(text), createPrivateKey(KEYS[0].privateKey)).toString("base64url")}`;
+  };
   const own = generateKeyPair();
   const stranger = signSample({}, own);
   const [, theirs = "", theirSignature = ""] = stranger.split(".");
@@ -93,6 +98,12 @@ export function forgeHeaders(license: string): Record<string, string> {
     "HS256 with the bytes of the public key": hs256(Buffer.from(publicKey, "base64url")),
     "HS256 with the text of the public key": hs256(publicKey),
     "HS256 with the PEM of the public key": hs256(toPem(publicKey)),
+    "alg none, signed": signed({ alg: "none" }),
+    "alg HS256, signed": signed({ alg: "HS256" }),
+    "alg Ed25519, signed": signed({ alg: "Ed25519" }),
+    "another typ, signed": signed({ typ: "JWT" }),
+    "no typ, signed": signed({ typ: undefined }),
+    "the kid of the other key, signed": signed({ kid: KEYS[1].kid }),
     "the kid of the other key": `${encode({ ...header, kid: KEYS[1].kid })}.${payload}.${signature}`,
     "an unknown kid": `${encode({ ...header, kid: "unknown" })}.${payload}.${signature}`,
     "no kid": `${encode({ alg: "EdDSA", typ: "license+jwt" })}.${payload}.${signature}`,

@@ -1,6 +1,6 @@
 /** A license is accepted by `jose`, OpenSSL and our own code, and each of them refuses every change of it. */
 import { describe, expect, test } from "bun:test";
-import { checkLicense, verifySignature } from "../../src/signed_licenses/mod.ts";
+import { checkLicense, parseLicenseFile, verifySignature } from "../../src/signed_licenses/mod.ts";
 import {
   AT,
   changeEachCharacter,
@@ -56,6 +56,24 @@ describe("A license with another header is good for none:", () => {
     test(what, async () => {
       expect([await isGoodForJose(forged), isGood(forged)]).toEqual([false, false]);
     });
+  }
+});
+
+test("parseLicenseFile() reads the first frame of a file, whatever stands around it, or a license alone", () => {
+  const frame = (text: string) =>
+    `-----BEGIN LICENSE-----\nMachine: -----END LICENSE-----\n\n${text.replaceAll(/(.{64})/g, "$1\n")}\n-----END LICENSE-----\n`;
+  const second = frame(signSample({ jti: "2" }));
+  for (const text of [
+    frame(license),
+    `Dear Ada,\n\n${frame(license)}\nBye\n`,
+    `${frame(license)}${second}`,
+  ]) {
+    expect(parseLicenseFile(text)).toBe(license);
+    expect(parseLicenseFile(text.replaceAll("\n", "\r\n"))).toBe(license);
+  }
+  expect(parseLicenseFile(`${license}\n`)).toBe(license);
+  for (const text of ["", "-----BEGIN LICENSE-----\n", `-----BEGIN LICENSE-----\n\n${license}\n`, "a.b"]) {
+    expect(parseLicenseFile(text)).toBeUndefined();
   }
 });
 
