@@ -34,6 +34,12 @@ describe("POST /v1/auth/license", () => {
     const { status, body } = await service.post(PATH, { api_key: key.apiKey });
     expect(status).toBe(200);
     expect(Object.keys(body)).toEqual(["license", "expires_at", "refresh_after", "kid"]);
+    const [header = ""] = body.license.split(".");
+    expect(JSON.parse(Buffer.from(header, "base64url").toString())).toEqual({
+      alg: "EdDSA",
+      typ: "license+jwt",
+      kid: body.kid,
+    });
     const { iat, exp, refresh_after, sub, ...claims } = await claimsOf(body.license);
     const signedAt = Number(iat);
     expect(Math.abs(signedAt - service.clock.now().getTime() / 1_000)).toBeLessThan(30);
