@@ -175,7 +175,7 @@ async function openStores(options: ServiceOptions, order: StopOrder) {
     secret.forget();
     return refuse("INVALID_REQUEST", wrongSecret);
   }
-  await prepareSigningKeys(pool, { secrets, clock, log });
+  await prepareSigningKeys(pool, { secrets, now: clock.now(), log });
   options.onOpened?.({ installation, database: pool, secrets });
   const pulseDatabase = openDatabase(installation.address, { clock, log, maxConnections: 1 });
   order.add({ stop: () => pulseDatabase.close() });

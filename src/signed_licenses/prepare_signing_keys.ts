@@ -1,4 +1,3 @@
-import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import type { Secrets } from "../secrets/mod.ts";
@@ -10,9 +9,9 @@ import { ensureSigningKeys, listSigningKeys, openSigningKey } from "./signing_ke
  */
 export async function prepareSigningKeys(
   database: Database,
-  { secrets, clock, log }: { readonly secrets: Secrets; readonly clock: Clock; readonly log: Log },
+  { secrets, now, log }: { readonly secrets: Secrets; readonly now: Date; readonly log: Log },
 ): Promise<void> {
-  const { isMade, replacesEarlier } = await ensureSigningKeys(database, { secrets, now: clock.now() });
+  const { isMade, replacesEarlier } = await ensureSigningKeys(database, { secrets, now });
   if (isMade && replacesEarlier) {
     log.warn("Made new keys to sign licenses: clients that pinned the earlier keys will refuse new licenses");
   } else if (isMade) log.info("Made the key that signs licenses, and its successor");

@@ -178,6 +178,13 @@ describe("claviger restore", () => {
       expect.stringMatching(/^The next start makes new keys to sign licenses/),
     ]);
     expect(await restored.json(["keys", "list"])).toHaveLength(1);
+    // A command makes the keys if it comes before the next start, and then it has to say so.
+    const env = { CLAVIGER_SECRET: otherSecret() };
+    const { status, err } = await restored.here(["licenses", "rotate-signing-key"], { env });
+    expect({ status, err }).toEqual({
+      status: 0,
+      err: expect.stringContaining("clients that pinned the earlier keys will refuse new licenses"),
+    });
   });
 
   test("disables the tokens of programs, and says so and how to resume them", async () => {

@@ -225,7 +225,7 @@ describe("createLicenseSigner()", () => {
     const lines: string[] = [];
     const clock = createTestClock();
     const log = createLog({ format: "text", clock, write: (line) => lines.push(line) });
-    await prepareSigningKeys(testDatabase.database, { secrets, clock, log });
+    await prepareSigningKeys(testDatabase.database, { secrets, now: NOW, log });
     return lines;
   }
 

@@ -3,8 +3,8 @@ import { type Command, InvalidArgumentError } from "commander";
 import { openSession } from "../../database/mod.ts";
 import type { Secrets } from "../../secrets/mod.ts";
 import {
-  ensureSigningKeys,
   listSigningKeys,
+  prepareSigningKeys,
   retireSigningKey,
   rotateSigningKey,
   toJwk,
@@ -52,7 +52,7 @@ interface RotateOptions extends JsonOptions {
 /** Opens the root secret, and makes the signing keys if the service was never started. */
 export async function openSigningSecrets(context: CommandContext): Promise<Secrets> {
   const secrets = await openProvenSecrets(context);
-  await ensureSigningKeys(context.database, { secrets, now: context.now });
+  await prepareSigningKeys(context.database, { ...context, secrets });
   return secrets;
 }
 
