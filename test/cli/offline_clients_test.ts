@@ -1,16 +1,18 @@
 /** The clients of the page `offline` of the manual, run as an SDK author would run them, with pinned keys. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHmac } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JWK } from "jose";
-import { findPage } from "../../src/cli/guide/pages.ts";
 import { createTestClock } from "../support/clock.ts";
-import { createCommandLine, createIssuer, type RunningService } from "./command_line.ts";
+import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });
 const root = join(import.meta.dir, "../..");
+const issue = createIssuer(line);
+const MACHINE = 'host "7" \\ $(id)';
 let service: RunningService;
 
 beforeAll(async () => {
@@ -21,105 +23,223 @@ afterAll(async () => {
   line.remove();
 });
 
-function codeOf(language: string): string {
-  const text = findPage("offline")?.text ?? "";
-  return new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(text)?.[1] ?? "";
-}
-
 const hasCryptography =
   Bun.spawnSync(["python3", "-c", "import cryptography"], { stderr: "ignore" }).exitCode === 0;
+if (!hasCryptography) console.warn("Skipped the client in Python: python3 has no package cryptography");
 
 const CLIENTS = {
-  python: { file: "check.py", command: ["python3"], keys: "keys.json", skip: !hasCryptography },
-  // In the checkout, so that it finds `jose`.
-  ts: { file: "check.ts", command: [process.execPath, "run"], keys: "keys.json", skip: false },
-  sh: { file: "check.sh", command: ["sh"], keys: "keys.pem", skip: false },
+  python: { command: ["python3"], form: "json", skip: !hasCryptography },
+  typescript: { command: [process.execPath, "run"], form: "json", skip: false },
+  shell: { command: ["sh"], form: "pem", skip: false },
 } as const;
 
-async function pin(): Promise<void> {
-  line.write("keys.json", (await line.here(["licenses", "public-keys"])).out);
-  line.write("keys.pem", (await line.here(["licenses", "public-keys", "--pem"])).out);
+const GENUINE = "refused: the license is not genuine\n";
+const BEHIND = "refused: the clock is behind: correct it, or go online\n";
+const NO_LICENSE = "refused: the file holds no license\n";
+const NOT_PINNED = "refused: none of the pinned keys has signed the license: update this program\n";
+const OTHER_MACHINE = "refused: the license is for another machine\n";
+
+async function publicKeys(form: "json" | "pem"): Promise<string> {
+  return (await line.here(["licenses", "public-keys", form === "pem" ? "--pem" : "--json"])).out;
 }
 
-function fileOf(name: string): string {
-  return join(line.folder, name);
+async function fetchLicense(key: Issued, fields: object = {}): Promise<string> {
+  const body = JSON.stringify({ api_key: key.api_key, ...fields });
+  const response = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
+  return ((await response.json()) as { license: string }).license;
 }
 
-async function check(language: keyof typeof CLIENTS, license: string, audience = "svc") {
-  const { file, command, keys } = CLIENTS[language];
-  const script = line.write(
-    file,
-    codeOf(language).replace('from "jose"', `from "${root}/node_modules/jose"`),
-  );
-  const args = [...command, script, line.write("license", license), fileOf(keys), audience];
-  const ended = Bun.spawnSync(args, { env: { PATH: process.env.PATH ?? "", TMPDIR: line.folder } });
-  return { status: ended.exitCode, out: ended.stdout.toString(), err: ended.stderr.toString() };
+function encode(value: object | string): string {
+  return Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url");
+}
+
+function decode(part: string): string {
+  return Buffer.from(part, "base64url").toString();
 }
 
 describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %s", (language) => {
-  // Without the package `cryptography` the client in Python is skipped: Debian has it as python3-cryptography.
-  test.skipIf(CLIENTS[language].skip)(
-    "accepts a license with pinned keys, also after a rotation, and refuses a changed byte, another product and an expired license",
-    async () => {
-      const issue = createIssuer(line);
-      const key = await issue();
-      await pin();
-      const body = JSON.stringify({ api_key: key.api_key });
-      const fetched = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
-      const { license, expires_at } = (await fetched.json()) as { license: string; expires_at: string };
-      const until = `research until ${expires_at.slice(0, 10)}\n`;
-      expect(await check(language, license)).toEqual({ status: 0, out: until, err: "" });
-      expect(await check(language, license, "other")).toMatchObject({ status: 1, out: "" });
+  const { command, form, skip } = CLIENTS[language];
+  let script: string;
+  let keysFile: string;
+  let key: Issued;
+  let license: string;
+  let files = 0;
 
+  /** Runs the client as a new user would: with a license in a file of its own. */
+  function check(
+    text: string,
+    more: { audience?: string; machine?: string; id?: string; seen?: string } = {},
+  ) {
+    const { audience = "svc", machine, id = key.id, seen } = more;
+    const file = line.write(`license-${language}-${files++}`, text);
+    if (seen !== undefined) line.write(`license-${language}-${files - 1}.seen`, seen);
+    const args = [script, file, keysFile, audience, id, ...(machine === undefined ? [] : [machine])];
+    const env = { PATH: process.env.PATH ?? "", TMPDIR: line.folder };
+    const ended = Bun.spawnSync([...command, ...args], { env });
+    const { exitCode: status, stdout, stderr } = ended;
+    return { status, out: stdout.toString(), err: stderr.toString(), seenFile: `${file}.seen` };
+  }
+
+  function expectRefused(text: string, err: string, more?: Parameters<typeof check>[1]): void {
+    expect({ text, ...check(text, more) }).toMatchObject({ text, status: 1, out: "", err });
+  }
+
+  beforeAll(async () => {
+    const { out } = await line.run(["guide", "offline", "--client", language]);
+    script = line.write(`check.${language}`, out);
+    // In the checkout, so that it finds `jose`.
+    if (language === "typescript")
+      script = line.write("check.ts", out.replace('from "jose"', `from "${root}/node_modules/jose"`));
+    keysFile = line.write(`keys-${language}`, await publicKeys(form));
+    key = await issue();
+    license = await fetchLicense(key);
+  });
+
+  // Debian has the package for Python as python3-cryptography.
+  describe.skipIf(skip)("with pinned keys", () => {
+    test("refuses every change, and never runs what a license says", async () => {
       const [head = "", payload = "", signature = ""] = license.split(".");
-      const changedClaims = Buffer.from(payload, "base64url").toString().replace("research", "Research");
-      const keys = JSON.parse((await line.here(["licenses", "public-keys"])).out).keys as JWK[];
-      const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
-      const { kid } = JSON.parse(Buffer.from(head, "base64url").toString());
-      const own = keys.find((key) => key.kid === kid);
-      const other = keys.find((key) => key.kid !== kid);
-      const symmetric = `${encode({ alg: "HS256", typ: "license+jwt", kid: own?.kid })}.${payload}`;
-      const forgeries = [
+      const { keys } = JSON.parse(await publicKeys("json")) as { keys: JWK[] };
+      const { kid } = JSON.parse(decode(head)) as { kid: string };
+      const own = keys.find((each) => each.kid === kid);
+      const other = keys.find((each) => each.kid !== kid);
+      const header = { alg: "EdDSA", typ: "license+jwt", kid };
+      const symmetric = `${encode({ ...header, alg: "HS256" })}.${payload}`;
+      const hmac = createHmac("sha256", Buffer.from(own?.x ?? "", "base64url"));
+      const change = (part: string, at: number) =>
+        part.slice(0, at) + (part.at(at) === "A" ? "B" : "A") + (at === -1 ? "" : part.slice(at + 1));
+      const planted = join(line.folder, `planted-${language}`);
+      // A decoder that ignores the four bits after the last byte takes these two texts for the same.
+      const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+      const sameBytes = signature.slice(0, -1) + alphabet[alphabet.indexOf(signature.at(-1) ?? "") + 1];
+      expect(Buffer.from(sameBytes, "base64url")).toEqual(Buffer.from(signature, "base64url"));
+
+      const forgeries: [forged: string, err: string][] = [
+        [`${head}.${payload}.${sameBytes}`, GENUINE],
+        [`${head}.${payload}.${change(signature, 0)}`, GENUINE],
+        [`${head}.${change(payload, 99)}.${signature}`, GENUINE],
+        [`${head}.${encode(decode(payload).replace("research", "Research"))}.${signature}`, GENUINE],
+        [`${change(head, 5)}.${payload}.${signature}`, GENUINE],
         // The public key as the secret of another algorithm.
-        [
-          symmetric,
-          createHmac("sha256", Buffer.from(own?.x ?? "", "base64url"))
-            .update(symmetric)
-            .digest("base64url"),
-        ],
-        [encode({ alg: "EdDSA", typ: "license+jwt", kid: other?.kid }), payload, signature],
-        [encode({ alg: "EdDSA", typ: "license+jwt", kid: "unknown" }), payload, signature],
-        [encode({ alg: "none", typ: "license+jwt", kid: own?.kid }), payload, signature],
-        [head, Buffer.from(changedClaims).toString("base64url"), signature],
-        [head, payload, (signature.startsWith("A") ? "B" : "A") + signature.slice(1)],
-        [Buffer.from(JSON.stringify({ alg: "none", typ: "license+jwt" })).toString("base64url"), payload, ""],
+        [`${symmetric}.${hmac.update(symmetric).digest("base64url")}`, GENUINE],
+        [`${encode({ ...header, alg: "none" })}.${payload}.${signature}`, GENUINE],
+        [`${encode({ ...header, typ: "jwt" })}.${payload}.${signature}`, GENUINE],
+        [`${encode({ ...header, kid: other?.kid })}.${payload}.${signature}`, GENUINE],
+        [`${encode({ ...header, kid: "unknown" })}.${payload}.${signature}`, NOT_PINNED],
+        [`${encode([header])}.${payload}.${signature}`, GENUINE],
+        [`${encode("[".repeat(9_000))}.${payload}.${signature}`, GENUINE],
+        [`${encode({ ...header, alg: "none" })}.${payload}.`, NO_LICENSE],
+        ["", NO_LICENSE],
+        ["\u0000\u00ff.\u0001.\u0002 é", NO_LICENSE],
+        ["x".repeat(200_000), NO_LICENSE],
       ];
-      for (const forged of forgeries) {
-        const { status, out, err } = await check(language, forged.join("."));
-        expect({ status, out, isRefused: err.startsWith("refused: ") }).toEqual({
-          status: 1,
-          out: "",
-          isRefused: true,
+      const commands = [`/p;1e touch ${planted} #`, `/w ${planted}\n#`, `$(touch ${planted})`, ".*"];
+      for (const [forged, err] of forgeries) {
+        // What is no text in base64url, one client refuses as no license and another as not genuine.
+        if (err === NO_LICENSE) expect(check(forged)).toMatchObject({ status: 1, out: "", err: refused });
+        else expectRefused(forged, err);
+      }
+      for (const text of commands) {
+        const forged = `${encode({ ...header, kid: text })}.${payload}.${signature}`;
+        expect(check(forged)).toMatchObject({ status: 1, out: "", err: refused });
+        expect({ text, ran: existsSync(planted) }).toEqual({ text, ran: false });
+      }
+    });
+
+    test("accepts only a license for its product, key and machine", async () => {
+      const until = `research until ${day(license)}\n`;
+      expect(check(license)).toMatchObject({ status: 0, out: until, err: "" });
+      expectRefused(license, "refused: the license is for another product\n", { audience: "other" });
+      expectRefused(license, "refused: the license is for another key\n", { id: (await issue()).id });
+      expectRefused(license, OTHER_MACHINE, { machine: MACHINE });
+      const bound = await fetchLicense(key, {
+        fingerprint: MACHINE,
+        nonce: '"fingerprint":"host-8","exp":9',
+      });
+      expect(check(bound, { machine: MACHINE })).toMatchObject({ status: 0, err: "" });
+      expectRefused(bound, OTHER_MACHINE);
+      expectRefused(bound, OTHER_MACHINE, { machine: "host-8" });
+      expectRefused(bound, OTHER_MACHINE, { machine: `${MACHINE} ` });
+    });
+
+    test("accepts an exported file, also with the line ends of Windows, but nothing from its unsigned lines", async () => {
+      const args = ["licenses", "export", key.id, "--days", "3", "--fingerprint", MACHINE];
+      const { out: file } = await line.here(args);
+      expect(check(file, { machine: MACHINE })).toMatchObject({ status: 0, err: "" });
+      expect(check(file.replaceAll("\n", "\r\n"), { machine: MACHINE })).toMatchObject({
+        status: 0,
+        err: "",
+      });
+      expectRefused(file.replace(MACHINE, "host-8"), OTHER_MACHINE, { machine: "host-8" });
+      expectRefused(file.replace("\n\n", "\n"), NO_LICENSE, { machine: MACHINE });
+    });
+
+    test("refuses an expired license, and a clock that is more than five minutes behind", async () => {
+      const minutes = (n: number) => new Date(Date.now() + n * 60_000).toISOString();
+      const seen = (n: number) => String(Math.floor(Date.now() / 1_000) + n * 60);
+      const exportAt = async (n: number, days: number) => {
+        const clock = createTestClock(minutes(n));
+        return (await line.json(["licenses", "export", key.id, "--days", `${days}`], { clock })).license;
+      };
+      // It ended a minute ago: the five minutes are not for the end.
+      expectRefused(await exportAt(-1_441, 1), "refused: the license has expired: go online\n");
+      expect(check(await exportAt(-1_439, 1))).toMatchObject({ status: 0 });
+      expect(check(await exportAt(4, 1))).toMatchObject({ status: 0 });
+      expectRefused(await exportAt(6, 1), BEHIND);
+
+      expect(check(license, { seen: seen(4) })).toMatchObject({ status: 0 });
+      expectRefused(license, BEHIND, { seen: seen(6) });
+      const { seenFile } = check(license);
+      expect(Math.abs(Number(readFileSync(seenFile, "utf8")) - Date.now() / 1_000)).toBeLessThan(60);
+      const kept = seen(3);
+      expect(readFileSync(check(license, { seen: kept }).seenFile, "utf8")).toBe(kept);
+      for (const damaged of ["", "x", "$(id)"])
+        expect(check(license, { seen: damaged })).toMatchObject({ status: 1, err: noTime });
+    });
+
+    test("accepts licenses after a rotation, and after the second one says that it needs new keys", async () => {
+      await line.json(["licenses", "rotate-signing-key"]);
+      expect(check(await fetchLicense(key))).toMatchObject({ status: 0, err: "" });
+      await line.json(["licenses", "rotate-signing-key"]);
+      expectRefused(await fetchLicense(key), NOT_PINNED);
+    });
+
+    test("says which file it cannot read, and how it is called", () => {
+      const run = (...args: string[]) => Bun.spawnSync([...command, script, ...args]);
+      const missing = join(line.folder, "missing");
+      const given = line.write(`given-${language}`, license);
+      for (const args of [
+        [missing, keysFile],
+        [given, missing],
+      ]) {
+        const { exitCode, stderr } = run(...args, "svc", key.id);
+        expect({ exitCode, err: stderr.toString() }).toEqual({
+          exitCode: 1,
+          err: expect.stringMatching(/^refused: .*missing.*\n$/),
         });
       }
-
-      const clock = createTestClock(new Date(Date.now() - 30 * 86_400_000).toISOString());
-      const expired = await line.json(["licenses", "export", key.id, "--days", "29"], { clock });
-      const refused = await check(language, expired.license);
-      expect({ ...refused, err: refused.err.includes("expired") || refused.err.includes('"exp"') }).toEqual({
-        status: 1,
-        out: "",
-        err: true,
-      });
-      if (language === "sh") {
-        const file = await line.here(["licenses", "export", key.id, "--days", "3"]);
-        expect((await check(language, file.out)).status).toBe(0);
-      }
-
-      await line.json(["licenses", "rotate-signing-key"]);
-      const again = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
-      const next = (await again.json()) as { license: string };
-      expect(await check(language, next.license)).toMatchObject({ status: 0, err: "" });
-    },
-  );
+      expect(run(given, keysFile).stderr.toString()).toStartWith("Usage: check.");
+    });
+  });
 });
+
+test("Only the page `offline` has clients, in three languages", async () => {
+  for (const [args, why] of [
+    [["keys", "--client", "shell"], "an option of `claviger guide offline`"],
+    [["--client", "shell"], "an option of `claviger guide offline`"],
+    [["offline", "--client", "ruby"], "Allowed choices are python, typescript, shell"],
+    [["offline", "--client", "shell", "--man"], "cannot be used with option '--man'"],
+  ] as const) {
+    const { status, out, err } = await line.run(["guide", ...args]);
+    expect({ args, status, out }).toEqual({ args, status: 2, out: "" });
+    expect(err).toContain(why);
+  }
+});
+
+const refused = expect.stringMatching(/^refused: [^\n]+\n$/);
+const noTime = expect.stringMatching(/^refused: \S+\.seen holds no time: go online\n$/);
+
+function day(license: string): string {
+  const { exp } = JSON.parse(decode(license.split(".")[1] ?? "")) as { exp: number };
+  return new Date(exp * 1_000).toISOString().slice(0, 10);
+}

@@ -14,7 +14,11 @@ interface GuideOptions {
   readonly man: boolean;
   readonly grafana: boolean;
   readonly alerts: boolean;
+  readonly client?: keyof typeof CLIENTS;
 }
+
+/** The languages of the clients, and the names of their code blocks on the page `offline`. */
+const CLIENTS = { python: "python", typescript: "ts", shell: "sh" } as const;
 
 /** The width of text in a file or a pipe. */
 const PLAIN_COLUMNS = 80;
@@ -34,9 +38,17 @@ export function addGuideCommand(program: Command, surroundings: Surroundings): v
         .default(false)
         .conflicts("man"),
     )
+    .addOption(
+      new Option("--client <language>", "print a client that verifies licenses; only for the page offline")
+        .choices(Object.keys(CLIENTS))
+        .conflicts(["man", "grafana", "alerts"]),
+    )
     .description("read the manual; without a page, list the pages")
-    .action((name: string | undefined, { man, grafana, alerts: isForAlerts }: GuideOptions) => {
-      if (grafana || isForAlerts) {
+    .action((name: string | undefined, { man, grafana, alerts: isForAlerts, client }: GuideOptions) => {
+      if (client !== undefined) {
+        if (name !== "offline") throw new WrongUsage(NO_CLIENT);
+        surroundings.out(codeOf(CLIENTS[client]));
+      } else if (grafana || isForAlerts) {
         if (name !== "monitoring") throw new WrongUsage(WRONG_PAGE);
         surroundings.out(grafana ? renderDashboard() : alerts);
       } else if (man) surroundings.out(renderManPage(program));
@@ -45,6 +57,14 @@ export function addGuideCommand(program: Command, surroundings: Surroundings): v
 }
 
 const WRONG_PAGE = "Cannot print the file: --grafana and --alerts are options of `claviger guide monitoring`";
+
+const NO_CLIENT = "Cannot print the client: --client is an option of `claviger guide offline`";
+
+/** Returns the code block of a language on the page `offline`. */
+function codeOf(language: string): string {
+  const block = new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(textOf("offline"));
+  return block?.[1] ?? "";
+}
 
 /** The list of pages as a page. */
 const LIST = `# Manual
