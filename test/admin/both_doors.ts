@@ -76,8 +76,15 @@ export const CHANGES: readonly (readonly [name: string, Change])[] = [
   [
     "export of a license",
     {
-      command: ({ id }) => ["licenses", "export", id, "--days", "9", "--fingerprint", "a b", "--nonce", "n"],
-      request: ({ id }) => ["POST", `/keys/${id}/license`, { days: 9, fingerprint: "a b", nonce: "n" }],
+      command: ({ id }) => [
+        ...["licenses", "export", id, "--days", "9", "--fingerprint", "a b", "--nonce", "n"],
+        ...["--reason", REASON],
+      ],
+      request: ({ id }) => [
+        "POST",
+        `/keys/${id}/license`,
+        { days: 9, fingerprint: "a b", nonce: "n", reason: REASON },
+      ],
     },
   ],
   ["revoke", onKey("revoke")],

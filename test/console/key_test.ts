@@ -4,6 +4,12 @@ import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { findKey, hashApiKey, type IssuedKey } from "../../src/keys/mod.ts";
+import {
+  listSigningKeys,
+  parseLicenseFile,
+  type Verified,
+  verifySignature,
+} from "../../src/signed_licenses/mod.ts";
 import { expectAccessible } from "./support/accessibility.ts";
 import { takeScreenshots } from "./support/browser.ts";
 import { startConsole, type TestConsole, tabTo } from "./support/console.ts";
@@ -224,12 +230,25 @@ test("An export is a file for the customer", async () => {
   await visit("editor", key, async (page) => {
     const [download] = await Promise.all([
       page.waitForEvent("download"),
-      change(page, "license", { "Days of validity": "30", Machine: "host 7" }, "Download the file"),
+      change(
+        page,
+        "license",
+        { "Days of validity": "30", Machine: "host 7", Nonce: "4711", Reason: "no network" },
+        "Download the file",
+      ),
     ]);
     expect(download.suggestedFilename()).toBe(`${key.id}.license`);
-    expect(await Bun.file(await download.path()).text()).toMatch(
-      /^-----BEGIN LICENSE-----\n(.*\n)*Machine: host 7\n/,
-    );
+    const file = await Bun.file(await download.path()).text();
+    expect(file).toMatch(/^-----BEGIN LICENSE-----\n(.*\n)*Machine: host 7\n/);
+    const trusted = (await listSigningKeys(admin.database)).map(({ publicKey }) => publicKey);
+    const { claims } = verifySignature(parseLicenseFile(file) ?? "", trusted) as Verified & { ok: true };
+    expect(claims).toMatchObject({ key_id: key.id, fingerprint: "host 7", nonce: "4711" });
+    expect(Number(claims.exp) - Number(claims.iat)).toBe(30 * 86_400);
+    expect(await lastChange(key)).toMatchObject({
+      action: "license.export",
+      actor: expect.stringMatching(/^operator:/),
+      reason: "no network",
+    });
     const again = page.waitForEvent("download");
     await page.getByRole("button", { name: "Download the file" }).click();
     await again;

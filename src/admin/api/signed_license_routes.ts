@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { isRefusal } from "../../refusal.ts";
 import { EXPORT_DAYS, renderExport } from "../../signed_licenses/mod.ts";
 import { printableText, timestamp } from "../../wire/mod.ts";
+import { REASON } from "./fields.ts";
 import { operation } from "./operation.ts";
 import { keyUuidOf } from "./path_ids.ts";
 
@@ -39,6 +40,7 @@ export const exportLicense = operation({
     ),
     fingerprint: printableText("fingerprint", 128),
     nonce: printableText("nonce", 128),
+    ...REASON,
   }),
   success: { status: 201, schema: EXPORTED_LICENSE, description: "The signed license" },
   codes: ["KEY_NOT_FOUND", "CONFLICT"],

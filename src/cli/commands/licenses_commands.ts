@@ -19,6 +19,7 @@ import { withNeeds } from "../needs.ts";
 import {
   idOption,
   type JsonOptions,
+  textOption,
   wholeNumberOption,
   withInstallationFlags,
   withJson,
@@ -51,6 +52,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
       printableOption,
     )
     .option("--nonce <text>", "a text to repeat in the license", printableOption)
+    .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000))
     .action((keyUuid: string, options: ExportOptions) => exportLicense(surroundings, keyUuid, options));
 
   withNeeds(withInstallationFlags(withJson(licenses.command("verify"))), (command) => {
@@ -76,6 +78,7 @@ interface ExportOptions extends JsonOptions {
   readonly days: number;
   readonly fingerprint?: string;
   readonly nonce?: string;
+  readonly reason?: string;
 }
 
 interface VerifyOptions extends JsonOptions {
@@ -97,8 +100,9 @@ async function exportLicense(
     const { database, actor, now } = context;
     const secrets = await openSigningSecrets(context);
     const signer = createLicenseSigner({ ...config, database, secrets });
-    const { days, fingerprint, nonce } = options;
-    const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, actor, now }));
+    const { days, fingerprint, nonce, reason } = options;
+    const by = { actor: { ...actor, reason }, now };
+    const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, ...by }));
     const exported = renderExport(signed);
     if (options.json) return printJson(surroundings, exported);
     surroundings.out(exported.file);
@@ -116,7 +120,9 @@ async function verify(surroundings: Surroundings, file: string, options: VerifyO
   if (options.jwks !== undefined) {
     const trusted = parseJwks(readText(surroundings, options.jwks));
     if (trusted === undefined)
-      throw new CommandRefused(`Cannot verify ${file}: ${options.jwks} is not a JWK set`);
+      throw new CommandRefused(
+        `Cannot verify ${file}: ${options.jwks} is not a JWK set; \`claviger licenses public-keys\` prints one`,
+      );
     return show(surroundings, checkLicense(jws, { trusted, now: clock.now() }), { file, options });
   }
   const config = readSettings(surroundings, options);

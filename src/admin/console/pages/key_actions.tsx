@@ -221,17 +221,24 @@ function LicenseForm({ attempt }: FormProps) {
     <>
       <p>
         The file proves the license without a network. A later suspension or revocation does not end the file.
+        Each download signs another license.
       </p>
       <TextField
         {...field("days", String(EXPORT_DAYS.usual))}
         label="Days of validity"
         inputmode="numeric"
-        hint="At most until the license expires."
+        hint="At most until the license or the key expires."
       />
       <TextField
         {...field("fingerprint")}
         label="Machine (optional)"
         hint="The only machine that it is for, as its software names it."
+        maxlength={128}
+      />
+      <TextField
+        {...field("nonce")}
+        label="Nonce (optional)"
+        hint="A text that the license repeats."
         maxlength={128}
       />
       <ReasonField action="license" attempt={attempt} />

@@ -75,6 +75,7 @@ export async function rotateKeyOfForm(visit: Visit): Promise<Page | Refusal> {
 const LICENSE_ENTRIES = {
   days: v.pipe(TEXT, wholeNumberField("days", EXPORT_DAYS.least, EXPORT_DAYS.most)),
   fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("fingerprint", 128).wrapped)),
+  nonce: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("nonce", 128).wrapped)),
   ...REASON_ENTRY,
 };
 
@@ -85,8 +86,8 @@ export async function exportLicenseOfForm(visit: Visit): Promise<Page | Response
   if (isRefusal(keyUuid)) return keyUuid;
   const fields = parseForm(LICENSE_ENTRIES, form);
   if (isRefusal(fields)) return await keyPage(visit, toAttempt("license", form, fields));
-  const { days, fingerprint, reason } = fields;
-  const request = { keyUuid, days, fingerprint, now };
+  const { reason, ...terms } = fields;
+  const request = { keyUuid, ...terms, now };
   const signed = await options.licenseSigner.export({ ...request, actor: { ...actor, reason } });
   if (isRefusal(signed)) return await keyPage(visit, toAttempt("license", form, signed));
   return new Response(renderExport(signed).file, {
