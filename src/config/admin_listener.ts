@@ -1,26 +1,42 @@
+import { isIPv4 } from "node:net";
 import { bracketedHost, isLoopback } from "../endpoints.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Config } from "./config.ts";
+import type { ListenAddress } from "./setting_values.ts";
+
+type Listeners = Pick<Config, "host" | "port" | "adminListen">;
+
+/** Refuses an admin listener at the address for clients; undefined if the addresses differ. */
+export function refuseSameAddress({ host, port, adminListen }: Listeners): Refusal | undefined {
+  if (adminListen === undefined || port === 0 || port !== adminListen.port) return undefined;
+  const hosts = [host, adminListen.host];
+  const isSame =
+    host === adminListen.host || (hosts.includes("0.0.0.0") && hosts.every((each) => isIPv4(each)));
+  return isSame
+    ? cannotServe(
+        adminListen,
+        "clients are served at the same address; choose another with --admin-listen or CLAVIGER_ADMIN_LISTEN",
+      )
+    : undefined;
+}
 
 /**
- * Refuses an admin listener that others could reach without https; undefined if the settings are safe or no such
- * listener is set.
+ * Refuses an admin listener at the address for clients, and one that others could reach without https; undefined if the
+ * settings are safe or no such listener is set.
  *
  * Not part of `readConfig`: a command beside the service may not see the certificate that systemd gives to the service.
  */
-export function refuseAdminListener({
-  adminListen,
-  adminUrl,
-  tls,
-  trustedProxies,
-}: Pick<Config, "adminListen" | "adminUrl" | "tls" | "trustedProxies">): Refusal | undefined {
+export function refuseAdminListener(
+  config: Listeners & Pick<Config, "adminUrl" | "tls" | "trustedProxies">,
+): Refusal | undefined {
+  const { adminListen, adminUrl, tls, trustedProxies } = config;
   if (adminListen === undefined) return undefined;
-  const { host, port } = adminListen;
-  const cannot = (why: string) =>
-    refuse("INVALID_REQUEST", `Cannot serve operators at ${bracketedHost(host)}:${port}: ${why}`);
+  const same = refuseSameAddress(config);
+  if (same !== undefined) return same;
+  const cannot = (why: string) => cannotServe(adminListen, why);
   if (tls !== undefined && adminUrl?.startsWith("http:"))
     return cannot("with a certificate it serves https, so CLAVIGER_ADMIN_URL must begin with https");
-  if (isLoopback(host)) return undefined;
+  if (isLoopback(adminListen.host)) return undefined;
   if (!adminUrl?.startsWith("https:")) {
     return cannot(
       "an address that other machines reach needs CLAVIGER_ADMIN_URL with https, such as " +
@@ -34,4 +50,8 @@ export function refuseAdminListener({
     );
   }
   return undefined;
+}
+
+function cannotServe({ host, port }: ListenAddress, why: string): Refusal {
+  return refuse("INVALID_REQUEST", `Cannot serve operators at ${bracketedHost(host)}:${port}: ${why}`);
 }

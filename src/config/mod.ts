@@ -2,7 +2,7 @@
  * The settings: the name, meaning and allowed values of each setting, and the code that reads all of them from
  * flags, the environment and the settings files.
  */
-export { refuseAdminListener } from "./admin_listener.ts";
+export { refuseAdminListener, refuseSameAddress } from "./admin_listener.ts";
 export { type Config, type PackedConfig, packConfig, readConfig, unpackConfig } from "./config.ts";
 export {
   type ConfigSource,

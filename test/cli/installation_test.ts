@@ -99,7 +99,7 @@ describe("claviger serve in a data folder", () => {
     expect(refusalOf(first)).toStartWith(`Cannot listen on 127.0.0.1:${port}: the port is in use`);
     expect(refusalOf(second)).toEndWith("choose another with --metrics-listen");
     expect(refusalOf(third)).toEndWith("choose another with --admin-listen");
-    const same = ["--port", String(port), "--admin-listen", `127.0.0.1:${port}`];
+    const same = [...metrics, "--admin-listen", `127.0.0.1:${port}`];
     expect(refusalOf(await line.run(["serve", ...same, ...place]))).toEndWith("another with --admin-listen");
     expect(existsSync(fresh)).toBe(false);
   });

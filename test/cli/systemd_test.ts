@@ -72,6 +72,19 @@ describe("claviger systemd", () => {
     expect(usageErrorOf(portAlone)).toContain("It must be HOST:PORT");
   });
 
+  test("refuses one address for clients and operators, with the sentence of the start", async () => {
+    const equal = ["--port", "8443", "--admin-listen", "127.0.0.1:8443"];
+    const refused = usageErrorOf(await line.run(["systemd", ...equal]));
+    expect(refused).toContain(
+      "Cannot serve operators at 127.0.0.1:8443: clients are served at the same address; ",
+    );
+    const started = await line.here(["serve", ...equal]);
+    expect(started).toMatchObject({ status: 78, out: "", err: `claviger: ${refused}\n` });
+    // Without options for clients, the unit's service has the default address.
+    usageErrorOf(await line.run(["systemd", "--admin-listen", "127.0.0.1:8080"]));
+    expect(await unit("--port", "8443", "--admin-listen", "127.0.0.1:8080")).toContain("127.0.0.1:8080");
+  });
+
   test("passes the operator's files as credentials, and names each in a setting, so that a missing one is an error", async () => {
     const text = await unit("--secret", "/etc/claviger/secret", ...TLS);
     expect(text.match(/^(LoadCredential|Environment)=.*/gm)).toEqual([

@@ -17,7 +17,8 @@ interface Given {
 
 function refused({ at, adminUrl, tls, proxies = [] }: Given): Refusal | undefined {
   const adminListen = at === undefined ? undefined : { host: at, port: 8081 };
-  return refuseAdminListener({ adminListen, adminUrl, tls, trustedProxies: proxies });
+  const clients = { host: "127.0.0.1", port: 8080 };
+  return refuseAdminListener({ ...clients, adminListen, adminUrl, tls, trustedProxies: proxies });
 }
 
 test("refuseAdminListener() allows a loopback address without further settings", () => {
@@ -53,4 +54,30 @@ test("refuseAdminListener() refuses an address with http for a listener that ser
     "Cannot serve operators at 127.0.0.1:8081: with a certificate it serves https, so CLAVIGER_ADMIN_URL must " +
       "begin with https",
   );
+});
+
+test("refuseAdminListener() refuses the address for clients, in every way in which both would take one address", () => {
+  const refusedAt = (clients: string, operators: string, port = 8080) => {
+    const adminListen = { host: operators, port };
+    const settings = { adminUrl: URL_SET, tls: TLS, trustedProxies: PROXY };
+    return refuseAdminListener({ host: clients, port, adminListen, ...settings })?.sentence;
+  };
+  expect(refusedAt("127.0.0.1", "127.0.0.1")).toBe(
+    "Cannot serve operators at 127.0.0.1:8080: clients are served at the same address; choose another with " +
+      "--admin-listen or CLAVIGER_ADMIN_LISTEN",
+  );
+  for (const [clients, operators] of [
+    ["localhost", "localhost"],
+    ["0.0.0.0", "127.0.0.1"],
+    ["192.0.2.1", "0.0.0.0"],
+  ] as const)
+    expect(refusedAt(clients, operators)).toContain("the same address");
+  for (const [clients, operators] of [
+    ["127.0.0.1", "127.0.0.2"],
+    ["0.0.0.0", "::1"],
+    ["127.0.0.1", "::1"],
+  ] as const)
+    expect(refusedAt(clients, operators)).toBeUndefined();
+  // The system chooses two ports.
+  expect(refusedAt("127.0.0.1", "127.0.0.1", 0)).toBeUndefined();
 });

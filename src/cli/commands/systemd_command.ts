@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
-import { readListenAddress } from "../../config/mod.ts";
+import { readListenAddress, refuseSameAddress, settingOf } from "../../config/mod.ts";
 import { WRONG_SETTINGS, WRONG_USAGE } from "../exit_status.ts";
 import { settingOption, wholeNumberOption } from "../options.ts";
 import { WrongUsage } from "../run.ts";
@@ -101,8 +101,14 @@ export function renderUnit(options: UnitOptions): string {
   if (tlsGroup !== undefined && tlsCert === undefined) {
     throw new WrongUsage("Cannot print the unit: --tls-group needs --tls-cert and --tls-key");
   }
-  const adminPort = Number(adminListen?.replace(/^.*:/, "") ?? 0);
-  const isPrivileged = [port ?? 0, adminPort].some((each) => each > 0 && each < FIRST_FREE_PORT);
+  const operators = readListenAddress(() => adminListen ?? "", "CLAVIGER_ADMIN_LISTEN");
+  const same = refuseSameAddress({
+    host: host ?? settingOf("CLAVIGER_HOST").default,
+    port: port ?? Number(settingOf("CLAVIGER_PORT").default),
+    adminListen: operators,
+  });
+  if (same !== undefined) throw new WrongUsage(same.sentence);
+  const isPrivileged = [port ?? 0, operators?.port ?? 0].some((each) => each > 0 && each < FIRST_FREE_PORT);
   const environment = [
     ...(host === undefined ? [] : [`CLAVIGER_HOST=${host}`]),
     ...(port === undefined ? [] : [`CLAVIGER_PORT=${port}`]),
