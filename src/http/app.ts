@@ -35,45 +35,50 @@ export function createApp(options: AppOptions): Hono<HttpEnv> {
   const { serve, allowOnly, notFound, onError } = createRouteHandlers(deps);
   // Without `getPath` Hono would decode the path, but each path of the contract has only one spelling.
   const app = new Hono<HttpEnv>({ getPath: pathOf });
+  // A request that matches no route of `app` is passed to this app, which answers a known path with 405. With
+  // `app.all` instead, every request would match two handlers, and Hono would wrap the first one in more promises.
+  const otherMethods = new Hono<HttpEnv>({ getPath: pathOf });
 
   app.post("/v1/auth/validate", serve("validate", validate(deps)));
-  app.all("/v1/auth/validate", allowOnly("POST", "validate"));
+  otherMethods.all("/v1/auth/validate", allowOnly("POST", "validate"));
 
   app.post("/v1/auth/refresh", serve("refresh", refresh(deps)));
-  app.all("/v1/auth/refresh", allowOnly("POST", "refresh"));
+  otherMethods.all("/v1/auth/refresh", allowOnly("POST", "refresh"));
 
   app.post("/v1/auth/revoke", serve("revoke", revoke(deps), { isChange: true }));
-  app.all("/v1/auth/revoke", allowOnly("POST", "revoke"));
+  otherMethods.all("/v1/auth/revoke", allowOnly("POST", "revoke"));
 
   app.post("/v1/auth/license", serve("license", license(deps)));
-  app.all("/v1/auth/license", allowOnly("POST", "license"));
+  otherMethods.all("/v1/auth/license", allowOnly("POST", "license"));
 
   app.get("/.well-known/jwks.json", serve("jwks", publicKeys(deps), { answersHead: true }));
-  app.all("/.well-known/jwks.json", allowOnly("GET, HEAD", "jwks"));
+  otherMethods.all("/.well-known/jwks.json", allowOnly("GET, HEAD", "jwks"));
 
   const tokenPath = `/v1/installer/${options.brand.installerHost}-token`;
   app.on(["GET", "POST"], tokenPath, serve("repo_token", repoToken(deps)));
-  app.all(tokenPath, allowOnly("GET, POST", "repo_token"));
+  otherMethods.all(tokenPath, allowOnly("GET, POST", "repo_token"));
 
   app.get("/v1/models/list", serve("models", modelsList(deps)));
-  app.all("/v1/models/list", allowOnly("GET", "models"));
+  otherMethods.all("/v1/models/list", allowOnly("GET", "models"));
 
   const file = serve("downloads", download(deps), { answersHead: true });
   for (const path of [`${DOWNLOAD_PATH}:name/:version`, `${DOWNLOAD_PATH}:name/:version/:file`]) {
     app.get(path, file);
-    app.all(path, allowOnly("GET, HEAD", "downloads"));
+    otherMethods.all(path, allowOnly("GET, HEAD", "downloads"));
   }
 
   app.post("/v1/analytics/log", serve("analytics", analyticsLog(deps)));
-  app.all("/v1/analytics/log", allowOnly("POST", "analytics"));
+  otherMethods.all("/v1/analytics/log", allowOnly("POST", "analytics"));
 
   app.get("/openapi.json", serve("openapi", openApiDocument(deps), { answersHead: true }));
-  app.all("/openapi.json", allowOnly("GET, HEAD", "openapi"));
+  otherMethods.all("/openapi.json", allowOnly("GET, HEAD", "openapi"));
 
   app.get("/api/health", serve("health", health(deps), { answersHead: true }));
-  app.all("/api/health", allowOnly("GET, HEAD", "health"));
+  otherMethods.all("/api/health", allowOnly("GET, HEAD", "health"));
 
-  app.notFound(notFound);
+  app.notFound((c) => otherMethods.fetch(c.req.raw, c.env));
   app.onError(onError);
+  otherMethods.notFound(notFound);
+  otherMethods.onError(onError);
   return app;
 }
