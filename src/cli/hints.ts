@@ -6,6 +6,9 @@
 const HINTS: readonly (readonly [phrase: RegExp, withHint: string])[] = [
   [/: there is no key key_[0-9a-f]{32}$/, "$&; see `claviger keys list`"],
   [/: a custom model requires commercial or enterprise$/, "$&; give --requires-license commercial"],
+  [/; retire it after that$/, "$&, or add --now if its private key leaked"],
+  [/; retire it only if its private key leaked$/, "$&, with --now"],
+  [/ signing key: no key has that id$/, "$&; `claviger licenses public-keys` shows the ids"],
   [/; rotate first$/, "; `claviger licenses rotate-signing-key` comes first"],
   [/; resume it first$/, "; `claviger keys resume` comes first"],
   [/; renew its license first$/, "; `claviger keys renew` comes first"],

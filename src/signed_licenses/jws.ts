@@ -117,7 +117,10 @@ export function verifySignature(jws: string, trusted: readonly string[]): Verifi
   if (header.alg !== "EdDSA" || header.typ !== TYPE)
     return no(`its header is not that of a license (EdDSA, ${TYPE})`);
   const publicKey = trusted.find((key) => thumbprintOf(key) === header.kid);
-  if (publicKey === undefined) return no("none of the trusted keys has signed it");
+  if (publicKey === undefined)
+    return no(
+      "none of the trusted keys has signed it; the list of keys may be too old, or the key was retired",
+    );
   const bytes = Buffer.from(signature, "base64url");
   const isRight =
     bytes.toString("base64url") === signature &&

@@ -181,10 +181,13 @@ export async function retireSigningKey(
     const { stillValid = 0, until = null } = counted ?? {};
     if (!isLeaked) {
       if (key.state === "signing") return cannot("it is the signing key; rotate first");
-      if (key.state === "successor") return cannot("it is the successor of the signing key");
+      if (key.state === "successor")
+        return cannot("it is the successor of the signing key; retire it only if its private key leaked");
       if (stillValid > 0) {
         const keys = stillValid === 1 ? "1 key has a license" : `${stillValid} keys have licenses`;
-        return cannot(`${keys} that it signed, valid until ${toTimestamp(until ?? now)}`);
+        return cannot(
+          `${keys} that it signed, valid until ${toTimestamp(until ?? now)}; retire it after that`,
+        );
       }
     }
     const query = async (build: (sql: Sql) => PendingRows) => [...(await build(sql))] as Rotation[];

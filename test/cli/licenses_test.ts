@@ -3,8 +3,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { createHmac, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
+import { generateKeyPair } from "../../src/signed_licenses/jws.ts";
 import { toJwk } from "../../src/signed_licenses/mod.ts";
 import { signSample, TRUSTED } from "../signed_licenses/forgeries.ts";
+import { createTestClock } from "../support/clock.ts";
 import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -143,15 +145,48 @@ describe("claviger licenses", () => {
     expect(err).toContain("is not valid: it has no times");
   });
 
+  test("verify says which file it cannot use, and what to do", async () => {
+    const file = line.write("bare.license", await fetchLicense(await issue()).then(({ license }) => license));
+    const jwks = line.write("current.json", JSON.stringify(await current()));
+    const other = line.write("other.json", JSON.stringify({ keys: [toJwk(generateKeyPair().publicKey)] }));
+    const large = line.write("large", "x".repeat(70_000));
+    const refusals: [file: string, jwks: string, why: string][] = [
+      [join(line.folder, "missing"), jwks, "Cannot read .*missing: there is no such file"],
+      [line.folder, jwks, "Cannot read .*: it is a folder"],
+      [large, jwks, "Cannot read .*large: it is too large"],
+      [jwks, jwks, "Cannot verify .*current.json: it holds no license"],
+      [file, file, "bare.license is not a JWK set; `claviger licenses public-keys` prints one"],
+      [file, other, "none of the trusted keys has signed it; the list of keys may be too old"],
+    ];
+    for (const [license, keys, why] of refusals) {
+      const { status, out, err } = await line.run(["licenses", "verify", license, "--jwks", keys]);
+      expect({ why, status, out, err }).toMatchObject({
+        status: 1,
+        out: "",
+        err: expect.stringMatching(new RegExp(why)),
+      });
+    }
+    const clock = createTestClock(new Date(Date.now() + 9 * 86_400_000).toISOString());
+    const expired = await line.run(["licenses", "verify", file, "--jwks", jwks], { clock });
+    expect(expired).toMatchObject({ status: 1, err: expect.stringContaining("it has expired") });
+    expect(expired.out).toContain("no: it has expired");
+  });
+
   test("rotate-signing-key --retire keeps a key whose licenses are valid, unless it leaked", async () => {
     const key = await issue();
     const { kid, license } = await fetchLicense(key);
     const refused = await line.here(["licenses", "rotate-signing-key", "--retire", kid]);
-    expect(refused.err).toContain("it is the signing key");
-    await line.json(["licenses", "rotate-signing-key"]);
+    expect(refused.err).toContain(
+      "it is the signing key; `claviger licenses rotate-signing-key` comes first",
+    );
+    const { successor } = await line.json(["licenses", "rotate-signing-key"]);
+    const early = await line.here(["licenses", "rotate-signing-key", "--retire", successor]);
+    expect(early.err).toContain("retire it only if its private key leaked, with --now");
+    const unknown = await line.here(["licenses", "rotate-signing-key", "--retire", "-".repeat(43)]);
+    expect(unknown.err).toContain("no key has that id; `claviger licenses public-keys` shows the ids");
     const old = await line.here(["licenses", "rotate-signing-key", "--retire", kid]);
     expect(old).toMatchObject({ status: 1 });
-    expect(old.err).toContain("that it signed, valid until");
+    expect(old.err).toMatch(/that it signed, valid until \S+; retire it after that, or add --now if/);
     const { kid: signing } = await fetchLicense(key);
     const leaked = await line.here(["licenses", "rotate-signing-key", "--retire", signing, "--now"]);
     expect(leaked).toMatchObject({ status: 0 });

@@ -1,9 +1,11 @@
 /** The clients of the page `offline` of the manual, run as an SDK author would run them, with pinned keys. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { createHmac } from "node:crypto";
+import { createHmac, sign } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JWK } from "jose";
+import { generateKeyPair } from "../../src/signed_licenses/jws.ts";
+import { toJwk, toPem } from "../../src/signed_licenses/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
 
@@ -39,6 +41,17 @@ const NO_LICENSE = "refused: the file holds no license\n";
 const NOT_PINNED = "refused: none of the pinned keys has signed the license: update this program\n";
 const OTHER_MACHINE = "refused: the license is for another machine\n";
 
+/** With what a client is called; by default as for a license without a fingerprint. */
+interface Terms {
+  readonly audience?: string;
+  readonly machine?: string;
+  readonly id?: string;
+  /** The content of the file with the latest time that was seen. */
+  readonly seen?: string;
+  /** The file with the pinned keys. */
+  readonly keys?: string;
+}
+
 async function publicKeys(form: "json" | "pem"): Promise<string> {
   return (await line.here(["licenses", "public-keys", form === "pem" ? "--pem" : "--json"])).out;
 }
@@ -66,21 +79,18 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
   let files = 0;
 
   /** Runs the client as a new user would: with a license in a file of its own. */
-  function check(
-    text: string,
-    more: { audience?: string; machine?: string; id?: string; seen?: string } = {},
-  ) {
-    const { audience = "svc", machine, id = key.id, seen } = more;
+  function check(text: string, more: Terms = {}) {
+    const { audience = "svc", machine, id = key.id, seen, keys = keysFile } = more;
     const file = line.write(`license-${language}-${files++}`, text);
     if (seen !== undefined) line.write(`license-${language}-${files - 1}.seen`, seen);
-    const args = [script, file, keysFile, audience, id, ...(machine === undefined ? [] : [machine])];
+    const args = [script, file, keys, audience, id, ...(machine === undefined ? [] : [machine])];
     const env = { PATH: process.env.PATH ?? "", TMPDIR: line.folder };
     const ended = Bun.spawnSync([...command, ...args], { env });
     const { exitCode: status, stdout, stderr } = ended;
     return { status, out: stdout.toString(), err: stderr.toString(), seenFile: `${file}.seen` };
   }
 
-  function expectRefused(text: string, err: string, more?: Parameters<typeof check>[1]): void {
+  function expectRefused(text: string, err: string, more?: Terms): void {
     expect({ text, ...check(text, more) }).toMatchObject({ text, status: 1, out: "", err });
   }
 
@@ -144,6 +154,25 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
         expect(check(forged)).toMatchObject({ status: 1, out: "", err: refused });
         expect({ text, ran: existsSync(planted) }).toEqual({ text, ran: false });
       }
+    });
+
+    test("refuses what a pinned key has signed, if it is no license", () => {
+      const pair = generateKeyPair();
+      const { kid } = pair;
+      const jwks = JSON.stringify({ keys: [toJwk(pair.publicKey)] });
+      const pem = `# ${kid} (signing)\n${toPem(pair.publicKey)}`;
+      const keys = line.write(`own-keys-${language}`, form === "pem" ? pem : jwks);
+      const payload = license.split(".")[1] ?? "";
+      const signed = (header: object) => {
+        const text = `${encode(header)}.${payload}`;
+        return `${text}.${sign(null, Buffer.from(text), pair.privateKey).toString("base64url")}`;
+      };
+      expect(check(signed({ alg: "EdDSA", typ: "license+jwt", kid }), { keys })).toMatchObject({ status: 0 });
+      for (const header of [
+        { alg: "EdDSA", typ: "at+jwt", kid },
+        { alg: "Ed25519", typ: "license+jwt", kid },
+      ])
+        expectRefused(signed(header), GENUINE, { keys });
     });
 
     test("accepts only a license for its product, key and machine", async () => {
