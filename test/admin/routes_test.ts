@@ -122,6 +122,15 @@ test("the table has every form of the console", () => {
   expect(Object.keys(CONSOLE_FORMS).toSorted()).toEqual(posts.toSorted());
 });
 
+test("a form of the console needs the scope of its change in the API, and no viewer may send one", () => {
+  for (const { method, path, scope } of CONSOLE_ROUTES.filter((route) => route.method === "POST")) {
+    const sameChange = ROUTES.find((other) => other.method === method && other.path === path);
+    expect({ path, scope }).toEqual({ path, scope: sameChange?.scope ?? scope });
+    if (scope !== "any")
+      expect({ path, mayViewer: mayUse("viewer", scope) }).toEqual({ path, mayViewer: false });
+  }
+});
+
 for (const route of CONSOLE_ROUTES) {
   const { method, path, scope } = route;
   const open = async (cookie: string, headers: Record<string, string> = {}) => {

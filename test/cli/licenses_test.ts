@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { createHmac, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
+import { toTimestamp } from "../../src/calendar.ts";
 import { generateKeyPair } from "../../src/signed_licenses/jws.ts";
 import { toJwk } from "../../src/signed_licenses/mod.ts";
 import { signSample, TRUSTED } from "../signed_licenses/forgeries.ts";
@@ -118,13 +119,22 @@ describe("claviger licenses", () => {
     ]);
     expect(status).toBe(0);
     expect(err).toContain("a revocation of the key does not end it earlier");
-    expect(out).toContain("Machine: host-7\n");
+    const head = Object.fromEntries(
+      [...out.matchAll(/^([\w ]+): (.+)$/gm)].map(([, name, value]) => [name, value]),
+    );
     const file = line.write("customer.license", out);
     const jwks = line.write("jwks.json", (await line.here(["licenses", "public-keys"])).out);
     const verified = await line.run(["licenses", "verify", file, "--jwks", jwks]);
     expect(verified.status).toBe(0);
     expect(verified.out).toContain(key.id);
     expect(verified.out).toContain("yes; not checked: revocation since then");
+    const windows = line.write("windows.license", out.replaceAll("\n", "\r\n"));
+    const shown = await line.json(["licenses", "verify", windows]);
+    expect(shown).toMatchObject({ valid: true, not_checked: "revocation since then" });
+    expect(head).toEqual({
+      ...{ License: shown.claims.sub, Key: key.id, Tier: "research", Machine: "host-7" },
+      "Valid until": toTimestamp(new Date(shown.claims.exp * 1_000)),
+    });
     const tampered = line.write(
       "tampered.license",
       out.replace(/\n(\w)(\w)/g, (_, a, b) => `\n${b}${a}`),
@@ -172,6 +182,38 @@ describe("claviger licenses", () => {
     expect(expired.out).toContain("no: it has expired");
   });
 
+  test("verify accepts a signer whose clock is five minutes ahead, and only licenses of this brand", async () => {
+    const key = await issue();
+    const verify = async (aheadMs: number, env = {}) => {
+      const clock = createTestClock(new Date(Date.now() + aheadMs).toISOString());
+      const { license } = await line.json(["licenses", "export", key.id], { clock });
+      return await line.here(["licenses", "verify", line.write("ahead.license", license)], { env });
+    };
+    expect(await verify(4 * 60_000)).toMatchObject({ status: 0 });
+    const { status, err } = await verify(6 * 60_000);
+    expect({ status, err }).toMatchObject({ status: 1, err: expect.stringContaining("it is not valid yet") });
+    const other = await verify(0, { CLAVIGER_BRAND: "acme" });
+    expect(other).toMatchObject({ status: 1, err: expect.stringContaining("it is for svc, not for acme") });
+  });
+
+  test("outstanding lists what is still valid, the latest expiry first", async () => {
+    const key = await issue();
+    const clock = createTestClock(new Date(Date.now() - 5 * 86_400_000).toISOString());
+    const signed = async (days: number, options = {}) =>
+      (await line.json(["licenses", "export", key.id, "--days", String(days)], options)).jti;
+    await signed(4, { clock });
+    const latest = [await signed(2), await signed(9), await signed(3)];
+    const list = async (...more: string[]) => {
+      const rows = await line.json(["licenses", "outstanding", "--key", key.id, ...more]);
+      return rows.map(({ jti }: { jti: string }) => jti);
+    };
+    expect(await list()).toEqual([latest[1], latest[2], latest[0]]);
+    expect(await list("--limit", "1")).toEqual([latest[1]]);
+    const { out, err } = await line.here(["licenses", "outstanding", "--key", key.id, "--limit", "2"]);
+    expect(out.trimEnd().split("\n")).toHaveLength(3);
+    expect(err).toBe("There are more rows: raise --limit above 2\n");
+  });
+
   test("rotate-signing-key --retire keeps a key whose licenses are valid, unless it leaked", async () => {
     const key = await issue();
     const { kid, license } = await fetchLicense(key);
@@ -183,15 +225,27 @@ describe("claviger licenses", () => {
     const early = await line.here(["licenses", "rotate-signing-key", "--retire", successor]);
     expect(early.err).toContain("retire it only if its private key leaked, with --now");
     const unknown = await line.here(["licenses", "rotate-signing-key", "--retire", "-".repeat(43)]);
+    const now = await line.here(["licenses", "rotate-signing-key", "--now"]);
+    expect(now).toMatchObject({
+      status: 1,
+      out: "",
+      err: expect.stringContaining("--now needs --retire KID"),
+    });
     expect(unknown.err).toContain("no key has that id; `claviger licenses public-keys` shows the ids");
     const old = await line.here(["licenses", "rotate-signing-key", "--retire", kid]);
     expect(old).toMatchObject({ status: 1 });
     expect(old.err).toMatch(/that it signed, valid until \S+; retire it after that, or add --now if/);
-    const { kid: signing } = await fetchLicense(key);
+    const { kid: signing, license: ofLeaked } = await fetchLicense(key);
     const leaked = await line.here(["licenses", "rotate-signing-key", "--retire", signing, "--now"]);
     expect(leaked).toMatchObject({ status: 0 });
     expect(leaked.err).toContain("clients with pinned keys accept forgeries");
     expect((await fetchLicense(key)).kid).not.toBe(signing);
+    const forgeable = await line.here(["licenses", "verify", line.write("leaked.license", ofLeaked)]);
+    expect(forgeable).toMatchObject({
+      status: 1,
+      out: "",
+      err: expect.stringContaining("the key was retired"),
+    });
     const published = JSON.parse((await line.here(["licenses", "public-keys"])).out).keys;
     expect(published.map((each: { kid: string }) => each.kid)).not.toContain(signing);
     expect(await line.here(["licenses", "verify", line.write("old.license", license)])).toMatchObject({

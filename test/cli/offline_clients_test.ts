@@ -222,6 +222,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       expect(Math.abs(Number(readFileSync(seenFile, "utf8")) - Date.now() / 1_000)).toBeLessThan(60);
       const kept = seen(3);
       expect(readFileSync(check(license, { seen: kept }).seenFile, "utf8")).toBe(kept);
+      expect(check(license, { seen: "9".repeat(19) })).toMatchObject({ status: 1, err: refused });
       for (const damaged of ["", "x", "$(id)"])
         expect(check(license, { seen: damaged })).toMatchObject({ status: 1, err: noTime });
     });
