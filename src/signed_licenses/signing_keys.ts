@@ -146,20 +146,24 @@ export interface Retirement {
   readonly rotation: Rotation | undefined;
 }
 
+/** How long a retirement may pause between two statements. */
+const LONGEST_PAUSE_MS = 2_000;
+
 /**
  * Retires an old key: it is not published any more. Refuses the signing key, its successor, and a key whose licenses
  * are still valid. `isLeaked` retires each of them; for the signing key, the successor is promoted first.
  *
  * A transaction, so only for commands. It locks the row of the key, so that no process signs with the key while the
- * licenses are counted.
+ * licenses are counted. The server ends a transaction whose process or connection hangs: signatures wait for it.
  */
 export async function retireSigningKey(
   session: Session,
   kid: string,
-  options: ChangeBy & { readonly isLeaked: boolean },
+  options: ChangeBy & { readonly isLeaked: boolean; readonly longestPauseMs?: number },
 ): Promise<Retirement | Refusal> {
-  const { actor, now, isLeaked, secrets } = options;
+  const { actor, now, isLeaked, secrets, longestPauseMs = LONGEST_PAUSE_MS } = options;
   return await session.transaction(async (sql) => {
+    await sql`select set_config('idle_in_transaction_session_timeout', ${`${longestPauseMs}ms`}, true)`;
     const cannot = (why: string) => refuse("CONFLICT", `Cannot retire signing key: ${why}`);
     const [key] = await sql<{ state: SigningKeyState; stillValid: number; until: Date | null }[]>`
       with locked as (

@@ -162,6 +162,25 @@ describe("retireSigningKey()", () => {
     await move("-1 hour");
   });
 
+  test("does not hold up signatures for long if its process or its connection hangs", async () => {
+    const kid = await kidOf("signing");
+    const proxy = await startFaultyProxy(testDatabase.address);
+    const session = openSession(proxy.address, { statementTimeoutMs: 20_000 });
+    await withSession((blocker) =>
+      blocker.transaction(async (sql) => {
+        await sql`select from signing_keys where kid = ${kid} for update`;
+        const options = { ...change(), isLeaked: true, longestPauseMs: 100 };
+        retireSigningKey(session, kid, options).catch(() => {});
+        await untilWaiting(1);
+        proxy.set("stalled");
+      }),
+    );
+    expect((await sign()).kid).toBe(kid);
+    await proxy.close();
+    await session.close();
+    await expectWorkingKeys();
+  });
+
   test("leaves the choice to the database's clock: before the time of a rotation the earlier key signs", async () => {
     const earlier = await kidOf("signing");
     const move = (by: string) =>
