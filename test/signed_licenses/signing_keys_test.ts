@@ -226,6 +226,33 @@ describe("retireSigningKey()", () => {
     });
   });
 
+  test("and a rotation are in the audit log, with the keys and the number of licenses still valid", async () => {
+    const { database } = testDatabase;
+    await rotateSigningKey(database, change());
+    const [previous, successor] = [await kidOf("signing"), await kidOf("successor")];
+    await sign();
+    await withSession((session) => retireSigningKey(session, previous, { ...change(), isLeaked: true }));
+    const entries = await database.query(
+      (sql) => sql`select action, actor, before, after from audit order by id desc limit 2`,
+    );
+    const next = await kidOf("successor");
+    const byTester = { actor: "command:tester" };
+    expect([...entries]).toEqual([
+      {
+        ...byTester,
+        action: "signing_key.retire",
+        before: null,
+        after: { signing_key: previous, licenses_still_valid: 1 },
+      },
+      {
+        ...byTester,
+        action: "signing_key.rotate",
+        before: { signing_key: previous },
+        after: { signing_key: successor, successor: next },
+      },
+    ]);
+  });
+
   test("and a rotation at the same moment do not wait for each other", async () => {
     const kid = await kidOf("signing");
     await withSession((blocker) =>
