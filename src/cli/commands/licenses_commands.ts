@@ -62,7 +62,10 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
   })
     .description("show what a license says, and whether it is valid now")
     .argument("<file>", "a license file, or a file with the JWS alone")
-    .option("--jwks <file>", "the public keys to trust; by default those of this installation")
+    .option(
+      "--jwks <file>",
+      "the public keys to trust, a JWK set; without it, the command trusts the keys of this installation",
+    )
     .action((file: string, options: VerifyOptions) => verify(surroundings, file, options));
 
   withInstallationFlags(withJson(licenses.command("outstanding")))
