@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { listAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
-import { findKey, hashApiKey, type IssuedKey } from "../../src/keys/mod.ts";
+import { findKey, hashApiKey, type IssuedKey, suspendKey } from "../../src/keys/mod.ts";
 import {
   listSigningKeys,
   parseLicenseFile,
@@ -36,6 +36,7 @@ function visit(
   more: {
     readonly query?: string;
     readonly script?: boolean;
+    readonly width?: number;
     readonly expectedFaults?: readonly RegExp[];
   } = {},
 ) {
@@ -101,6 +102,22 @@ describe("An action", () => {
     await visit("editor", key, act, { script: false });
     expect(await lastChange(key)).toMatchObject({ action: "key.resume", actor: "operator:emil" });
     expect(admin.forgotten.slice(-2)).toEqual([key.licenseUuid, key.licenseUuid]);
+  });
+
+  test("that a notice leads to is open and in view in a narrow window, without script", async () => {
+    const key = await admin.issue();
+    const actor = { kind: "operator", name: "grace", reason: "unpaid ".repeat(280) } as const;
+    await suspendKey(admin.database, uuidOf(key), { actor, now: admin.clock.now() });
+    const act = async (page: Page) => {
+      await page.getByRole("link", { name: "Resume it" }).click();
+      await page.waitForURL(/open=resume/);
+      const { y = -1, height = 0 } = (await page.locator("#resume form").boundingBox()) ?? {};
+      expect([y >= 0, y + height <= (page.viewportSize()?.height ?? 0)]).toEqual([true, true]);
+      await page.getByRole("link", { name: "Month before" }).click();
+      await page.getByRole("heading", { name: "Use in 2026-10" }).waitFor();
+      expect((await page.locator("#use").boundingBox())?.y).toBeLessThan(200);
+    };
+    await visit("editor", key, act, { script: false, width: 375 });
   });
 
   test("changes expiry, tier, limit and external id of the license", async () => {

@@ -51,7 +51,14 @@ export function Action({
   return (
     <details class="action" name="action" id={name} open={isOpen || refused !== undefined}>
       <summary>{`${label}…`}</summary>
-      <form method="post" action={path} novalidate data-download={isDownload ? "" : undefined}>
+      {/* The form is the target of links: the style lets `details` have no box to which a browser could scroll. */}
+      <form
+        id={formIdOf(name)}
+        method="post"
+        action={path}
+        novalidate
+        data-download={isDownload ? "" : undefined}
+      >
         {refused && (
           <Notice kind="bad">
             <Foreign text={`${refused.sentence}.`} />
@@ -64,6 +71,11 @@ export function Action({
       </form>
     </details>
   );
+}
+
+/** Returns the id of an action's form, for links. */
+export function formIdOf(action: string): string {
+  return `${action}-form`;
 }
 
 /**

@@ -91,7 +91,7 @@ export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
   const of = limit === null ? "without a limit" : `of ${toText(limit)}`;
   const aDay = limit === null ? 0 : Math.floor(limit / usage.days.length);
   const link = (index: number, label: string) => (
-    <a href={`/console/keys/${id}?month=${toMonthText(toMonth(index))}`}>{label}</a>
+    <a href={`/console/keys/${id}?month=${toMonthText(toMonth(index))}#use`}>{label}</a>
   );
   return (
     <section aria-labelledby="use">

@@ -3,6 +3,7 @@
 import type { Child } from "hono/jsx";
 import { toTimestamp } from "../../../calendar.ts";
 import type { KeyExplanation, KeySummary, Obstacle } from "../../../keys/mod.ts";
+import { formIdOf } from "../components/action.tsx";
 import { Notice } from "../components/layout.tsx";
 import { Ago, Foreign } from "../components/values.tsx";
 import type { Visit } from "../visit.ts";
@@ -95,7 +96,7 @@ interface WayOutProps {
 function WayOut({ of, obstacle, visit }: WayOutProps): Child {
   const [action, label] = REMEDIES[obstacle] ?? [];
   if (action !== undefined) {
-    const path = `/console/keys/${of.id}?open=${action}#${action}`;
+    const path = `/console/keys/${of.id}?open=${action}#${formIdOf(action)}`;
     return isOffered(action, { of, visit }) ? <a href={path}>{label}</a> : null;
   }
   if (of.replacedBy !== null)
