@@ -1,5 +1,6 @@
 /** Reports on a backup: its progress, its contents and its origin. */
 import type { Progress, ProvenBackup, Sums } from "../backup/mod.ts";
+import { renderCount } from "../render_count.ts";
 import { LINE_ANEW } from "../text/mod.ts";
 import { counted } from "./print.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -14,8 +15,8 @@ export function createProgressLine({ isTerminal, clock, err }: Surroundings, sto
       shownMs = nowMs;
       stopIfInterrupted();
       if (!isTerminal) return;
-      const total = of === undefined ? "" : ` of ${toCount(of)}`;
-      err(`${LINE_ANEW}${doing} ${what}: ${toCount(done)}${total}`);
+      const total = of === undefined ? "" : ` of ${renderCount(of)}`;
+      err(`${LINE_ANEW}${doing} ${what}: ${renderCount(done)}${total}`);
     },
     clear() {
       if (isTerminal && shownMs !== Number.NEGATIVE_INFINITY) err(LINE_ANEW);
@@ -47,10 +48,6 @@ export function renderContents({ tables, models }: Sums): string {
 
 export function renderOrigin({ head }: Pick<ProvenBackup, "head">): string {
   return `made ${head.made_at.slice(0, 19)}Z by Claviger ${head.claviger}, schema ${head.migrations.length}`;
-}
-
-function toCount(number: number): string {
-  return number.toLocaleString("en-US");
 }
 
 export function toSize(bytes: number): string {

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import type { Database } from "../database/mod.ts";
 import { type ListPart, MAX_SEARCHED, searchAccounts } from "../licensing/mod.ts";
+import { renderCount } from "../render_count.ts";
 import { idOption, textOption, wholeNumberOption } from "./options.ts";
 import { printNote } from "./print.ts";
 import { orRefuse } from "./run.ts";
@@ -36,7 +37,7 @@ export async function partOf(
 ): Promise<ListPart> {
   const found = search === undefined ? undefined : orRefuse(await searchAccounts(database, search));
   if (found?.isTooWide) {
-    const most = MAX_SEARCHED.toLocaleString("en-US");
+    const most = renderCount(MAX_SEARCHED);
     printNote(
       surroundings,
       `More than ${most} accounts match, and only ${most} of them are searched: narrow the search`,

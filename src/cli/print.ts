@@ -1,12 +1,13 @@
 /** Prints the results of commands: tables and fields for people, one JSON document for programs. */
 import { styleText } from "node:util";
 import { toTimestamp } from "../calendar.ts";
+import { renderCount } from "../render_count.ts";
 import { escapeControls, escapeJson } from "../text/mod.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** Writes a number with its noun: `1 key`, `2,000 keys`. */
 export function counted(number: number, one: string): string {
-  return `${number.toLocaleString("en-US")} ${one}${number === 1 ? "" : "s"}`;
+  return `${renderCount(number)} ${one}${number === 1 ? "" : "s"}`;
 }
 
 /** Prints a line for people. Line breaks and other control characters in it become escapes: strangers may have written them. */

@@ -33,6 +33,7 @@ export {
   type ModelSummary,
   type NewModel,
   parseNewModel,
+  toBytes,
   toFileName,
   toMegabytes,
 } from "./model.ts";

@@ -61,6 +61,11 @@ export function toMegabytes(sizeBytes: number): number {
   return sizeBytes < 1e4 ? sizeBytes / 1e6 : Math.round(sizeBytes / 1e4) / 100;
 }
 
+/** Returns a size for lists, which is in megabytes, as bytes. */
+export function toBytes(sizeMb: number): number {
+  return Math.round(sizeMb * 1e6);
+}
+
 // The sentences of the rules follow the name of the field, which commands and the API write differently.
 const slug = (max: number) =>
   v.pipe(

@@ -1,14 +1,21 @@
 import { expect, test } from "bun:test";
 import { Size } from "../../src/admin/console/components/values.tsx";
+import { toBytes } from "../../src/models/mod.ts";
 
 test("Size() shows three digits and the unit that fits", () => {
-  const sizes: [megabytes: number, shown: string][] = [
+  const sizes: [bytes: number, shown: string][] = [
     [0, "0 B"],
-    [0.000363, "363 B"],
-    [0.7, "700 kB"],
-    [2.4123, "2.41 MB"],
-    [1_234.5, "1.23 GB"],
-    [1_000_000_000, "1,000 TB"],
+    [363, "363 B"],
+    [700_000, "700 kB"],
+    [2_412_300, "2.41 MB"],
+    [1_234_500_000, "1.23 GB"],
+    [1e15, "1,000 TB"],
   ];
-  for (const [megabytes, shown] of sizes) expect(Size({ megabytes })).toBe(shown);
+  for (const [bytes, shown] of sizes) expect(Size({ bytes })).toBe(shown);
+  // Models have their sizes in megabytes.
+  for (const [megabytes, shown] of [
+    [0.000363, "363 B"],
+    [2.41, "2.41 MB"],
+  ] as const)
+    expect(Size({ bytes: toBytes(megabytes) })).toBe(shown);
 });

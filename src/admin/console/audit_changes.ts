@@ -1,4 +1,5 @@
 /** What a row of the audit log changed, in words: each changed value before and after. */
+import { renderCount } from "../../render_count.ts";
 import { shownLength } from "./cut_text.ts";
 
 export interface ShownChange {
@@ -53,7 +54,7 @@ function fieldsOf(value: unknown): Fields | undefined {
 
 function toText(name: string, value: unknown): string {
   if (value === null || value === undefined) return NOTHING[name] ?? "none";
-  if (typeof value === "number") return value.toLocaleString("en-US");
+  if (typeof value === "number") return renderCount(value);
   if (Array.isArray(value)) return value.map((one) => toText("", one)).join(", ");
   if (typeof value === "object") return JSON.stringify(value);
   const text = String(value);

@@ -11,6 +11,7 @@ import {
 } from "../../keys/mod.ts";
 import { monthlyLimitOf, NEVER_EXPIRES, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
+import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { idOption, type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
@@ -89,17 +90,16 @@ function wrap(text: string, width: number): string[] {
 }
 
 function renderQuota({ key, resetsAt }: KeyExplanation): string {
-  const used = key.used.toLocaleString("en-US");
+  const used = renderCount(key.used);
   if (key.monthlyLimit === null) return `${used} inferences used this month, without a limit`;
-  const limit = key.monthlyLimit.toLocaleString("en-US");
+  const limit = renderCount(key.monthlyLimit);
   const whose = key.monthlyLimit === monthlyLimitOf(key.tier) ? "the tier's" : "the license's own";
   return `${used} of ${limit} inferences used this month (${whose} limit); resets at ${resetsAt}`;
 }
 
 function renderLimits(limits: Limits): string {
   const parts = Object.entries(limits).map(
-    ([endpoint, limit]) =>
-      `${endpoint}${NO_BREAK}${limit === 0 ? "unlimited" : limit.toLocaleString("en-US")}`,
+    ([endpoint, limit]) => `${endpoint}${NO_BREAK}${limit === 0 ? "unlimited" : renderCount(limit)}`,
   );
   return `requests a minute: ${parts.join(", ")}`;
 }

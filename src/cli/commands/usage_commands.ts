@@ -1,6 +1,7 @@
 /** `claviger usage …`: what each license used in a month, for accounting, and what all licenses used each day. */
 import { type Command, Option } from "commander";
 import type { Month } from "../../calendar.ts";
+import { renderCount } from "../../render_count.ts";
 import {
   completePeriod,
   MAX_USAGE_DAYS,
@@ -93,7 +94,7 @@ function showDays(surroundings: Surroundings, use: ReturnType<typeof renderUsage
     const [name = ""] = Object.values(rest);
     printNote(
       surroundings,
-      `Imported in ${month}, without a day${name && `, ${name}`}: ${used.toLocaleString("en-US")}`,
+      `Imported in ${month}, without a day${name && `, ${name}`}: ${renderCount(used)}`,
     );
   }
   printNote(

@@ -2,9 +2,10 @@
 /** The parts that the pages of Access share. */
 import type { ListedSession, ListedToken, Operator } from "../../../operators/mod.ts";
 import { limitsOfToken } from "../../../operators/mod.ts";
+import { renderCount } from "../../../render_count.ts";
 import { Pill, type PillProps } from "./pill.tsx";
 import { Table } from "./table.tsx";
-import { Ago, Foreign, toText } from "./values.tsx";
+import { Ago, Foreign } from "./values.tsx";
 
 /** The most rows of a table. There are few operators and tokens; the commands list all of them. */
 export const MOST_ROWS = 50;
@@ -123,7 +124,7 @@ export function Left({ count, command }: { readonly count: number; readonly comm
   if (count <= 0) return null;
   return (
     <p class="muted">
-      {`${toText(count)} more are not shown.`}
+      {`${renderCount(count)} more are not shown.`}
       {command && (
         <>
           {" "}

@@ -6,10 +6,10 @@
  * and its text stays readable, as it would not in a picture that shrinks as a whole. The parts of stacked bars differ
  * in their texture and always have the order of the legend, so that they are told apart without color.
  */
+import { renderCount } from "../../../render_count.ts";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";
 import { Table } from "./table.tsx";
 import { Textures, textureOf } from "./textures.tsx";
-import { toText } from "./values.tsx";
 
 /** A mark that needs no color: a triangle that points in this direction, and a word. */
 export interface Mark {
@@ -220,8 +220,8 @@ export function Marked({ points, word }: Mark) {
 }
 
 function describeColumn(column: StackedBar, parts: readonly string[]): string {
-  if (parts.length === 1) return `${column.label}: ${toText(sumOf(column))}`;
-  const values = parts.map((name, part) => `${name} ${toText(column.values[part] ?? 0)}`);
+  if (parts.length === 1) return `${column.label}: ${renderCount(sumOf(column))}`;
+  const values = parts.map((name, part) => `${name} ${renderCount(column.values[part] ?? 0)}`);
   return `${column.label}: ${values.join(", ")}`;
 }
 
@@ -250,7 +250,7 @@ function Numbers({ caption, columnName, parts, series }: Stack & { caption: stri
   const number = (label: string, numberOf: (bar: StackedBar) => number) => ({
     label,
     isNumeric: true,
-    cell: (bar: StackedBar) => toText(numberOf(bar)),
+    cell: (bar: StackedBar) => renderCount(numberOf(bar)),
   });
   const columns = [
     {

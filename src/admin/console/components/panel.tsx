@@ -1,7 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** Parts of a page that stand beside each other where there is room. */
 import type { Child } from "hono/jsx";
-import { Ago, toText } from "./values.tsx";
+import { renderCount } from "../../../render_count.ts";
+import { Ago } from "./values.tsx";
 
 /** Columns of panels: beside each other in a wide window, otherwise one below the other. */
 export function Columns({ children }: { readonly children?: Child }) {
@@ -57,7 +58,7 @@ interface CountProps {
 export function Count({ count, of }: CountProps) {
   return (
     <>
-      {toText(count)}
+      {renderCount(count)}
       <svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
         <rect width={of === 0 ? 0 : (count * 100) / of} height="4" />
       </svg>

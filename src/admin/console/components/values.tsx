@@ -2,6 +2,7 @@
 /** Values as people read them. */
 import { toTimestamp } from "../../../calendar.ts";
 import { NEVER_EXPIRES } from "../../../licensing/mod.ts";
+import { renderCount } from "../../../render_count.ts";
 import { escapeControls } from "../../../text/mod.ts";
 import { distanceOf } from "../distance.ts";
 
@@ -54,12 +55,12 @@ function Distance({ at, now }: { readonly at: Date; readonly now: Date }) {
 
 /** A count with its limit, and a bar for both; null is no limit. */
 export function Used({ used, limit }: { readonly used: number; readonly limit: number | null }) {
-  const count = toText(used);
+  const count = renderCount(used);
   if (limit === null) return `${count}, unlimited`;
   const percent = limit === 0 ? 100 : Math.min(100, (used * 100) / limit);
   return (
     <>
-      {`${count} of ${toText(limit)}`}
+      {`${count} of ${renderCount(limit)}`}
       <svg
         class={`bar ${percent >= 90 ? "near" : ""}`}
         viewBox="0 0 100 4"
@@ -75,13 +76,7 @@ export function Used({ used, limit }: { readonly used: number; readonly limit: n
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
 /** A size with three digits, such as `2.41 MB`. */
-export function Size({ megabytes }: { readonly megabytes: number }) {
-  const bytes = Math.round(megabytes * 1e6);
+export function Size({ bytes }: { readonly bytes: number }) {
   const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(bytes) / 3)));
   return `${(bytes / 1000 ** power).toLocaleString("en-US", { maximumSignificantDigits: 3 })} ${UNITS[power]}`;
-}
-
-/** Renders a count: `1,000`. */
-export function toText(count: number): string {
-  return count.toLocaleString("en-US");
 }

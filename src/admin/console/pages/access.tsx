@@ -1,11 +1,12 @@
 /** @jsxImportSource hono/jsx */
 /** Who may use the console and the API. Only admins see other operators and tokens. */
 import { listOperators, listSessions, listTokens, type Operator } from "../../../operators/mod.ts";
+import { renderCount } from "../../../render_count.ts";
 import { Left, MOST_ROWS, OperatorState, Sessions, Tokens } from "../components/access.tsx";
 import { Done } from "../components/action.tsx";
 import { Heading } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
-import { Ago, Day, toText } from "../components/values.tsx";
+import { Ago, Day } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
@@ -72,7 +73,7 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
     {
       label: "Tokens issued",
       isNumeric: true,
-      cell: ({ tokens }: Operator) => toText(tokens.length),
+      cell: ({ tokens }: Operator) => renderCount(tokens.length),
     },
   ];
   return (

@@ -12,6 +12,7 @@ import {
   type Renewable,
 } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { renderCount } from "../../../render_count.ts";
 import { escapeControls } from "../../../text/mod.ts";
 import { findUsageByMonth, type UseOfMonth } from "../../../usage/mod.ts";
 import type { Attempt } from "../attempt.ts";
@@ -21,7 +22,7 @@ import { TextField } from "../components/form.tsx";
 import { History } from "../components/history.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Day, Foreign, State, toText, Used } from "../components/values.tsx";
+import { Day, Foreign, State, Used } from "../components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
@@ -120,7 +121,7 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
             organization === "" ? <span class="muted">none</span> : <Foreign text={organization} />,
           ],
           ["Created", <Day at={createdAt} now={now} />],
-          ["Keys", <a href={`/console/keys?account=${id}`}>{toText(account.keys)}</a>],
+          ["Keys", <a href={`/console/keys?account=${id}`}>{renderCount(account.keys)}</a>],
         ]}
       />
       <Changes {...offer} />
@@ -134,8 +135,8 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
         />
       ) : (
         <p class="hint">
-          The account has more than {toText(MAX_ADDED_UP)} keys, so adding up their use may take some seconds.{" "}
-          <a href={`/console/accounts/${id}?use=year`}>Show the inferences by month</a>
+          The account has more than {renderCount(MAX_ADDED_UP)} keys, so adding up their use may take some
+          seconds. <a href={`/console/accounts/${id}?use=year`}>Show the inferences by month</a>
         </p>
       )}
       <Licenses account={account} keys={keys} now={now} />
@@ -183,7 +184,9 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
             {...given}
           >
             <p>
-              {renewable.licenses === 1 ? "One license gets" : `${toText(renewable.licenses)} licenses get`}
+              {renewable.licenses === 1
+                ? "One license gets"
+                : `${renderCount(renewable.licenses)} licenses get`}
               {" another year. "}A license that has expired gets a year from now. Licenses that never expire,
               that were renewed in the last 24 hours, or whose keys are all revoked, stay as they are.
             </p>
@@ -211,7 +214,7 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
       </Actions>
       {visit.may("keys:manage") && renewable === undefined && (
         <p class="hint">
-          The account has more than {toText(MAX_RENEWED)} keys: the command{" "}
+          The account has more than {renderCount(MAX_RENEWED)} keys: the command{" "}
           <code>claviger accounts renew {account.id}</code> renews their licenses.
         </p>
       )}

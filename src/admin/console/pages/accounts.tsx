@@ -3,6 +3,7 @@ import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
 import { type Account, listAccounts, MAX_SEARCHED, searchAccounts } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
+import { renderCount } from "../../../render_count.ts";
 import { TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
@@ -37,7 +38,7 @@ export async function accountsPage({ options: { database }, query, now, may }: V
   };
 }
 
-const MOST = MAX_SEARCHED.toLocaleString("en-US");
+const MOST = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of them are listed: narrow the search`;
 
 interface AccountsProps {
@@ -106,9 +107,7 @@ function columnsAt(now: Date) {
     {
       label: "Keys",
       isNumeric: true,
-      cell: ({ id, keys }: Account) => (
-        <a href={`/console/keys?account=${id}`}>{keys.toLocaleString("en-US")}</a>
-      ),
+      cell: ({ id, keys }: Account) => <a href={`/console/keys?account=${id}`}>{renderCount(keys)}</a>,
     },
     { label: "Created", cell: ({ createdAt }: Account) => <Day at={createdAt} now={now} /> },
   ];

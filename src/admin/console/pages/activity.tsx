@@ -19,6 +19,7 @@ import {
 import { parseTimestamp, toTimestamp } from "../../../calendar.ts";
 import type { Database } from "../../../database/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
+import { renderCount } from "../../../render_count.ts";
 import { Bars, Marked, StackedBars } from "../components/charts.tsx";
 import { Select } from "../components/form.tsx";
 import { Heading } from "../components/layout.tsx";
@@ -157,7 +158,7 @@ function UnusualCounts({ by, unusual }: UnusualProps) {
       ) : (
         <Table caption="Unusual hours, the latest first" columns={columnsOf(by)} rows={shown} />
       )}
-      {more > 0 && <p>{`${more.toLocaleString("en-US")} more hours are marked in the charts.`}</p>}
+      {more > 0 && <p>{`${renderCount(more)} more hours are marked in the charts.`}</p>}
       <p class="hint">
         {`A count is unusual if it differs by at least 20 from the same hour of each of the ${COMPARED_DAYS} days before, and is above twice the highest or below half the lowest of them.`}
       </p>
@@ -169,14 +170,14 @@ function columnsOf(by: ActivityName) {
   return [
     { label: "Hour", cell: ({ at }: Unusual) => <Minute at={at} /> },
     { label: LABELS[by], cell: ({ name }: Unusual) => name },
-    { label: "Answers", isNumeric: true, cell: ({ count }: Unusual) => toText(count) },
+    { label: "Answers", isNumeric: true, cell: ({ count }: Unusual) => renderCount(count) },
     { label: "Mark", cell: ({ kind }: Unusual) => <Marked {...MARKS[kind]} /> },
     { label: `${COMPARED_DAYS} days before`, isNumeric: true, cell: (row: Unusual) => rangeOf(row) },
   ];
 }
 
 function rangeOf({ lowest, highest }: Unusual): string {
-  return lowest === highest ? toText(lowest) : `${toText(lowest)} to ${toText(highest)}`;
+  return lowest === highest ? renderCount(lowest) : `${renderCount(lowest)} to ${renderCount(highest)}`;
 }
 
 interface ChartProps extends ActivityProps {
@@ -224,7 +225,7 @@ function partsOf(counts: readonly ActivityCount[]): string[] {
 function titleOf(label: string, marks: readonly Unusual[]): string {
   const texts = marks.map((mark) => {
     const { name, count, kind } = mark;
-    return `${name} ${toText(count)} is unusually ${MARKS[kind].word}, ${rangeOf(mark)} on the days before`;
+    return `${name} ${renderCount(count)} is unusually ${MARKS[kind].word}, ${rangeOf(mark)} on the days before`;
   });
   return `${label}: ${texts.join("; ")}`;
 }
@@ -234,5 +235,3 @@ function labelOf(at: Date, step: ActivityQuery["step"]): string {
   if (step === "hour") return text.slice(5, 16).replace("T", " ");
   return text.slice(0, step === "day" ? 10 : 7);
 }
-
-const toText = (count: number) => count.toLocaleString("en-US");

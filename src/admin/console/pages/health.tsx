@@ -80,7 +80,7 @@ function Health(props: HealthProps) {
           ["Claviger", `${VERSION} (${COMMIT})`],
           ["PostgreSQL", database.version],
           ["PostgreSQL runs since", <Ago at={database.startedAt} now={now} />],
-          ["Size of the database", <Size megabytes={database.sizeBytes / 1e6} />],
+          ["Size of the database", <Size bytes={database.sizeBytes} />],
           ["Connections", `${database.connections} of ${database.maxConnections}`],
         ]}
       />

@@ -3,6 +3,7 @@ import { toTimestamp } from "../../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../../keys/mod.ts";
 import { monthlyLimitOf, NEVER_EXPIRES, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
+import { renderCount } from "../../../render_count.ts";
 import { Choice, FieldError, Select, TextField } from "../components/form.tsx";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts } from "../components/table.tsx";
@@ -168,7 +169,7 @@ function Issued({ issued, request, publicUrl, now }: IssuedProps) {
           ],
           ...(request.externalId ? ([["External id", <Foreign text={request.externalId} />]] as const) : []),
           ["Tier, mode", `${request.tier}, ${request.mode}`],
-          ["Monthly limit", limit === null ? "unlimited" : limit.toLocaleString("en-US")],
+          ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],
           ["Expires", <Day at={issued.expiresAt} now={now} />],
         ]}
       />

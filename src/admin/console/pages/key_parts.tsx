@@ -2,10 +2,11 @@
 /** The parts of the page of a key that only show something. */
 import { type Month, monthOf, toMonth } from "../../../calendar.ts";
 import type { KeyExplanation, RefusalCount } from "../../../keys/mod.ts";
+import { renderCount } from "../../../render_count.ts";
 import type { DayOfUse } from "../../../usage/mod.ts";
 import { Bars } from "../components/charts.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Ago, Day, Foreign, toText, Used } from "../components/values.tsx";
+import { Ago, Day, Foreign, Used } from "../components/values.tsx";
 import { toMonthText } from "../month.ts";
 
 interface FactsProps {
@@ -64,7 +65,7 @@ export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsP
 }
 
 function toLimitText([endpoint, limit]: readonly [string, number]): string {
-  return `${endpoint} ${limit === 0 ? "unlimited" : limit.toLocaleString("en-US")}`;
+  return `${endpoint} ${limit === 0 ? "unlimited" : renderCount(limit)}`;
 }
 
 export interface UseOfMonth {
@@ -88,7 +89,7 @@ interface KeyUseProps {
 export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
   const shown = toMonthText(month);
   const isCurrent = month.index === monthOf(now.getTime()).index;
-  const of = limit === null ? "without a limit" : `of ${toText(limit)}`;
+  const of = limit === null ? "without a limit" : `of ${renderCount(limit)}`;
   const aDay = limit === null ? 0 : Math.floor(limit / usage.days.length);
   const link = (index: number, label: string) => (
     <a href={`/console/keys/${id}?month=${toMonthText(toMonth(index))}#use`}>{label}</a>
@@ -97,23 +98,23 @@ export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
     <section aria-labelledby="use">
       <h2 id="use">{`Use in ${shown}`}</h2>
       <Bars
-        caption={`Inferences of the license by day: ${toText(usage.used)} ${of}`}
+        caption={`Inferences of the license by day: ${renderCount(usage.used)} ${of}`}
         columnName="Day"
         valueName="Inferences"
         series={usage.days.map(({ day, used }) => ({
           label: day.slice(5),
-          title: `${day}: ${toText(used)}`,
+          title: `${day}: ${renderCount(used)}`,
           value: used,
         }))}
         limit={
           limit === null
             ? undefined
-            : { value: aDay, label: `${toText(aDay)} every day would use up the limit of the month` }
+            : { value: aDay, label: `${renderCount(aDay)} every day would use up the limit of the month` }
         }
         empty="The license was not used on any day of this month."
       />
       {usage.imported > 0 && (
-        <p class="hint">{`${toText(usage.imported)} of them were imported without a day.`}</p>
+        <p class="hint">{`${renderCount(usage.imported)} of them were imported without a day.`}</p>
       )}
       <nav class="pages" aria-label="Months">
         {link(month.index - 1, "Month before")}
@@ -152,7 +153,7 @@ export function Refusals({ refusals, now }: RefusalsProps) {
               cell: ({ code, reason }: RefusalCount) =>
                 reason === null || code !== "INVALID_KEY" ? (MEANINGS[code] ?? "") : `The key was ${reason}.`,
             },
-            { label: "Times", isNumeric: true, cell: ({ count }: RefusalCount) => toText(count) },
+            { label: "Times", isNumeric: true, cell: ({ count }: RefusalCount) => renderCount(count) },
             { label: "Last time", cell: ({ lastAt }: RefusalCount) => <Ago at={lastAt} now={now} /> },
           ]}
           rows={refusals}

@@ -4,6 +4,7 @@ import { parseId } from "../../../ids.ts";
 import { KEYS_CSV_HEADING, type KeySummary, renderKeysCsv } from "../../../keys/mod.ts";
 import { MAX_SEARCHED, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { renderCount } from "../../../render_count.ts";
 import { UNUSED_DAYS } from "../../../statistics/mod.ts";
 import { streamCsv } from "../../stream_csv.ts";
 import { Customer } from "../components/customer.tsx";
@@ -24,7 +25,7 @@ import {
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
-const MOST_SEARCHED = MAX_SEARCHED.toLocaleString("en-US");
+const MOST_SEARCHED = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
 
 interface KeysProps {
@@ -128,7 +129,7 @@ function Keys({ conditions, page, isFirst, now, mayIssue, asOf, warning }: KeysP
 function describeRows(keys: readonly KeySummary[], isPart: boolean): string {
   const used = new Map(keys.map((key) => [key.licenseId, key.used])).values().reduce((a, b) => a + b, 0);
   const count = `${keys.length} ${keys.length === 1 ? "key" : "keys"}${isPart ? " on this page" : ""}`;
-  return `${count}, newest first; used this month: ${used.toLocaleString("en-US")}`;
+  return `${count}, newest first; used this month: ${renderCount(used)}`;
 }
 
 interface FiltersProps {

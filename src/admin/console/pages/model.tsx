@@ -8,8 +8,10 @@ import {
   type RegisteredModel,
   removeModel,
   retireVersion,
+  toBytes,
 } from "../../../models/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
+import { renderCount } from "../../../render_count.ts";
 import { escapeControls } from "../../../text/mod.ts";
 import type { AdminEnv } from "../../options.ts";
 import { addVersionCommand } from "../add_command.ts";
@@ -19,7 +21,7 @@ import { Action, Actions, Done, fieldsOf, ReasonField } from "../components/acti
 import { TextField } from "../components/form.tsx";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Ago, Day, Foreign, Size, toText } from "../components/values.tsx";
+import { Ago, Day, Foreign, Size } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 import { Listed } from "./models.tsx";
@@ -144,7 +146,7 @@ function Model({ visit, found, attempt }: ModelProps) {
       <Table
         caption={
           versions.length < model.versions
-            ? `The newest ${versions.length} of ${model.versions.toLocaleString("en-US")} versions`
+            ? `The newest ${versions.length} of ${renderCount(model.versions)} versions`
             : "Newest first"
         }
         columns={columnsOf(model, visit.now)}
@@ -250,14 +252,14 @@ function columnsOf({ listedVersion }: RegisteredModel, now: Date) {
     {
       label: "Features, classes",
       isNumeric: true,
-      cell: ({ nFeatures, nClasses }: ModelVersion) => `${toText(nFeatures)}, ${toText(nClasses)}`,
+      cell: ({ nFeatures, nClasses }: ModelVersion) => `${renderCount(nFeatures)}, ${renderCount(nClasses)}`,
     },
     {
       label: "Size",
       isNumeric: true,
       cell: ({ sizeMb, isHosted }: ModelVersion) => (
         <>
-          <Size megabytes={sizeMb} />
+          <Size bytes={toBytes(sizeMb)} />
           <span class="more">{isHosted ? "hosted here" : "at another address"}</span>
         </>
       ),

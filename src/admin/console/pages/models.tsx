@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import { parseId, toId } from "../../../ids.ts";
-import { listRegistered, type RegisteredModel } from "../../../models/mod.ts";
+import { listRegistered, type RegisteredModel, toBytes } from "../../../models/mod.ts";
+import { renderCount } from "../../../render_count.ts";
 import { addCommand } from "../add_command.ts";
 import { Copyable, Heading } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
@@ -81,7 +82,7 @@ const COLUMNS = [
     cell: ({ shown, versions }: RegisteredModel) => (
       <>
         <Foreign text={shown.version} />
-        {versions > 1 && <span class="more">{`of ${versions.toLocaleString("en-US")}`}</span>}
+        {versions > 1 && <span class="more">{`of ${renderCount(versions)}`}</span>}
       </>
     ),
   },
@@ -97,7 +98,11 @@ const COLUMNS = [
         </a>
       ),
   },
-  { label: "Size", isNumeric: true, cell: ({ shown }: RegisteredModel) => <Size megabytes={shown.sizeMb} /> },
+  {
+    label: "Size",
+    isNumeric: true,
+    cell: ({ shown }: RegisteredModel) => <Size bytes={toBytes(shown.sizeMb)} />,
+  },
   {
     label: "Type",
     cell: ({ shown }: RegisteredModel) => (

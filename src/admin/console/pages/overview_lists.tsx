@@ -3,10 +3,11 @@
 import type { ActivityCount } from "../../../activity/mod.ts";
 import { TIERS, type Tier } from "../../../licensing/mod.ts";
 import type { Code } from "../../../refusal.ts";
+import { renderCount } from "../../../render_count.ts";
 import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../../statistics/mod.ts";
 import { AsOf, Count, Panel } from "../components/panel.tsx";
 import { Table } from "../components/table.tsx";
-import { Day, Foreign, toText, Used } from "../components/values.tsx";
+import { Day, Foreign, Used } from "../components/values.tsx";
 
 /** Rows of a list. */
 const ROWS = 10;
@@ -44,7 +45,7 @@ interface KeysProps {
 function Keys({ count, tier, state }: KeysProps) {
   if (count === 0) return <span class="muted">0</span>;
   const query = new URLSearchParams({ ...(tier && { tier }), ...(state && { state }) });
-  return <a href={`/console/keys?${query}`}>{toText(count)}</a>;
+  return <a href={`/console/keys?${query}`}>{renderCount(count)}</a>;
 }
 
 /** Why requests may be refused; other codes stand for themselves. */
@@ -80,11 +81,11 @@ export function Refusals({ activity, now }: { readonly activity: readonly Activi
         <p>
           {answered === 0
             ? "No request was counted in the last day."
-            : `No request was refused: ${toText(answered)} were answered.`}
+            : `No request was refused: ${renderCount(answered)} were answered.`}
         </p>
       ) : (
         <Table
-          caption={`${toText(refused)} of ${toText(answered)} requests, ${share < 0.1 ? "less than 0.1" : share.toFixed(1)} %`}
+          caption={`${renderCount(refused)} of ${renderCount(answered)} requests, ${share < 0.1 ? "less than 0.1" : share.toFixed(1)} %`}
           columns={[
             { label: "Cause", cell: ([name]: readonly [string, number]) => <Cause name={name} /> },
             {
@@ -232,7 +233,7 @@ export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
         count === 0 ? (
           <span class="muted">0</span>
         ) : (
-          <a href={`/console/keys?unused_for=${days}`}>{toText(count)}</a>
+          <a href={`/console/keys?unused_for=${days}`}>{renderCount(count)}</a>
         ),
     },
   ];
@@ -245,5 +246,5 @@ export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
 }
 
 function licensesOf(count: number): string {
-  return count === 1 ? "1 license" : `${toText(count)} licenses`;
+  return count === 1 ? "1 license" : `${renderCount(count)} licenses`;
 }

@@ -3,6 +3,7 @@ import { type Month, monthOf, toMonth } from "../../../calendar.ts";
 import { parseId } from "../../../ids.ts";
 import { TIERS, type Tier } from "../../../licensing/mod.ts";
 import type { Refusal } from "../../../refusal.ts";
+import { renderCount } from "../../../render_count.ts";
 import { readUsageDays, type UsageDays } from "../../../statistics/mod.ts";
 import { listUsage, type MonthOfUse } from "../../../usage/mod.ts";
 import { streamMonth } from "../../api/usage_routes.ts";
@@ -164,7 +165,7 @@ function ByTier({ use, month, now }: { readonly use: UsageDays } & Pick<UsagePro
 const number = (label: string, countOf: (row: OfTier) => number) => ({
   label,
   isNumeric: true,
-  cell: (row: OfTier) => countOf(row).toLocaleString("en-US"),
+  cell: (row: OfTier) => renderCount(countOf(row)),
 });
 
 const TIER_COLUMNS = [
