@@ -7,6 +7,7 @@
 export { ACTIONS, type Action } from "./actions.ts";
 export { type Actor, type AuditCte, auditCte, nameOfActor } from "./audit_cte.ts";
 export type { AuditFilter } from "./audit_filter.ts";
+export { type Change, describeChanges } from "./describe_changes.ts";
 export { AUDIT_POSITION, type AuditPart, type FollowOptions, followAudit } from "./follow_audit.ts";
 export { type AuditRow, listAudit } from "./list_audit.ts";
 export { type AuditPage, pageAudit } from "./page_audit.ts";

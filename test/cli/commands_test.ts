@@ -371,6 +371,20 @@ describe("claviger audit", () => {
     expect(await line.json(["audit", "--key", id, "--limit", "1"])).toMatchObject([{ reason }]);
   });
 
+  test("says in words what changed, on lines that fit a terminal of 80 columns and are never empty", async () => {
+    const { id } = await line.json(issueArgs());
+    await line.here(["keys", "renew", id, "--expires-at", "2031-05-31", "--reason", "has paid again"]);
+    const { out } = await line.here(["audit", "--key", id, "--limit", "1"], { columns: 80 });
+    const [head, titles, row = "", ...details] = out.trimEnd().split("\n");
+    expect([head, titles]).toEqual([expect.stringMatching(/^ID +AT +ACTOR +ACTION$/), "  DETAILS"]);
+    expect(row).toMatch(/ license\.renew$/);
+    expect(details.join("\n")).toMatch(/^ {2}expiry from \d{4}-\d\d-\d\d \d\d:\d\d to 2031-/);
+    expect(details.map((text) => text.trim()).join(" ")).toMatch(
+      new RegExp(`; ${id}; lic_\\w{32}; usr_\\w{32}; reason: has paid again$`),
+    );
+    for (const text of details) expect(text.length).toBeLessThanOrEqual(80);
+  });
+
   test("shows one account's rows", async () => {
     const { user_id: id } = await line.json(issueArgs());
     const rows = await line.json(["audit", "--account", id]);

@@ -62,10 +62,7 @@ describe("The log of 70 changes", () => {
       for (const part of ["operator:grace", "console, from 192.0.2.7", "has paid for more"])
         expect(text).toContain(part);
       const changes = await page.locator(".altered li").allTextContents();
-      expect(changes).toEqual([
-        "tier from research to commercial",
-        "monthly limit from that of the tier to 5,000",
-      ]);
+      expect(changes).toEqual(["tier from research to commercial", "monthly limit from the tier's to 5,000"]);
       const concerned = await page
         .locator('td[data-label="Concerns"] a')
         .evaluateAll((links) => links.map((link) => [link.getAttribute("href"), link.textContent]));

@@ -1,6 +1,6 @@
 /** `claviger migrate` and `claviger audit`. */
 import type { Command } from "commander";
-import { listAudit, renderAuditRow } from "../../audit/mod.ts";
+import { type AuditRow, type Change, describeChanges, listAudit, renderAuditRow } from "../../audit/mod.ts";
 import { toTimestamp } from "../../calendar.ts";
 import { migrate, migrationStatus, migrations } from "../../database/mod.ts";
 import {
@@ -62,15 +62,33 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
       keyUuid: options.key,
       accountUuid: account?.uuid,
     });
-    const shown = rows.slice(0, limit).map(renderAuditRow);
-    if (options.json) printJson(surroundings, shown);
-    else printTable(surroundings, shown);
+    const shown = rows.slice(0, limit);
+    if (options.json) printJson(surroundings, shown.map(renderAuditRow));
+    else printTable(surroundings, shown.map(toShown));
     if (rows.length <= limit) return;
     printNote(
       surroundings,
       `There are older rows: raise --limit above ${limit}, or show the rows before a time with --until`,
     );
   });
+}
+
+/** Returns the cells of a row for people: the last has everything that few rows have, so that no line is empty. */
+function toShown({ id, at, actor, action, before, after, reason, request, address, ...row }: AuditRow) {
+  const details = [
+    ...describeChanges(before, after).map(toWords),
+    ...[row.keyId, row.licenseId, row.userId].filter((each) => each !== null),
+    ...(request === null ? [] : [request]),
+    ...(address === null ? [] : [`from ${address}`]),
+    // What others wrote is the last: it cannot look like something else.
+    ...(reason === null ? [] : [`reason: ${reason}`]),
+  ];
+  return { id, at, actor, action, details: details.join("; ") };
+}
+
+function toWords({ field, before, after }: Change): string {
+  if (before === undefined) return `${field}: ${after}`;
+  return after === undefined ? `${field} was ${before}` : `${field} from ${before} to ${after}`;
 }
 
 async function runMigrate(

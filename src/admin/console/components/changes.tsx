@@ -13,7 +13,7 @@ export function Changes(row: Pick<AuditRow, "before" | "after">) {
         <li>
           <span class="muted">
             <Foreign text={field} />
-            {before === undefined ? "" : after === undefined ? " was" : " from"}
+            {before === undefined ? ":" : after === undefined ? " was" : " from"}
           </span>{" "}
           {before !== undefined && <Foreign text={before} />}
           {before !== undefined && after !== undefined && <span class="muted"> to </span>}

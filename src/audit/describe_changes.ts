@@ -1,0 +1,70 @@
+import { renderCount } from "../render_count.ts";
+
+/** A changed value in words. */
+export interface Change {
+  /** What was changed, as a noun where it has a value before and after: `expiry`. */
+  readonly field: string;
+  /** Undefined for a value that was only added; `after` is undefined for a value that was only removed. */
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+}
+
+/** What names the changed thing is shown although the change leaves it as it is. */
+const NAMES = ["operator", "token", "session", "name", "version", "signing_key"];
+
+/** Fields whose names in the log do not read well in a sentence. In the other names, blanks replace underscores. */
+const FIELDS: Readonly<Record<string, string>> = {
+  expires_at: "expiry",
+  own_expires_at: "expiry of this key",
+  requires_license: "required tier",
+  jti: "license file",
+  made_at: "made at",
+  claviger: "made by version",
+  sha256: "SHA-256",
+};
+
+/** What a field without a value means, if it is not `none`. */
+const NOTHING: Readonly<Record<string, string>> = {
+  monthly_limit: "the tier's",
+  expires_at: "never",
+  tiers: "all",
+  mode: "both",
+  sources: "everywhere",
+};
+
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/;
+
+/** Describes what a row of the audit log changed: each changed value before and after. */
+export function describeChanges(before: unknown, after: unknown): Change[] {
+  const [old, now] = [fieldsOf(before), fieldsOf(after)];
+  const names = new Set([...Object.keys(old), ...Object.keys(now)]);
+  return [...names].flatMap((name) => {
+    const change = { field: FIELDS[name] ?? name.replaceAll("_", " "), ...valuesOf(name, old, now) };
+    if (change.before !== change.after) return [change];
+    return NAMES.includes(name) ? [{ ...change, before: undefined }] : [];
+  });
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function fieldsOf(value: unknown): Fields {
+  if (value === null || value === undefined) return {};
+  return typeof value === "object" && !Array.isArray(value) ? (value as Fields) : { value };
+}
+
+function valuesOf(name: string, old: Fields, now: Fields) {
+  const [before, after] = [old, now].map((fields) =>
+    Object.hasOwn(fields, name) ? toText(name, fields[name]) : undefined,
+  );
+  return { before, after };
+}
+
+function toText(name: string, value: unknown): string {
+  if (value === null) return NOTHING[name] ?? "none";
+  if (typeof value === "number") return renderCount(value);
+  if (Array.isArray(value)) return value.map((one) => toText("", one)).join(", ");
+  if (typeof value === "object") return JSON.stringify(value);
+  const text = String(value);
+  if (!INSTANT.test(text)) return text;
+  return text.startsWith("9999") ? "never" : text.slice(0, 16).replace("T", " ");
+}

@@ -1,0 +1,76 @@
+import { describe, expect, test } from "bun:test";
+import { describeChanges } from "../../src/audit/mod.ts";
+
+const shown = (before: unknown, after: unknown) =>
+  describeChanges(before, after).map(({ field, before, after }) => [field, before, after]);
+
+describe("describeChanges()", () => {
+  test("shows the changed fields, and the name of the changed thing", () => {
+    const before = {
+      operator: "ivan",
+      role: "viewer",
+      monthly_limit: null,
+      expires_at: "2027-01-31T12:30:00+00:00",
+    };
+    const after = {
+      operator: "ivan",
+      role: "editor",
+      monthly_limit: 5_000,
+      expires_at: "9999-12-31T23:59:59Z",
+    };
+    expect(shown(before, after)).toEqual([
+      ["operator", undefined, "ivan"],
+      ["role", "viewer", "editor"],
+      ["monthly limit", "the tier's", "5,000"],
+      ["expiry", "2027-01-31 12:30", "never"],
+    ]);
+    expect(shown({ tier: "free", mode: "live" }, { tier: "free", mode: "test" })).toEqual([
+      ["mode", "live", "test"],
+    ]);
+  });
+
+  test("shows every field of a thing that was made or removed, and values of any form", () => {
+    expect(shown(null, { scopes: ["keys:read", "keys:issue"], mode: null, deep: { a: 1 } })).toEqual([
+      ["scopes", undefined, "keys:read, keys:issue"],
+      ["mode", undefined, "both"],
+      ["deep", undefined, '{"a":1}'],
+    ]);
+    expect(shown({ session: "ses_1" }, null)).toEqual([["session", "ses_1", undefined]]);
+    expect(shown(null, null)).toEqual([]);
+    expect(shown(null, "text")).toEqual([["value", undefined, "text"]]);
+  });
+
+  test("says a value that only one side has as added or removed, and what no value means", () => {
+    expect(shown({ signing_key: "a" }, { signing_key: "b", successor: "c" })).toEqual([
+      ["signing key", "a", "b"],
+      ["successor", undefined, "c"],
+    ]);
+    expect(shown({ tier: "free", external_id: "order-1" }, { tier: "free" })).toEqual([
+      ["external id", "order-1", undefined],
+    ]);
+    expect(shown({ listed_version: "1.0.0" }, { listed_version: null })).toEqual([
+      ["listed version", "1.0.0", "none"],
+    ]);
+    expect(shown(null, { tiers: null, mode: null, sources: null, expires_at: null })).toEqual([
+      ["tiers", undefined, "all"],
+      ["mode", undefined, "both"],
+      ["sources", undefined, "everywhere"],
+      ["expiry", undefined, "never"],
+    ]);
+  });
+
+  test("gives fields names that read well before a value", () => {
+    const after = {
+      own_expires_at: "2026-12-01T00:00:00Z",
+      replaced_by: "key_1",
+      requires_license: "free",
+      jti: "j",
+    };
+    expect(shown(null, after)).toEqual([
+      ["expiry of this key", undefined, "2026-12-01 00:00"],
+      ["replaced by", undefined, "key_1"],
+      ["required tier", undefined, "free"],
+      ["license file", undefined, "j"],
+    ]);
+  });
+});
