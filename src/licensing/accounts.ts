@@ -2,6 +2,7 @@ import { type Actor, auditCte } from "../audit/mod.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import { parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { isErased } from "./_erased_email.ts";
 import type { Search } from "./search_accounts.ts";
 
 export interface Account {
@@ -40,11 +41,6 @@ export async function listAccounts(
   part: ListPart & { readonly newestFirst?: boolean } = {},
 ): Promise<Account[]> {
   return await select(database, part);
-}
-
-/** Tells whether a person was erased from the account. */
-export function isErased({ uuid, email }: Pick<Account, "uuid" | "email">): boolean {
-  return email === `erased-${uuid}@erased.invalid`;
 }
 
 /** Finds an account by its UUID or its e-mail. */

@@ -1,6 +1,7 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { erasedEmail } from "./_erased_email.ts";
 
 /**
  * Removes a person's name, e-mail and organization for good and keeps the counts: licenses, keys, usage and
@@ -21,7 +22,7 @@ export async function eraseAccount(
   const [row] = await database.query<{ isPersonal: boolean; keysInUse: number }>(
     (sql) => sql`
       with old as (
-        select id, email <> 'erased-' || id || '@erased.invalid' as is_personal
+        select id, email <> ${erasedEmail(sql, sql`id`)} as is_personal
           from accounts where id = ${uuid}::uuid for update
       ),
       in_use as (
@@ -31,7 +32,7 @@ export async function eraseAccount(
       ),
       changed as (
         update accounts a
-           set email = 'erased-' || a.id || '@erased.invalid', name = 'erased', organization = ''
+           set email = ${erasedEmail(sql, sql`a.id`)}, name = 'erased', organization = ''
           from old, in_use
          where a.id = old.id and in_use.keys = 0 and old.is_personal and not ${isDryRun}::boolean
         returning a.id as account_id, a.email, null::uuid as license_id, null::uuid as key_id,

@@ -1,13 +1,13 @@
 /**
  * Accounts, their licenses, and what each tier includes. Owns the tables `accounts` and `licenses`.
  */
+export { isErased } from "./_erased_email.ts";
 export {
   type Account,
   findAccount,
   findAccountNamed,
   findEmails,
   hasAccount,
-  isErased,
   type ListPart,
   listAccounts,
   parseEmail,

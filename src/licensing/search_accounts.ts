@@ -1,5 +1,6 @@
 import type { Database } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { erasedEmail } from "./_erased_email.ts";
 
 /** The result of a search, for the lists of keys and accounts. */
 export interface Search {
@@ -22,7 +23,7 @@ const LAST_FOUR = /(?:^|…)([0-9a-f]{4})$/i;
 
 /**
  * Searches accounts by words. Each word of the text must be the beginning of a word in the e-mail, name or
- * organization. Refuses a text without words.
+ * organization. Refuses a text without words. Erased accounts have none of these, only an e-mail made of their UUID.
  */
 export async function searchAccounts(database: Database, text: string): Promise<Search | Refusal> {
   const words = text.split(SEPARATORS).filter((word) => word !== "");
@@ -33,6 +34,7 @@ export async function searchAccounts(database: Database, text: string): Promise<
     (sql) => sql`
       select id as uuid from accounts
        where account_words(email, name, organization) @@ to_tsquery('simple', ${query}::text)
+         and email <> ${erasedEmail(sql, sql`id`)}
        limit ${MAX_SEARCHED + 1}`,
   );
   return {

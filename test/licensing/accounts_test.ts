@@ -170,6 +170,22 @@ describe("accounts", () => {
     );
   });
 
+  test("searchAccounts() does not find an erased account by the e-mail that it got", async () => {
+    const gone = await issue(server.database, { email: "gone@example.org" });
+    const uuid = parseId("usr", gone.userId) ?? "";
+    const by = { actor: ACTOR, now: NOW };
+    await revokeKey(server.database, { uuid: parseId("key", gone.id) ?? "" }, by);
+    const isFound = async (text: string) => {
+      const found = await searchAccounts(server.database, text);
+      return isRefusal(found) || found.accountUuids.includes(uuid);
+    };
+    expect(await isFound("gone")).toBe(true);
+    await eraseAccount(server.database, uuid, by);
+    const email = (await findAccount(server.database, { uuid }))?.email ?? "";
+    // The third group of an identifier begins with 7.
+    for (const text of ["gone", "7", "erased", "invalid", email]) expect(await isFound(text)).toBe(false);
+  });
+
   test("updateAccount() changes the given fields and writes an audit row, and issuing uses the new values", async () => {
     const account = { email: "change@example.org", name: "Before", organization: "Here" };
     const { userId } = await issue(server.database, account);
