@@ -4,8 +4,9 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
 import type { AdminOptions } from "./options.ts";
 
-/** The rows of one statement. */
+/** The rows of one statement. The first one reads few, so that the answer begins soon. */
 const ROWS = 1_000;
+const FIRST_ROWS = 100;
 /** The most answers at once: each holds rows in memory until its client has received them. */
 const AT_ONCE = 8;
 /** One operator or token cannot take all of them. */
@@ -58,7 +59,8 @@ export async function streamCsv<Row>(
   };
   const encoder = new TextEncoder();
   // Read before the answer begins, so that a failure still gets its own status.
-  let rows = await read(undefined, ROWS).catch((error) => {
+  let limit = FIRST_ROWS;
+  let rows = await read(undefined, limit).catch((error) => {
     end();
     throw error;
   });
@@ -68,12 +70,13 @@ export async function streamCsv<Row>(
       controller.enqueue(encoder.encode(heading + render(rows)));
       heading = "";
       const last = rows.at(-1);
-      if (last === undefined || rows.length < ROWS) {
+      if (last === undefined || rows.length < limit) {
         end();
         return controller.close();
       }
       try {
-        rows = await read(positionOf(last), ROWS);
+        limit = ROWS;
+        rows = await read(positionOf(last), limit);
       } catch (error) {
         end();
         // The status is sent already: the client sees that the connection is closed too early.

@@ -25,7 +25,7 @@ const DAY_MS = 86_400_000;
 /** A stored list of so many keys is short: its hash fits into the memory of a statement, and takes some 10 ms. */
 const SHORT_LIST = 50_000;
 /** For each key of a page, so many keys of a list are looked up before the groups are merged. */
-const LOOKED_UP = 40;
+const LOOKED_UP = 50;
 
 interface ListOptions {
   readonly filter: KeyFilter;
@@ -102,9 +102,11 @@ function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
 /** Selects the keys of the stored lists that meet the filter. */
 function selectOfLists(sql: Sql, options: ListOptions): Fragment {
   const { filter } = options;
-  const { limit = 0 } = filter;
+  const { limit = 0, figures } = filter;
   const others = isOneGroup(filter) ? selectAmong(sql, options) : selectOfGroups(sql, options);
   if (isLong(filter)) return others;
+  // The first keys would be the whole list: if they do not fill the page, groups have no further key.
+  if ((figures?.keys ?? 0) <= LOOKED_UP * limit) return selectAmong(sql, options);
   return sql`
     with first_of_list as materialized (${selectAmong(sql, options, LOOKED_UP * limit)})
     select key_id from first_of_list

@@ -6,6 +6,7 @@ import { computeFigures, countUse } from "../../src/statistics/mod.ts";
 import { makeRandomCustomers } from "../statistics/random_customers.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
+import { countRowsRead } from "../support/rows_read.ts";
 import { readAll } from "./list_kit.ts";
 
 setDefaultTimeout(30_000);
@@ -117,10 +118,22 @@ describe("after it", () => {
         const all = await find(1);
         // A page of one key looks up only a few keys of the list before it reads all of them.
         for (const limit of [1, 20])
-          for (const keys of [1, 1_000_000]) expect(await find(keys, limit)).toEqual(all.slice(0, limit));
+          for (const keys of [1, 1_000, 1_000_000])
+            expect(await find(keys, limit)).toEqual(all.slice(0, limit));
         found += all.length;
       }
     expect(found).toBeGreaterThan(300);
+  });
+
+  test("listKeys() merges no groups for a stored list that it looks up as a whole", async () => {
+    const read = async (keys: number) => {
+      const figures = { nearQuotaPercent: 80, keys };
+      const filter = { tier: "free", mode: "test", figures, limit: 20 } as const;
+      return await countRowsRead(admin.database, (database) =>
+        listKeys(database, { now: admin.clock.now(), filter }),
+      );
+    };
+    expect(await read(50 * 20)).toBeLessThan(await read(50 * 20 + 1));
   });
 
   const isWithin = (at: Date, now: Date) => at > now && at.getTime() <= now.getTime() + 200 * 86_400_000;

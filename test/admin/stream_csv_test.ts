@@ -52,4 +52,30 @@ describe("streamCsv()", () => {
     expect(await failing.catch((error: Error) => error.message)).toBe("The database went away");
     expect((await fill("olga")).started).toHaveLength(1);
   });
+
+  test("streamCsv() reads few rows before the answer begins, and many at once after that", async () => {
+    const limits: number[] = [];
+    const rows = 2_500;
+    const answer = await streamCsv<number>(
+      {
+        name: "numbers",
+        heading: "",
+        read: async (after, limit) => {
+          limits.push(limit);
+          const from = after === undefined ? 0 : Number(after) + 1;
+          return Array.from({ length: Math.min(limit, rows - from) }, (_, index) => from + index);
+        },
+        positionOf: String,
+        render: (part) => part.map((row) => `${row}\n`).join(""),
+      },
+      {
+        options: { log: silentLog, clock: createTestClock(), csvInFlight: createCsvInFlight() },
+        actor: { kind: "operator", name: "olga" },
+      },
+    );
+    if (isRefusal(answer)) throw new Error(answer.sentence);
+    const numbers = (await answer.text()).trim().split("\n").map(Number);
+    expect(numbers).toEqual(Array.from({ length: rows }, (_, index) => index));
+    expect(limits).toEqual([100, 1_000, 1_000, 1_000]);
+  });
 });
