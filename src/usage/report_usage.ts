@@ -59,11 +59,14 @@ export async function findUsageByMonth(
     (sql) => sql`
       select to_char(u.month, 'YYYY-MM') as month, least(sum(u.used), ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as used
         from licenses l
-             -- This order makes the planner use the primary key. Another index would be read for each month and license.
-             cross join lateral (select month, used from usage where license_id = l.id
+             -- Pairs are compared so that the planner uses the primary key, and of it only these months. Another index
+             -- would be read for each month and license.
+             cross join lateral (select month, used from usage
+                                  where license_id = l.id
+                                    and (license_id, month) >= (l.id, ${toMonth(first).firstDay}::date)
+                                    and (license_id, month) <= (l.id, ${last.firstDay}::date)
                                   order by license_id, month offset 0) u
        where l.account_id = ${accountUuid}::uuid
-         and u.month between ${toMonth(first).firstDay}::date and ${last.firstDay}::date
        group by u.month`,
     { isRead: true },
   );

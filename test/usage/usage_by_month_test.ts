@@ -5,6 +5,7 @@ import type { IssuedKey } from "../../src/keys/mod.ts";
 import { findUsageByMonth } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { issue } from "../support/issue.ts";
+import { countRowsRead } from "../support/rows_read.ts";
 
 setDefaultTimeout(30_000);
 
@@ -52,5 +53,22 @@ describe("findUsageByMonth()", () => {
     await use(one, "2026-11", Number.MAX_SAFE_INTEGER);
     await use(two, "2026-11", Number.MAX_SAFE_INTEGER);
     expect((await usageOf(one, "2026-11-20")).at(-1)?.used).toBe(Number.MAX_SAFE_INTEGER);
+  });
+
+  test("reads no older months, however many there are", async () => {
+    const keys = [await issue(server.database), await issue(server.database, { email: "old@example.org" })];
+    for (const { licenseUuid } of keys)
+      await server.database.query(
+        (sql) => sql`
+          insert into usage (license_id, month, used)
+          select ${licenseUuid}::uuid, month, 1
+            from generate_series('1960-01-01'::date, '2026-10-01'::date, interval '1 month') as month`,
+      );
+    await server.database.query((sql) => sql`vacuum analyze`);
+    const uuid = parseId("usr", keys[1]?.userId ?? "") ?? "";
+    const read = await countRowsRead(server.database, (database) =>
+      findUsageByMonth(database, uuid, monthOf(Date.parse("2026-11-20"))),
+    );
+    expect(read).toBeLessThan(30);
   });
 });
