@@ -50,6 +50,7 @@ const STATUSES: Readonly<Record<string, readonly number[]>> = {
   INVALID_LINK: [401],
   KEY_EXPIRED: [401],
   LICENSE_REQUIRED: [403],
+  OFFLINE_NOT_ALLOWED: [403],
   KEY_NOT_FOUND: [404],
   NOT_FOUND: [404],
   METHOD_NOT_ALLOWED: [405],

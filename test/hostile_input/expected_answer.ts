@@ -12,7 +12,14 @@ const REFUSED_FOR: Readonly<Record<string, string>> = {
   suspended: "INVALID_KEY",
   expired: "KEY_EXPIRED",
 };
-const WITHOUT_KEY: readonly Template[] = ["health", "healthHead", "openApi", "openApiHead"];
+const WITHOUT_KEY: readonly Template[] = [
+  "health",
+  "healthHead",
+  "openApi",
+  "openApiHead",
+  "jwks",
+  "jwksHead",
+];
 
 /** Returns what is wrong with a status and a code; undefined if nothing is, or if the request was mutated. */
 export function checkExpectedAnswer(
@@ -42,6 +49,8 @@ export function checkExpectedAnswer(
       // 422: the Idempotency-Key may already be claimed by another event.
       if (code === "QUOTA_EXCEEDED") return expect(role === "usedUp" || role === "scarce", "202");
       return expect(status === 202 || status === 422, "202");
+    case "license":
+      return expect(status === 200 || code === "OFFLINE_NOT_ALLOWED", "200 or OFFLINE_NOT_ALLOWED");
     case "download":
       return expect(status === 200 || status === 403 || status === 404, "200, 403 or 404");
     case "getToken":

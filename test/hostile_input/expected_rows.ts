@@ -25,6 +25,8 @@ interface State {
   readonly audit: number;
   readonly claims: number;
   readonly events: number;
+  /** How many licenses were signed for clients. */
+  readonly signed: number;
   /** The used units by license. */
   readonly used: Readonly<Record<string, number>>;
   readonly revoked: ReadonlySet<string>;
@@ -37,12 +39,12 @@ interface Entry {
 }
 
 /**
- * The tables without a digest. The rows of the first three are compared one by one. `usage_changes` holds messages
+ * The tables without a digest. The rows of the first four are compared one by one. `usage_changes` holds messages
  * to other processes for a minute, and `refusals` is the only table that a refused request may change. The service
  * writes the others by itself every minute.
  */
 const ACCOUNTED = [
-  ...["audit", "claims", "usage", "usage_changes", "refusals"],
+  ...["audit", "claims", "usage", "signed_licenses", "usage_changes", "refusals"],
   ...["processes", "activity_hours", "activity_days", "usage_days", "usage_days_progress"],
 ];
 
@@ -55,6 +57,7 @@ export function createExpectedRows(
   let begunAt = clock.now();
   let entries = new Map<string, Entry>();
   let revocations: (readonly string[])[] = [];
+  let signed = 0;
   /** Earlier events: a request with a claimed Idempotency-Key gets the same event again. */
   const known = new Set<string>();
 
@@ -66,6 +69,7 @@ export function createExpectedRows(
       for (const id of entries.keys()) known.add(id);
       entries = new Map();
       revocations = [];
+      signed = 0;
       begunAt = clock.now();
       before = await readState(database);
     },
@@ -75,6 +79,7 @@ export function createExpectedRows(
         revocations.push(keys);
         for (const apiKey of request.apiKeys) actors.noteRevoked(apiKey);
       }
+      if (isLicense(status, body)) signed++;
       if (status !== 202) return;
       const id = parseId("evt", JSON.parse(body.toString()).event_id) ?? "";
       if (known.has(id)) return;
@@ -97,6 +102,7 @@ export function createExpectedRows(
       return (
         compareEvents(rows, entries) ??
         expectCount("events", now.events, before.events + entries.size) ??
+        expectCount("signed licenses", now.signed, before.signed + signed) ??
         expectCount("claims", now.claims, before.claims + count(entries, ({ hasClaim }) => hasClaim)) ??
         compareUse(rows, { before: before.used, now: now.used }) ??
         compareRevoked(revocations, now.revoked.difference(before.revoked)) ??
@@ -111,6 +117,12 @@ export function isRevocation(status: number, body: Buffer): boolean {
   return status === 200 && body.toString("latin1", 0, REVOKED.length) === REVOKED;
 }
 const REVOKED = '{"revoked":true';
+
+/** Returns whether an answer is a signed license. */
+function isLicense(status: number, body: Buffer): boolean {
+  return status === 200 && body.toString("latin1", 0, LICENSE.length) === LICENSE;
+}
+const LICENSE = '{"license":"';
 
 interface EventRow {
   readonly id: string;
@@ -183,10 +195,11 @@ async function readState(database: Database): Promise<State> {
     );
     digests[name] = found?.digest ?? "";
   }
-  const [counts] = await database.query<{ audit: number; claims: number; events: number }>(
+  const [counts] = await database.query<{ audit: number; claims: number; events: number; signed: number }>(
     (sql) => sql`
       select (select count(*) from audit) as audit, (select count(*) from claims) as claims,
-             (select count(*) from events) as events`,
+             (select count(*) from events) as events,
+             (select coalesce(sum(count), 0) from signed_licenses) as signed`,
   );
   const used = await database.query<{ id: string; used: number }>(
     (sql) => sql`select license_id::text as id, sum(used)::bigint as used from usage group by 1 order by 1`,
@@ -201,6 +214,7 @@ async function readState(database: Database): Promise<State> {
     audit: Number(counts?.audit),
     claims: Number(counts?.claims),
     events: Number(counts?.events),
+    signed: Number(counts?.signed),
     used: Object.fromEntries(used.map((row) => [row.id, Number(row.used)])),
     revoked: new Set(revoked.map(({ id }) => id)),
   };

@@ -21,6 +21,7 @@ const CODES = [
   "MISSING_KEY",
   "NOT_CONFIGURED",
   "NOT_FOUND",
+  "OFFLINE_NOT_ALLOWED",
 ];
 
 test("Every generated request gets a documented answer in time, and no refused request changes a row", async () => {

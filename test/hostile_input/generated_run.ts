@@ -73,7 +73,12 @@ export async function sendGenerated(options: RunOptions): Promise<RunResult> {
     limits: "default",
     clock: createTestClock(RUN_BEGIN),
     ...options.service,
-    config: { trustedProxies: proxies.proxies, logRequests: "all", ...options.service?.config },
+    config: {
+      trustedProxies: proxies.proxies,
+      logRequests: "all",
+      offlineDays: { free: 1, research: 7, commercial: 14, enterprise: 0 },
+      ...options.service?.config,
+    },
   });
   try {
     return await sendTo(service, options);

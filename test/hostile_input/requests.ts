@@ -23,6 +23,9 @@ export const TEMPLATES = {
   validate: { method: "POST", path: "/v1/auth/validate", key: "body" },
   refresh: { method: "POST", path: "/v1/auth/refresh", key: "body" },
   revoke: { method: "POST", path: "/v1/auth/revoke", key: "body" },
+  license: { method: "POST", path: "/v1/auth/license", key: "body" },
+  jwks: { method: "GET", path: "/.well-known/jwks.json", key: "nowhere" },
+  jwksHead: { method: "HEAD", path: "/.well-known/jwks.json", key: "nowhere" },
   getToken: { method: "GET", path: REPO_TOKEN, key: "header" },
   getTokenByQuery: { method: "GET", path: REPO_TOKEN, key: "query" },
   postToken: { method: "POST", path: REPO_TOKEN, key: "body" },
@@ -99,6 +102,8 @@ const FIELDS = [
   "error_message",
   "metadata",
   "reason",
+  "nonce",
+  "fingerprint",
   "unknown",
   "__proto__",
   "constructor",
@@ -120,6 +125,9 @@ const templates = weighted<Template>(
   ["validate", 6],
   ["refresh", 3],
   ["revoke", 2],
+  ["license", 4],
+  ["jwks", 1],
+  ["jwksHead", 1],
   ["getToken", 2],
   ["getTokenByQuery", 2],
   ["postToken", 2],
@@ -228,7 +236,7 @@ const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   {
     arbitrary: fc.record({
       kind: fc.constant("leak" as const),
-      field: fc.constantFrom("error_message", "model_name", "metadata", "reason"),
+      field: fc.constantFrom("error_message", "model_name", "metadata", "reason", "fingerprint"),
     }),
     weight: 2,
   },
@@ -293,6 +301,8 @@ export function renderRequest(request: GeneratedRequest, url: string, actors?: A
     if (right.key === "query") addQuery(`api_key=${encodeURIComponent(apiKey)}`);
   }
   if (template === "log") fields.push(...eventFields(pick));
+  if (template === "license" && pick % 2 === 0)
+    fields.push(["nonce", `"${pick}"`], ["fingerprint", '"host 7"']);
   if (template === "revoke" && pick % 2 === 0) fields.push(["reason", JSON.stringify(`lost ${KEY_MARK}`)]);
 
   let odd: string | undefined;
