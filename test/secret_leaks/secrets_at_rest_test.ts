@@ -1,6 +1,8 @@
 /** Promise 8 for the database and the log: no key, token or secret is in a table or a log line. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { generateApiKey, hashApiKey } from "../../src/keys/mod.ts";
+import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
+import { listSigningKeys, openSigningKey } from "../../src/signed_licenses/mod.ts";
 import { dumpText } from "../support/dump.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
@@ -24,6 +26,7 @@ test("No table and no log line contains a key, a token or a secret after request
     const header = { "x-api-key": apiKey ?? "" };
     await service.post("/v1/auth/validate", { api_key: apiKey });
     await service.post("/v1/auth/refresh", { api_key: apiKey });
+    await service.post("/v1/auth/license", { api_key: apiKey, nonce: apiKey, fingerprint: apiKey });
     await service.get(`/v1/models/list?api_key=${apiKey}`);
     await service.get("/v1/installer/repo-token", header);
     await service.get(`/v1/installer/repo-token?api_key=${apiKey}`);
@@ -42,8 +45,24 @@ test("No table and no log line contains a key, a token or a secret after request
     }
     expect(logs).not.toContain(hashApiKey(apiKey));
   }
-  for (const secret of [INSTALLER_TOKEN, TEST_SECRET]) {
+  for (const secret of [INSTALLER_TOKEN, TEST_SECRET, ...(await privateKeys())]) {
     expect(dump + logs).not.toContain(secret);
     expect(dump).not.toContain(Buffer.from(secret).toString("hex"));
   }
 });
+
+/** Returns each private key that signs licenses, as the lines of its PEM and as the bytes of its seed in base64url. */
+async function privateKeys(): Promise<string[]> {
+  const root = parseRootSecret(TEST_SECRET);
+  const secrets = createSecrets(root.ok ? root.rootSecret : fail());
+  const keys = (await listSigningKeys(service.database)).map((key) => openSigningKey(secrets, key) ?? fail());
+  expect(keys).toHaveLength(2);
+  return keys.flatMap((key) => [
+    key.export({ format: "pem", type: "pkcs8" }).toString().split("\n")[1] ?? fail(),
+    key.export({ format: "jwk" }).d ?? fail(),
+  ]);
+}
+
+function fail(): never {
+  throw new Error("A key that signs licenses cannot be opened");
+}
