@@ -21,6 +21,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   made_at: "made at",
   claviger: "made by version",
   sha256: "SHA-256",
+  without_sealed: "without sealed data",
 };
 
 /** What a field without a value means, if it is not `none`. */
