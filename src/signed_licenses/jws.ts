@@ -82,9 +82,15 @@ export function parseJwks(text: string): string[] | undefined {
     typeof value === "object" && value !== null && "keys" in value ? value.keys : undefined;
   if (!Array.isArray(keys)) return undefined;
   return keys.flatMap((key: Partial<PublicJwk> | null) => {
-    const isOurs = key?.kty === "OKP" && key.crv === "Ed25519" && /^[\w-]{43}$/.test(String(key.x));
-    return isOurs ? [String(key.x)] : [];
+    return key?.kty === "OKP" && key.crv === "Ed25519" && isPublicKey(key.x) ? [key.x] : [];
   });
+}
+
+/** Tells whether a value is 32 bytes in their one valid spelling: another spelling would have another `kid`. */
+function isPublicKey(x: unknown): x is string {
+  if (typeof x !== "string") return false;
+  const bytes = Buffer.from(x, "base64url");
+  return bytes.length === 32 && bytes.toString("base64url") === x;
 }
 
 /** Signs claims. Returns three parts of base64url, joined by points. */

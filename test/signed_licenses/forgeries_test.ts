@@ -1,6 +1,12 @@
 /** A license is accepted by `jose`, OpenSSL and our own code, and each of them refuses every change of it. */
 import { describe, expect, test } from "bun:test";
-import { checkLicense, parseLicenseFile, verifySignature } from "../../src/signed_licenses/mod.ts";
+import {
+  checkLicense,
+  parseJwks,
+  parseLicenseFile,
+  toJwk,
+  verifySignature,
+} from "../../src/signed_licenses/mod.ts";
 import {
   AT,
   changeEachCharacter,
@@ -74,6 +80,21 @@ test("parseLicenseFile() reads the first frame of a file, whatever stands around
   expect(parseLicenseFile(`${license}\n`)).toBe(license);
   for (const text of ["", "-----BEGIN LICENSE-----\n", `-----BEGIN LICENSE-----\n\n${license}\n`, "a.b"]) {
     expect(parseLicenseFile(text)).toBeUndefined();
+  }
+});
+
+test("parseJwks() takes the Ed25519 keys of a set, and leaves out everything else", () => {
+  const key = toJwk(TRUSTED[0] ?? "");
+  const others = [
+    ...[null, 7, "key", [], {}, { ...key, kty: "EC" }, { ...key, crv: "X25519" }, { ...key, x: undefined }],
+    ...[{ toString: 1 }, 7, "", `${key.x}A`, key.x.slice(1), `${"A".repeat(42)}B`].map((x) => ({
+      ...key,
+      x,
+    })),
+  ];
+  expect(parseJwks(JSON.stringify({ keys: [...others, key] }))).toEqual([key.x]);
+  for (const text of ["", "null", "[]", "{}", '{"keys":{}}', '{"keys":"x"}']) {
+    expect(parseJwks(text)).toBeUndefined();
   }
 });
 
