@@ -59,7 +59,9 @@ async function publicKeys(form: "json" | "pem"): Promise<string> {
 async function fetchLicense(key: Issued, fields: object = {}): Promise<string> {
   const body = JSON.stringify({ api_key: key.api_key, ...fields });
   const response = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
-  return ((await response.json()) as { license: string }).license;
+  const { license, ...rest } = (await response.json()) as { license?: string };
+  if (license === undefined) throw new Error(JSON.stringify(rest));
+  return license;
 }
 
 function encode(value: object | string): string {
@@ -78,20 +80,24 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
   let license: string;
   let files = 0;
 
-  /** Runs the client as a new user would: with a license in a file of its own. */
-  function check(text: string, more: Terms = {}) {
+  /** Runs the client as a new user would: with a license in a file of its own. The service goes on meanwhile. */
+  async function check(text: string, more: Terms = {}) {
     const { audience = "svc", machine, id = key.id, seen, keys = keysFile } = more;
     const file = line.write(`license-${language}-${files++}`, text);
     if (seen !== undefined) line.write(`license-${language}-${files - 1}.seen`, seen);
-    const args = [script, file, keys, audience, id, ...(machine === undefined ? [] : [machine])];
-    const env = { PATH: process.env.PATH ?? "", TMPDIR: line.folder };
-    const ended = Bun.spawnSync([...command, ...args], { env });
-    const { exitCode: status, stdout, stderr } = ended;
-    return { status, out: stdout.toString(), err: stderr.toString(), seenFile: `${file}.seen` };
+    const args = [file, keys, audience, id, ...(machine === undefined ? [] : [machine])];
+    return { ...(await run(args)), seenFile: `${file}.seen` };
   }
 
-  function expectRefused(text: string, err: string, more?: Terms): void {
-    expect({ text, ...check(text, more) }).toMatchObject({ text, status: 1, out: "", err });
+  async function run(args: readonly string[]) {
+    const env = { PATH: process.env.PATH ?? "", TMPDIR: line.folder };
+    const ended = Bun.spawn([...command, script, ...args], { env, stderr: "pipe" });
+    const [out, err] = await Promise.all([ended.stdout.text(), ended.stderr.text()]);
+    return { status: await ended.exited, out, err };
+  }
+
+  async function expectRefused(text: string, err: string, more?: Terms): Promise<void> {
+    expect({ text, ...(await check(text, more)) }).toMatchObject({ text, status: 1, out: "", err });
   }
 
   beforeAll(async () => {
@@ -117,7 +123,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       const symmetric = `${encode({ ...header, alg: "HS256" })}.${payload}`;
       const hmac = createHmac("sha256", Buffer.from(own?.x ?? "", "base64url"));
       const change = (part: string, at: number) =>
-        part.slice(0, at) + (part.at(at) === "A" ? "B" : "A") + (at === -1 ? "" : part.slice(at + 1));
+        part.slice(0, at) + (part[at] === "A" ? "B" : "A") + part.slice(at + 1);
       const planted = join(line.folder, `planted-${language}`);
       // A decoder that ignores the four bits after the last byte takes these two texts for the same.
       const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -146,17 +152,18 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       const commands = [`/p;1e touch ${planted} #`, `/w ${planted}\n#`, `$(touch ${planted})`, ".*"];
       for (const [forged, err] of forgeries) {
         // What is no text in base64url, one client refuses as no license and another as not genuine.
-        if (err === NO_LICENSE) expect(check(forged)).toMatchObject({ status: 1, out: "", err: refused });
-        else expectRefused(forged, err);
+        if (err === NO_LICENSE)
+          expect(await check(forged)).toMatchObject({ status: 1, out: "", err: refused });
+        else await expectRefused(forged, err);
       }
       for (const text of commands) {
         const forged = `${encode({ ...header, kid: text })}.${payload}.${signature}`;
-        expect(check(forged)).toMatchObject({ status: 1, out: "", err: refused });
+        expect(await check(forged)).toMatchObject({ status: 1, out: "", err: refused });
         expect({ text, ran: existsSync(planted) }).toEqual({ text, ran: false });
       }
     });
 
-    test("refuses what a pinned key has signed, if it is no license", () => {
+    test("refuses what a pinned key has signed, if it is no license", async () => {
       const pair = generateKeyPair();
       const { kid } = pair;
       const { alg: _, ...jwk } = toJwk(pair.publicKey);
@@ -170,40 +177,40 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       };
       // RFC 9864 renames the algorithm.
       for (const alg of ["EdDSA", "Ed25519"])
-        expect(check(signed({ alg, typ: "license+jwt", kid }), { keys })).toMatchObject({ status: 0 });
+        expect(await check(signed({ alg, typ: "license+jwt", kid }), { keys })).toMatchObject({ status: 0 });
       for (const header of [
         { alg: "EdDSA", typ: "at+jwt", kid },
         { alg: "Ed448", typ: "license+jwt", kid },
       ])
-        expectRefused(signed(header), GENUINE, { keys });
+        await expectRefused(signed(header), GENUINE, { keys });
     });
 
     test("accepts only a license for its product, key and machine", async () => {
       const until = `research until ${day(license)}\n`;
-      expect(check(license)).toMatchObject({ status: 0, out: until, err: "" });
-      expectRefused(license, "refused: the license is for another product\n", { audience: "other" });
-      expectRefused(license, "refused: the license is for another key\n", { id: (await issue()).id });
-      expectRefused(license, OTHER_MACHINE, { machine: MACHINE });
+      expect(await check(license)).toMatchObject({ status: 0, out: until, err: "" });
+      await expectRefused(license, "refused: the license is for another product\n", { audience: "other" });
+      await expectRefused(license, "refused: the license is for another key\n", { id: (await issue()).id });
+      await expectRefused(license, OTHER_MACHINE, { machine: MACHINE });
       const bound = await fetchLicense(key, {
         fingerprint: MACHINE,
         nonce: '"fingerprint":"host-8","exp":9',
       });
-      expect(check(bound, { machine: MACHINE })).toMatchObject({ status: 0, err: "" });
-      expectRefused(bound, OTHER_MACHINE);
-      expectRefused(bound, OTHER_MACHINE, { machine: "host-8" });
-      expectRefused(bound, OTHER_MACHINE, { machine: `${MACHINE} ` });
+      expect(await check(bound, { machine: MACHINE })).toMatchObject({ status: 0, err: "" });
+      await expectRefused(bound, OTHER_MACHINE);
+      await expectRefused(bound, OTHER_MACHINE, { machine: "host-8" });
+      await expectRefused(bound, OTHER_MACHINE, { machine: `${MACHINE} ` });
     });
 
     test("accepts an exported file, also with the line ends of Windows, but nothing from its unsigned lines", async () => {
       const args = ["licenses", "export", key.id, "--days", "3", "--fingerprint", MACHINE];
       const { out: file } = await line.here(args);
-      expect(check(file, { machine: MACHINE })).toMatchObject({ status: 0, err: "" });
-      expect(check(file.replaceAll("\n", "\r\n"), { machine: MACHINE })).toMatchObject({
+      expect(await check(file, { machine: MACHINE })).toMatchObject({ status: 0, err: "" });
+      expect(await check(file.replaceAll("\n", "\r\n"), { machine: MACHINE })).toMatchObject({
         status: 0,
         err: "",
       });
-      expectRefused(file.replace(MACHINE, "host-8"), OTHER_MACHINE, { machine: "host-8" });
-      expectRefused(file.replace("\n\n", "\n"), NO_LICENSE, { machine: MACHINE });
+      await expectRefused(file.replace(MACHINE, "host-8"), OTHER_MACHINE, { machine: "host-8" });
+      await expectRefused(file.replace("\n\n", "\n"), NO_LICENSE, { machine: MACHINE });
     });
 
     test("refuses an expired license, and a clock that is more than five minutes behind", async () => {
@@ -214,44 +221,42 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
         return (await line.json(["licenses", "export", key.id, "--days", `${days}`], { clock })).license;
       };
       // It ended a minute ago: the five minutes are not for the end.
-      expectRefused(await exportAt(-1_441, 1), "refused: the license has expired: go online\n");
-      expect(check(await exportAt(-1_439, 1))).toMatchObject({ status: 0 });
-      expect(check(await exportAt(4, 1))).toMatchObject({ status: 0 });
-      expectRefused(await exportAt(6, 1), BEHIND);
+      await expectRefused(await exportAt(-1_441, 1), "refused: the license has expired: go online\n");
+      expect(await check(await exportAt(-1_439, 1))).toMatchObject({ status: 0 });
+      expect(await check(await exportAt(4, 1))).toMatchObject({ status: 0 });
+      await expectRefused(await exportAt(6, 1), BEHIND);
 
-      expect(check(license, { seen: seen(4) })).toMatchObject({ status: 0 });
-      expectRefused(license, BEHIND, { seen: seen(6) });
-      const { seenFile } = check(license);
+      expect(await check(license, { seen: seen(4) })).toMatchObject({ status: 0 });
+      await expectRefused(license, BEHIND, { seen: seen(6) });
+      const { seenFile } = await check(license);
       expect(Math.abs(Number(readFileSync(seenFile, "utf8")) - Date.now() / 1_000)).toBeLessThan(60);
       const kept = seen(3);
-      expect(readFileSync(check(license, { seen: kept }).seenFile, "utf8")).toBe(kept);
-      expect(check(license, { seen: "9".repeat(19) })).toMatchObject({ status: 1, err: refused });
+      expect(readFileSync((await check(license, { seen: kept })).seenFile, "utf8")).toBe(kept);
+      expect(await check(license, { seen: "9".repeat(19) })).toMatchObject({ status: 1, err: refused });
       for (const damaged of ["", "x", "$(id)"])
-        expect(check(license, { seen: damaged })).toMatchObject({ status: 1, err: noTime });
+        expect(await check(license, { seen: damaged })).toMatchObject({ status: 1, err: noTime });
     });
 
     test("accepts licenses after a rotation, and after the second one says that it needs new keys", async () => {
       await line.json(["licenses", "rotate-signing-key"]);
-      expect(check(await fetchLicense(key))).toMatchObject({ status: 0, err: "" });
+      expect(await check(await fetchLicense(key))).toMatchObject({ status: 0, err: "" });
       await line.json(["licenses", "rotate-signing-key"]);
-      expectRefused(await fetchLicense(key), NOT_PINNED);
+      await expectRefused(await fetchLicense(key), NOT_PINNED);
     });
 
-    test("says which file it cannot read, and how it is called", () => {
-      const run = (...args: string[]) => Bun.spawnSync([...command, script, ...args]);
+    test("says which file it cannot read, and how it is called", async () => {
       const missing = join(line.folder, "missing");
       const given = line.write(`given-${language}`, license);
       for (const args of [
         [missing, keysFile],
         [given, missing],
       ]) {
-        const { exitCode, stderr } = run(...args, "svc", key.id);
-        expect({ exitCode, err: stderr.toString() }).toEqual({
-          exitCode: 1,
+        expect(await run([...args, "svc", key.id])).toEqual({
+          ...{ status: 1, out: "" },
           err: expect.stringMatching(/^refused: .*missing.*\n$/),
         });
       }
-      expect(run(given, keysFile).stderr.toString()).toStartWith("Usage: check.");
+      expect((await run([given, keysFile])).err).toStartWith("Usage: check.");
     });
   });
 });
