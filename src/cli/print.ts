@@ -35,16 +35,20 @@ export function printJson(surroundings: Surroundings, value: unknown): void {
   surroundings.out(`${escapeJson(JSON.stringify(value, null, 2))}\n`);
 }
 
-/** Prints one line for each field: its name and its value. */
+/** Prints each field: its name and its value. On a terminal, a longer value is broken between words. */
 export function printFields(surroundings: Surroundings, fields: Readonly<Record<string, unknown>>): void {
-  const width = Math.max(...Object.keys(fields).map((name) => name.length));
-  const lines = Object.entries(fields).map(([name, value]) => `${name.padEnd(width)}  ${toText(value)}\n`);
-  surroundings.out(lines.join(""));
+  const width = Math.max(...Object.keys(fields).map((name) => name.length)) + GAP.length;
+  const most = surroundings.columns && surroundings.columns - width;
+  for (const [name, value] of Object.entries(fields)) {
+    const lines = breakText(toText(value), { most, hang: "" });
+    surroundings.out(`${name.padEnd(width)}${lines.join(`\n${" ".repeat(width)}`)}\n`);
+  }
 }
 
 /**
  * Prints a table with a heading for each column; columns of numbers are aligned to the right. If the terminal is
  * narrower than the table, the heading and each row continue in further lines; a longer text is broken between words.
+ * So a column of texts whose lengths differ much is best the last one.
  */
 export function printTable<Row extends Readonly<Record<string, unknown>>>(
   surroundings: Surroundings,
@@ -62,31 +66,50 @@ export function printTable<Row extends Readonly<Record<string, unknown>>>(
     const pad = (text: string) => (isNumeric ? text.padStart(width) : text.padEnd(width));
     return { width, cells: [pad(name.toUpperCase().replaceAll("_", " ")), ...cells.map(pad)] };
   });
-  const lines = foldColumns(columns, surroundings.columns);
+  const most = surroundings.columns ?? Number.POSITIVE_INFINITY;
+  const lines = foldColumns(columns, most);
   let table = "";
   for (let row = 0; row <= rows.length; row++) {
-    for (const [index, line] of lines.entries()) {
-      const text = line.map(({ cells }) => cells[row]).join(GAP);
+    const texts = lines.map((line) => line.map(({ cells }) => cells[row]).join(GAP));
+    if (lines.length > 1 && lines.at(-1)?.length === 1) joinLast(texts, most);
+    for (const [index, text] of texts.entries()) {
       const indent = index === 0 ? "" : GAP;
-      for (const part of breakText(text.trimEnd(), surroundings.columns, indent)) table += `${part}\n`;
+      for (const part of breakText(text.trimEnd(), { most, indent })) table += `${part}\n`;
     }
   }
   surroundings.out(table);
 }
 
+/** Puts the last text beside the text before it, if that leaves it whole: other cells of its column are longer. */
+function joinLast(texts: string[], most: number): void {
+  const [before = "", last = ""] = texts.slice(-2);
+  const joined = `${before}${GAP}${last.trim()}`;
+  const indent = texts.length > 2 ? GAP.length : 0;
+  if (indent + joined.length <= most) texts.splice(-2, 2, joined);
+}
+
 const GAP = "  ";
 
-/** Breaks a text between words into lines of at most `most` characters, each with the indent. */
-function breakText(text: string, most: number = Number.POSITIVE_INFINITY, indent = ""): string[] {
+/** Breaks a text between words into lines of at most `most` characters: the first with `indent`, the others with `hang`. */
+export function breakText(
+  text: string,
+  {
+    most = Number.POSITIVE_INFINITY,
+    indent = "",
+    hang = GAP,
+  }: { most?: number | undefined; indent?: string; hang?: string },
+): string[] {
   const lines: string[] = [];
   let left = indent + text;
+  let begin = indent.length;
   while (left.length > most) {
     const at = left.lastIndexOf(" ", most);
     // A word that is longer than the line stays whole, so that it can be copied.
-    const end = at > indent.length ? at : left.indexOf(" ", most);
+    const end = at > begin ? at : left.indexOf(" ", Math.max(most, begin));
     if (end === -1) break;
     lines.push(left.slice(0, end).trimEnd());
-    left = `${GAP}${left.slice(end).trimStart()}`;
+    left = `${hang}${left.slice(end).trimStart()}`;
+    begin = hang.length;
   }
   return [...lines, left];
 }
@@ -97,7 +120,7 @@ interface Column {
 }
 
 /** Distributes the columns over lines of at most `most` characters. A column that is wider gets its own line. */
-function foldColumns(columns: readonly Column[], most = Number.POSITIVE_INFINITY): Column[][] {
+function foldColumns(columns: readonly Column[], most: number): Column[][] {
   const lines: Column[][] = [];
   let left = 0;
   for (const column of columns) {

@@ -375,8 +375,8 @@ describe("claviger audit", () => {
     const { id } = await line.json(issueArgs());
     await line.here(["keys", "renew", id, "--expires-at", "2031-05-31", "--reason", "has paid again"]);
     const { out } = await line.here(["audit", "--key", id, "--limit", "1"], { columns: 80 });
-    const [head, titles, row = "", ...details] = out.trimEnd().split("\n");
-    expect([head, titles]).toEqual([expect.stringMatching(/^ID +AT +ACTOR +ACTION$/), "  DETAILS"]);
+    const [titles, row = "", ...details] = out.trimEnd().split("\n");
+    expect(titles).toMatch(/^ID +AT +ACTOR +ACTION +DETAILS$/);
     expect(row).toMatch(/ license\.renew$/);
     expect(details.join("\n")).toMatch(/^ {2}expiry from \d{4}-\d\d-\d\d \d\d:\d\d to 2031-/);
     expect(details.map((text) => text.trim()).join(" ")).toMatch(

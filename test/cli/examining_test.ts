@@ -75,7 +75,18 @@ describe("claviger config check", () => {
   test("recognises the settings that a service manager gives", async () => {
     const env = { STATE_DIRECTORY: "/var/lib/somewhere" };
     const { out } = await line.run(["config", "check", "--env-file", "/dev/null"], { env });
-    expect(out).toMatch(/CLAVIGER_DATA_DIR +\/var\/lib\/somewhere +STATE_DIRECTORY\n/);
+    expect(out).toMatch(/CLAVIGER_DATA_DIR +STATE_DIRECTORY +\/var\/lib\/somewhere\n/);
+  });
+
+  test("shows a setting on one line of a terminal of 80 columns, if it is not very long", async () => {
+    const { out } = await line.run(["config", "check", "--env-file", "/dev/null"], { columns: 80 });
+    const lines = out.trimEnd().split("\n");
+    expect(lines.every((text) => text.length <= 80)).toBe(true);
+    expect(lines.filter((text) => !text.startsWith("CLAVIGER_"))).toEqual([
+      expect.stringMatching(/^NAME +SOURCE +VALUE$/),
+      expect.stringMatching(/^DATABASE_URL /),
+      expect.stringMatching(/^ {2}free=\d+,/),
+    ]);
   });
 
   test.each([
@@ -95,9 +106,9 @@ describe("claviger config check", () => {
     expect(ended.err).toStartWith(`claviger: ${sentence}`);
     expect(ended.err).toMatch(/^[^\n]+\n$/);
     // The other values are shown too: the cause may lie in another setting than the refused one.
-    expect(ended.out).toMatch(/^NAME +VALUE +SOURCE\n/);
+    expect(ended.out).toMatch(/^NAME +SOURCE +VALUE\n/);
     for (const name of Object.keys(env))
-      expect(ended.out).toMatch(new RegExp(`\n${name} +\\S+ +environment\n`));
+      expect(ended.out).toMatch(new RegExp(`\n${name} +environment +\\S+\n`));
   });
 
   test("shows no password of a wrong address", async () => {
@@ -140,7 +151,8 @@ describe("claviger config check", () => {
     try {
       const { status, out, err } = await unit.run(["config", "check", ...args]);
       expect([status, err]).toEqual([0, ""]);
-      expect(out).toContain(`${key}  credential\n`);
+      expect(out).toMatch(/^CLAVIGER_GITHUB_PRIVATE_KEY_FILE +credential /m);
+      expect(out).toContain(`  ${key}\n`);
       expect((await examined()).out).toContain("minted by the GitHub App");
     } finally {
       await running.stop();
@@ -148,7 +160,7 @@ describe("claviger config check", () => {
     const alone = await unit.run(["config", "check", ...args]);
     expect(alone.status).toBe(1);
     expect(alone.err).toContain("CLAVIGER_GITHUB_PRIVATE_KEY_FILE is missing");
-    expect(alone.out).toMatch(/\nCLAVIGER_GITHUB_APP_ID +1 +/);
+    expect(alone.out).toMatch(/\nCLAVIGER_GITHUB_APP_ID .* 1\n/);
 
     const { findings } = JSON.parse((await examined()).out) as { findings: Found[] };
     for (const name of ["github app", "installer token"]) {
@@ -263,6 +275,19 @@ describe("claviger doctor", () => {
       state: "warn",
       remedy: expect.stringContaining("set-token"),
     });
+  });
+
+  test("breaks its sentences between words on a terminal of 80 columns, below each other", async () => {
+    const { out } = await line.here(["doctor"], { columns: 80, env: { NO_COLOR: "1" } });
+    const lines = out.trimEnd().split("\n");
+    // A path is not broken, so that it can be copied.
+    for (const text of lines.filter((each) => !/\/\S{40}/.test(each)))
+      expect(text.length).toBeLessThanOrEqual(80);
+    const [margin = ""] =
+      /^.{4} {2}clock +(?=\d)/.exec(lines.find((text) => / {2}clock /.test(text)) ?? "") ?? [];
+    const further = lines.filter((text) => text.startsWith("   "));
+    expect(further.length).toBeGreaterThan(2);
+    for (const text of further) expect(text).toMatch(new RegExp(`^ {${margin.length}}(→ | {2})?\\S`));
   });
 
   test("does not mistake another installation's service for its own", async () => {

@@ -1,6 +1,6 @@
 /** Tests how tables and failures look on a terminal and in a pipe. */
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { printFailure, printTable } from "../../src/cli/print.ts";
+import { printFailure, printFields, printTable } from "../../src/cli/print.ts";
 import { createCommandLine, surround } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -27,29 +27,25 @@ test("printTable() prints a row as one line in a pipe and on a wide terminal", (
   expect(tableAt(71)).toBe(WHOLE);
 });
 
-test("printTable() continues rows on further lines on a narrow terminal, and prints every cell", () => {
+test("printTable() continues rows on further lines on a narrow terminal, except a last cell that fits beside the others", () => {
   expect(tableAt(70)).toBe(
     [
-      "ID     EMAIL            USED  LIMIT",
-      "  NOTE",
+      "ID     EMAIL            USED  LIMIT      NOTE",
       "key_1  ada@example.org    12  unlimited",
       `  ${"a".repeat(30)}`,
-      "key_2  b@example.org       7  50000",
-      "  -",
+      "key_2  b@example.org       7  50000      -",
       "",
     ].join("\n"),
   );
   expect(tableAt(32)).toBe(
     [
       "ID     EMAIL            USED",
-      "  LIMIT",
-      "  NOTE",
+      "  LIMIT      NOTE",
       "key_1  ada@example.org    12",
       "  unlimited",
       `  ${"a".repeat(30)}`,
       "key_2  b@example.org       7",
-      "  50000",
-      "  -",
+      "  50000      -",
       "",
     ].join("\n"),
   );
@@ -59,7 +55,8 @@ test("printTable() breaks a text that is wider than the terminal between words",
   const { surroundings, seen } = surround("/", { columns: 30 });
   const long = "x".repeat(40);
   printTable(surroundings, [{ name: "a", scopes: `keys:read, keys:issue, keys:manage, ${long} end` }]);
-  expect(seen.out.split("\n").slice(2)).toEqual([
+  expect(seen.out.split("\n")).toEqual([
+    "NAME  SCOPES",
     "a",
     "  keys:read, keys:issue,",
     "  keys:manage,",
@@ -67,6 +64,23 @@ test("printTable() breaks a text that is wider than the terminal between words",
     "  end",
     "",
   ]);
+});
+
+test("printFields() breaks a value that is wider than the terminal between words, and no value in a pipe", () => {
+  const fields = { id: "key_1", organization: "Institute of Applied Signals", path: `/${"x".repeat(40)}` };
+  const printed = (columns?: number) => {
+    const { surroundings, seen } = surround("/", { ...(columns && { columns }) });
+    printFields(surroundings, fields);
+    return seen.out.split("\n");
+  };
+  expect(printed(30)).toEqual([
+    "id            key_1",
+    "organization  Institute of",
+    "              Applied Signals",
+    `path          ${fields.path}`,
+    "",
+  ]);
+  expect(printed()).toHaveLength(4);
 });
 
 test("printTable() prints no line wider than the terminal, unless one cell is wider", () => {

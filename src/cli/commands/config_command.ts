@@ -39,7 +39,7 @@ async function check(surroundings: Surroundings, options: CheckOptions): Promise
   else {
     printTable(
       surroundings,
-      settings.map(({ name, value, source: from }) => ({ name, value, source: from })),
+      settings.map(({ name, value, source: from }) => ({ name, source: from, value })),
     );
     for (const warning of warnings) printNote(surroundings, `claviger: ${warning}`);
   }

@@ -4,10 +4,11 @@ import { openDatabase } from "../../database/mod.ts";
 import { examineDatabase, examineHost, type Finding, fail, ok, skip, warn } from "../../doctor/mod.ts";
 import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
+import { escapeControls } from "../../text/mod.ts";
 import { hasDemo } from "../demo.ts";
 import { withNeeds } from "../needs.ts";
 import { type InstallationFlags, withInstallationFlags, withJson } from "../options.ts";
-import { paint, printJson, printLine } from "../print.ts";
+import { breakText, paint, printJson } from "../print.ts";
 import { CommandRefused, readCommandConfig, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -85,10 +86,13 @@ function printFindings(surroundings: Surroundings, findings: readonly Finding[])
   const width = Math.max(...findings.map(({ name }) => name.length));
   const { out, columns, hasColours } = surroundings;
   const isColoured = hasColours && columns !== undefined;
+  const margin = " ".repeat(width + 8);
+  const lines = (text: string, hang: string) =>
+    breakText(escapeControls(text), { most: columns && columns - margin.length, hang }).join(`\n${margin}`);
   for (const { name, state, message, remedy } of findings) {
     const word = state.padEnd(4);
     out(state === "skip" ? word : paint(word, COLOURS[state], isColoured));
-    printLine(surroundings, `  ${name.padEnd(width)}  ${message}`);
-    if (remedy !== undefined) printLine(surroundings, `${" ".repeat(width + 8)}→ ${remedy}`);
+    out(`  ${name.padEnd(width)}  ${lines(message, "")}\n`);
+    if (remedy !== undefined) out(`${margin}${lines(`→ ${remedy}`, "  ")}\n`);
   }
 }
