@@ -176,6 +176,11 @@ describe("claviger licenses", () => {
         err: expect.stringMatching(new RegExp(why)),
       });
     }
+    const nowhere = await line.run(["licenses", "verify", file, "--data-dir", join(line.folder, "nowhere")]);
+    expect(nowhere.status).toBe(1);
+    expect(nowhere.err).toMatch(
+      /^claviger: Cannot find a database in .*; or give the public keys with --jwks$/m,
+    );
     const clock = createTestClock(new Date(Date.now() + 9 * 86_400_000).toISOString());
     const expired = await line.run(["licenses", "verify", file, "--jwks", jwks], { clock });
     expect(expired).toMatchObject({ status: 1, err: expect.stringContaining("it has expired") });

@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import { toTimestamp } from "../../calendar.ts";
+import type { Config } from "../../config/mod.ts";
 import { readNamedFile } from "../../read_regular_file.ts";
 import {
   checkLicense,
@@ -129,11 +130,27 @@ async function verify(surroundings: Surroundings, file: string, options: VerifyO
     return show(surroundings, checkLicense(jws, { trusted, now: clock.now() }), { file, options });
   }
   const config = readSettings(surroundings, options);
-  await withDatabase(surroundings, config, async ({ database, now }) => {
-    const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
-    const trusted = keys.map(({ publicKey }) => publicKey);
-    show(surroundings, checkLicense(jws, { trusted, audience: config.brand.name, now }), { file, options });
+  const checked = checkLicense(jws, {
+    trusted: await findTrustedKeys(surroundings, config),
+    audience: config.brand.name,
+    now: clock.now(),
   });
+  show(surroundings, checked, { file, options });
+}
+
+/** Returns the public keys of the installation, without the retired ones. Its refusals also name `--jwks`. */
+async function findTrustedKeys(surroundings: Surroundings, config: Config): Promise<string[]> {
+  let trusted: string[] = [];
+  try {
+    await withDatabase(surroundings, config, async ({ database }) => {
+      const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
+      trusted = keys.map(({ publicKey }) => publicKey);
+    });
+  } catch (error) {
+    if (!(error instanceof CommandRefused)) throw error;
+    throw new CommandRefused(`${error.message}; or give the public keys with --jwks`);
+  }
+  return trusted;
 }
 
 const NOT_CHECKED = "not checked: revocation since then";
