@@ -1,5 +1,5 @@
 /**
- * The brand: the three words in which installations differ on the wire, in one place.
+ * The brand: three words that clients see, and that an installation may replace by its own.
  *
  * | Word | Default | Seen in |
  * |---|---|---|
@@ -16,7 +16,7 @@ export interface Brand {
   readonly modelTypes: readonly string[];
 }
 
-/** Builds a brand; without `modelTypes` these are the three kinds of the contract under the brand's prefix. */
+/** Makes a brand. By default the model types are the three kinds of the contract with the brand's prefix. */
 export function createBrand(
   name = "svc",
   options: { readonly installerHost?: string; readonly modelTypes?: readonly string[] } = {},
@@ -28,7 +28,7 @@ export function createBrand(
   };
 }
 
-/** The kinds of the registry; the state-space kind lives in the client alone. */
+/** The kinds of models in the registry. The state-space kind exists only in the client. */
 const MODEL_KINDS = ["LDA", "QDA", "Probit"];
 
 function toTypePrefix(name: string): string {

@@ -17,7 +17,8 @@ const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 export function parseTimestamp(text: string): Date | undefined {
   if (!TIMESTAMP.test(text)) return undefined;
   const at = new Date(text);
-  // PostgreSQL has no year 0, Date.UTC takes the years to 99 for others, and a zone can lead to the year 10000.
+  // PostgreSQL has no year 0, Date.UTC reads the years 0 to 99 as 1900 to 1999, and a zone can move an instant into
+  // the year 10000.
   if (!(at.getTime() >= FIRST_MS && at.getTime() <= LAST_MS)) return undefined;
   // Date turns February 30 into March: the day of the month must not change.
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);

@@ -16,7 +16,7 @@ const COUNTS = 0x1000;
 
 let atMs = 0;
 let next = 0;
-/** The common beginning of this millisecond: as a UUID, and as the identifier of a request. */
+/** The beginning that all identifiers of this millisecond share: of a UUID, and of the identifier of a request. */
 let uuidHead = "";
 let requestHead = "";
 /** Numbers as three hexadecimal digits, rendered at first use: most milliseconds need few. */

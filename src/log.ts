@@ -1,9 +1,9 @@
 /**
  * The log: one line for each event, to standard error, as text for people or as JSON for programs.
  *
- * With many lines, one write for each would cost more than the request itself. So a line of information is written at
- * once, and the lines of the next twentieth of a second are written together. A warning or an error is written at once,
- * after the waiting lines. Waiting lines are also written when the process exits; a killed process loses them.
+ * If every line were written alone, the write would cost more than the request. So the first line of information is
+ * written at once, and the lines of the next 50 ms are written together. A warning or an error is written at once, after
+ * the waiting lines. Waiting lines are also written when the process exits; a killed process loses them.
  *
  * Strangers must not fill the disk: of the lines in one group, ten a second are written, and then one line that counts
  * the others.
@@ -120,7 +120,7 @@ function createGroupCounter(write: (level: LogLevel, fields: LogFields) => void)
 }
 
 const GATHERED_MS = 50;
-/** Lines are bounded as well. */
+/** The most lines that wait. The length of each line is bounded, too. */
 const MAX_GATHERED = 500;
 
 /** Lines are rendered when they are written: rendering many in a row costs a fraction of rendering each alone. */
@@ -175,7 +175,7 @@ interface Line {
   readonly fields: LogFields;
 }
 
-/** A field cannot replace the line's own members. */
+/** Renders a line as JSON. A field cannot replace `time`, `level` and `message`. */
 function renderJsonLine({ atMs, level, message, fields }: Line): string {
   const own = { time: renderTime(atMs), level, message };
   return `${escapeControls(JSON.stringify({ ...own, ...fields, ...own }))}\n`;

@@ -1,4 +1,4 @@
-/** The program on Bun, and so the executable: reads the arguments and sets the exit status. */
+/** The program on Bun, which is also the executable: reads the arguments and sets the exit status. */
 import { createSurroundings, runCommandLine, takeHandOver } from "./cli/mod.ts";
 import { bunPlatform } from "./platform/bun/mod.ts";
 

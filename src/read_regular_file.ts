@@ -14,7 +14,7 @@ export interface NamedFile {
   readonly uid: number | undefined;
 }
 
-/** A bundle of the certificates of all public authorities has a fifth of this size. */
+/** The limit for a file of certificates. All public authorities together need a fifth of it. */
 export const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
 
 export interface OpenFile {
@@ -44,7 +44,7 @@ export function openNamedFile(path: string, flags = 0): OpenFile {
   if (typeof given === "string") throw failure(given, path);
   if (givenFiles !== undefined && given === undefined && (flags & constants.O_NONBLOCK) === 0)
     return openRegularFile(path, flags);
-  // Examined after opening: before, another user could exchange the file.
+  // Examined after opening: if it were examined before, another user could exchange the file in between.
   const fd = given ?? openSync(path, constants.O_RDONLY | flags);
   const close = given === undefined ? () => closeSync(fd) : () => {};
   try {

@@ -68,7 +68,7 @@ export interface WrongField {
 export class Refusal {
   readonly code: Code;
   readonly sentence: string;
-  /** When to try again, if the code does not tell whether that can help. */
+  /** After how many seconds to try again. For a code that alone does not say whether trying again helps. */
   readonly retryAfterSeconds: number | undefined;
   readonly reason: KeyFlaw | undefined;
   readonly fields: readonly WrongField[] | undefined;

@@ -1,6 +1,6 @@
 /**
- * The service as a whole: its parts, and the order in which they start, which is the reverse of that in which they
- * stop. Only this file knows all parts.
+ * The service as a whole: its parts, and the order in which they start. They stop in the reverse order. Only this file
+ * knows all parts.
  */
 
 import { hostname } from "node:os";
@@ -81,16 +81,19 @@ export interface Service {
    * the outcome. Undefined without TLS.
    */
   readonly reload: (() => Promise<void>) | undefined;
-  /** False if the pulse neither succeeds nor fails any more. A database that does not answer makes it fail. */
+  /** False if the pulse neither succeeds nor fails any more. If the database does not answer, the pulse fails. */
   isAlive(): boolean;
   readonly stop: StopOrder["stop"];
 }
 
-/** The limit for writing the last use of keys a last time, and the last minute of activity. */
+/** The limit for the last two writes: the last use of keys, and the last minute of activity. */
 const LAST_WORDS_MS = 1_000;
-/** The limit for stopping parts after a failed start. No request is in flight, so most of it is the database's. */
+/** The limit for stopping parts after a failed start. No request is in flight, so the database may use most of it. */
 const ABANDON_MS = 9_000;
-/** Of every listener. The runtime refuses no body, because its refusal is not JSON: our own code reads at most 64 KiB. */
+/**
+ * The limits of every listener. The runtime must refuse no body, because its refusal is not JSON. Our own code reads at
+ * most 64 KiB.
+ */
 const LIMITS = { maxBodyBytes: Number.MAX_SAFE_INTEGER, idleTimeoutSeconds: IDLE_TIMEOUT_SECONDS };
 
 /** Starts the service. Refuses, with a sentence for the operator, if something must be fixed first. */
@@ -117,7 +120,7 @@ async function startStages(options: ServiceOptions, order: StopOrder): Promise<S
   const listeners = await listen(options, { stores, parts, order });
   if (isRefusal(listeners)) return listeners;
   const { listener, admin, metrics, certificate } = listeners;
-  // The first request for figures should find some.
+  // Begun now, so that the first request for figures finds some.
   if (admin !== undefined || metrics !== undefined) parts.figures.demand();
   const isTls = stores.tls !== undefined;
   return {

@@ -144,7 +144,7 @@ async function writeUse(
   served: readonly Served[],
   { now }: DemoHistoryOptions,
 ): Promise<void> {
-  // A license may have a second key, which is newer: that one is used.
+  // A license may have two keys: the newer one is used.
   const keys = new Map((await listKeys(database, { now })).map((key) => [key.email, key]));
   const rows = served.flatMap(({ customer, days }) => {
     const licenseUuid = parseId("lic", keys.get(toDemoEmail(customer.name))?.licenseId ?? "") ?? "";
@@ -166,13 +166,13 @@ async function writeUse(
     const uuids = of.map(
       ({ customer: { name } }) => parseId("key", keys.get(toDemoEmail(name))?.id ?? "") ?? "",
     );
-    // A key that is used today was used just now.
+    // A key with use today was last used at this moment.
     const isToday = atMs === dayBefore(now, 0).getTime();
     await noteUse(database, uuids, isToday ? now : new Date(atMs + MORNING_MS));
   }
 }
 
-/** Writes for which reasons the keys were refused. */
+/** Writes why and how often the keys were refused. */
 async function writeRefusals(
   database: Database,
   served: readonly Served[],

@@ -1,9 +1,9 @@
-/** Small bar charts of a terminal: a table's rows with one more column, whose bars are as long as their numbers. */
+/** Bar charts for a terminal: a table gets one more column, whose bars show the numbers of another column. */
 
 /** The longest bar; short enough that the table beside it fits in 80 columns. */
 const MAX_WIDTH = 40;
 const MIN_WIDTH = 10;
-/** Bars of one to eight eighths of a character. */
+/** Bars that fill one to eight eighths of a character's width. */
 const EIGHTHS = ["▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"] as const;
 
 /**

@@ -16,7 +16,7 @@ import { isNewer, type KeyRecord, type UsageCount, updateUsedCount } from "./key
 
 export interface KeyCacheOptions {
   readonly clock: Clock;
-  /** The most keys to keep; 50,000 by default: about 70 MB as found, and more with their answers and windows. */
+  /** The most keys to keep; 50,000 by default: about 70 MB, and more with their answers and windows. */
   readonly maxKeys?: number;
 }
 

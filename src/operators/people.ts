@@ -83,7 +83,7 @@ export async function loginOperator(
       asked as (
         select ${noSubject(sql)}, null::jsonb as before, jsonb_build_object('operator', name) as after
           from person
-         -- Always true: the row of the creation is written first.
+         -- This condition is always true. It makes the statement write the row of the creation first.
          where (select count(*) from logged_creation) < 2
       ),
       logged as (${auditCte(sql, { action: "operator.login", actor, at: now, from: sql`asked` })})
@@ -143,7 +143,7 @@ export async function listOperators(database: Database): Promise<readonly Operat
 
 /** Selects the names of the tokens that an operator issued and that are not revoked, as JSON. */
 function tokensOf(sql: Sql, name: Fragment): Fragment {
-  // Tokens are issued by command on the host, where a person mostly has the same name.
+  // Most tokens are issued by a command on the host, where a person usually has the same name.
   return sql`
     coalesce((select json_agg(t.name order by t.name collate "C") from tokens t
                where t.created_by in ('operator:' || ${name}, 'command:' || ${name}) and t.state <> 'revoked'), '[]')`;
@@ -163,7 +163,7 @@ async function findOperator(
 /**
  * Returns the CTEs of a change to an operator that could leave no admin: `was` is the operator, and `admins.count` the
  * number of admins. All these rows are locked, in one order, so the second of two simultaneous changes counts the
- * admins that the first left.
+ * admins that remain after the first one.
  */
 function lockedCtes(sql: Sql, name: string): Fragment {
   return sql`

@@ -46,7 +46,10 @@ export function createConsole(options: AdminOptions): Hono<AdminEnv> {
   for (const [path, routes] of Map.groupBy(CONSOLE_ROUTES, (route) => route.path)) {
     app.all(path, (c) => {
       c.header("Allow", routes.map(({ method }) => method).join(", "));
-      return showRefusal(c, refuse("METHOD_NOT_ALLOWED", "This page does not take that request"));
+      return showRefusal(
+        c,
+        refuse("METHOD_NOT_ALLOWED", "This page does not accept a request with this method"),
+      );
     });
   }
   app.all("*", (c) => showRefusal(c, NOT_FOUND));

@@ -31,7 +31,9 @@ export function addActivityCommand(program: Command, surroundings: Surroundings)
         .default("code"),
     )
     .addOption(
-      new Option("--step <step>", "add the counts of a day or month").choices(ACTIVITY_STEPS).default("hour"),
+      new Option("--step <step>", "add up the counts of each hour, day or month")
+        .choices(ACTIVITY_STEPS)
+        .default("hour"),
     )
     .option(
       "--from <time>",

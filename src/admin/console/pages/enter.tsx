@@ -16,7 +16,7 @@ export interface EnterOptions {
   readonly hasEnded?: boolean;
   /** Whether the operator has just logged out. */
   readonly isLoggedOut?: boolean;
-  /** The operator who is logged in and whose session the login ends, and the code that was entered. */
+  /** Given if the login would end a session: the operator of that session, and the code that was entered. */
   readonly replaces?: { readonly operator: string; readonly code: string };
 }
 

@@ -19,7 +19,7 @@ import type { Page } from "../page.tsx";
 import { toTierChoice } from "../tier_choice.ts";
 import type { Visit } from "../visit.ts";
 
-/** The form that issues a key. It is empty, except for what a link to it gave. */
+/** The form that issues a key. A link to it can fill some fields. */
 export function issueFormPage({ now, query }: Visit): Page {
   const { email = "", tier = "" } = readEntered(query);
   return formPage({ entered: { email, tier, mode: "live", last_day: defaultLastDay(now) }, errors: {} });
@@ -136,7 +136,7 @@ function Issued({ issued, request, publicUrl, now }: IssuedProps) {
       <Heading title="Key issued" />
       <Notice kind="good">
         <p>
-          <b>Copy the key now.</b> It is shown only this once: only its hash is stored.
+          <b>Copy the key now.</b> It is shown only once: only its hash is stored.
         </p>
         <Copyable id="api-key" text={issued.apiKey} label="Copy the key" />
       </Notice>

@@ -46,7 +46,7 @@ export async function rotateKeyOfForm(visit: Visit): Promise<Page | Refusal> {
         <Heading title="Key rotated" />
         <Notice kind="good">
           <p>
-            <b>Copy the new key now.</b> It is shown only this once: only its hash is stored.
+            <b>Copy the new key now.</b> It is shown only once: only its hash is stored.
           </p>
           <Copyable id="api-key" text={rotated.apiKey} label="Copy the key" />
         </Notice>
