@@ -1,3 +1,4 @@
+import { parseTimestamp, toTimestamp } from "../calendar.ts";
 import { renderCount } from "../render_count.ts";
 
 /** A changed value in words. */
@@ -33,7 +34,8 @@ const NOTHING: Readonly<Record<string, string>> = {
   sources: "everywhere",
 };
 
-const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/;
+/** The expiry of what never expires: `NEVER_EXPIRES` of the room `licensing`, which imports this room. */
+const NEVER_MS = Date.parse("9999-12-31T23:59:59Z");
 
 /** Describes what a row of the audit log changed: each changed value before and after. */
 export function describeChanges(before: unknown, after: unknown): Change[] {
@@ -66,6 +68,7 @@ function toText(name: string, value: unknown): string {
   if (Array.isArray(value)) return value.map((one) => toText("", one)).join(", ");
   if (typeof value === "object") return JSON.stringify(value);
   const text = String(value);
-  if (!INSTANT.test(text)) return text;
-  return text.startsWith("9999") ? "never" : text.slice(0, 16).replace("T", " ");
+  const at = text.includes("T") ? parseTimestamp(text) : undefined;
+  if (at === undefined) return text;
+  return at.getTime() === NEVER_MS ? "never" : toTimestamp(at);
 }

@@ -5,6 +5,11 @@ import { cutText } from "../../src/admin/console/cut_text.ts";
 import { escapeControls } from "../../src/text/mod.ts";
 
 describe("changesOf()", () => {
+  test("shows an instant as all pages do", () => {
+    const { changes } = changesOf({ expires_at: "2027-01-31T14:30:00+02:00" }, { expires_at: null });
+    expect(changes).toEqual([{ field: "expiry", before: "2027-01-31 12:30", after: "never" }]);
+  });
+
   test("leaves out what would make the page large", () => {
     const { changes, isCut } = changesOf(
       { tier: "free", name: "<".repeat(400) },

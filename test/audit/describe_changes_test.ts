@@ -22,7 +22,7 @@ describe("describeChanges()", () => {
       ["operator", undefined, "ivan"],
       ["role", "viewer", "editor"],
       ["monthly limit", "the tier's", "5,000"],
-      ["expiry", "2027-01-31 12:30", "never"],
+      ["expiry", "2027-01-31T12:30:00Z", "never"],
     ]);
     expect(shown({ tier: "free", mode: "live" }, { tier: "free", mode: "test" })).toEqual([
       ["mode", "live", "test"],
@@ -59,6 +59,11 @@ describe("describeChanges()", () => {
     ]);
   });
 
+  test("leaves a text as it is that only looks like an instant", () => {
+    for (const text of ["2026-13-45T99:99:99Z", "2026-11-22", "T", "order-9999"])
+      expect(shown(null, { external_id: text })).toEqual([["external id", undefined, text]]);
+  });
+
   test("gives fields names that read well before a value", () => {
     const after = {
       own_expires_at: "2026-12-01T00:00:00Z",
@@ -67,7 +72,7 @@ describe("describeChanges()", () => {
       jti: "j",
     };
     expect(shown(null, after)).toEqual([
-      ["expiry of this key", undefined, "2026-12-01 00:00"],
+      ["expiry of this key", undefined, "2026-12-01T00:00:00Z"],
       ["replaced by", undefined, "key_1"],
       ["required tier", undefined, "free"],
       ["license file", undefined, "j"],

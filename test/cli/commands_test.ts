@@ -378,7 +378,9 @@ describe("claviger audit", () => {
     const [titles, row = "", ...details] = out.trimEnd().split("\n");
     expect(titles).toMatch(/^ID +AT +ACTOR +ACTION +DETAILS$/);
     expect(row).toMatch(/ license\.renew$/);
-    expect(details.join("\n")).toMatch(/^ {2}expiry from \d{4}-\d\d-\d\d \d\d:\d\d to 2031-/);
+    expect(details.join("\n")).toMatch(
+      /^ {2}expiry from \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ to\s+2031-05-31T00:00:00Z/,
+    );
     expect(details.map((text) => text.trim()).join(" ")).toMatch(
       new RegExp(`; ${id}; lic_\\w{32}; usr_\\w{32}; reason: has paid again$`),
     );

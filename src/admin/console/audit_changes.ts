@@ -11,10 +11,16 @@ export function changesOf(
 ): { readonly changes: readonly Change[]; readonly isCut: boolean } {
   const changes: Change[] = [];
   let left = MOST_CHARACTERS;
-  for (const change of describeChanges(before, after)) {
+  for (const { field, ...values } of describeChanges(before, after)) {
+    const change = { field, before: toMinute(values.before), after: toMinute(values.after) };
     left -= shownLength(change.field) + shownLength(change.before ?? "") + shownLength(change.after ?? "");
     if (left < 0) return { changes, isCut: true };
     changes.push(change);
   }
   return { changes, isCut: false };
+}
+
+/** Shows an instant as all pages do: `2026-11-22 12:30`. */
+function toMinute(value: string | undefined): string | undefined {
+  return value?.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\dZ$/, "$1 $2");
 }
