@@ -1,7 +1,7 @@
 /** The clients of the page `offline` of the manual, run as an SDK author would run them, with pinned keys. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHmac, sign } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JWK } from "jose";
 import { generateKeyPair } from "../../src/signed_licenses/jws.ts";
@@ -235,6 +235,16 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       expect(await check(license, { seen: "9".repeat(19) })).toMatchObject({ status: 1, err: refused });
       for (const damaged of ["", "x", "$(id)"])
         expect(await check(license, { seen: damaged })).toMatchObject({ status: 1, err: noTime });
+    });
+
+    test("keeps the time in a file that no other run writes, and leaves only `LICENSE.seen`", async () => {
+      const folder = join(line.folder, `alone-${language}`);
+      const file = join(folder, "license");
+      // The name that every run used for its new file would stop this run, as another run at the same time would.
+      mkdirSync(`${file}.seen.new`, { recursive: true });
+      writeFileSync(file, license);
+      expect(await run([file, keysFile, "svc", key.id])).toMatchObject({ status: 0, err: "" });
+      expect(readdirSync(folder).toSorted()).toEqual(["license", "license.seen", "license.seen.new"]);
     });
 
     test("accepts licenses after a rotation, and after the second one says that it needs new keys", async () => {
