@@ -271,6 +271,17 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
   });
 });
 
+test("The client in shell says that it needs OpenSSL 3, instead of refusing a license for another reason", async () => {
+  const script = line.write("check.sh", (await line.run(["guide", "offline", "--client", "shell"])).out);
+  const folder = join(line.folder, "libressl");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "openssl"), "#!/bin/sh\necho LibreSSL 3.3.6\n", { mode: 0o755 });
+  const env = { PATH: `${folder}:${process.env.PATH}`, TMPDIR: line.folder };
+  const ended = Bun.spawn(["sh", script, "license", "keys", "svc", "key_1"], { env, stderr: "pipe" });
+  expect(await ended.stderr.text()).toBe("refused: this program needs OpenSSL 3\n");
+  expect(await ended.exited).toBe(1);
+});
+
 test("Only the page `offline` has clients, in three languages", async () => {
   for (const [args, why] of [
     [["keys", "--client", "shell"], "an option of `claviger guide offline`"],
