@@ -13,4 +13,4 @@ export function refuseUnknownLicense(what: string, uuid: string): Refusal {
 }
 
 /** Why a revoked key cannot be changed, and why its license cannot be changed through that key. */
-export const REVOKED = "it is revoked, and that is for good; issue a new key instead";
+export const REVOKED = "the key is revoked for good; issue a new key instead";

@@ -13,6 +13,7 @@ import {
   NEVER_EXPIRES,
   type OfflineDays,
   oneYearAfter,
+  REVOKED,
   refuseRestricted,
   refuseUnknownKey,
   type Tier,
@@ -181,8 +182,7 @@ function refuseExport(row: Noted | undefined, { keyUuid, now }: LicenseRequest):
   const what = EXPORT;
   if (row === undefined) return refuseUnknownKey(what, keyUuid);
   if (!row.isAllowed) return refuseRestricted(what);
-  if (row.state === "revoked")
-    return refuse("CONFLICT", `Cannot ${what}: the key is revoked for good; issue a new key instead`);
+  if (row.state === "revoked") return refuse("CONFLICT", `Cannot ${what}: ${REVOKED}`);
   if (row.state === "suspended")
     return refuse("CONFLICT", `Cannot ${what}: the key is suspended; resume it first`);
   return row.endsAt <= now

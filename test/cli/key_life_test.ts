@@ -51,7 +51,7 @@ async function auditOf(id: string): Promise<{ action: string; reason: string | n
   return await line.json(["audit", "--key", id]);
 }
 
-const REVOKED = "it is revoked, and that is for good; issue a new key instead";
+const REVOKED = "the key is revoked for good; issue a new key instead";
 
 describe("claviger's commands that change a key", () => {
   const changes: [what: string, args: (id: string) => string[]][] = [

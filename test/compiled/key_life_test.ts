@@ -123,7 +123,7 @@ describe.skipIf(!isBuilt)("the executable's commands", () => {
     const { status, err } = await installed.run(["keys", "resume", byCommand.id]);
     expect({ status, err }).toEqual({
       status: 1,
-      err: expect.stringContaining("it is revoked, and that is for good"),
+      err: expect.stringContaining("the key is revoked for good"),
     });
   });
 
