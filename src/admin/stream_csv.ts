@@ -4,8 +4,9 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { reasonOf } from "../system_error.ts";
 import type { AdminOptions } from "./options.ts";
 
-/** The rows of one statement. The first one reads few, so that the answer begins soon. */
+/** The most rows of one statement. */
 const ROWS = 1_000;
+/** The most rows of the first statement: few, so that the answer begins soon. */
 const FIRST_ROWS = 100;
 /** The most answers at once: each holds rows in memory until its client has received them. */
 const AT_ONCE = 8;
@@ -58,8 +59,8 @@ export async function streamCsv<Row>(
     isOver = true;
   };
   const encoder = new TextEncoder();
-  // Read before the answer begins, so that a failure still gets its own status.
   let limit = FIRST_ROWS;
+  // Read before the answer begins, so that a failure still gets its own status.
   let rows = await read(undefined, limit).catch((error) => {
     end();
     throw error;

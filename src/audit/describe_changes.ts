@@ -3,29 +3,28 @@ import { renderCount } from "../render_count.ts";
 
 /** A changed value in words. */
 export interface Change {
-  /** What was changed, as a noun where it has a value before and after: `expiry`. */
+  /** The name of the changed value, in words: `expiry`. */
   readonly field: string;
   /** Undefined for a value that was only added; `after` is undefined for a value that was only removed. */
   readonly before: string | undefined;
   readonly after: string | undefined;
 }
 
-/** What names the changed thing is shown although the change leaves it as it is. */
+/** Fields that name the changed thing: they are shown also if the change leaves them as they are. */
 const NAMES = ["operator", "token", "session", "name", "version", "signing_key"];
 
-/** Fields whose names in the log do not read well in a sentence. In the other names, blanks replace underscores. */
+/** Fields whose names in the log do not read well in a sentence. In all other names, a space replaces each underscore. */
 const FIELDS: Readonly<Record<string, string>> = {
   expires_at: "expiry",
   own_expires_at: "expiry of this key",
   requires_license: "required tier",
   jti: "license file",
-  made_at: "made at",
   claviger: "made by version",
   sha256: "SHA-256",
   without_sealed: "without sealed data",
 };
 
-/** What a field without a value means, if it is not `none`. */
+/** What null means in these fields. In all other fields it means `none`. */
 const NOTHING: Readonly<Record<string, string>> = {
   monthly_limit: "the tier's",
   expires_at: "never",

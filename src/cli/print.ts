@@ -48,7 +48,7 @@ export function printFields(surroundings: Surroundings, fields: Readonly<Record<
 /**
  * Prints a table with a heading for each column; columns of numbers are aligned to the right. If the terminal is
  * narrower than the table, the heading and each row continue in further lines; a longer text is broken between words.
- * So a column of texts whose lengths differ much is best the last one.
+ * A column of long texts is best the last one, because a short text in it then fits beside the other cells.
  */
 export function printTable<Row extends Readonly<Record<string, unknown>>>(
   surroundings: Surroundings,
@@ -80,7 +80,7 @@ export function printTable<Row extends Readonly<Record<string, unknown>>>(
   surroundings.out(table);
 }
 
-/** Puts the last text beside the text before it, if that leaves it whole: other cells of its column are longer. */
+/** Joins the last two texts if they fit on one line: the last column needs a line of its own only for longer cells. */
 function joinLast(texts: string[], most: number): void {
   const [before = "", last = ""] = texts.slice(-2);
   const joined = `${before}${GAP}${last.trim()}`;

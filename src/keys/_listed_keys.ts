@@ -105,7 +105,7 @@ function selectOfLists(sql: Sql, options: ListOptions): Fragment {
   const { limit = 0, figures } = filter;
   const others = isOneGroup(filter) ? selectAmong(sql, options) : selectOfGroups(sql, options);
   if (isLong(filter)) return others;
-  // The first keys would be the whole list: if they do not fill the page, groups have no further key.
+  // The stored list is short enough to look up every key of it. The groups would add no further key.
   if ((figures?.keys ?? 0) <= LOOKED_UP * limit) return selectAmong(sql, options);
   return sql`
     with first_of_list as materialized (${selectAmong(sql, options, LOOKED_UP * limit)})

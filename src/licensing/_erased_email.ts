@@ -1,4 +1,4 @@
-/** The e-mail that an account has after a person was erased from it: made of its UUID, and reveals nothing else. */
+/** The e-mail of an account from which a person was erased. It reveals only the UUID of the account. */
 import type { Fragment, Sql } from "../database/mod.ts";
 
 /** Tells whether a person was erased from the account. */

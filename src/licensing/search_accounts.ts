@@ -23,7 +23,7 @@ const LAST_FOUR = /(?:^|…)([0-9a-f]{4})$/i;
 
 /**
  * Searches accounts by words. Each word of the text must be the beginning of a word in the e-mail, name or
- * organization. Refuses a text without words. Erased accounts have none of these, only an e-mail made of their UUID.
+ * organization. Refuses a text without words. Finds no erased account, because its e-mail only repeats its UUID.
  */
 export async function searchAccounts(database: Database, text: string): Promise<Search | Refusal> {
   const words = text.split(SEPARATORS).filter((word) => word !== "");

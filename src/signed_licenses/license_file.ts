@@ -45,9 +45,9 @@ export function renderLicenseFile({ license, claims }: SignedLicense): string {
 /** Returns the JWS in a license file, or in a file that holds only the JWS; undefined if there is none. */
 export function parseLicenseFile(text: string): string | undefined {
   const begin = text.indexOf(BEGIN);
-  // Only the first frame is read: to try each of many frames takes seconds.
+  // Only the first frame is read, because a hostile file can hold so many that trying each takes seconds.
   const frame = new RegExp(`^${BEGIN}\\r?\\n(?:[^\\r\\n]+\\r?\\n)*\\r?\\n([\\w.\\s-]+?)${END}`);
-  const [, framed = ""] = begin === -1 ? [text, text] : (frame.exec(text.slice(begin)) ?? []);
-  const jws = framed.replaceAll(/\s/g, "");
-  return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(jws) ? jws : undefined;
+  const framed = begin === -1 ? text : frame.exec(text.slice(begin))?.[1];
+  const jws = framed?.replaceAll(/\s/g, "");
+  return jws !== undefined && /^[\w-]+\.[\w-]+\.[\w-]+$/.test(jws) ? jws : undefined;
 }

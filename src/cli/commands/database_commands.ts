@@ -73,14 +73,14 @@ async function audit(surroundings: Surroundings, options: AuditOptions): Promise
   });
 }
 
-/** Returns the cells of a row for people: the last has everything that few rows have, so that no line is empty. */
+/** Returns the cells of a row for people. The last cell joins all that other rows may lack, so that no cell is empty. */
 function toShown({ id, at, actor, action, before, after, reason, request, address, ...row }: AuditRow) {
   const details = [
     ...describeChanges(before, after).map(toWords),
     ...[row.keyId, row.licenseId, row.userId].filter((each) => each !== null),
     ...(request === null ? [] : [request]),
     ...(address === null ? [] : [`from ${address}`]),
-    // What others wrote is the last: it cannot look like something else.
+    // The reason is free text, so it is last: no part of it can pass for another detail.
     ...(reason === null ? [] : [`reason: ${reason}`]),
   ];
   return { id, at, actor, action, details: details.join("; ") };

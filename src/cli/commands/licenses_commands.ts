@@ -49,7 +49,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     )
     .option(
       "--fingerprint <text>",
-      "the only machine that it is for, as its software names it",
+      "the fingerprint of the only machine that may use the license",
       printableOption,
     )
     .option("--nonce <text>", "a text to repeat in the license", printableOption)
@@ -181,7 +181,7 @@ const TIMES: ReadonlySet<string> = new Set(["iat", "nbf", "exp", "refresh_after"
 function toFields(claims: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const entries = Object.entries(claims).map(([name, value]) => {
     const at = TIMES.has(name) && typeof value === "number" ? new Date(value * 1_000) : undefined;
-    // A key that the operator trusts can sign a number that is no time.
+    // Also a trusted key may have signed a number that is no time.
     if (at !== undefined && !Number.isNaN(at.getTime())) return [name, toTimestamp(at)];
     return [name, typeof value === "object" ? JSON.stringify(value) : value];
   });

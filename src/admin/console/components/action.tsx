@@ -51,7 +51,7 @@ export function Action({
   return (
     <details class="action" name="action" id={name} open={isOpen || refused !== undefined}>
       <summary>{`${label}…`}</summary>
-      {/* The form is the target of links: the style lets `details` have no box to which a browser could scroll. */}
+      {/* Links go to the form, because the style gives `details` no box that a browser could scroll to. */}
       <form
         id={formIdOf(name)}
         method="post"

@@ -232,7 +232,7 @@ function LicenseForm({ attempt }: FormProps) {
       <TextField
         {...field("fingerprint")}
         label="Machine (optional)"
-        hint="The only machine that it is for, as its software names it."
+        hint="The fingerprint of the only machine that may use the license."
         maxlength={128}
       />
       <TextField
