@@ -1,7 +1,7 @@
 /** Changes of the signing keys beside signatures in progress, and changes that a kill interrupts. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { openSession, type Session } from "../../src/database/mod.ts";
+import { openSession, type Session, toTextArray } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
@@ -62,6 +62,21 @@ async function withSession<Result>(work: (session: Session) => Promise<Result>):
   } finally {
     await session.close();
   }
+}
+
+/** Does the work while keys have times an hour later, as if the database's clock were behind; `begun` begins as before. */
+async function withLaterTimes(kids: readonly string[], begun: string, work: () => Promise<void>) {
+  const move = (by: string) =>
+    testDatabase.database.query(
+      (sql) => sql`
+        update signing_keys
+           set signs_from = signs_from + case when kid = ${begun} then '0' else ${by}::interval end,
+               signs_until = signs_until + ${by}::interval
+         where kid = any(${toTextArray([...kids, begun])}::text[])`,
+    );
+  await move("1 hour");
+  await work();
+  await move("-1 hour");
 }
 
 /** Waits until that many connections to this database wait for a lock. */
@@ -148,18 +163,8 @@ describe("retireSigningKey()", () => {
     );
     expect(isRefusal(outcome)).toBe(false);
     const [signing, old] = [await kidOf("signing"), await kidOf("old")];
-    const move = (by: string) =>
-      testDatabase.database.query(
-        (sql) => sql`
-          update signing_keys
-             set signs_from = signs_from + case when kid = ${retired} then '0' else ${by}::interval end,
-                 signs_until = signs_until + ${by}::interval
-           where kid in (${signing}, ${retired}, ${old})`,
-      );
     // By that clock the retired key would sign, and neither the signing key nor the old key has begun to.
-    await move("1 hour");
-    await expectWorkingKeys();
-    await move("-1 hour");
+    await withLaterTimes([signing, old], retired, expectWorkingKeys);
   });
 
   test("does not hold up signatures for long if its process or its connection hangs", async () => {
@@ -183,18 +188,10 @@ describe("retireSigningKey()", () => {
 
   test("leaves the choice to the database's clock: before the time of a rotation the earlier key signs", async () => {
     const earlier = await kidOf("signing");
-    const move = (by: string) =>
-      testDatabase.database.query(
-        (sql) => sql`
-          update signing_keys
-             set signs_from = signs_from + case when kid = ${earlier} then '0' else ${by}::interval end,
-                 signs_until = signs_until + ${by}::interval
-           where signs_until is null or kid = ${earlier}`,
-      );
     await rotateSigningKey(testDatabase.database, change());
-    await move("1 hour");
-    expect((await sign(new Date(Date.now() + 2 * 3_600_000))).kid).toBe(earlier);
-    await move("-1 hour");
+    await withLaterTimes([await kidOf("signing")], earlier, async () => {
+      expect((await sign(new Date(Date.now() + 2 * 3_600_000))).kid).toBe(earlier);
+    });
     await expectWorkingKeys();
   });
 
