@@ -22,8 +22,10 @@ export function checkLicense(
   const { aud, exp, nbf, iat } = verified.claims;
   const seconds = now.getTime() / 1_000;
   if (!isTime(exp) || !isTime(nbf) || !isTime(iat)) return { ...verified, why: "it has no times" };
-  if (audience !== undefined && aud !== audience)
-    return { ...verified, why: `it is for ${String(aud)}, not for ${audience}` };
+  if (audience !== undefined && aud !== audience) {
+    const why = typeof aud === "string" ? `it is for ${aud}, not for ${audience}` : "its audience is no text";
+    return { ...verified, why };
+  }
   if (exp <= seconds) return { ...verified, why: "it has expired" };
   if (Math.max(nbf, iat) > seconds + TOLERANCE_SECONDS) return { ...verified, why: "it is not valid yet" };
   return verified;

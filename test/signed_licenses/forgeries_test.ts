@@ -100,11 +100,12 @@ test("parseJwks() takes the Ed25519 keys of a set, and leaves out everything els
 
 describe("checkLicense()", () => {
   test("refuses a license of another audience, also of a list, and one without an audience", async () => {
-    for (const aud of ["other", ["svc"], undefined, null, 7]) {
+    for (const aud of ["other", ["svc"], undefined, null, 7, { toString: 1 }]) {
       expect(isGood(signSample({ aud }))).toBe(false);
       if (!Array.isArray(aud)) expect(await isGoodForJose(signSample({ aud }))).toBe(false);
     }
     expect(check(license, { audience: "other" })).toMatchObject({ why: "it is for svc, not for other" });
+    expect(check(signSample({ aud: ["svc"] }))).toMatchObject({ why: "its audience is no text" });
   });
 
   test("refuses a license from the second of its expiry on", async () => {
