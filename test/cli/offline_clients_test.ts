@@ -41,7 +41,7 @@ const NO_LICENSE = "refused: the file holds no license\n";
 const NOT_PINNED = "refused: none of the pinned keys has signed the license: update this program\n";
 const OTHER_MACHINE = "refused: the license is for another machine\n";
 
-/** With what a client is called; by default as for a license without a fingerprint. */
+/** The arguments of a client. The defaults are for a license without a fingerprint. */
 interface Terms {
   readonly audience?: string;
   readonly machine?: string;
@@ -103,7 +103,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
   beforeAll(async () => {
     const { out } = await line.run(["guide", "offline", "--client", language]);
     script = line.write(`check.${language}`, out);
-    // In the checkout, so that it finds `jose`.
+    // The script is in another folder than the checkout, so it imports `jose` by its path.
     if (language === "typescript")
       script = line.write("check.ts", out.replace('from "jose"', `from "${root}/node_modules/jose"`));
     keysFile = line.write(`keys-${language}`, await publicKeys(form));
@@ -151,7 +151,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       ];
       const commands = [`/p;1e touch ${planted} #`, `/w ${planted}\n#`, `$(touch ${planted})`, ".*"];
       for (const [forged, err] of forgeries) {
-        // What is no text in base64url, one client refuses as no license and another as not genuine.
+        // The clients have different sentences for a text that is not base64url.
         if (err === NO_LICENSE)
           expect(await check(forged)).toMatchObject({ status: 1, out: "", err: refused });
         else await expectRefused(forged, err);
@@ -220,7 +220,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
         const clock = createTestClock(minutes(n));
         return (await line.json(["licenses", "export", key.id, "--days", `${days}`], { clock })).license;
       };
-      // It ended a minute ago: the five minutes are not for the end.
+      // The license ended a minute ago. The tolerance of five minutes does not apply to the end.
       await expectRefused(await exportAt(-1_441, 1), "refused: the license has expired: go online\n");
       expect(await check(await exportAt(-1_439, 1))).toMatchObject({ status: 0 });
       expect(await check(await exportAt(4, 1))).toMatchObject({ status: 0 });
@@ -254,7 +254,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       await expectRefused(await fetchLicense(key), NOT_PINNED);
     });
 
-    test("says which file it cannot read, and how it is called", async () => {
+    test("says which file it cannot read, and prints its usage if arguments are missing", async () => {
       const missing = join(line.folder, "missing");
       const given = line.write(`given-${language}`, license);
       for (const args of [

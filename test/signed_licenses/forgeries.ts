@@ -30,7 +30,7 @@ export function signSample(claims: object = {}, pair: NewKeyPair = KEYS[0]): str
 }
 
 /** Verifies as `jose` does with pinned keys. */
-export async function isGoodForJose(license: string, currentDate = AT): Promise<boolean> {
+export async function isAcceptedByJose(license: string, currentDate = AT): Promise<boolean> {
   const options = { algorithms: ["EdDSA"], audience: "svc", typ: "license+jwt", currentDate };
   try {
     await jwtVerify(license, createLocalJWKSet(JWKS), options);
@@ -40,8 +40,8 @@ export async function isGoodForJose(license: string, currentDate = AT): Promise<
   }
 }
 
-/** Verifies the signatures of licenses with the command `openssl`; returns the numbers of the good ones. */
-export function goodForOpenSsl(licenses: readonly string[], publicKey: string): number[] {
+/** Verifies the signatures of licenses with the command `openssl`; returns the indexes of those that it accepts. */
+export function acceptedByOpenSsl(licenses: readonly string[], publicKey: string): number[] {
   const folder = mkdtempSync(join(tmpdir(), "claviger-forgeries-"));
   try {
     writeFileSync(join(folder, "key.pem"), toPem(publicKey));
@@ -84,7 +84,7 @@ export function forgeHeaders(license: string): Record<string, string> {
     const signed = `${encode({ ...header, alg: "HS256" })}.${payload}`;
     return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
   };
-  // A header that our key has signed, as a later version of the program or another program with the key might.
+  // Our own key signs these headers, as another program with the key might do.
   const signed = (changes: object) => {
     const text = `${encode({ ...header, ...changes })}.${payload}`;
     return `${text}.${sign(null, Buffer.from(text), createPrivateKey(KEYS[0].privateKey)).toString("base64url")}`;

@@ -9,10 +9,10 @@ import {
 } from "../../src/signed_licenses/mod.ts";
 import {
   AT,
+  acceptedByOpenSsl,
   changeEachCharacter,
   forgeHeaders,
-  goodForOpenSsl,
-  isGoodForJose,
+  isAcceptedByJose,
   KEYS,
   signSample,
   TRUSTED,
@@ -21,28 +21,31 @@ import {
 const license = signSample({ nonce: "n-1", fingerprint: "host-7" });
 const check = (text: string, options: object = {}) =>
   checkLicense(text, { trusted: TRUSTED, audience: "svc", now: AT, ...options });
-const isGood = (text: string, options: object = {}) => {
+const isAccepted = (text: string, options: object = {}) => {
   const checked = check(text, options);
   return checked.ok && checked.why === undefined;
 };
 const later = (seconds: number) => new Date(AT.getTime() + seconds * 1_000);
 
-test("A license of either key is good for every verifier", async () => {
+test("Every verifier accepts a license of either key", async () => {
   for (const pair of KEYS) {
     const signed = signSample({}, pair);
-    expect([await isGoodForJose(signed), isGood(signed)]).toEqual([true, true]);
-    expect(goodForOpenSsl([signed], pair.publicKey)).toEqual([0]);
+    expect([await isAcceptedByJose(signed), isAccepted(signed)]).toEqual([true, true]);
+    expect(acceptedByOpenSsl([signed], pair.publicKey)).toEqual([0]);
   }
 });
 
-test("A license with any character changed is good for none", async () => {
+test("No verifier accepts a license with one character changed", async () => {
   const changed = changeEachCharacter(license);
   for (const [at, text] of changed.entries()) {
-    expect({ at, good: [await isGoodForJose(text), isGood(text)] }).toEqual({ at, good: [false, false] });
+    expect({ at, good: [await isAcceptedByJose(text), isAccepted(text)] }).toEqual({
+      at,
+      good: [false, false],
+    });
   }
   // `forgeries_proof.ts` shows OpenSSL each of them.
   const some = changed.filter((_, at) => at % 40 === 0 || at === changed.length - 1);
-  expect(goodForOpenSsl([license, ...some], KEYS[0].publicKey)).toEqual([0]);
+  expect(acceptedByOpenSsl([license, ...some], KEYS[0].publicKey)).toEqual([0]);
 });
 
 test("verifySignature() accepts one spelling of a signature: other software ignores the last four bits", () => {
@@ -57,10 +60,10 @@ test("verifySignature() accepts one spelling of a signature: other software igno
   expect("AQgw").toContain(last);
 });
 
-describe("A license with another header is good for none:", () => {
+describe("No verifier accepts a license with another header:", () => {
   for (const [what, forged] of Object.entries(forgeHeaders(license))) {
     test(what, async () => {
-      expect([await isGoodForJose(forged), isGood(forged)]).toEqual([false, false]);
+      expect([await isAcceptedByJose(forged), isAccepted(forged)]).toEqual([false, false]);
     });
   }
 });
@@ -101,8 +104,8 @@ test("parseJwks() takes the Ed25519 keys of a set, and leaves out everything els
 describe("checkLicense()", () => {
   test("refuses a license of another audience, also of a list, and one without an audience", async () => {
     for (const aud of ["other", ["svc"], undefined, null, 7, { toString: 1 }]) {
-      expect(isGood(signSample({ aud }))).toBe(false);
-      if (!Array.isArray(aud)) expect(await isGoodForJose(signSample({ aud }))).toBe(false);
+      expect(isAccepted(signSample({ aud }))).toBe(false);
+      if (!Array.isArray(aud)) expect(await isAcceptedByJose(signSample({ aud }))).toBe(false);
     }
     expect(check(license, { audience: "other" })).toMatchObject({ why: "it is for svc, not for other" });
     expect(check(signSample({ aud: ["svc"] }))).toMatchObject({ why: "its audience is no text" });
@@ -115,18 +118,18 @@ describe("checkLicense()", () => {
       [7 * 86_400 + 1, false],
     ] as const) {
       const now = later(seconds);
-      expect([await isGoodForJose(license, now), isGood(license, { now })]).toEqual([good, good]);
+      expect([await isAcceptedByJose(license, now), isAccepted(license, { now })]).toEqual([good, good]);
     }
     expect(check(license, { now: later(7 * 86_400) })).toMatchObject({ why: "it has expired" });
   });
 
   test("allows five minutes for the clock of the signer", () => {
-    expect(isGood(license, { now: later(-300) })).toBe(true);
+    expect(isAccepted(license, { now: later(-300) })).toBe(true);
     expect(check(license, { now: later(-301) })).toMatchObject({ why: "it is not valid yet" });
     const seconds = AT.getTime() / 1_000;
     for (const name of ["nbf", "iat"]) {
-      expect(isGood(signSample({ [name]: seconds + 300 }))).toBe(true);
-      expect(isGood(signSample({ [name]: seconds + 301 }))).toBe(false);
+      expect(isAccepted(signSample({ [name]: seconds + 300 }))).toBe(true);
+      expect(isAccepted(signSample({ [name]: seconds + 301 }))).toBe(false);
     }
   });
 
