@@ -3,7 +3,7 @@
  * to an external database and back, and from an older schema to a newer schema. `format.ts` describes the file.
  */
 export { checkPlace, FileFailure, writeWhole } from "./_files.ts";
-export { FORMAT_VERSION, type Head, type Sums, type TableSum } from "./format.ts";
+export type { Sums } from "./format.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";
 export { checkBackupSchema, type Restored, type RestoreOptions, restoreBackup } from "./restore_backup.ts";
 export {

@@ -15,13 +15,10 @@ export {
 export type { GivenSecret } from "./credentials.ts";
 export { findNearest } from "./find_nearest.ts";
 export type { GitHubAppSettings } from "./github_app.ts";
-export { demand, SettingError, settingOf, unknown, wrong } from "./setting_error.ts";
+export { SettingError, settingOf } from "./setting_error.ts";
 export { type Get, type ListenAddress, readHost, readListenAddress, readPort } from "./setting_values.ts";
-export { findSetting, isSetting, SETTINGS, type Setting } from "./settings.ts";
+export { findSetting, SETTINGS } from "./settings.ts";
 export {
   DEFAULT_ENV_FILE,
-  readBounded,
-  readNamed,
-  readSettingsFile,
   settingsFilesOf,
 } from "./settings_file.ts";

@@ -2,5 +2,5 @@
 export { IDLE_TIMEOUT_SECONDS } from "../wire/mod.ts";
 export { createApp } from "./app.ts";
 export type { AppOptions } from "./handler.ts";
-export { createMetricsPage, METRICS_PATH } from "./metrics/metrics_page.ts";
+export { createMetricsPage } from "./metrics/metrics_page.ts";
 export { createRequestMetrics } from "./metrics/request_metrics.ts";

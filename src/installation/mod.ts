@@ -15,7 +15,6 @@ export {
 export {
   findServing,
   leaveServingNote,
-  parseUnitName,
   type ServingAt,
   type ServingNote,
 } from "./serving_note.ts";

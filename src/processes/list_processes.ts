@@ -8,7 +8,6 @@ export interface ServingProcess {
   /** Where clients reach it, such as `https://0.0.0.0:8443`. */
   readonly address: string;
   readonly startedAt: Date;
-  readonly seenAt: Date;
   /** By the clock of the database. */
   readonly seenSecondsAgo: number;
   /** True if it has not renewed its row for five minutes: it was killed, or it cannot reach the database. */
@@ -23,7 +22,7 @@ const LOST_AFTER_SECONDS = 300;
 export async function listProcesses(database: Database): Promise<readonly ServingProcess[]> {
   const rows = await database.query<Omit<ServingProcess, "isLost">>(
     (sql) => sql`
-      select id as uuid, version, host, address, started_at as "startedAt", seen_at as "seenAt",
+      select id as uuid, version, host, address, started_at as "startedAt",
              greatest(0, floor(extract(epoch from now() - seen_at)))::int as "seenSecondsAgo"
         from processes
        where seen_at > now() - interval '1 day'

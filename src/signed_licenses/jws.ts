@@ -137,7 +137,7 @@ export function verifySignature(jws: string, trusted: readonly string[]): Verifi
 }
 
 /** Returns the thumbprint of a public key (RFC 7638). */
-export function thumbprintOf(x: string): string {
+function thumbprintOf(x: string): string {
   // The members in the order of the RFC, without white space.
   return createHash("sha256")
     .update(JSON.stringify({ crv: "Ed25519", kty: "OKP", x }))

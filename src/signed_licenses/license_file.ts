@@ -29,7 +29,7 @@ export interface ExportedLicense {
 }
 
 /** Renders the file of a license. */
-export function renderLicenseFile({ license, claims }: SignedLicense): string {
+function renderLicenseFile({ license, claims }: SignedLicense): string {
   const lines = license.match(new RegExp(`.{1,${LINE_CHARACTERS}}`, "g")) ?? [];
   const head = {
     License: claims.sub,

@@ -10,7 +10,6 @@ export {
   LICENSE_FILE_LIMIT_BYTES,
   parseLicenseFile,
   renderExport,
-  renderLicenseFile,
 } from "./license_file.ts";
 export type { ExportRequest, LicenseRequest } from "./note_license.ts";
 export { listOutstanding, type OutstandingLicense } from "./outstanding.ts";

@@ -23,10 +23,6 @@ export interface SigningKey {
   /** 32 bytes as base64url. */
   readonly publicKey: string;
   readonly state: SigningKeyState;
-  readonly createdAt: Date;
-  readonly signsFrom: Date | null;
-  readonly signsUntil: Date | null;
-  readonly retiredAt: Date | null;
   readonly sealed: string;
 }
 
@@ -34,8 +30,7 @@ export interface SigningKey {
 export async function listSigningKeys(database: Pick<Database, "query">): Promise<SigningKey[]> {
   return await database.query<SigningKey>(
     (sql) => sql`
-      select kid, public_key as "publicKey", created_at as "createdAt", signs_from as "signsFrom",
-             signs_until as "signsUntil", retired_at as "retiredAt", sealed, ${stateOf(sql)} as state
+      select kid, public_key as "publicKey", sealed, ${stateOf(sql)} as state
         from signing_keys
        order by generation`,
     { isRead: true },

@@ -26,7 +26,7 @@ function token(name: string, days: number | null, state: ListedToken["state"] = 
 
 function process(isLost: boolean): ServingProcess {
   const seenSecondsAgo = isLost ? 400 : 20;
-  const times = { startedAt: NOW, seenAt: NOW, seenSecondsAgo };
+  const times = { startedAt: NOW, seenSecondsAgo };
   return { uuid: crypto.randomUUID(), version: "0.2.0", host: "a", address: "http://a:1", isLost, ...times };
 }
 

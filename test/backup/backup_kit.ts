@@ -98,7 +98,7 @@ export function orThrow<Result>(outcome: Result | Refusal): Result {
 }
 
 /** Texts that `copy` must escape, that look like its escapes, or that sort differently by language. */
-export const ODD_TEXTS = [
+const ODD_TEXTS = [
   "",
   "\\N",
   "\\.",

@@ -15,7 +15,7 @@ export interface Change {
 }
 
 /** A larger loss counts as a drop. */
-export const DROP = 0.1;
+const DROP = 0.1;
 
 /** Compares every ratio that both runs have, in the order of the later run. */
 export function compareRuns(before: readonly Result[], now: readonly Result[]): Change[] {

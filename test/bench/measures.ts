@@ -16,11 +16,11 @@ export const partUs = (results: readonly LoadResult[], part: "loadCpu" | "servic
   results.map((result) => (result[part] / result.requests) * 1e6);
 
 /** Returns the share of one core that the load used. */
-export const loadShare = (results: readonly LoadResult[]) =>
+const loadShare = (results: readonly LoadResult[]) =>
   median(results.map(({ loadCpu, seconds }) => loadCpu / seconds));
 
 /** Returns the share of one core that the service and its PostgreSQL used. */
-export const serviceShare = (results: readonly LoadResult[]) =>
+const serviceShare = (results: readonly LoadResult[]) =>
   median(results.map(({ serviceCpu, databaseCpu, seconds }) => (serviceCpu + (databaseCpu || 0)) / seconds));
 
 /** Returns the share of one core that PostgreSQL used. */
@@ -28,7 +28,7 @@ export const databaseShare = (results: readonly LoadResult[]) =>
   median(results.map(({ databaseCpu, seconds }) => databaseCpu / seconds));
 
 /** Returns the share of one core that all other processes on the machine used. */
-export const othersShare = (results: readonly LoadResult[]) =>
+const othersShare = (results: readonly LoadResult[]) =>
   median(results.map(({ othersCpu, seconds }) => othersCpu / seconds));
 
 /** Returns `68,000/s`, the median of the rounds. */

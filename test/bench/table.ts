@@ -5,7 +5,7 @@ import { isFailed, isMet, type Result, type Target, type Unit } from "./row.ts";
 const HEADING = ["ROW", "FIGURE", "TARGET", "MET", "ROUNDS"] as const;
 
 /** Sorts ratios first, then absolute figures, then failed rows; otherwise keeps the order. */
-export function inOrder(results: readonly Result[]): Result[] {
+function inOrder(results: readonly Result[]): Result[] {
   const rank = (result: Result) => (isFailed(result) ? 2 : result.unit === "×" ? 0 : 1);
   return results.toSorted((a, b) => rank(a) - rank(b));
 }

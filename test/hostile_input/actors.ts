@@ -11,7 +11,7 @@ import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
 import { TEST_SECRET } from "../support/service.ts";
 
-export const ROLES = [
+const ROLES = [
   "active",
   "hot",
   "scarce",
@@ -56,7 +56,7 @@ export interface HostedModel {
 }
 
 /** The size of each file. */
-export const FILE_BYTES = 4_096;
+const FILE_BYTES = 4_096;
 const ACTIVE = 24;
 const DISPOSABLE = 60;
 

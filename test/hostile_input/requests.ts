@@ -19,7 +19,7 @@ import {
 const REPO_TOKEN = "/v1/installer/repo-token";
 
 /** The valid requests; `key` is the place of the key in the request. */
-export const TEMPLATES = {
+const TEMPLATES = {
   validate: { method: "POST", path: "/v1/auth/validate", key: "body" },
   refresh: { method: "POST", path: "/v1/auth/refresh", key: "body" },
   revoke: { method: "POST", path: "/v1/auth/revoke", key: "body" },

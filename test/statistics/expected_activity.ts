@@ -40,7 +40,7 @@ export function sumsOf(counts: readonly Count[]): [name: string, count: number][
 }
 
 /** Returns the beginning of the hour, day or month, or of one so many before. */
-export function beginOf(at: Date, step: ActivityStep, back = 0): Date {
+function beginOf(at: Date, step: ActivityStep, back = 0): Date {
   if (step === "hour") return new Date(at.getTime() - (at.getTime() % HOUR_MS) - back * HOUR_MS);
   if (step === "day") return new Date(at.getTime() - (at.getTime() % DAY_MS) - back * DAY_MS);
   return new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - back));

@@ -39,7 +39,7 @@ const root = join(import.meta.dir, "../..");
 const pinned = join(root, "node_modules/.bin/node");
 /** The pinned Node; on systems without a pinned Node, the one in the PATH. */
 export const NODE = existsSync(pinned) ? pinned : "node";
-export const BUNDLE = join(root, "dist/claviger.mjs");
+const BUNDLE = join(root, "dist/claviger.mjs");
 
 const START_DEADLINE_MS = 25_000;
 /** Two pulses are 500 ms apart: after this time a new pulse has begun and ended, even on a busy machine. */

@@ -93,7 +93,7 @@ const FIRST_FREE_PORT = 1_024;
  *
  * This is one long function, so that the code shows the unit in the order of its lines.
  */
-export function renderUnit(options: UnitOptions): string {
+function renderUnit(options: UnitOptions): string {
   const { binary, host, port, adminListen, tlsCert, tlsKey, tlsGroup } = options;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw new WrongUsage("Cannot print the unit: --tls-cert and --tls-key go together");

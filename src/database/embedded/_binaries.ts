@@ -16,10 +16,8 @@ export interface Binaries {
   readonly bin: string;
   /** The major version, such as `18`. The cluster must have the same one. */
   readonly major: string;
-}
-
-export interface UnpackedBinaries extends Binaries {
-  readonly folder: string;
+  /** The folder into which they were unpacked; undefined for the operator's own programs. */
+  readonly folder?: string;
 }
 
 export interface UnpackOptions {
@@ -32,10 +30,7 @@ export interface UnpackOptions {
 }
 
 /** Unpacks the archive below `parent`, unless an earlier start did. */
-export async function unpackBinaries(
-  archive: PostgresArchive,
-  options: UnpackOptions,
-): Promise<UnpackedBinaries> {
+export async function unpackBinaries(archive: PostgresArchive, options: UnpackOptions): Promise<Binaries> {
   const folder = join(options.parent, `postgres-${archive.label}`);
   const binaries = { folder, bin: join(folder, "bin"), major: archive.label.split(".")[0] ?? "" };
   const isThere = () => existsSync(options.shared ? folder : join(folder, MARKER));

@@ -208,7 +208,7 @@ async function findBinaries(
   dataDir: string,
   account: Account | undefined,
   { platform, postgresBin, binariesParent }: EmbeddedOptions,
-): Promise<(Binaries & { readonly folder?: string }) | Refusal> {
+): Promise<Binaries | Refusal> {
   const archive = await platform.postgresArchive();
   if (archive === undefined) return noPostgres();
   if (postgresBin !== undefined) {
@@ -222,7 +222,7 @@ async function findBinaries(
 
 /** Syncs the unpacked programs and removes old ones. This can wait until the server runs. */
 async function tidyUp(
-  { folder }: { readonly folder?: string },
+  { folder }: Pick<Binaries, "folder">,
   { dataDir, binariesParent }: EmbeddedOptions,
 ): Promise<void> {
   // Either no programs were unpacked, or other data folders use the same programs.

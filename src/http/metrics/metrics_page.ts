@@ -4,7 +4,7 @@ import { pathOf } from "../../wire/mod.ts";
 import { collectMetrics, type MetricsSources } from "./collect_metrics.ts";
 import { EXPOSITION_TYPE, renderExposition } from "./exposition.ts";
 
-export const METRICS_PATH = "/metrics";
+const METRICS_PATH = "/metrics";
 
 /** Creates the function that answers `GET` and `HEAD` of `/metrics`; other paths get 404, other methods 405. */
 export function createMetricsPage(sources: MetricsSources): Answer {

@@ -100,7 +100,7 @@ async function changeModel(visit: Visit, c: Context<AdminEnv>, { action, perform
 }
 
 /** Returns the path of a model's page. */
-export function pathOf(name: string): string {
+function pathOf(name: string): string {
   return `/console/models/${encodeURIComponent(name)}`;
 }
 
