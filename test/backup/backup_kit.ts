@@ -20,11 +20,10 @@ import type { IssuedKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { setInstallerToken } from "../../src/repository_token/mod.ts";
-import { createSecrets, parseRootSecret, type Secrets } from "../../src/secrets/mod.ts";
 import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 import { testFolder } from "../support/postgres.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { openSecrets } from "../support/secrets.ts";
 
 export const watch = { onProgress() {} };
 
@@ -112,15 +111,9 @@ const ODD_TEXTS = [
   "x".repeat(100_000),
 ];
 
-export function testSecrets(): Secrets {
-  const root = parseRootSecret(TEST_SECRET);
-  if (!root.ok) throw new Error(root.error);
-  return createSecrets(root.rootSecret);
-}
-
 /** Puts rows into every table, and odd texts into every text column. */
 export async function fill(database: Database): Promise<void> {
-  const secrets = testSecrets();
+  const secrets = openSecrets();
   const wrong = await proveSecret(database, secrets, NOW);
   if (wrong !== undefined) throw new Error(wrong);
   orThrow(
@@ -174,7 +167,7 @@ export async function fill(database: Database): Promise<void> {
         from keys, (values ('INVALID_KEY', 'revoked'), ('QUOTA_EXCEEDED', '')) as refusal (code, reason)`,
   );
   await addModels(database);
-  await ensureSigningKeys(database, { secrets: testSecrets(), now: NOW });
+  await ensureSigningKeys(database, { secrets: openSecrets(), now: NOW });
   await database.query(
     (sql) => sql`
       insert into signed_licenses (key_id, kid, jti, expires_at, signed_at, count)

@@ -7,6 +7,7 @@ import { pathOfFile } from "../../src/models/mod.ts";
 import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { NOW, sentenceOf } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
 import { TEST_SECRET } from "../support/service.ts";
 import {
   backUp,
@@ -17,7 +18,6 @@ import {
   otherSecret,
   prove,
   restore,
-  testSecrets,
   tryBackup,
   tryRestore,
 } from "./backup_kit.ts";
@@ -300,7 +300,7 @@ describe("restoreBackup()", () => {
     await target.database.query(
       (sql) => sql`with fetched as (delete from signed_licenses) delete from exported_licenses`,
     );
-    const made = await ensureSigningKeys(target.database, { secrets: testSecrets(), now: NOW });
+    const made = await ensureSigningKeys(target.database, { secrets: openSecrets(), now: NOW });
     expect(made).toEqual({ isMade: true, replacesEarlier: true });
   });
 });

@@ -6,17 +6,15 @@ import { openSession } from "../../src/database/mod.ts";
 import { examineDatabase, type Finding } from "../../src/doctor/mod.ts";
 import { proveSecret } from "../../src/installation/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import { ensureSigningKeys, listSigningKeys, retireSigningKey } from "../../src/signed_licenses/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
 import { TEST_SECRET } from "../support/service.ts";
 
 setDefaultTimeout(30_000);
 
-const parsed = parseRootSecret(TEST_SECRET);
-if (!parsed.ok) throw new Error(parsed.error);
-const secrets = createSecrets(parsed.rootSecret);
+const secrets = openSecrets();
 const now = systemClock.now();
 let target: TestDatabase;
 beforeAll(async () => {

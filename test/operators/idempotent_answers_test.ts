@@ -3,10 +3,11 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { randomBytes } from "node:crypto";
 import { answerOnce, type Claim, issueToken, tokenPattern } from "../../src/operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../src/refusal.ts";
-import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../../src/secrets/mod.ts";
+import { generateRootSecret, type Secrets } from "../../src/secrets/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, BRAND, NOW, sentenceOf } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
 
 setDefaultTimeout(30_000);
 
@@ -19,10 +20,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-function newSecrets(): Secrets {
-  const parsed = parseRootSecret(generateRootSecret());
-  if (!parsed.ok) throw new Error(parsed.error);
-  return createSecrets(parsed.rootSecret);
+function newSecrets() {
+  return openSecrets(generateRootSecret());
 }
 
 let tokens = 0;

@@ -6,11 +6,12 @@ import {
   parseInstallerToken,
   setInstallerToken,
 } from "../../src/repository_token/mod.ts";
-import { createSecrets, generateRootSecret, parseRootSecret, type Secrets } from "../../src/secrets/mod.ts";
+import { generateRootSecret, type Secrets } from "../../src/secrets/mod.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { dumpText } from "../support/dump.ts";
 import { ACTOR, NOW, sentenceOf } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
 
 setDefaultTimeout(30_000);
 
@@ -27,10 +28,8 @@ beforeEach(async () => {
 });
 afterEach(() => server.close());
 
-function newSecrets(): Secrets {
-  const root = parseRootSecret(generateRootSecret());
-  if (!root.ok) throw new Error(root.error);
-  return createSecrets(root.rootSecret);
+function newSecrets() {
+  return openSecrets(generateRootSecret());
 }
 
 const set = (token: string, expiresAt: Date | null = null) =>

@@ -1,11 +1,11 @@
 /** Promise 8 for the database and the log: no key, token or secret is in a table or a log line. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { generateApiKey, hashApiKey } from "../../src/keys/mod.ts";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import { listSigningKeys, openSigningKey } from "../../src/signed_licenses/mod.ts";
 import { dumpText } from "../support/dump.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
 import { startTestService, TEST_SECRET, type TestService } from "../support/service.ts";
 
 setDefaultTimeout(30_000);
@@ -53,8 +53,7 @@ test("No table and no log line contains a key, a token or a secret after request
 
 /** Returns each private key that signs licenses, as the lines of its PEM and as the bytes of its seed in base64url. */
 async function privateKeys(): Promise<string[]> {
-  const root = parseRootSecret(TEST_SECRET);
-  const secrets = createSecrets(root.ok ? root.rootSecret : fail());
+  const secrets = openSecrets();
   const keys = (await listSigningKeys(service.database)).map((key) => openSigningKey(secrets, key) ?? fail());
   expect(keys).toHaveLength(2);
   return keys.flatMap((key) => [

@@ -1,18 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import {
-  createSecrets,
-  generateRootSecret,
-  opensCanary,
-  parseRootSecret,
-  type Secrets,
-  sealCanary,
-} from "../../src/secrets/mod.ts";
+import { generateRootSecret, opensCanary, sealCanary } from "../../src/secrets/mod.ts";
+import { openSecrets } from "../support/secrets.ts";
 
-function newSecrets(text = generateRootSecret()): Secrets {
-  const parsed = parseRootSecret(text);
-  if (!parsed.ok) throw new Error(parsed.error);
-  return createSecrets(parsed.rootSecret);
+function newSecrets(text = generateRootSecret()) {
+  return openSecrets(text);
 }
 
 const secrets = newSecrets();

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { createSecrets, generateRootSecret, parseRootSecret, type Signer } from "../../src/secrets/mod.ts";
+import { generateRootSecret, type Signer } from "../../src/secrets/mod.ts";
+import { openSecrets } from "../support/secrets.ts";
 
 function secrets(text = generateRootSecret()) {
-  const parsed = parseRootSecret(text);
-  if (!parsed.ok) throw new Error(parsed.error);
-  return createSecrets(parsed.rootSecret);
+  return openSecrets(text);
 }
 
 const text = generateRootSecret();

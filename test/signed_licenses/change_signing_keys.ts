@@ -5,14 +5,12 @@
 import { systemClock } from "../../src/clock.ts";
 import { openDatabase, openSession } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import { retireSigningKey, rotateSigningKey } from "../../src/signed_licenses/mod.ts";
+import { openSecrets } from "../support/secrets.ts";
 
 const [address = "", secret = "", kid] = process.argv.slice(2);
-const parsed = parseRootSecret(secret);
-if (!parsed.ok) throw new Error(parsed.error);
 const change = {
-  secrets: createSecrets(parsed.rootSecret),
+  secrets: openSecrets(secret),
   actor: { kind: "command", name: "test" },
   now: new Date(),
 } as const;

@@ -1,17 +1,14 @@
 /** The published keys are read once a second at most, because anyone may ask for them without a limit. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import { createPublishedKeys, ensureSigningKeys, rotateSigningKey } from "../../src/signed_licenses/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, NOW } from "../support/issue.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { openSecrets } from "../support/secrets.ts";
 
 setDefaultTimeout(30_000);
 
 let testDatabase: TestDatabase;
-const secret = parseRootSecret(TEST_SECRET);
-if (!secret.ok) throw new Error(secret.error);
-const secrets = createSecrets(secret.rootSecret);
+const secrets = openSecrets();
 
 beforeAll(async () => {
   testDatabase = await createTestDatabase();

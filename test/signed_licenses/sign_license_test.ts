@@ -4,7 +4,6 @@ import { parseId, toId } from "../../src/ids.ts";
 import { suspendKey } from "../../src/keys/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import {
   createLicenseSigner,
   ensureSigningKeys,
@@ -18,18 +17,15 @@ import {
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
 import { TEST_SECRET } from "../support/service.ts";
 
 setDefaultTimeout(30_000);
 
 const DAY_S = 86_400;
 const OFFLINE_DAYS = { free: 1, research: 7, commercial: 14, enterprise: 0 };
-const secret = parseRootSecret(TEST_SECRET);
-if (!secret.ok) throw new Error(secret.error);
-const secrets = createSecrets(secret.rootSecret);
-const otherSecret = parseRootSecret(TEST_SECRET.replaceAll("0", "1"));
-if (!otherSecret.ok) throw new Error(otherSecret.error);
-const otherSecrets = createSecrets(otherSecret.rootSecret);
+const secrets = openSecrets();
+const otherSecrets = openSecrets(TEST_SECRET.replaceAll("0", "1"));
 
 describe("createLicenseSigner()", () => {
   let testDatabase: TestDatabase;

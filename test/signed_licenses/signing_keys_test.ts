@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { openSession, type Session, toTextArray } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import {
   createLicenseSigner,
   ensureSigningKeys,
@@ -18,14 +17,13 @@ import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { ACTOR, BRAND, issue } from "../support/issue.ts";
+import { openSecrets } from "../support/secrets.ts";
 import { TEST_SECRET } from "../support/service.ts";
 import { until } from "../support/until.ts";
 
 setDefaultTimeout(60_000);
 
-const secret = parseRootSecret(TEST_SECRET);
-if (!secret.ok) throw new Error(secret.error);
-const secrets = createSecrets(secret.rootSecret);
+const secrets = openSecrets();
 const offlineDays = { free: 1, research: 7, commercial: 14, enterprise: 30 };
 
 let testDatabase: TestDatabase;

@@ -10,12 +10,12 @@ import { createLog } from "../../src/log.ts";
 import { issueToken, SCOPES, type Scope } from "../../src/operators/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
 import { createLicenseSigner, ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { ACTOR, BRAND, issue } from "./issue.ts";
-import { type JsonResponse, TEST_SECRET } from "./service.ts";
+import { openSecrets } from "./secrets.ts";
+import type { JsonResponse } from "./service.ts";
 
 export interface TestAdmin {
   /** Such as `http://127.0.0.1:40123`. */
@@ -66,12 +66,10 @@ export async function startAdmin(
 ): Promise<TestAdmin> {
   const testDatabase = options.on ?? (await createTestDatabase());
   const clock = options.clock ?? createTestClock();
-  const secret = parseRootSecret(TEST_SECRET);
-  if (!secret.ok) throw new Error(secret.error);
   const { database } = testDatabase;
   const logLines: string[] = [];
   const forgotten: string[] = [];
-  const secrets = createSecrets(secret.rootSecret);
+  const secrets = openSecrets();
   await ensureSigningKeys(database, { secrets, now: clock.now() });
   const signing = { database, secrets, brand: BRAND, publicUrl: undefined, offlineDays: NO_OFFLINE_DAYS };
   const app = createAdminApp({

@@ -1,19 +1,17 @@
 /** Sets the installer token of a test's service. */
 import { setInstallerToken } from "../../src/repository_token/mod.ts";
-import { createSecrets, parseRootSecret } from "../../src/secrets/mod.ts";
-import { TEST_SECRET, type TestService } from "./service.ts";
+import { openSecrets } from "./secrets.ts";
+import type { TestService } from "./service.ts";
 
 export const INSTALLER_TOKEN = "read_only_token_for_tests";
 
 /** Stores the token as an operator does; by default it does not expire. */
 export async function setToken(service: TestService, expiresAt: Date | null = null): Promise<void> {
-  const root = parseRootSecret(TEST_SECRET);
-  if (!root.ok) throw new Error(root.error);
   const refused = await setInstallerToken(
     service.database,
     { token: INSTALLER_TOKEN, expiresAt },
     {
-      secrets: createSecrets(root.rootSecret),
+      secrets: openSecrets(),
       actor: { kind: "command", name: "test" },
       now: service.clock.now(),
     },
