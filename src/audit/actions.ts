@@ -1,4 +1,4 @@
-/** Every action of the audit log, as noun and verb; grouped by the noun. */
+/** Every action of the audit log: what was changed, a dot, and how. Grouped by what was changed. */
 export const ACTIONS = [
   "key.issue",
   "key.import",

@@ -35,7 +35,7 @@ import type { Watch } from "./write_backup.ts";
 
 /**
  * A section of a backup, in the order of the file. No section is proven correct before `sums` has arrived. Read the
- * content of a section before the next section; the rest of a content is skipped.
+ * content of a section before you ask for the next section, because its unread rest is skipped.
  */
 export type Section =
   | { readonly kind: "head"; readonly head: Head }
@@ -112,7 +112,7 @@ export function toRefusal(error: unknown, path: string): Refusal {
   throw error;
 }
 
-/** Yields the sections in order; throws at the first wrong byte, or at the latest before the end. */
+/** Yields the sections in order. If any byte is wrong, it throws at the latest before the section `sums`. */
 export async function* readBackup(path: string): AsyncGenerator<Section> {
   const whole = createHash("sha256");
   const tar = readTar(decompress(path), (bytes, entry) => {
@@ -170,7 +170,7 @@ async function* readSections(tar: TarReader, whole: Hash): AsyncGenerator<Sectio
   yield { kind: "sums", sums: counted };
 }
 
-/** Yields a section, and then skips the content that its reader has left. */
+/** Yields a section, and then skips the content that its reader has not read. */
 async function* withContent(
   section: (content: AsyncIterable<Buffer>) => Section,
   content: AsyncGenerator<Buffer>,
@@ -218,8 +218,8 @@ function checkSums(bytes: Buffer, counted: Sums): void {
     const sum = tables.find(({ name }) => name === table.name);
     return sum?.sha256 !== table.sha256 || sum.rows !== table.rows;
   });
-  const what = stored.success && wrong !== undefined ? `the rows of ${wrong.name}` : "it";
-  throw new BadBackup(`${what} ${what === "it" ? "was" : "were"} changed after the backup: ${DAMAGED}`);
+  const what = stored.success && wrong !== undefined ? `the rows of ${wrong.name} were` : "it was";
+  throw new BadBackup(`${what} changed after the backup: ${DAMAGED}`);
 }
 
 function parseJson(bytes: Buffer): unknown {

@@ -16,6 +16,7 @@ export interface JsonOptions extends InstallationFlags {
   readonly json: boolean;
 }
 
+/** Adds the options of {@linkcode InstallationFlags}. */
 export function withInstallationFlags(command: Command): Command {
   return command
     .option("--data-dir <dir>", "the data folder", textOption(1, 4_095))
@@ -26,16 +27,19 @@ export function withInstallationFlags(command: Command): Command {
     );
 }
 
+/** Adds the option `--json`. */
 export function withJson(command: Command): Command {
   return command.addOption(new Option("--json", "print one JSON document").default(false));
 }
 
+/** Reads an e-mail address, and returns it as it is stored. */
 export function emailOption(text: string): string {
   const email = parseEmail(text);
   if (email !== undefined) return email;
   throw new InvalidArgumentError("It must be an e-mail address");
 }
 
+/** Accepts an operator's own name for a license. */
 export function externalIdOption(text: string): string {
   if (isExternalId(text)) return text;
   throw new InvalidArgumentError(`It must have ${EXTERNAL_ID_FORM}`);
@@ -67,13 +71,14 @@ export function settingOption(
 export function textOption(minCharacters: number, maxCharacters: number): (text: string) => string {
   const least = minCharacters === 0 ? "at most" : `${minCharacters} to`;
   return (text) => {
-    const isLong = text.length < minCharacters || text.length > maxCharacters;
+    const isLengthAllowed = text.length >= minCharacters && text.length <= maxCharacters;
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused.
-    if (!isLong && !/[\u0000-\u001f\u007f\ufffd]/.test(text) && text.isWellFormed()) return text;
+    if (isLengthAllowed && !/[\u0000-\u001f\u007f\ufffd]/.test(text) && text.isWellFormed()) return text;
     throw new InvalidArgumentError(`It must be one line of ${least} ${maxCharacters} characters`);
   };
 }
 
+/** Reads a whole number from `least` to `most`. */
 export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
   const range = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `from ${least} to ${most}`;
   return (text) => {
@@ -83,25 +88,27 @@ export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER)
   };
 }
 
+/** Reads a number that is not negative. */
 export function numberOption(text: string): number {
   const number = Number(text);
   if (text.trim() !== "" && Number.isFinite(number) && number >= 0) return number;
   throw new InvalidArgumentError("It must be a number, not negative");
 }
 
+/** Reads a timestamp. */
 export function timestampOption(text: string): Date {
   const at = parseTimestamp(text);
   if (at !== undefined) return at;
   throw new InvalidArgumentError("It must be an ISO 8601 timestamp, such as 2027-01-31T00:00:00Z");
 }
 
-/** Accepts a day, and returns it as it is. */
+/** Accepts a day, such as `2026-11-20`. */
 export function dayOption(text: string): string {
   if (text.length === 10 && parseTimestamp(text) !== undefined) return text;
-  throw new InvalidArgumentError("It must be a day, such as 2026-11-20.");
+  throw new InvalidArgumentError("It must be a day, such as 2026-11-20");
 }
 
-/** Accepts a timestamp, or `never`. */
+/** Reads a timestamp, or `never`. */
 export function expiryOption(text: string): Date {
   return parseExpiry(text) ?? timestampOption(text);
 }
@@ -110,7 +117,7 @@ export function expiryOption(text: string): Date {
 export function spanOption(text: string): number {
   const ms = parseSpan(text);
   if (ms !== undefined) return ms;
-  throw new InvalidArgumentError("It must be whole days or hours, such as 7d or 12h, at most ten years.");
+  throw new InvalidArgumentError("It must be whole days or hours, such as 7d or 12h, at most ten years");
 }
 
 /** Reads a monthly limit; null for `none`, which means the tier's own limit. */
@@ -122,7 +129,7 @@ export function limitOption(text: string): number | null {
 export function monthOption(text: string): Month {
   const first = /^\d{4}-\d\d$/.test(text) ? parseTimestamp(`${text}-01`) : undefined;
   if (first !== undefined) return monthOf(first.getTime());
-  throw new InvalidArgumentError("It must be a month, such as 2026-11.");
+  throw new InvalidArgumentError("It must be a month, such as 2026-11");
 }
 
 /** Reads an identifier of the given kind, and returns its UUID. */

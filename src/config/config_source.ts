@@ -6,6 +6,7 @@ import { type SettingError, settingOf } from "./setting_error.ts";
 import { isSetting } from "./settings.ts";
 import { readSettingsFile } from "./settings_file.ts";
 
+/** Why this process may not see all settings of the service, and what the operator can do about it. */
 export interface Unseen {
   readonly why: string;
   readonly remedy: string;
@@ -24,7 +25,7 @@ export interface ConfigSource {
   readonly isRoot: boolean;
   /** The settings that the service's unit gives to the service, for commands that root runs beside it. */
   readonly unit?: UnitSettings | undefined;
-  /** Why the service may have settings that this process cannot see. */
+  /** Set if the service may have settings that this process cannot see. */
   readonly unseen?: Unseen | undefined;
 }
 

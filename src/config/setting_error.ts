@@ -2,9 +2,9 @@
 import { findNearest } from "./find_nearest.ts";
 import { findSetting, SETTINGS, type Setting } from "./settings.ts";
 
-/** Thrown inside while settings are read; callers of `readConfig` get a refusal. */
+/** Thrown while settings are read. `readConfig` turns it into a refusal. */
 export class SettingError extends Error {
-  /** The name of the wrong setting, if it is a single one: the refusal then names the place where it is set. */
+  /** The wrong setting, if there is only one: the refusal then names the place where it is set. */
   readonly setting: string | undefined;
 
   constructor(message: string, setting?: string) {

@@ -34,7 +34,7 @@ export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string
   return new Map(settingsFilesOf(source).flatMap((path) => [...readOne(path, source)]));
 }
 
-/** Returns the settings files to read: the file that is named, else the standard files that exist. */
+/** Returns the settings files to read: the named file, or without one, those standard files that exist. */
 export function settingsFilesOf({
   envFile,
   unitFiles = [],
@@ -43,7 +43,7 @@ export function settingsFilesOf({
   return envFile === undefined ? standard.filter((path) => !isMissing(path)) : [envFile];
 }
 
-/** Returns false also if this user may not look: then reading the file fails with the reason. */
+/** Also returns false if this user may not look into the folder. Reading the file then fails with that reason. */
 function isMissing(path: string): boolean {
   try {
     statSync(path);

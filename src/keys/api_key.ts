@@ -1,11 +1,14 @@
 /**
  * The API key: `svc_live_` or `svc_test_` and 48 lowercase hexadecimal digits, which are 192 random bits.
  *
- * Of a key only its SHA-256 and a hint are stored. A hash without salt or stretching is enough here, because nobody
- * can try 2^192 keys; and without a salt, one index is enough to find a key.
+ * Only the SHA-256 and a hint of a key are stored. Nobody can try 2^192 keys, so the hash needs no salt and no
+ * stretching. Without a salt, one index is enough to find a key.
  */
 import { hash, randomBytes } from "node:crypto";
 import type { Brand } from "../brand.ts";
+
+/** How many hexadecimal digits a key has after its prefix. */
+const DIGITS = 48;
 
 export type KeyMode = "live" | "test";
 
@@ -19,13 +22,13 @@ export interface NewApiKey {
 
 /** Generates a key of a mode from the system's random source. */
 export function generateApiKey(brand: Brand, mode: KeyMode): NewApiKey {
-  const apiKey = `${brand.name}_${mode}_${randomBytes(24).toString("hex")}`;
+  const apiKey = `${brand.name}_${mode}_${randomBytes(DIGITS / 2).toString("hex")}`;
   return { apiKey, hash: hashApiKey(apiKey), hint: toHint(apiKey) };
 }
 
 /** Returns the pattern of a brand's keys: no white space, no uppercase digits, no text before or after the key. */
 export function keyPattern(brand: Brand): RegExp {
-  return new RegExp(`^${brand.name}_(live|test)_[0-9a-f]{48}$`);
+  return new RegExp(`^${brand.name}_(live|test)_[0-9a-f]{${DIGITS}}$`);
 }
 
 /** Returns the SHA-256 of a key: 64 lowercase hexadecimal digits. */
@@ -35,10 +38,10 @@ export function hashApiKey(apiKey: string): string {
 
 /** Returns the mode of a well-formed key. */
 export function modeOf(apiKey: string): KeyMode {
-  return apiKey.slice(0, -48).endsWith("_live_") ? "live" : "test";
+  return apiKey.slice(0, -DIGITS).endsWith("_live_") ? "live" : "test";
 }
 
 /** Returns the prefix and the last four characters of a key, by which people recognise it. */
 export function toHint(apiKey: string): string {
-  return `${apiKey.slice(0, -48)}…${apiKey.slice(-4)}`;
+  return `${apiKey.slice(0, -DIGITS)}…${apiKey.slice(-4)}`;
 }

@@ -13,8 +13,8 @@ export interface BackgroundPart extends Stoppable {
 }
 
 /**
- * How long a stop waits for a part: a number of milliseconds, until the end of the drain, or without a limit for a part
- * that keeps its deadline itself.
+ * How long a stop waits for a part: a number of milliseconds; with `drain`, until the end of the drain; with `own`,
+ * without a limit, because the part itself keeps the deadline.
  */
 export type StopLimit = number | "drain" | "own";
 
@@ -26,7 +26,7 @@ export interface StopOrder {
   start(part: BackgroundPart, limit?: StopLimit): Promise<void>;
   isStopping(): boolean;
   /**
-   * Stops in order: health answers 503, requests are still taken for the grace, requests in flight finish, queued
+   * Stops in order: health answers 503, requests are still accepted during the grace, requests in flight finish, queued
    * events are committed, the database stops. Each step is cut off at its limit, so that the stop ends by the deadline.
    * Committed events stay committed. A second call skips the waiting.
    */
@@ -35,8 +35,9 @@ export interface StopOrder {
 
 /** The share of a stop's time after the grace for requests and queued events. */
 const DRAIN_SHARE = 0.45;
-/** The time that the orderly stop of the database must leave for ending it by force, which takes at most 4 s. */
+/** The share of that time that is kept for ending the database by force, if its orderly stop does not end. */
 const FORCE_SHARE = 0.45;
+/** Ending it by force takes at most this long. */
 const MAX_FORCE_MS = 4_000;
 /** The limit of parts that close at once. */
 const CUT_OFF_MS = 250;

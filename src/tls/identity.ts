@@ -15,7 +15,7 @@ export interface TlsFiles {
   readonly certFile: string;
   /** PEM, without a passphrase. */
   readonly keyFile: string;
-  /** True for credentials, which systemd copies only at the start of the service: a renewed file is not among them. */
+  /** True for credentials: systemd copies them only when the service starts, so a reload cannot read a renewed file. */
   readonly isCopy?: true | undefined;
 }
 
@@ -73,7 +73,7 @@ function parseChain(text: string): X509Certificate | undefined {
   }
 }
 
-/** Returns the key, or why the file cannot be used, without anything of its content. */
+/** Returns the key, or why the file cannot be used. The reason contains nothing of the file. */
 function parseKey(text: string): KeyObject | string {
   if (/ENCRYPTED/.test(text)) return "has a passphrase, which nobody could enter: give a key without one";
   try {

@@ -24,6 +24,6 @@ describe("distanceOf()", () => {
     ["2016-11-20T12:00:00Z", "10 years ago"],
   ];
   for (const [at, distance] of rows) {
-    test(`calls ${at} ${distance}`, () => expect(distanceOf(new Date(at), NOW)).toBe(distance));
+    test(`shows ${at} as "${distance}"`, () => expect(distanceOf(new Date(at), NOW)).toBe(distance));
   }
 });

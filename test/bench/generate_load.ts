@@ -27,7 +27,11 @@ interface Line {
   part: Buffer | undefined;
 }
 
-/** Runs a job to its end; throws if an answer is missing or is not the expected success. */
+/**
+ * Runs a job to its end; throws if an answer is missing or is not the expected success.
+ *
+ * One long function, because its closures share the connections and the counters.
+ */
 export async function generateLoad(job: LoadJob): Promise<LoadResult> {
   const requests = preparedRequests(job);
   const expected = expectedStatus(job.request);
@@ -290,7 +294,7 @@ function toExcerpt(bytes: Buffer): string {
   return `${text.split("\r\n")[0]} ${text.slice(text.indexOf("\r\n\r\n") + 4, 1_500).slice(0, 200)}`.trim();
 }
 
-/** A growing list of numbers that makes no object per number. */
+/** A list of numbers that grows without making an object for each number. */
 class Samples {
   #values = new Float64Array(65_536);
   #count = 0;
@@ -313,7 +317,7 @@ class Samples {
   }
 }
 
-/** Claims must differ between jobs too, so they count on from the time at which the first job began. */
+/** The number of the next claim. It starts with the time, because claims must also differ between processes. */
 let claims = Date.now() * 1_000;
 
 function createDigits({ bytes, claimAt }: Requests): { next(offset: number): void } {

@@ -21,7 +21,7 @@ const UNPRINTABLE = /[^\P{C}\n]|[\p{Zl}\p{Zp}]/u;
 
 const line = createCommandLine({ prepared: true });
 let service: RunningService;
-/** A server that an attacker controls, or another program. */
+/** Stands for a server of an attacker, or for another program at the address. */
 let hostile: ReturnType<typeof Bun.serve>;
 let key: { readonly id: string; readonly email: string; readonly api_key: string };
 
@@ -55,13 +55,13 @@ describe("the output for people escapes texts from outside", () => {
   });
 
   test("in the database of a health answer", async () => {
-    const well = Bun.serve({
+    const healthy = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",
       fetch: () => Response.json({ status: "healthy", database: FORGED }),
     });
-    const { out } = await line.run(["health", "--url", `http://127.0.0.1:${well.port}`]);
-    await well.stop(true);
+    const { out } = await line.run(["health", "--url", `http://127.0.0.1:${healthy.port}`]);
+    await healthy.stop(true);
     expect(out).toEndWith(`database ${ESCAPED}\n`);
   });
 

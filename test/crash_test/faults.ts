@@ -36,6 +36,7 @@ export class FaultMissed extends Error {
 const FREEZE_MS = 5_500;
 /** How long the service trusts a cached key after the pulse stops. */
 export const TRUST_MS = 1_000;
+/** Longer than {@linkcode TRUST_MS}, so that 503 is seen. */
 const STALL_MS = 2_200;
 /** Longer than a stop under systemd may take. */
 const STOP_LIMIT_MS = 10_000;
@@ -159,6 +160,7 @@ async function replaceService(stage: Stage, end: () => Promise<void>): Promise<n
   const before = postmasterOf(stage.cluster);
   stage.expectDown();
   await end();
+  // So that the next service finds the remaining processes in different states.
   await Bun.sleep(stage.random.between(0, 150));
   const starting = stage.startService();
   // If the service fails to start, report that failure.
@@ -281,6 +283,7 @@ const fullDisk: Fault = {
     load.setMetadataBytes(12_000);
     try {
       await untilFault("a full disk is noticed", () => (ledger.round.answers[503] ?? 0) > before + 20);
+      // The load meets the full disk for a second.
       await Bun.sleep(1_000);
     } finally {
       load.setMetadataBytes(0);
@@ -300,6 +303,7 @@ function steppedClock(wallMs: number): Fault {
       const answer = await stage.load.ask(health, [200]);
       const shown = answer.kind === "answer" ? Date.parse(String(answer.body.timestamp)) : Number.NaN;
       if (!(Math.abs(shown - Date.now() - wallMs) < 10_000)) throw new FaultMissed("The clock did not step");
+      // The load goes on for a second with the wrong clock.
       await Bun.sleep(1_000);
       await stage.service().moveClock(0);
       return performance.now();

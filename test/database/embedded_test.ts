@@ -273,6 +273,7 @@ describe("openEmbedded() after a crash or a stop", () => {
 
   test("stops at any moment of a restart, and leaves no process running", async () => {
     const folder = makeDataFolder();
+    // The supervisor starts PostgreSQL again after 100 ms: the stop comes before, during and after that start.
     for (const pauseMs of [0, 60, 105, 115, 130, 160]) {
       const server = await start(folder);
       process.kill(server.check().pid ?? 0, "SIGKILL");

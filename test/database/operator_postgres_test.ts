@@ -98,12 +98,12 @@ describe("openEmbedded() with the operator's programs", () => {
     [
       "of an older major version",
       () => fake({ ...RIGHT, postgres: "postgres (PostgreSQL) 17.10 (Debian 17.10-1.pgdg13+1)" }),
-      /its postgres is of version 17\.10, and this Claviger works with 18 alone; install PostgreSQL 18 and name its folder, or leave CLAVIGER_POSTGRES_BIN out to run the 18\.\d+ inside$/,
+      /its postgres is of version 17\.10, and this Claviger works with 18 only; install PostgreSQL 18 and name its folder, or leave CLAVIGER_POSTGRES_BIN out to run the 18\.\d+ inside$/,
     ],
     [
       "of a newer major version",
       () => fake({ ...RIGHT, initdb: "initdb (PostgreSQL) 19.0" }),
-      "its initdb is of version 19.0, and this Claviger works with 18 alone",
+      "its initdb is of version 19.0, and this Claviger works with 18 only",
     ],
     [
       "that are no release",

@@ -18,7 +18,7 @@ export async function proveIdleConnections(fault: Fault, pauses: number): Promis
     expect((await service.post("/v1/auth/validate", { api_key: known.apiKey })).status).toBe(200);
     for (let pause = 1; pause <= pauses; pause++) {
       const fresh = await service.issue();
-      // The pause is the fault: the network forgets the connection in it.
+      // The fault needs this pause: the network forgets a connection that is idle for so long.
       await Bun.sleep(FORGOTTEN_MS + 200);
       const [validated, logged] = await Promise.all([
         service.post("/v1/auth/validate", { api_key: fresh.apiKey }),
@@ -27,7 +27,7 @@ export async function proveIdleConnections(fault: Fault, pauses: number): Promis
       expect(validated.status).toBe(200);
       expect(logged).toMatchObject({ status: 202, body: { quota: { used: pause } } });
     }
-    // Another statement of the service may use the connection during a pause, so not every pause shows the fault.
+    // A background statement of the service may use the connection in a pause, so not every pause shows the fault.
     expect(proxy.stats().forgotten).toBeGreaterThanOrEqual(pauses / 2);
     const [stored] = await testDatabase.database.query<{ events: number; used: number }>(
       (sql) =>

@@ -147,6 +147,7 @@ describe("createRefusals()", () => {
     refusals.note(key, QUOTA);
     await until(() => control.statements >= 2);
     const beganMs = performance.now();
+    // The tries go by real time.
     await Bun.sleep(300);
     // The pauses double: 40, 80, 160 ms; without that there would be 30 tries.
     const most = 2 + Math.log2(1 + (performance.now() - beganMs) / 40);

@@ -9,6 +9,7 @@ import { createTestClock } from "../support/clock.ts";
 import { readSums } from "../support/events.ts";
 import { issue } from "../support/issue.ts";
 import { type JsonResponse, startTestService, type TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { createInstallation, type Installation, type Replica } from "./installation.ts";
 
 setDefaultTimeout(30_000);
@@ -102,10 +103,7 @@ describe("Two processes", () => {
       const [other, killed] = [processes[0]!, await installation.serve()];
       const key = await issue(database, { monthlyLimit: limit });
       const racing = race([other, killed], key);
-      for (let used = 0; used < limit / 4; ) {
-        used = (await readSums(database, key.licenseUuid)).used;
-        await Bun.sleep(5);
-      }
+      await until(async () => (await readSums(database, key.licenseUuid)).used >= limit / 4);
       await killed.kill("SIGKILL");
       const { accepted, refused, lost, late } = await racing;
       // The clients of the other process went on until it refused them.

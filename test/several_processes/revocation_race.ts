@@ -46,6 +46,7 @@ export async function raceRevocations(keys: number): Promise<void> {
     const racing = [here, elsewhere].map((service) =>
       Promise.all(Array.from({ length: VALIDATES }, () => validateUntil(service, key, isOver))),
     );
+    // So that the revocation meets the requests at a different moment in each race.
     await Bun.sleep(Math.random() * 10);
     const { status } = await here.post("/v1/auth/revoke", { api_key: key.apiKey, reason: "race" });
     answeredMs = performance.now();

@@ -14,7 +14,7 @@ import { startTestService, type TestService } from "../support/service.ts";
 const DAY_MS = 86_400_000;
 const OFFLINE_DAYS = { free: 1, research: 7, commercial: 0, enterprise: 30 };
 
-/** A moment that is some milliseconds from the start, most often where the days of a tier or a step end. */
+/** The milliseconds from the start to an end of a key or license; often just where the days of a tier are over. */
 const span = fc.oneof(
   fc.integer({ min: 1, max: 3_000 }),
   fc.integer({ min: 1, max: 40 * DAY_MS }),
@@ -91,7 +91,7 @@ async function make(
     expiresAt: licenseEndsMs === undefined ? NEVER_EXPIRES : new Date(startMs + DAY_MS * 400),
   });
   const at = (ms: number | undefined) => (ms === undefined ? null : new Date(startMs + ms));
-  // Issuing and rotating refuse ends this near, and the statement is one for all states.
+  // Not by issuing and rotating, which refuse ends as near as these.
   await service.database.query(
     (sql) => sql`
       with changed as (
@@ -130,7 +130,7 @@ async function check(
     algorithms: ["EdDSA"],
     audience: "svc",
     typ: "license+jwt",
-    // The clock goes on, and a license may be valid for a second only.
+    // The clock goes on, and a license may be valid for only a second.
     currentDate: new Date((decodeJwt(answer.license).iat ?? 0) * 1_000),
   });
   const { exp = Number.POSITIVE_INFINITY, iat = 0, refresh_after: refreshAfter } = payload;

@@ -55,6 +55,7 @@ export function hangUpAfter(url: string, bytes: string): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect(Number(port), hostname, () => {
       socket.write(bytes);
+      // The service does not show when it has read the bytes, so give it time to read them.
       setTimeout(() => socket.destroy(), 50);
     });
     socket.on("error", () => {});

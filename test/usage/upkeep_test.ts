@@ -36,12 +36,12 @@ afterEach(async () => {
   await server.close();
 });
 
-async function insertClaims(age: string, count: number): Promise<void> {
+async function insertClaims(age: string, rows: number): Promise<void> {
   await server.database.query(
     (sql) => sql`
       insert into claims (key_id, claim, event_hash, event_id, claimed_at)
       select gen_random_uuid(), sha256('claim'), sha256('event'), gen_random_uuid(), now() - ${age}::interval
-        from generate_series(1, ${count})`,
+        from generate_series(1, ${rows})`,
   );
 }
 
@@ -133,7 +133,7 @@ describe("createUpkeep()", () => {
   });
 });
 
-test("clean() runs the upkeep of operators and activity with the time of now, and counts its failures", async () => {
+test("clean() runs the upkeep of operators and activity with the time of now, and counts their failures", async () => {
   const calls: Date[] = [];
   const failAtFirst = async (_: unknown, { now }: { readonly now: Date }) => {
     calls.push(now);
@@ -147,12 +147,14 @@ test("clean() runs the upkeep of operators and activity with the time of now, an
     cleanActivity: failAtFirst,
     countUse,
   });
+  const beganMs = Date.now();
   await failing.clean();
   expect(failing.stats().failures).toMatchObject({ operators: 1, activity: 1, claims: 0 });
   await failing.clean();
   await failing.stop();
   expect(failing.stats().failures).toMatchObject({ operators: 1, activity: 1 });
   expect(calls).toHaveLength(4);
+  for (const now of calls) expect(now.getTime()).toBeWithin(beganMs, Date.now() + 1);
 });
 
 test("createSweep() makes batches smaller until they fit the deadline", async () => {

@@ -13,7 +13,7 @@ import type { Binaries } from "./_binaries.ts";
 import { bareEnvironment } from "./_cluster.ts";
 
 export interface OperatorBinariesOptions {
-  /** The version of the PostgreSQL inside, such as `18.4`. The operator's must have the same major version. */
+  /** The version of the PostgreSQL inside, such as `18.4`. The operator's PostgreSQL must have the same major version. */
   readonly inside: string;
   readonly account: Account | undefined;
 }
@@ -47,7 +47,7 @@ export function useOperatorBinaries(
     if (isFailure(found)) return cannot(`${program} ${found.failure}`);
     if (majorOf(found) !== major) {
       return cannot(
-        `its ${program} is of version ${found}, and this Claviger works with ${major} alone`,
+        `its ${program} is of version ${found}, and this Claviger works with ${major} only`,
         `install PostgreSQL ${major} and name its folder, or leave CLAVIGER_POSTGRES_BIN out to run the ` +
           `${inside} inside`,
       );
@@ -67,7 +67,7 @@ export function readOperatorVersion(folder: string): string | undefined {
   return isFailure(found) ? undefined : found;
 }
 
-/** Finds the part of the program's path that a user could change, other than root and the user of this process. */
+/** Finds the part of the program's path that users other than root and the user of this process can change. */
 function findChangeable(program: string): ChangeableStep | undefined {
   const own = process.getuid?.();
   const isTrusted = (uid: number) => uid === 0 || uid === own;

@@ -212,19 +212,27 @@ function Changes({ visit, account, attempt, renewable }: Offer) {
           </Action>
         )}
       </Actions>
-      {visit.may("keys:manage") && renewable === undefined && (
-        <p class="hint">
-          The account has more than {renderCount(MAX_RENEWED)} keys: the command{" "}
-          <code>claviger accounts renew {account.id}</code> renews their licenses.
-        </p>
-      )}
-      {visit.may("keys:manage") && renewable?.licenses === 0 && (
-        <p class="hint">
-          No license can be renewed now: each one never expires, was renewed in the last 24 hours, or has only
-          revoked keys.
-        </p>
-      )}
+      {visit.may("keys:manage") && <RenewalHint id={account.id} renewable={renewable} />}
     </>
+  );
+}
+
+/** Says why the page has no form that renews the licenses. */
+function RenewalHint({ id, renewable }: { readonly id: string } & Pick<Offer, "renewable">) {
+  if (renewable === undefined) {
+    return (
+      <p class="hint">
+        The account has more than {renderCount(MAX_RENEWED)} keys: the command{" "}
+        <code>claviger accounts renew {id}</code> renews their licenses.
+      </p>
+    );
+  }
+  if (renewable.licenses > 0) return null;
+  return (
+    <p class="hint">
+      No license can be renewed now: each one never expires, was renewed in the last 24 hours, or has only
+      revoked keys.
+    </p>
   );
 }
 
