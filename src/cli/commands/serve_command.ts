@@ -18,11 +18,11 @@ import { type OpenInstallation, type Service, startService } from "../../service
 import { addDemo, completeDemo, hasDemo, renderDemo } from "../demo.ts";
 import { createDemoLink, findDemoAddresses } from "../demo_console.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
-import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../lifecycle.ts";
 import { withNeeds } from "../needs.ts";
 import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
 import { explainFailures, orRefuse, WrongSettings } from "../run.ts";
+import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../run_until_stopped.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 interface ServeOptions extends InstallationFlags {
