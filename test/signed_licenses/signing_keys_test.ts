@@ -63,7 +63,10 @@ async function withSession<Result>(work: (session: Session) => Promise<Result>):
 }
 
 /** Does the work while keys have times an hour later, as if the database's clock were behind; `begun` begins as before. */
-async function withLaterTimes(kids: readonly string[], begun: string, work: () => Promise<void>) {
+async function withLaterTimes(
+  { kids, begun }: { readonly kids: readonly string[]; readonly begun: string },
+  work: () => Promise<void>,
+): Promise<void> {
   const move = (by: string) =>
     testDatabase.database.query(
       (sql) => sql`
@@ -73,8 +76,11 @@ async function withLaterTimes(kids: readonly string[], begun: string, work: () =
          where kid = any(${toTextArray([...kids, begun])}::text[])`,
     );
   await move("1 hour");
-  await work();
-  await move("-1 hour");
+  try {
+    await work();
+  } finally {
+    await move("-1 hour");
+  }
 }
 
 /** Waits until that many connections to this database wait for a lock. */
@@ -162,7 +168,7 @@ describe("retireSigningKey()", () => {
     expect(isRefusal(outcome)).toBe(false);
     const [signing, old] = [await kidOf("signing"), await kidOf("old")];
     // By that clock the retired key would sign, and neither the signing key nor the old key has begun to.
-    await withLaterTimes([signing, old], retired, expectWorkingKeys);
+    await withLaterTimes({ kids: [signing, old], begun: retired }, expectWorkingKeys);
   });
 
   test("does not hold up signatures for long if its process or its connection hangs", async () => {
@@ -187,7 +193,7 @@ describe("retireSigningKey()", () => {
   test("leaves the choice to the database's clock: before the time of a rotation the earlier key signs", async () => {
     const earlier = await kidOf("signing");
     await rotateSigningKey(testDatabase.database, change());
-    await withLaterTimes([await kidOf("signing")], earlier, async () => {
+    await withLaterTimes({ kids: [await kidOf("signing")], begun: earlier }, async () => {
       expect((await sign(new Date(Date.now() + 2 * 3_600_000))).kid).toBe(earlier);
     });
     await expectWorkingKeys();
