@@ -11,12 +11,12 @@ import {
   generateApiKey,
   importKeys,
   listKeys,
-  noteUse,
   type RefusalsOfKey,
   resumeKey,
   revokeKey,
   rotateKey,
   suspendKey,
+  updateLastUse,
 } from "../keys/mod.ts";
 import { changeLicense } from "../licensing/mod.ts";
 import { addUsageDays, restartCount } from "../statistics/mod.ts";
@@ -133,7 +133,7 @@ async function applyChange(
   else if (change === "resume") orRefuse(await resumeKey(database, uuid, by));
   else if (change === "revoke") orRefuse(await revokeKey(database, { uuid }, by));
   else {
-    await noteUse(database, [uuid], by.now);
+    await updateLastUse(database, [uuid], by.now);
     orRefuse(await rotateKey(database, { uuid, mode: "test", overlapMs: OVERLAP_MS }, by));
   }
 }
@@ -168,7 +168,7 @@ async function writeUse(
     );
     // A key with use today was last used at this moment.
     const isToday = atMs === dayBefore(now, 0).getTime();
-    await noteUse(database, uuids, isToday ? now : new Date(atMs + MORNING_MS));
+    await updateLastUse(database, uuids, isToday ? now : new Date(atMs + MORNING_MS));
   }
 }
 

@@ -15,7 +15,7 @@ export interface MadeKey {
  */
 export type Claim = (sql: Sql, made: MadeKey) => Fragment;
 
-/** Returns the part of a statement for the claim, if there is one. */
-export function claimedPart(sql: Sql, claim: Claim | undefined, made: MadeKey): Fragment {
+/** Returns the CTE for the claim, with the comma before it; nothing without a claim. */
+export function claimedCte(sql: Sql, claim: Claim | undefined, made: MadeKey): Fragment {
   return claim === undefined ? sql`` : sql`, claimed as (${claim(sql, made)})`;
 }

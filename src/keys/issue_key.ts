@@ -14,7 +14,7 @@ import {
 } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { generateApiKey, type KeyMode, type NewApiKey } from "./api_key.ts";
-import { type Claim, claimedPart } from "./claim.ts";
+import { type Claim, claimedCte } from "./claim.ts";
 
 export interface IssueRequest extends LicenseRequest {
   readonly mode: KeyMode;
@@ -114,7 +114,7 @@ function issueStatement(
         from account, license, key
     ),
     logged as (${auditCte(sql, { action: "key.issue", actor, at: request.now, from: sql`made` })})
-    ${claimedPart(sql, claim, {
+    ${claimedCte(sql, claim, {
       from: sql`made`,
       answer: sql`jsonb_build_object('uuid', key_id, 'accountUuid', account_id, 'licenseUuid', license_id,
                     'expiresAt', expires_at)`,

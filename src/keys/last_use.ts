@@ -40,7 +40,7 @@ export function createLastUse({
     const uuids = [...new Set(taken.map(({ uuid }) => uuid))].sort();
     try {
       while (uuids.length > 0) {
-        await noteUse(database, uuids.slice(0, BATCH_SIZE), clock.now());
+        await updateLastUse(database, uuids.slice(0, BATCH_SIZE), clock.now());
         uuids.splice(0, BATCH_SIZE);
       }
     } catch {
@@ -69,8 +69,8 @@ export function createLastUse({
   };
 }
 
-/** Notes that keys were used at an instant, unless they were used later. */
-export async function noteUse(database: Database, uuids: readonly string[], at: Date): Promise<void> {
+/** Sets when the keys were last used, unless a later use is stored. */
+export async function updateLastUse(database: Database, uuids: readonly string[], at: Date): Promise<void> {
   await database.query(
     (sql) => sql`
       with used as (

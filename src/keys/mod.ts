@@ -24,7 +24,7 @@ export {
   type UsageCount,
   usedIn,
 } from "./key_record.ts";
-export { noteUse } from "./last_use.ts";
+export { updateLastUse } from "./last_use.ts";
 export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
 export {
   addRefusals,

@@ -7,7 +7,7 @@ import { allowsRow, REVOKED, type Restriction, UNRESTRICTED } from "../licensing
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type KeyMode, type NewApiKey } from "./api_key.ts";
-import { type Claim, claimedPart } from "./claim.ts";
+import { type Claim, claimedCte } from "./claim.ts";
 
 export interface RotatedKey {
   /** `key_…` of the new key. */
@@ -120,7 +120,7 @@ function rotateStatement(
     logged as (${auditCte(sql, { action: "key.rotate", actor, at: now, from: sql`changed` })}),
     -- The new key has its own row in the audit log, so that its history is complete from its issue on.
     logged_issue as (${auditCte(sql, { action: "key.issue", actor, at: now, from: sql`issued` })})
-    ${claimedPart(sql, claim, {
+    ${claimedCte(sql, claim, {
       from: sql`changed`,
       answer: sql`jsonb_build_object('uuid', made_id, 'licenseUuid', license_id, 'oldWorksUntil', works_until)`,
       apiKey: key.apiKey,
