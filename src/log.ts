@@ -49,6 +49,7 @@ export interface LogOptions {
   readonly gathers?: boolean;
 }
 
+/** Creates a log that writes lines of text or JSON. */
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => process.stderr.write(line));
   const render = options.format === "json" ? renderJsonLine : renderTextLine;

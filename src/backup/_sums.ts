@@ -10,6 +10,7 @@ export interface RowSum {
 
 const NEWLINE = 0x0a;
 
+/** Creates the sum of no rows, to which rows are added. */
 export function createRowSum(): RowSum {
   const hash = createHash("sha256");
   let rows = 0;

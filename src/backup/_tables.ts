@@ -87,6 +87,7 @@ async function listMonths(sql: Sql, { name, partitionedBy }: CatalogueRow): Prom
   return rows.map(({ month }) => month);
 }
 
+/** Counts the rows of a table. */
 export async function countRows(sql: Sql, table: BackedUpTable): Promise<number> {
   const [row] = await sql<{ rows: number }[]>`select count(*) as rows from ${sql(table.name)}`;
   return row?.rows ?? 0;
@@ -126,6 +127,7 @@ function monthAfter(firstDay: string): string {
   return month.toISOString().slice(0, 10);
 }
 
+/** Quotes an identifier for SQL. */
 export function quoted(identifier: string): string {
   return `"${identifier.replaceAll('"', '""')}"`;
 }

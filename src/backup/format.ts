@@ -89,6 +89,7 @@ export type Head = v.InferOutput<typeof headSchema>;
 export type Sums = v.InferOutput<typeof sumsSchema>;
 export type TableSum = Sums["tables"][number];
 
+/** Renders a JSON file of the backup. Equal values give equal bytes. */
 export function renderJson(value: Head | Sums): Buffer {
   return Buffer.from(`${JSON.stringify(value, null, 2)}\n`);
 }

@@ -40,20 +40,24 @@ export function describe({ head, sums }: Pick<ProvenBackup, "head" | "sums">) {
   };
 }
 
+/** Says how many rows, tables and model files a backup has. */
 export function renderContents({ tables, models }: Sums): string {
   const rows = tables.reduce((sum, table) => sum + table.rows, 0);
   const files = models.length === 0 ? "" : ` and ${counted(models.length, "model file")}`;
   return `${counted(rows, "row")} of ${counted(tables.length, "table")}${files}`;
 }
 
+/** Says when and by which version a backup was made. */
 export function renderOrigin({ head }: Pick<ProvenBackup, "head">): string {
   return `made ${head.made_at.slice(0, 19)}Z by Claviger ${head.claviger}, schema ${head.migrations.length}`;
 }
 
+/** Renders a size for people: `12 kB` or `3.4 MB`. */
 export function toSize(bytes: number): string {
   return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
+/** Returns seconds, rounded to a tenth. */
 export function toSeconds(ms: number): number {
   return Math.round(ms / 100) / 10;
 }

@@ -11,6 +11,7 @@ export interface ConfirmOptions extends JsonOptions {
   readonly dryRun: boolean;
 }
 
+/** Adds the options `--yes` and `--dry-run`. At a terminal the command asks before it changes anything. */
 export function withConfirmation(command: Command): Command {
   return withNeeds(command, (command) => ({ answer: isAsking(command.opts<ConfirmOptions>()) }))
     .addOption(new Option("--yes", "do not ask for confirmation, even at a terminal").default(false))

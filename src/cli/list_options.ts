@@ -18,6 +18,7 @@ export interface ListOptions {
 const ROWS = 100;
 const MAX_ROWS = 2_000_000;
 
+/** Adds the options of a list: search, limit and the row after which the list begins. */
 export function withListOptions(command: Command, { kind }: { readonly kind: "key" | "usr" }): Command {
   return command
     .option(

@@ -136,6 +136,7 @@ export async function findOutput(
   return { path, replace: output.replace };
 }
 
+/** Runs work whose failures with files end the command with their sentence. */
 export async function orFileRefusal<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();

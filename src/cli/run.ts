@@ -40,6 +40,7 @@ export function orRefuse<Result>(result: Result | Refusal): Result {
   return result;
 }
 
+/** Reads the settings of a command. A wrong setting ends the command with a sentence. */
 export function readSettings(surroundings: Surroundings, place: InstallationFlags): Config {
   return orRefuse(readCommandConfig(surroundings, place));
 }

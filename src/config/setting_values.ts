@@ -14,26 +14,31 @@ export interface ListenAddress {
 
 export type Get = (name: string) => string;
 
+/** Reads a value that must match a pattern. */
 export function matching(get: Get, name: string, pattern: RegExp): string {
   const value = get(name);
   if (!pattern.test(value)) throw wrong(name, value);
   return value;
 }
 
+/** Reads a whole number from `min` to `max`. */
 export function wholeNumber(get: Get, name: string, max: number, min = 0): number {
   const value = get(name);
   if (!/^\d{1,10}$/.test(value) || Number(value) > max || Number(value) < min) throw wrong(name, value);
   return Number(value);
 }
 
+/** Reads the host of the listener for clients. */
 export function readHost(get: Get): string {
   return matching(get, "CLAVIGER_HOST", /^[A-Za-z0-9.:_%-]{1,255}$/);
 }
 
+/** Reads the port of the listener for clients. */
 export function readPort(get: Get): number {
   return wholeNumber(get, "CLAVIGER_PORT", 65_535);
 }
 
+/** Reads which requests the log has: `sampled`, `all`, `off`, or a share such as `1/100`. */
 export function readLogRequests(get: Get): LogRequests {
   const value = get("CLAVIGER_LOG_REQUESTS");
   const [, every] = /^1\/([1-9]\d{0,6})$/.exec(value) ?? [];
@@ -41,6 +46,7 @@ export function readLogRequests(get: Get): LogRequests {
   return oneOf(get, "CLAVIGER_LOG_REQUESTS", ["sampled", "all", "off"]);
 }
 
+/** Reads an address such as `127.0.0.1:9090` or `[::1]:9090`; undefined if it is not set. */
 export function readListenAddress(get: Get, name: string): ListenAddress | undefined {
   const value = get(name);
   if (value === "") return undefined;
@@ -72,6 +78,7 @@ function parseDays(text: string): [Tier, number][] | undefined {
   return days;
 }
 
+/** Reads a value that must be one of the allowed ones. */
 export function oneOf<const Value extends string>(get: Get, name: string, allowed: readonly Value[]): Value {
   const value = get(name);
   const found = allowed.find((candidate) => candidate === value);
@@ -114,6 +121,7 @@ function isDecodable({ username, password, pathname }: URL): boolean {
   }
 }
 
+/** Reads the address under which clients reach the service, without a slash at its end; undefined if it is not set. */
 export function readPublicUrl(text: string): string | undefined {
   if (text === "") return undefined;
   // The error does not repeat the address: its user, password or query may hold a secret.

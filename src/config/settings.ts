@@ -244,6 +244,7 @@ export function findSetting(name: string): Setting | undefined {
   return SETTINGS.find((setting) => setting.name === name);
 }
 
+/** Tells whether a setting has this name. */
 export function isSetting(name: string): boolean {
   return findSetting(name) !== undefined;
 }

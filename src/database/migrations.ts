@@ -187,6 +187,7 @@ async function findTable(sql: Sql): Promise<"ours" | "none" | Refusal> {
   );
 }
 
+/** Returns the SHA-256 of the text of a migration. */
 export function checksumOf(migration: Migration): string {
   return createHash("sha256").update(migration.text).digest("hex");
 }

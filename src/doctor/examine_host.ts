@@ -105,6 +105,7 @@ function mountOf(path: string): { readonly path: string; readonly options: reado
   return found;
 }
 
+/** Examines how much of the disk of the data folder is free. */
 export function examineDisk({ config: { dataDir } }: Pick<HostContext, "config">): Finding {
   let folder = dataDir;
   while (!existsSync(folder)) folder = join(folder, "..");

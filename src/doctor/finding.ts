@@ -22,18 +22,22 @@ export interface Check<Context> {
   examine(context: Context): Promise<Finding> | Finding;
 }
 
+/** Returns the finding that nothing needs to be done. */
 export function ok(name: string, message: string): Finding {
   return { name, state: "ok", message };
 }
 
+/** Returns the finding of something that will become a problem. */
 export function warn(name: string, message: string, remedy: string): Finding {
   return { name, state: "warn", message, remedy };
 }
 
+/** Returns the finding of a problem. */
 export function fail(name: string, message: string, remedy: string): Finding {
   return { name, state: "fail", message, remedy };
 }
 
+/** Returns the finding that this user cannot see enough to decide. */
 export function skip(name: string, message: string, remedy: string): Finding {
   return { name, state: "skip", message, remedy };
 }

@@ -26,6 +26,7 @@ export function findSystemUser(
   return name === "" ? undefined : { name, uid: Number(uid), gid: Number(gid) };
 }
 
+/** Tells whether the system has a group of this name. */
 export function existsSystemGroup(name: string, folders: readonly string[] = TOOL_FOLDERS): boolean {
   return findEntry("group", name, folders) !== undefined;
 }

@@ -56,6 +56,7 @@ export interface KeyDirectory {
   stats(): ReturnType<KeyCache["stats"]> & LookUpStats & ReturnType<Pulse["stats"]>;
 }
 
+/** Creates the directory with an empty cache. `start` begins its pulse. */
 export function createKeyDirectory(options: KeyDirectoryOptions): KeyDirectory {
   const { database, clock } = options;
   const cache = createKeyCache({ clock, ...(options.maxKeys && { maxKeys: options.maxKeys }) });

@@ -59,6 +59,7 @@ interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
+/** Creates the queue, in which gathered look-ups have lines of their own. */
 export function createLookUpQueue(options: LookUpQueueOptions): LookUpQueue {
   const prompt = createLines(PROMPT, options);
   const gathered = createLines(GATHERED, options);

@@ -52,6 +52,7 @@ const MAX_PURPOSES = 64;
 /** HKDF takes at most 1,024 bytes with the purpose. */
 const MAX_TEXT_BYTES = 900;
 
+/** Creates the functions that seal, open and sign with keys that are derived from the root secret. */
 export function createSecrets(rootSecret: RootSecret): Secrets {
   const keys = new Map<string, KeyObject>();
 

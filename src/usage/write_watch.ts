@@ -28,6 +28,7 @@ const TRIAL_INTERVAL_MS = 1_000;
 /** How long no write may be refused before writes count as working: on a nearly full disk, small writes succeed. */
 const QUIET_MS = 5_000;
 
+/** Wraps the database, so that its refused writes are noticed. */
 export function watchWrites({ database, clock, log, processUuid }: WriteWatchOptions): WriteWatch {
   let refusedAtMs: number | undefined;
   let trials: Repetition | undefined;

@@ -20,6 +20,7 @@ export interface Visit {
   may(scope: Scope): boolean;
 }
 
+/** Collects what a page needs of a request. */
 export function createVisit(c: Context<AdminEnv>, options: AdminOptions, form: URLSearchParams): Visit {
   const session = c.get("session");
   return {

@@ -7,6 +7,7 @@ import { VERSION } from "../../version.ts";
 import { PAGES } from "./pages.ts";
 import { leavesOf } from "./write_tables.ts";
 
+/** Renders all commands as one man page. */
 export function renderManPage(program: Command): string {
   const commands = leavesOf(program).map(({ path, command }) =>
     [

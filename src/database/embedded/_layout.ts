@@ -10,6 +10,7 @@ export interface Layout {
   readonly cluster: string;
 }
 
+/** Returns the paths in a data folder. */
 export function layoutOf(dataDir: string): Layout {
   const folder = resolve(dataDir);
   return { dataDir: folder, lock: join(folder, "lock"), cluster: join(folder, "postgres") };
@@ -23,6 +24,7 @@ export function makeUnfinished(path: string): string {
   return mkdtempSync(`${path}.unfinished-`);
 }
 
+/** Tells whether a folder of this name was not completed. */
 export function isUnfinished(name: string): boolean {
   return /^postgres.*\.unfinished-\w+$/.test(name);
 }

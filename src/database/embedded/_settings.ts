@@ -41,6 +41,7 @@ export const initialSettings: Readonly<Record<string, string>> = {
   max_logical_replication_workers: "0",
 };
 
+/** Renders settings as arguments of `postgres`. */
 export function toArguments(settings: Readonly<Record<string, string>>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
 }

@@ -13,6 +13,7 @@ const LOCK_NB = 4;
 
 const library = onFirstUse((name) => dlopen(name, { flock: { args: ["i32", "i32"], returns: "i32" } }));
 
+/** Locks a file without waiting; undefined if another process has locked it. */
 export function tryLock(path: string): FileLock | undefined {
   const fd = openOwnFile(path);
   if (library().symbols.flock(fd, LOCK_EX | LOCK_NB) !== 0) {

@@ -9,6 +9,7 @@ import type { PostgresArchive } from "../mod.ts";
 import { demandGlibc } from "./_glibc.ts";
 import { packPostgres, parseArchiveLabel } from "./pack_postgres.ts";
 
+/** Finds the PostgreSQL inside the executable; from source, packs the one of the installed packages. */
 export async function findPostgresArchive(): Promise<PostgresArchive | undefined> {
   if (Bun.isStandaloneExecutable) {
     // Embedded files have a name, although their type is Blob.

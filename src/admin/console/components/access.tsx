@@ -63,10 +63,12 @@ const TONES: Readonly<Record<ListedToken["state"], PillProps["tone"]>> = {
   revoked: "bad",
 };
 
+/** Shows the state of a token. */
 export function TokenState({ state }: Pick<ListedToken, "state">) {
   return <Pill tone={TONES[state]}>{state}</Pill>;
 }
 
+/** Shows whether an operator may log in. */
 export function OperatorState({ operator: { removedAt } }: { readonly operator: Operator }) {
   return (
     <Pill tone={removedAt === null ? "good" : "expired"}>{removedAt === null ? "active" : "removed"}</Pill>

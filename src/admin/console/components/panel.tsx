@@ -9,6 +9,7 @@ export function Columns({ children }: { readonly children?: Child }) {
   return <div class="columns panels">{children}</div>;
 }
 
+/** Puts panels below each other. */
 export function Column({ children }: { readonly children?: Child }) {
   return <div>{children}</div>;
 }
