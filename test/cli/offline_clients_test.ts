@@ -296,7 +296,7 @@ test("Only the page `offline` has clients, in three languages", async () => {
 });
 
 const refused = expect.stringMatching(/^refused: [^\n]+\n$/);
-const noTime = expect.stringMatching(/^refused: \S+\.seen holds no time: go online\n$/);
+const noTime = expect.stringMatching(/^refused: \S+\.seen holds no time: go online, or delete the file\n$/);
 
 function day(license: string): string {
   const { exp } = JSON.parse(decode(license.split(".")[1] ?? "")) as { exp: number };
