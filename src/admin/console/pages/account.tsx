@@ -4,21 +4,14 @@ import { type AuditRow, listAudit } from "../../../audit/mod.ts";
 import { monthOf } from "../../../calendar.ts";
 import { parseId } from "../../../ids.ts";
 import { type KeySummary, listKeys } from "../../../keys/mod.ts";
-import {
-  type Account,
-  findAccount,
-  findRenewable,
-  isErased,
-  type Renewable,
-} from "../../../licensing/mod.ts";
+import { type Account, findAccount, findRenewable, isErased } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
 import { escapeControls } from "../../../text/mod.ts";
 import { findUsageByMonth, type UseOfMonth } from "../../../usage/mod.ts";
 import type { Attempt } from "../attempt.ts";
-import { Action, Actions, Done, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";
+import { Done } from "../components/action.tsx";
 import { Bars } from "../components/charts.tsx";
-import { TextField } from "../components/form.tsx";
 import { History } from "../components/history.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Facts, Table } from "../components/table.tsx";
@@ -26,11 +19,10 @@ import { Day, Foreign, State, Used } from "../components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
+import { Changes, isOffered, MAX_RENEWED, type Offer } from "./account_actions.tsx";
 
 /** The newest keys and rows of the audit log that the page shows. */
 const MAX_KEYS = 50;
-/** With more keys, counting what a renewal changes would delay the page. */
-const MAX_RENEWED = 1_000;
 /** With more keys, adding up their use of a year would delay the page: each license has a row in every month. */
 const MAX_ADDED_UP = 500;
 const MAX_ROWS = 20;
@@ -82,12 +74,7 @@ export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page
   };
 }
 
-interface AccountProps {
-  readonly visit: Visit;
-  readonly account: Account;
-  readonly attempt: Attempt | undefined;
-  /** Undefined if the account has too many keys. */
-  readonly renewable: Renewable | undefined;
+interface AccountProps extends Offer {
   readonly keys: readonly KeySummary[];
   /** Undefined if the account has too many keys, and nobody asked for them. */
   readonly months: readonly UseOfMonth[] | undefined;
@@ -142,97 +129,6 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
       <Licenses account={account} keys={keys} now={now} />
       <History rows={log} now={now} isCut={log.length === MAX_ROWS} query={`account=${id}`} hasKeys />
     </>
-  );
-}
-
-type Offer = Pick<AccountProps, "visit" | "account" | "attempt" | "renewable">;
-
-function isRenewable(renewable: Renewable | undefined): renewable is Renewable {
-  return renewable !== undefined && renewable.licenses > 0;
-}
-
-/** Whether the page has the form of an action: another operator may have made the change already. */
-function isOffered(action: string, { account, renewable }: Offer): boolean {
-  return !isErased(account) && (action !== "renew" || isRenewable(renewable));
-}
-
-function Changes({ visit, account, attempt, renewable }: Offer) {
-  if (isErased(account)) return null;
-  const path = `/console/accounts/${account.id}`;
-  const given = { attempt };
-  const field = fieldsOf("change", attempt);
-  return (
-    <>
-      <Actions>
-        {visit.may("accounts:write") && (
-          <Action name="change" label="Change" path={`${path}/change`} submit="Change the account" {...given}>
-            <TextField {...field("name", account.name)} label="Name" required maxlength={200} />
-            <TextField
-              {...field("organization", account.organization)}
-              label="Organization"
-              maxlength={200}
-            />
-            <ReasonField action="change" {...given} />
-          </Action>
-        )}
-        {visit.may("keys:manage") && isRenewable(renewable) && (
-          <Action
-            name="renew"
-            label="Renew by a year"
-            path={`${path}/renew`}
-            submit="Renew every license"
-            {...given}
-          >
-            <p>
-              {renewable.licenses === 1
-                ? "One license gets"
-                : `${renderCount(renewable.licenses)} licenses get`}
-              {" another year. "}A license that has expired gets a year from now. Licenses that never expire,
-              that were renewed in the last 24 hours, or whose keys are all revoked, stay as they are.
-            </p>
-            <input type="hidden" name="version" value={renewable.version} />
-            <ReasonField action="renew" {...given} />
-          </Action>
-        )}
-        {visit.may("accounts:erase") && (
-          <Action
-            name="erase"
-            label="Erase"
-            path={`${path}/erase`}
-            submit="Erase the person"
-            isFinal
-            {...given}
-          >
-            <p>
-              This removes name, e-mail and organization for good, and keeps the counts of use. All keys of
-              the account must be revoked before. Do not name the person in the reason.
-            </p>
-            <RepeatField action="erase" what="the e-mail" text={account.email} {...given} />
-            <ReasonField action="erase" {...given} />
-          </Action>
-        )}
-      </Actions>
-      {visit.may("keys:manage") && <RenewalHint id={account.id} renewable={renewable} />}
-    </>
-  );
-}
-
-/** Says why the page has no form that renews the licenses. */
-function RenewalHint({ id, renewable }: { readonly id: string } & Pick<Offer, "renewable">) {
-  if (renewable === undefined) {
-    return (
-      <p class="hint">
-        The account has more than {renderCount(MAX_RENEWED)} keys: the command{" "}
-        <code>claviger accounts renew {id}</code> renews their licenses.
-      </p>
-    );
-  }
-  if (renewable.licenses > 0) return null;
-  return (
-    <p class="hint">
-      No license can be renewed now: each one never expires, was renewed in the last 24 hours, or has only
-      revoked keys.
-    </p>
   );
 }
 
