@@ -1,5 +1,5 @@
 import type { Database } from "../database/mod.ts";
-import { isAlive } from "./_is_alive.ts";
+import { isLiveSession } from "./_is_live_session.ts";
 import { isOldAnswer } from "./idempotent_answers.ts";
 
 /** A small number, so that a request that stores its answer meanwhile hardly waits. */
@@ -13,7 +13,7 @@ export async function deleteEnded(
   await database.query(
     (sql) => sql`
       with codes as (delete from login_codes where expires_at <= ${now}::timestamptz)
-      delete from operator_sessions s where not ${isAlive(sql, now)}`,
+      delete from operator_sessions s where not ${isLiveSession(sql, now)}`,
   );
   for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS && !isStopping(); ) {
     const rows = await database.query(

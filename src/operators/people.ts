@@ -5,7 +5,7 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { isAlive } from "./_is_alive.ts";
+import { isLiveSession } from "./_is_live_session.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import { ROLES, type Role } from "./scopes.ts";
@@ -231,7 +231,7 @@ export async function removeOperator(
       no_codes as (delete from login_codes c using changed where c.operator = changed.name),
       no_sessions as (delete from operator_sessions s using changed where s.operator = changed.name),
       logged as (${auditCte(sql, { action: "operator.remove", actor, at: now, from: sql`changed` })})
-      select (select count(*) from operator_sessions s where s.operator = removable.name and ${isAlive(sql, now)})
+      select (select count(*) from operator_sessions s where s.operator = removable.name and ${isLiveSession(sql, now)})
                as sessions,
              ${tokensOf(sql, sql`removable.name`)} as tokens
         from removable`,

@@ -5,7 +5,7 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
 import { newUuid, parseId, toId } from "../ids.ts";
-import { isAlive } from "./_is_alive.ts";
+import { isLiveSession } from "./_is_live_session.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import type { By } from "./people.ts";
@@ -84,7 +84,7 @@ export async function findSession(
       with found as (
         select s.id, s.operator, o.role, s.last_seen_at
           from operator_sessions s join operators o on o.name = s.operator
-         where s.hash = ${hashOf(cookieValue)}::text::bytea and ${isAlive(sql, now)} and o.removed_at is null
+         where s.hash = ${hashOf(cookieValue)}::text::bytea and ${isLiveSession(sql, now)} and o.removed_at is null
       ),
       -- The operator first, as every change of an operator locks its row: otherwise two could wait for each other.
       person as (
@@ -118,7 +118,7 @@ export async function endSession(
       with ended as (
         delete from operator_sessions s
          where s.id = ${uuid}::uuid and s.operator = coalesce(${operator ?? null}::text, s.operator)
-        returning ${isAlive(sql, now)} as was_alive, ${noSubject(sql)},
+        returning ${isLiveSession(sql, now)} as was_alive, ${noSubject(sql)},
                   jsonb_build_object('session', ${id}::text, 'operator', operator) as before, null::jsonb as after
       ),
       alive as (select * from ended where was_alive),
@@ -146,7 +146,7 @@ export async function listSessions(
     (sql) => sql`
       select s.id as uuid, s.operator, o.role, s.created_at as "createdAt", s.last_seen_at as "lastSeenAt"
         from operator_sessions s join operators o on o.name = s.operator
-       where ${isAlive(sql, now)} and o.removed_at is null
+       where ${isLiveSession(sql, now)} and o.removed_at is null
        order by s.id desc
        limit ${MAX_LISTED}`,
     { isRead: true },

@@ -5,7 +5,7 @@ const IDLE_MINUTES = 30;
 const SESSION_HOURS = 12;
 
 /** Returns the condition that the session `s` has not timed out. */
-export function isAlive(sql: Sql, now: Date): Fragment {
+export function isLiveSession(sql: Sql, now: Date): Fragment {
   return sql`(s.last_seen_at > ${now}::timestamptz - ${IDLE_MINUTES} * interval '1 minute'
               and s.created_at > ${now}::timestamptz - ${SESSION_HOURS} * interval '1 hour')`;
 }
