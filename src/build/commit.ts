@@ -2,13 +2,13 @@
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
 
-const checkoutFolder = join(import.meta.dir, "../..");
+const CHECKOUT = join(import.meta.dir, "../..");
 
 /**
  * Returns the first twelve digits of a checkout's commit, followed by ` and changes` if a file was changed or added
  * since. Returns `unknown` without git, and if the folder is not the top of a repository.
  */
-export function readCommit(folder: string = checkoutFolder): string {
+export function readCommit(folder: string = CHECKOUT): string {
   const git = (...args: string[]): string | undefined => {
     try {
       const run = Bun.spawnSync(["git", ...args], { cwd: folder, stderr: "ignore" });

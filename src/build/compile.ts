@@ -18,7 +18,7 @@ export interface CompileOptions {
   readonly runtime?: { readonly target: string; readonly path: string };
 }
 
-const checkout = join(import.meta.dir, "../..");
+const CHECKOUT = join(import.meta.dir, "../..");
 
 /** Builds the executable; returns false if that failed, with the reason on standard error. */
 export function compileExecutable({ outfile, entry, archive, glibc, runtime }: CompileOptions): boolean {
@@ -46,7 +46,7 @@ export function compileExecutable({ outfile, entry, archive, glibc, runtime }: C
       entry,
       archive,
     ],
-    { cwd: checkout, stdout: "inherit", stderr: "inherit" },
+    { cwd: CHECKOUT, stdout: "inherit", stderr: "inherit" },
   );
   return build.exitCode === 0;
 }

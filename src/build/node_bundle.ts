@@ -8,11 +8,11 @@ import { basename, dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { readCommit } from "./commit.ts";
 
-const checkout = join(import.meta.dir, "../..");
+const CHECKOUT = join(import.meta.dir, "../..");
 const { values } = parseArgs({
   options: {
-    outfile: { type: "string", default: join(checkout, "dist/claviger.mjs") },
-    entry: { type: "string", default: join(checkout, "src/main_node.ts") },
+    outfile: { type: "string", default: join(CHECKOUT, "dist/claviger.mjs") },
+    entry: { type: "string", default: join(CHECKOUT, "src/main_node.ts") },
   },
 });
 

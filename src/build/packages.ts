@@ -17,7 +17,7 @@ export interface FetchOptions {
   readonly integrity?: string;
 }
 
-const checkout = join(import.meta.dir, "../..");
+const CHECKOUT = join(import.meta.dir, "../..");
 
 /**
  * Returns the package's folder; fetches the package if it is not kept yet. Throws if the package cannot be fetched,
@@ -27,7 +27,7 @@ export async function fetchPackage(
   { name, version }: PackageToFetch,
   options: FetchOptions = {},
 ): Promise<string> {
-  const { cache = join(checkout, ".cache/packages") } = options;
+  const { cache = join(CHECKOUT, ".cache/packages") } = options;
   const integrity = options.integrity ?? integrityOf({ name, version });
   // The path contains the digest, so a package that an earlier version fetched without a check is not used.
   const folder = join(cache, integrity.replaceAll(/\W/g, "").slice(0, 32), name);
@@ -72,7 +72,7 @@ export async function fetchPackage(
 export function integrityOf({ name, version }: PackageToFetch): string {
   const lines = readFileSync(join(import.meta.dir, "integrity.txt"), "utf8").split("\n");
   const [, listed] = lines.map((line) => line.split(" ")).find(([one]) => one === `${name}@${version}`) ?? [];
-  const locked = readFileSync(join(checkout, "bun.lock"), "utf8")
+  const locked = readFileSync(join(CHECKOUT, "bun.lock"), "utf8")
     .split("\n")
     .find((line) => line.includes(`": ["${name}@${version}", `));
   const integrity = listed ?? /"(sha512-[^"]+)"\],?$/.exec(locked ?? "")?.[1];

@@ -27,9 +27,9 @@ const TARGETS = [
   { name: "linux-arm64", machine: "arm64", target: "bun-linux-arm64", runtime: "@oven/bun-linux-aarch64" },
 ] as const;
 
-const checkout = join(import.meta.dir, "../..");
+const CHECKOUT = join(import.meta.dir, "../..");
 const { values } = parseArgs({
-  options: { outdir: { type: "string", default: join(checkout, "dist/release") } },
+  options: { outdir: { type: "string", default: join(CHECKOUT, "dist/release") } },
 });
 
 try {
@@ -68,7 +68,7 @@ async function build({ name, machine, target, runtime }: (typeof TARGETS)[number
   const path = join(outdir, `claviger-${packageJson.version}-${name}`);
   const isBuilt = compileExecutable({
     outfile: path,
-    entry: join(checkout, "src/main.ts"),
+    entry: join(CHECKOUT, "src/main.ts"),
     archive,
     glibc,
     runtime: { target, path: join(bun, "bin/bun") },

@@ -53,7 +53,7 @@ async function* readFile(path: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Yields the lines of a text. Of a line that is too long it yields only a part that is also too long. */
+/** Yields the lines of a text. If a line is too long, only a part of it is yielded, which is too long, too. */
 async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   let rest = "";
   const decoder = new TextDecoder();

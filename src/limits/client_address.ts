@@ -32,7 +32,7 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 /** The group of all senders without a known address. */
 const UNKNOWN_GROUP = "unknown";
 
-/** Of a longer header only the end is read, without the entry that is cut. Enough for about 90 proxies. */
+/** If the header is longer, only its end is read, without the entry that is cut. Enough for about 90 proxies. */
 const MAX_HEADER_LENGTH = 4096;
 
 /** Long enough for brackets, an IPv6 address with an embedded IPv4 address, a zone and a port. */

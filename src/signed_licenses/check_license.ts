@@ -7,7 +7,7 @@ export type Checked = Verified & { readonly why?: string };
 
 /**
  * Verifies a license as a client must: signature, audience and times. Returns the claims and, if the license is not
- * valid now, the reason. It cannot know whether the key was revoked since.
+ * valid now, the reason. It cannot find out whether the key was revoked since.
  */
 export function checkLicense(
   jws: string,

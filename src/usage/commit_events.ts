@@ -138,8 +138,8 @@ interface Row {
 const NOTHING: Row = { licenses: null, granted: null, used: null, known: null };
 
 /**
- * Returns the SQL for the upsert's update branch that computes the units granted to a license of those it wants. The
- * limit is the one that `capped` has read, because another look-up of the license cost 1 µs each time.
+ * Returns the SQL, for the upsert's update branch, that computes how many of the wanted units a license gets. The limit
+ * is the one that `capped` has read, because another look-up of the license cost 1 µs each time.
  */
 function grantedUnits(sql: Sql): Fragment {
   const left = `coalesce(excluded.limited_to, ${Number.MAX_SAFE_INTEGER}) - u.used`;

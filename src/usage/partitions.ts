@@ -21,9 +21,8 @@ export interface AttachOptions {
 /** The number of pages of the default partition whose events move at a time. */
 const MOVED_PAGES = 1_000;
 /**
- * After how many new events vacuum reads a partition. Until then, the index does not know the times of their pages, and
- * whoever looks for the events of the last minute reads all of these pages. By default, that would be a fifth of the
- * partition.
+ * After how many new events vacuum reads a partition. Until then, the index lacks the times of their pages, so a query
+ * for the events of the last minute reads all of these pages. By default, that would be a fifth of the partition.
  */
 const VACUUM_SETTINGS =
   "autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000";

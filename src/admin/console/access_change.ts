@@ -21,7 +21,7 @@ export async function endSessionOfForm(visit: Visit, c: Context<AdminEnv>): Answ
   const isAdmin = session.role === "admin";
   const operator = isAdmin ? undefined : session.operator;
   const isEnded = await endSession(options.database, id, { actor, now, operator });
-  // What an admin wants is reached, too, if the session had ended already.
+  // An admin sees all sessions. If this one had ended already, the result is the same.
   if (isEnded || isAdmin) return c.redirect("/console/access?done=session", 303);
   return refuse("NOT_FOUND", "Cannot end session: you have no session with this id, or it has ended already");
 }

