@@ -116,6 +116,11 @@ const MODELS = [
 /** Longer than the service allows itself for a stop. */
 const STOP_DEADLINE_MS = 15_000;
 
+/**
+ * Creates the stage, on which no process runs yet.
+ *
+ * One long function, because its functions share what `close` must end and delete: processes, servers and folders.
+ */
 export function createStage(): Stage {
   const folder = mkdtempSync(join(tmpdir(), "claviger-bench-"));
   // If root runs this, PostgreSQL runs as another user, who must be able to enter.

@@ -59,6 +59,11 @@ const UNKNOWN_KEY_SHARE = 0.1;
 /** An event with an `Idempotency-Key` must be settled within this time, however long the database was away. */
 const SETTLE_LIMIT_MS = 90_000;
 
+/**
+ * Creates the load, which is paused at first.
+ *
+ * One long function, because its functions share the clients and the state of the run.
+ */
 export function startLoad({ keys, ledger, random, port, downs }: LoadOptions): Load {
   let isPaused = true;
   let isEnded = false;

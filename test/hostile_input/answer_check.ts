@@ -64,6 +64,11 @@ const STATUSES: Readonly<Record<string, readonly number[]>> = {
 const MAX_WINDOW_SECONDS = 62;
 const NEEDS_RETRY_AFTER = new Set(["RATE_LIMIT_EXCEEDED", "SERVICE_UNAVAILABLE"]);
 
+/**
+ * Creates the function that returns what is wrong with an answer; undefined for a right one.
+ *
+ * One long function, because it is one list of checks.
+ */
 export function createAnswerCheck(options: AnswerCheckOptions): AnswerCheck {
   const document: ApiDocument = JSON.parse(options.document);
   const documentBytes = Buffer.from(options.document);

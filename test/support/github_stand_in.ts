@@ -46,6 +46,11 @@ export const APP_KEYS = generateKeyPairSync("rsa", {
   privateKeyEncoding: { type: "pkcs1", format: "pem" },
 });
 
+/**
+ * Starts the stand-in on a free port.
+ *
+ * One long function, because its functions share the behaviour that a test sets, and the record of all requests.
+ */
 export async function startGitHubStandIn(options: {
   readonly clock: Clock;
   /** The file to write the App's private key to. */

@@ -74,7 +74,11 @@ interface Link {
 /** Where the server listens: a unix socket, or a port of a host. */
 export type Target = { readonly path: string } | { readonly host: string; readonly port: number };
 
-/** Starts a proxy on 127.0.0.1 in front of the server, on `atPort` or, without one, on a free port. */
+/**
+ * Starts a proxy on 127.0.0.1 in front of the server, on `atPort` or, without one, on a free port.
+ *
+ * One long function, because its functions share the connections and the trap.
+ */
 export async function startMessageProxy(target: Target, atPort = 0): Promise<MessageProxy> {
   const links = new Set<Link>();
   const seen = new Map<MessageName, number>();
