@@ -4,7 +4,7 @@ import type { Clock } from "../../src/clock.ts";
 import { type CommandLine, createCommandLine, type Ended, type RunOptions } from "../cli/command_line.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 
 export interface CommandsOn {
   run(args: readonly string[], options?: RunOptions): Promise<Ended>;

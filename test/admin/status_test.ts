@@ -6,7 +6,7 @@ import { isRefusal } from "../../src/refusal.ts";
 import { startAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 
 setDefaultTimeout(30_000);
 

@@ -11,7 +11,7 @@ import { pathOfFile } from "../../src/models/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { sentenceOf } from "../support/issue.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 import { backUp, fill, MODEL_BYTES, makeFolder, prove, tryRestore, watch } from "./backup_kit.ts";
 
 setDefaultTimeout(30_000);

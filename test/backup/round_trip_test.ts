@@ -7,8 +7,7 @@ import { pathOfFile } from "../../src/models/mod.ts";
 import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { NOW, sentenceOf } from "../support/issue.ts";
-import { openSecrets } from "../support/secrets.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
 import {
   backUp,
   dump,

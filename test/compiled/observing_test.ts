@@ -4,7 +4,7 @@ import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { parseExposition } from "../support/exposition.ts";
 import { findFreePort } from "../support/find_free_port.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 import { type Installed, install, isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 

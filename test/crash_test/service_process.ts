@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 
 export interface Program {
   readonly command: readonly string[];

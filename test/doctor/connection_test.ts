@@ -5,7 +5,7 @@ import { examineDatabase } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 
 setDefaultTimeout(30_000);
 

@@ -9,8 +9,7 @@ import { isRefusal } from "../../src/refusal.ts";
 import { ensureSigningKeys, listSigningKeys, retireSigningKey } from "../../src/signed_licenses/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR } from "../support/issue.ts";
-import { openSecrets } from "../support/secrets.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
 
 setDefaultTimeout(30_000);
 

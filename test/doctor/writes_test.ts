@@ -7,7 +7,7 @@ import { type Check, type DatabaseContext, examineDatabase } from "../../src/doc
 import { silentLog } from "../../src/log.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 
 setDefaultTimeout(30_000);
 

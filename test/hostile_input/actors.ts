@@ -9,7 +9,7 @@ import { addHostedModel, type HostingService, PUBLIC_URL, testBytes } from "../s
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { issueIn, issueUsedUp, UNKNOWN_KEY, uuidOf } from "../support/keys.ts";
 import { addTestModel } from "../support/models.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 
 const ROLES = [
   "active",

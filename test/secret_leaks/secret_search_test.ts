@@ -5,7 +5,7 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { APP_KEYS } from "../support/github_stand_in.ts";
 import { INSTALLER_TOKEN } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
 import { searchProcesses, searchTables } from "./places.ts";
 import { createSecretSearch } from "./secret_search.ts";
 

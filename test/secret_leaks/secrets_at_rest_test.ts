@@ -5,8 +5,8 @@ import { listSigningKeys, openSigningKey } from "../../src/signed_licenses/mod.t
 import { dumpText } from "../support/dump.ts";
 import { INSTALLER_TOKEN, setToken } from "../support/installer.ts";
 import { BRAND } from "../support/issue.ts";
-import { openSecrets } from "../support/secrets.ts";
-import { startTestService, TEST_SECRET, type TestService } from "../support/service.ts";
+import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
+import { startTestService, type TestService } from "../support/service.ts";
 
 setDefaultTimeout(30_000);
 

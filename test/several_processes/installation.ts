@@ -10,7 +10,8 @@ import { createCommandLine, type Ended } from "../cli/command_line.ts";
 import { cleanUp, makeDataFolder, start } from "../database/embedded_test_kit.ts";
 import { createTestClock } from "../support/clock.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
-import { type JsonResponse, TEST_SECRET } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
+import type { JsonResponse } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { type PulseGate, startPulseGate } from "./pulse_gate.ts";
 

@@ -8,7 +8,8 @@ import { type Migration, migrate, migrations } from "../../src/database/mod.ts";
 import { createLog } from "../../src/log.ts";
 import { makeFolder } from "../backup/backup_kit.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
-import { startTestService, TEST_SECRET, type TestService } from "../support/service.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
+import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);

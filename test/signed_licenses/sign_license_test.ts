@@ -17,8 +17,7 @@ import {
 import { createTestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW } from "../support/issue.ts";
-import { openSecrets } from "../support/secrets.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
 
 setDefaultTimeout(30_000);
 

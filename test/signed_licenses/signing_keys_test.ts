@@ -17,8 +17,7 @@ import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { ACTOR, BRAND, issue } from "../support/issue.ts";
-import { openSecrets } from "../support/secrets.ts";
-import { TEST_SECRET } from "../support/service.ts";
+import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 
 setDefaultTimeout(60_000);

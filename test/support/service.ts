@@ -14,6 +14,7 @@ import { type Service, startService } from "../../src/service.ts";
 import { createTestClock, type TestClock } from "./clock.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { type NodeProcessOptions, startNodeProcess } from "./node_process.ts";
+import { TEST_SECRET } from "./secrets.ts";
 
 export interface TestServiceOptions {
   /** Settings that replace the defaults; every limit is off unless it is set here. */
@@ -70,9 +71,6 @@ export interface JsonResponse {
   // biome-ignore lint/suspicious/noExplicitAny: tests read bodies of every shape.
   readonly body: any;
 }
-
-/** 32 bytes for tests; they protect no data. */
-export const TEST_SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
 export const NO_LIMITS = {
   validate: 0,
