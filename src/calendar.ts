@@ -5,6 +5,9 @@ export function toTimestamp(at: Date): string {
   return `${at.toISOString().slice(0, 19)}Z`;
 }
 
+/** The expiry of a license that never ends. It is a date, because clients parse it as a date. */
+export const NEVER_EXPIRES = new Date("9999-12-31T23:59:59Z");
+
 const TIMESTAMP = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
 
 const FIRST_MS = Date.parse("1000-01-01T00:00:00Z");

@@ -1,4 +1,4 @@
-import { parseTimestamp, toTimestamp } from "../calendar.ts";
+import { NEVER_EXPIRES, parseTimestamp, toTimestamp } from "../calendar.ts";
 import { renderCount } from "../render_count.ts";
 
 /** A changed value in words. */
@@ -33,9 +33,6 @@ const NOTHING: Readonly<Record<string, string>> = {
   sources: "everywhere",
 };
 
-/** The expiry of what never expires: `NEVER_EXPIRES` of the room `licensing`, which imports this room. */
-const NEVER_MS = Date.parse("9999-12-31T23:59:59Z");
-
 /** Describes what a row of the audit log changed: each changed value before and after. */
 export function describeChanges(before: unknown, after: unknown): Change[] {
   const [old, now] = [fieldsOf(before), fieldsOf(after)];
@@ -69,5 +66,5 @@ function toText(name: string, value: unknown): string {
   const text = String(value);
   const at = text.includes("T") ? parseTimestamp(text) : undefined;
   if (at === undefined) return text;
-  return at.getTime() === NEVER_MS ? "never" : toTimestamp(at);
+  return at.getTime() === NEVER_EXPIRES.getTime() ? "never" : toTimestamp(at);
 }

@@ -1,10 +1,7 @@
-import { parseTimestamp } from "../calendar.ts";
+import { NEVER_EXPIRES, parseTimestamp } from "../calendar.ts";
 import type { Fragment, Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import { monthlyLimitOf, TIERS, type Tier } from "./tiers.ts";
-
-/** The expiry of a license that never ends. It is a date, because clients parse it as a date. */
-export const NEVER_EXPIRES = new Date("9999-12-31T23:59:59Z");
 
 /** Parses the expiry of a license: an ISO 8601 timestamp, or `never`; undefined for any other text. */
 export function parseExpiry(text: string): Date | undefined {

@@ -33,7 +33,6 @@ export {
   importedLicenseCtes,
   type LicenseRequest,
   licenseCtes,
-  NEVER_EXPIRES,
   nameFor,
   oneYearAfter,
   parseExpiry,

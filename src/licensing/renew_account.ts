@@ -1,8 +1,7 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
-import { toTimestamp } from "../calendar.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import { NEVER_EXPIRES } from "./licenses.ts";
 
 export interface RenewedLicense {
   /** The license whose cached keys must be forgotten before a request is answered. */

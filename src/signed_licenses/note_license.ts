@@ -113,7 +113,7 @@ export function noteLicense(
       select kid, public_key, sealed from signing_keys
        where kid = (select kid from signing_keys
                      where signs_from is not null and retired_at is null
-      -- After a failover the clock can be behind the times in the table: then the latest key signs.
+                     -- After a failover the clock can be behind the times in the table: then the latest key signs.
                      order by (signs_from <= clock_timestamp()
                                and (signs_until is null or signs_until > clock_timestamp())) desc,
                               generation desc

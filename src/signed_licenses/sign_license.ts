@@ -4,13 +4,12 @@
  */
 import type { KeyObject } from "node:crypto";
 import type { Brand } from "../brand.ts";
-import { monthOf, toTimestamp } from "../calendar.ts";
+import { monthOf, NEVER_EXPIRES, toTimestamp } from "../calendar.ts";
 import type { Database, Sql } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
 import {
   featuresOf,
   isRestricted,
-  NEVER_EXPIRES,
   type OfflineDays,
   oneYearAfter,
   REVOKED,

@@ -1,7 +1,9 @@
 /** The routes below /admin/v1/keys that read and change an issued key. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { generateApiKey, type IssuedKey } from "../../src/keys/mod.ts";
-import { NEVER_EXPIRES, type Restriction } from "../../src/licensing/mod.ts";
+import type { Restriction } from "../../src/licensing/mod.ts";
 import { type CallOptions, startAdmin, type TestAdmin } from "../support/admin.ts";
 import { BRAND, countRows } from "../support/issue.ts";
 import { issueRevoked, issueSuspended, newIdempotencyKey } from "./sample_requests.ts";

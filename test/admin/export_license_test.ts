@@ -1,6 +1,8 @@
 /** POST /admin/v1/keys/{id}/license: a signed license for a customer without a network. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { NEVER_EXPIRES, type Restriction } from "../../src/licensing/mod.ts";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import type { Restriction } from "../../src/licensing/mod.ts";
 import { parseLicenseFile, toJwk, verifySignature } from "../../src/signed_licenses/mod.ts";
 import { listSigningKeys } from "../../src/signed_licenses/signing_keys.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";

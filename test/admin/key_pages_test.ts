@@ -1,6 +1,7 @@
 /** The pages of keys as programs see them: their size, and that a new key is shown once. `test/console` opens them. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/licensing/mod.ts";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { dumpText } from "../support/dump.ts";
 import { createConsoleClient } from "./console_client.ts";

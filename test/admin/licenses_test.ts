@@ -1,8 +1,10 @@
 /** GET and PATCH /admin/v1/licenses/{id}. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { toId } from "../../src/ids.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
-import { NEVER_EXPIRES, oneYearAfter } from "../../src/licensing/mod.ts";
+import { oneYearAfter } from "../../src/licensing/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { newIdempotencyKey } from "./sample_requests.ts";
 

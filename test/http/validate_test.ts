@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { NEVER_EXPIRES } from "../../src/licensing/mod.ts";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { createTestClock } from "../support/clock.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { monthOf } from "../../src/calendar.ts";
+import { monthOf, NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession, type Session } from "../../src/database/mod.ts";
 import { toId } from "../../src/ids.ts";
 import {
@@ -11,7 +11,7 @@ import {
   type LineOfImport,
   parseImportLine,
 } from "../../src/keys/mod.ts";
-import { NEVER_EXPIRES, oneYearAfter } from "../../src/licensing/mod.ts";
+import { oneYearAfter } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

@@ -3,7 +3,7 @@
  * a naive reference finds, and that a rare filter does not read all keys.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { monthOf } from "../../src/calendar.ts";
+import { monthOf, NEVER_EXPIRES } from "../../src/calendar.ts";
 import { type Fragment, openSession, type Sql } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import {
@@ -19,7 +19,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../src/keys/mod.ts";
-import { changeLicense, NEVER_EXPIRES } from "../../src/licensing/mod.ts";
+import { changeLicense } from "../../src/licensing/mod.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

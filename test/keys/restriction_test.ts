@@ -1,5 +1,7 @@
 /** Tests that the statement of each change enforces the restriction of a token, also while the license changes. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import {
@@ -12,7 +14,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../src/keys/mod.ts";
-import { NEVER_EXPIRES, oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
+import { oneYearAfter, type Restriction } from "../../src/licensing/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

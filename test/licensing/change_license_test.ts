@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey, rotateKey } from "../../src/keys/mod.ts";
 import {
   changeLicense,
   findLicense,
   type LicenseChange,
-  NEVER_EXPIRES,
   oneYearAfter,
   type Restriction,
 } from "../../src/licensing/mod.ts";

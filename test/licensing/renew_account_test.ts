@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
-import { findLicense, findRenewable, NEVER_EXPIRES, renewAccount } from "../../src/licensing/mod.ts";
+import { findLicense, findRenewable, renewAccount } from "../../src/licensing/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";

@@ -2,11 +2,13 @@
  * Generates keys and times, and compares the signed license of each with the answer of validate: who gets a license, and
  * how long it is valid.
  */
+
 import { expect } from "bun:test";
 import fc from "fast-check";
 import { createLocalJWKSet, decodeJwt, type JSONWebKeySet, jwtVerify } from "jose";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
-import { NEVER_EXPIRES, TIERS } from "../../src/licensing/mod.ts";
+import { TIERS } from "../../src/licensing/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { uuidOf } from "../support/keys.ts";
 import { startTestService, type TestService } from "../support/service.ts";

@@ -1,8 +1,9 @@
 /** Issues keys for tests that need a database but no service. */
+
 import { createBrand } from "../../src/brand.ts";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../src/keys/mod.ts";
-import { NEVER_EXPIRES } from "../../src/licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 
 export const BRAND = createBrand();

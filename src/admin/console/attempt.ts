@@ -1,7 +1,6 @@
 /** The forms of actions: how they are parsed, and what a page shows again after a refusal. */
 import * as v from "valibot";
-import { parseTimestamp } from "../../calendar.ts";
-import { NEVER_EXPIRES } from "../../licensing/mod.ts";
+import { NEVER_EXPIRES, parseTimestamp } from "../../calendar.ts";
 import { type Code, type Refusal, refuse } from "../../refusal.ts";
 import { lineField } from "../api/fields.ts";
 

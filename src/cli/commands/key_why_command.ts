@@ -1,6 +1,6 @@
 /** `claviger keys why`: explains why a key works or does not, for the operator who answers the customer. */
 import type { Command } from "commander";
-import { toTimestamp } from "../../calendar.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../../calendar.ts";
 import type { Config } from "../../config/mod.ts";
 import {
   explainKey,
@@ -9,7 +9,7 @@ import {
   type Obstacle,
   renderExplanation,
 } from "../../keys/mod.ts";
-import { monthlyLimitOf, NEVER_EXPIRES, refuseUnknownKey } from "../../licensing/mod.ts";
+import { monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";

@@ -1,7 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** Values as people read them. */
-import { toTimestamp } from "../../../calendar.ts";
-import { NEVER_EXPIRES } from "../../../licensing/mod.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../../../calendar.ts";
 import { renderCount } from "../../../render_count.ts";
 import { escapeControls } from "../../../text/mod.ts";
 import { distanceOf } from "../distance.ts";

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
-import { toTimestamp } from "../../../calendar.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../../../calendar.ts";
 import { type IssuedKey, type IssueRequest, issueKey } from "../../../keys/mod.ts";
-import { monthlyLimitOf, NEVER_EXPIRES, TIERS } from "../../../licensing/mod.ts";
+import { monthlyLimitOf, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
 import { Choice, FieldError, Select, TextField } from "../components/form.tsx";

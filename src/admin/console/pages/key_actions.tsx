@@ -1,9 +1,9 @@
 /** @jsxImportSource hono/jsx */
 /** What an operator can change on the page of a key. Actions that the role or the key's state forbids are left out. */
 import type { Child } from "hono/jsx";
-import { toTimestamp } from "../../../calendar.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../../../calendar.ts";
 import type { KeySummary } from "../../../keys/mod.ts";
-import { NEVER_EXPIRES, oneYearAfter, TIERS } from "../../../licensing/mod.ts";
+import { oneYearAfter, TIERS } from "../../../licensing/mod.ts";
 import type { Scope } from "../../../operators/mod.ts";
 import { EXPORT_DAYS } from "../../../signed_licenses/mod.ts";
 import type { Attempt } from "../attempt.ts";
