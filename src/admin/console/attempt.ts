@@ -28,7 +28,7 @@ export const TEXT_OR_NOTHING = v.pipe(
   v.transform((text) => (text === "" ? undefined : text)),
 );
 
-/** The field of `ReasonField`. */
+/** The reason, which the form of every action has. */
 export const REASON_ENTRY = {
   reason: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("reason", 1, 2_000))),
 } as const;
@@ -64,7 +64,7 @@ export const LIMIT_ENTRY = {
   ),
 } as const;
 
-/** Returns the schema of `RepeatField`. */
+/** Returns the schema of the text that a form asks people to repeat. */
 export function repeatEntry(text: string) {
   return { repeat: v.pipe(TEXT, v.literal(text, `It must be ${text}`)) };
 }

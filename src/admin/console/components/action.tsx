@@ -19,7 +19,7 @@ interface ActionProps {
   readonly name: string;
   /** What opens the action, such as `Suspend`. */
   readonly label: string;
-  /** The page that takes the form. */
+  /** The page of the action. Its form is sent to the name below this path. */
   readonly path: string;
   /** The button that makes the change, such as `Suspend the key`. */
   readonly submit: string;
@@ -29,13 +29,24 @@ interface ActionProps {
   readonly isOpen?: boolean;
   /** The change cannot be undone. */
   readonly isFinal?: boolean;
+  /** What people must type, so that a change that cannot be undone is not made by mistake. */
+  readonly repeat?: RepeatedText | undefined;
   /** The answer is a file, so the page stays. */
   readonly isDownload?: boolean;
-  /** What the change does, and the fields that it needs. */
+  /** What the change does, and the fields that it needs besides `repeat` and the reason. */
   readonly children?: Child;
 }
 
-/** A change that opens in place. Its fields get their attributes from `fieldsOf`. */
+interface RepeatedText {
+  readonly text: string;
+  /** Such as `the key id`. */
+  readonly what: string;
+}
+
+/**
+ * A change that opens in place. Its fields get their attributes from `fieldsOf`. The last field is the reason, which the
+ * audit log keeps.
+ */
 export function Action({
   name,
   label,
@@ -44,9 +55,11 @@ export function Action({
   attempt,
   isOpen = false,
   isFinal,
+  repeat,
   isDownload,
   children,
 }: ActionProps) {
+  const field = fieldsOf(name, attempt);
   const refused = attempt?.action === name ? attempt : undefined;
   return (
     <details class="action" name="action" id={name} open={isOpen || refused !== undefined}>
@@ -55,7 +68,7 @@ export function Action({
       <form
         id={formIdOf(name)}
         method="post"
-        action={path}
+        action={`${path}/${name}`}
         novalidate
         data-download={isDownload ? "" : undefined}
       >
@@ -65,6 +78,20 @@ export function Action({
           </Notice>
         )}
         {children}
+        {repeat && (
+          <TextField
+            {...field("repeat")}
+            label={`Type ${repeat.what} to confirm: ${repeat.text}`}
+            required
+            maxlength={254}
+          />
+        )}
+        <TextField
+          {...field("reason")}
+          label="Reason (optional)"
+          hint="The audit log keeps it."
+          maxlength={2_000}
+        />
         <button type="submit" class={isFinal ? "final" : undefined}>
           {submit}
         </button>
@@ -90,29 +117,6 @@ export function fieldsOf(action: string, attempt: Attempt | undefined) {
     value: refused === undefined ? value : refused.form.get(name)?.slice(0, MOST_ENTERED),
     error: refused?.errors[name],
   });
-}
-
-interface GivenProps {
-  readonly action: string;
-  readonly attempt: Attempt | undefined;
-}
-
-/** The field for the reason of a change, which the audit log keeps. */
-export function ReasonField({ action, attempt }: GivenProps) {
-  const field = fieldsOf(action, attempt)("reason");
-  return <TextField {...field} label="Reason (optional)" hint="The audit log keeps it." maxlength={2_000} />;
-}
-
-/** The field in which people repeat a text, so that a change that cannot be undone is not made by mistake. */
-export function RepeatField({ action, attempt, text, what }: GivenProps & RepeatedText) {
-  const field = fieldsOf(action, attempt)("repeat");
-  return <TextField {...field} label={`Type ${what} to confirm: ${text}`} required maxlength={254} />;
-}
-
-interface RepeatedText {
-  readonly text: string;
-  /** Such as `the key id`. */
-  readonly what: string;
 }
 
 /** The sentence about a change that was made: the page's address has its word. Unknown words say nothing. */

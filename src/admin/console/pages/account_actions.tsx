@@ -3,7 +3,7 @@
 import { type Account, isErased, type Renewable } from "../../../licensing/mod.ts";
 import { renderCount } from "../../../render_count.ts";
 import type { Attempt } from "../attempt.ts";
-import { Action, Actions, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";
+import { Action, Actions, fieldsOf } from "../components/action.tsx";
 import { TextField } from "../components/form.tsx";
 import type { Visit } from "../visit.ts";
 
@@ -31,30 +31,23 @@ export function isOffered(action: string, { account, renewable }: Offer): boolea
 export function Changes({ visit, account, attempt, renewable }: Offer) {
   if (isErased(account)) return null;
   const path = `/console/accounts/${account.id}`;
-  const given = { attempt };
+  const given = { path, attempt };
   const field = fieldsOf("change", attempt);
   return (
     <>
       <Actions>
         {visit.may("accounts:write") && (
-          <Action name="change" label="Change" path={`${path}/change`} submit="Change the account" {...given}>
+          <Action name="change" label="Change" submit="Change the account" {...given}>
             <TextField {...field("name", account.name)} label="Name" required maxlength={200} />
             <TextField
               {...field("organization", account.organization)}
               label="Organization"
               maxlength={200}
             />
-            <ReasonField action="change" {...given} />
           </Action>
         )}
         {visit.may("keys:manage") && isRenewable(renewable) && (
-          <Action
-            name="renew"
-            label="Renew by a year"
-            path={`${path}/renew`}
-            submit="Renew every license"
-            {...given}
-          >
+          <Action name="renew" label="Renew by a year" submit="Renew every license" {...given}>
             <p>
               {renewable.licenses === 1
                 ? "One license gets"
@@ -63,24 +56,21 @@ export function Changes({ visit, account, attempt, renewable }: Offer) {
               that were renewed in the last 24 hours, or whose keys are all revoked, stay as they are.
             </p>
             <input type="hidden" name="version" value={renewable.version} />
-            <ReasonField action="renew" {...given} />
           </Action>
         )}
         {visit.may("accounts:erase") && (
           <Action
             name="erase"
             label="Erase"
-            path={`${path}/erase`}
             submit="Erase the person"
             isFinal
+            repeat={{ what: "the e-mail", text: account.email }}
             {...given}
           >
             <p>
               This removes name, e-mail and organization for good, and keeps the counts of use. All keys of
               the account must be revoked before. Do not name the person in the reason.
             </p>
-            <RepeatField action="erase" what="the e-mail" text={account.email} {...given} />
-            <ReasonField action="erase" {...given} />
           </Action>
         )}
       </Actions>

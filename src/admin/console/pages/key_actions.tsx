@@ -7,14 +7,14 @@ import { oneYearAfter, TIERS } from "../../../licensing/mod.ts";
 import type { Scope } from "../../../operators/mod.ts";
 import { EXPORT_DAYS } from "../../../signed_licenses/mod.ts";
 import type { Attempt } from "../attempt.ts";
-import { Action, Actions, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";
+import { Action, Actions, fieldsOf } from "../components/action.tsx";
 import { Choice, Select, TextField } from "../components/form.tsx";
 import { toTierChoice } from "../tier_choice.ts";
 import type { Visit } from "../visit.ts";
 
 interface FormProps {
   readonly of: KeySummary;
-  readonly attempt: Attempt | undefined;
+  readonly field: ReturnType<typeof fieldsOf>;
   readonly now: Date;
 }
 
@@ -38,22 +38,12 @@ const OFFERS: readonly Offer[] = [
   {
     ...{ name: "suspend", label: "Suspend", submit: "Suspend the key", scope: "keys:manage" },
     fits: isActive,
-    Form: (props) => (
-      <>
-        <p>The service refuses the key until someone resumes it.</p>
-        <ReasonField action="suspend" {...props} />
-      </>
-    ),
+    Form: () => <p>The service refuses the key until someone resumes it.</p>,
   },
   {
     ...{ name: "resume", label: "Resume", submit: "Resume the key", scope: "keys:manage" },
     fits: ({ state }) => state === "suspended",
-    Form: (props) => (
-      <>
-        <p>The service accepts the key again.</p>
-        <ReasonField action="resume" {...props} />
-      </>
-    ),
+    Form: () => <p>The service accepts the key again.</p>,
   },
   {
     ...{ name: "renew", label: "Renew", submit: "Renew the license", scope: "keys:manage" },
@@ -117,12 +107,13 @@ export function KeyActions({ of, visit, attempt }: OfKey & { readonly attempt: A
           label={label}
           submit={submit}
           isFinal={isFinal ?? false}
+          repeat={isFinal && { what: "the key id", text: of.id }}
           isDownload={isDownload ?? false}
-          path={`/console/keys/${of.id}/${name}`}
+          path={`/console/keys/${of.id}`}
           attempt={attempt}
           isOpen={opened === name}
         >
-          <Form of={of} attempt={attempt} now={visit.now} />
+          <Form of={of} field={fieldsOf(name, attempt)} now={visit.now} />
         </Action>
       ))}
     </Actions>
@@ -131,8 +122,7 @@ export function KeyActions({ of, visit, attempt }: OfKey & { readonly attempt: A
 
 const FOR_ALL_KEYS = "The change applies to all keys of the license.";
 
-function RenewForm({ of, attempt, now }: FormProps) {
-  const field = fieldsOf("renew", attempt);
+function RenewForm({ of, field, now }: FormProps) {
   const { licenseExpiresAt: at } = of;
   const isEndless = at.getTime() === NEVER_EXPIRES.getTime();
   const proposed = oneYearAfter(isEndless || at < now ? now : at);
@@ -152,24 +142,20 @@ function RenewForm({ of, attempt, now }: FormProps) {
         label="It never expires"
         checked={field("never").value === "yes"}
       />
-      <ReasonField action="renew" attempt={attempt} />
     </>
   );
 }
 
-function TierForm({ of, attempt }: FormProps) {
-  const field = fieldsOf("tier", attempt);
+function TierForm({ of, field }: FormProps) {
   return (
     <>
       <p>{`${FOR_ALL_KEYS} A monthly limit of the license's own stays.`}</p>
       <Select {...field("tier", of.tier)} label="Tier" choices={TIERS.map(toTierChoice)} required />
-      <ReasonField action="tier" attempt={attempt} />
     </>
   );
 }
 
-function LimitForm({ of, attempt }: FormProps) {
-  const field = fieldsOf("limit", attempt);
+function LimitForm({ of, field }: FormProps) {
   return (
     <>
       <p>{FOR_ALL_KEYS}</p>
@@ -179,28 +165,22 @@ function LimitForm({ of, attempt }: FormProps) {
         inputmode="numeric"
         hint="Inferences a month; empty for the tier's limit."
       />
-      <ReasonField action="limit" attempt={attempt} />
     </>
   );
 }
 
-function ExternalIdForm({ of, attempt }: FormProps) {
-  const field = fieldsOf("external-id", attempt);
+function ExternalIdForm({ of, field }: FormProps) {
   return (
-    <>
-      <TextField
-        {...field("external_id", of.externalId ?? "")}
-        label="External id"
-        hint="Your own name for the license, such as an order number; empty for none."
-        maxlength={255}
-      />
-      <ReasonField action="external-id" attempt={attempt} />
-    </>
+    <TextField
+      {...field("external_id", of.externalId ?? "")}
+      label="External id"
+      hint="Your own name for the license, such as an order number; empty for none."
+      maxlength={255}
+    />
   );
 }
 
-function RotateForm({ attempt }: FormProps) {
-  const field = fieldsOf("rotate", attempt);
+function RotateForm({ field }: FormProps) {
   return (
     <>
       <p>The license gets a second key, which is shown once. The old key works until the overlap ends.</p>
@@ -210,13 +190,11 @@ function RotateForm({ attempt }: FormProps) {
         inputmode="numeric"
         hint="0 ends the old key at once."
       />
-      <ReasonField action="rotate" attempt={attempt} />
     </>
   );
 }
 
-function LicenseForm({ attempt }: FormProps) {
-  const field = fieldsOf("license", attempt);
+function LicenseForm({ field }: FormProps) {
   return (
     <>
       <p>
@@ -241,20 +219,15 @@ function LicenseForm({ attempt }: FormProps) {
         hint="A text that the license repeats."
         maxlength={128}
       />
-      <ReasonField action="license" attempt={attempt} />
     </>
   );
 }
 
-function RevokeForm({ of, attempt }: FormProps) {
+function RevokeForm() {
   return (
-    <>
-      <p>
-        <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,
-        suspend it.
-      </p>
-      <RepeatField action="revoke" attempt={attempt} text={of.id} what="the key id" />
-      <ReasonField action="revoke" attempt={attempt} />
-    </>
+    <p>
+      <b>This cannot be undone.</b> The service refuses the key for good. To refuse it only for a while,
+      suspend it.
+    </p>
   );
 }

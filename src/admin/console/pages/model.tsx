@@ -17,7 +17,7 @@ import type { AdminEnv } from "../../options.ts";
 import { addVersionCommand } from "../add_command.ts";
 import { answerChange, changeBy } from "../answer_change.ts";
 import { type Attempt, parseForm, REASON_ENTRY, TEXT } from "../attempt.ts";
-import { Action, Actions, Done, fieldsOf, ReasonField } from "../components/action.tsx";
+import { Action, Actions, Done, fieldsOf } from "../components/action.tsx";
 import { TextField } from "../components/form.tsx";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts, Table } from "../components/table.tsx";
@@ -165,35 +165,20 @@ function isOffered(action: string, { model, versions }: Found): boolean {
 
 function Changes({ found, attempt }: Omit<ModelProps, "visit">) {
   const { model, versions } = found;
-  const path = pathOf(model.name);
-  const given = { attempt };
+  const given = { path: pathOf(model.name), attempt };
   const left = versions.find(({ retiredAt }) => retiredAt === null);
   return (
     <Actions>
       {isOffered("remove", found) && (
-        <Action
-          name="remove"
-          label="Take off the list"
-          path={`${path}/remove`}
-          submit="Take it off the list"
-          {...given}
-        >
+        <Action name="remove" label="Take off the list" submit="Take it off the list" {...given}>
           <p>
             Clients no longer see the model. They can still download its files by name and version. The next
             version that is added is listed again.
           </p>
-          <ReasonField action="remove" {...given} />
         </Action>
       )}
       {left && (
-        <Action
-          name="retire"
-          label="Retire a version"
-          path={`${path}/retire`}
-          submit="Retire the version"
-          isFinal
-          {...given}
-        >
+        <Action name="retire" label="Retire a version" submit="Retire the version" isFinal {...given}>
           <p>
             The downloads of the version end within a minute, and no command brings it back. Its number is
             never used again.
@@ -205,7 +190,6 @@ function Changes({ found, attempt }: Omit<ModelProps, "visit">) {
             required
             maxlength={100}
           />
-          <ReasonField action="retire" {...given} />
         </Action>
       )}
       <details class="action" name="action">

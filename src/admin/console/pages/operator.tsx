@@ -4,7 +4,7 @@ import { listOperators, listSessions, type Operator, ROLES } from "../../../oper
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { Attempt } from "../attempt.ts";
 import { OperatorState, Sessions } from "../components/access.tsx";
-import { Action, Actions, Done, fieldsOf, ReasonField, RepeatField } from "../components/action.tsx";
+import { Action, Actions, Done, fieldsOf } from "../components/action.tsx";
 import { Select } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Facts } from "../components/table.tsx";
@@ -77,33 +77,24 @@ interface OperatorProps {
 
 function OperatorActions({ operator, attempt }: OperatorProps & { readonly attempt: Attempt | undefined }) {
   const { name, role, tokens } = operator;
-  const path = `/console/access/operators/${name}`;
+  const given = { path: `/console/access/operators/${name}`, attempt };
   const choices = ROLES.map((each) => ({ value: each, label: each }));
   return (
     <Actions>
-      <Action
-        name="role"
-        label="Change role"
-        path={`${path}/role`}
-        submit="Change the role"
-        attempt={attempt}
-      >
+      <Action name="role" label="Change role" submit="Change the role" {...given}>
         <p>The role counts from the next request on. The last admin cannot get a lower role.</p>
         <Select {...fieldsOf("role", attempt)("role", role)} label="Role" choices={choices} />
-        <ReasonField action="role" attempt={attempt} />
       </Action>
       <Action
         name="remove"
         label="Remove"
-        path={`${path}/remove`}
         submit="Remove the operator"
-        attempt={attempt}
         isFinal
+        repeat={{ what: "the name", text: name }}
+        {...given}
       >
         <p>All sessions and codes end at once. The name is not used again.</p>
         {tokens.length > 0 && <TokensLeft operator={operator} />}
-        <RepeatField action="remove" attempt={attempt} text={name} what="the name" />
-        <ReasonField action="remove" attempt={attempt} />
       </Action>
     </Actions>
   );

@@ -4,7 +4,7 @@ import { limitsOfToken, listTokens } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { Attempt } from "../attempt.ts";
 import { TokenState } from "../components/access.tsx";
-import { Action, Actions, Done, ReasonField, RepeatField } from "../components/action.tsx";
+import { Action, Actions, Done } from "../components/action.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Facts } from "../components/table.tsx";
 import { Ago, Foreign } from "../components/values.tsx";
@@ -43,14 +43,13 @@ export async function tokenPage(visit: Visit, attempt?: Attempt): Promise<Page |
             <Action
               name="revoke"
               label="Revoke"
-              path={`/console/access/tokens/${name}/revoke`}
+              path={`/console/access/tokens/${name}`}
               submit="Revoke the token"
               attempt={attempt}
               isFinal
+              repeat={{ what: "the name", text: name }}
             >
               <p>The token is refused from the next request on, and never works again.</p>
-              <RepeatField action="revoke" attempt={attempt} text={name} what="the name" />
-              <ReasonField action="revoke" attempt={attempt} />
             </Action>
           </Actions>
         )}
