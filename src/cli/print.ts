@@ -40,7 +40,7 @@ export function printFields(surroundings: Surroundings, fields: Readonly<Record<
   const width = Math.max(...Object.keys(fields).map((name) => name.length)) + GAP.length;
   const most = surroundings.columns && surroundings.columns - width;
   for (const [name, value] of Object.entries(fields)) {
-    const lines = breakText(toText(value), { most, hang: "" });
+    const lines = breakText(toText(value), { most, hangingIndent: "" });
     surroundings.out(`${name.padEnd(width)}${lines.join(`\n${" ".repeat(width)}`)}\n`);
   }
 }
@@ -90,14 +90,17 @@ function joinLast(texts: string[], most: number): void {
 
 const GAP = "  ";
 
-/** Breaks a text between words into lines of at most `most` characters: the first with `indent`, the others with `hang`. */
+/**
+ * Breaks a text between words into lines of at most `most` characters. The first line begins with `indent`, the others
+ * with `hangingIndent`.
+ */
 export function breakText(
   text: string,
   {
     most = Number.POSITIVE_INFINITY,
     indent = "",
-    hang = GAP,
-  }: { most?: number | undefined; indent?: string; hang?: string },
+    hangingIndent = GAP,
+  }: { most?: number | undefined; indent?: string; hangingIndent?: string },
 ): string[] {
   const lines: string[] = [];
   let left = indent + text;
@@ -108,8 +111,8 @@ export function breakText(
     const end = at > begin ? at : left.indexOf(" ", Math.max(most, begin));
     if (end === -1) break;
     lines.push(left.slice(0, end).trimEnd());
-    left = `${hang}${left.slice(end).trimStart()}`;
-    begin = hang.length;
+    left = `${hangingIndent}${left.slice(end).trimStart()}`;
+    begin = hangingIndent.length;
   }
   return [...lines, left];
 }

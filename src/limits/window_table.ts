@@ -2,9 +2,10 @@
  * The windows of all senders at one endpoint, in bounded memory.
  *
  * Windows stand in a list ordered by the second in which they last counted, so the first of the list
- * is the first to become empty (one from which requests were taken back may wait longer). Giving up is therefore exact and costs next to nothing: each
- * call drops at most a few empty windows from the front, and when the table is full one look at the
- * front tells whether anything can go. A window that is not empty is never given up.
+ * is the first to become empty. A window from which requests were taken back may be empty earlier, and
+ * stays until its turn. Giving up is therefore exact and costs next to nothing: each call drops at
+ * most a few empty windows from the front, and when the table is full one look at the front tells
+ * whether anything can go. A window that is not empty is never given up.
  *
  * When the table is full of such windows, senders that are not in it share one more, the overflow
  * window. A sender may have spent requests there without anyone knowing which were its own, so a

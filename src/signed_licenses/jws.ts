@@ -158,7 +158,7 @@ function encode(value: object): string {
 
 function decode(text: string): Readonly<Record<string, unknown>> | undefined {
   const bytes = Buffer.from(text, "base64url");
-  // Each value has exactly one valid encoding.
+  // Other texts decode to the same bytes, so only the canonical base64url text is accepted.
   if (bytes.toString("base64url") !== text) return undefined;
   try {
     const value: unknown = JSON.parse(bytes.toString("utf8"));

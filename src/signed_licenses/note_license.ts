@@ -80,7 +80,7 @@ export interface Noting {
   readonly ctes: Fragment;
 }
 
-/** What the statement of {@linkcode noteLicense} returns; no row for an unknown key. */
+/** The row that the statement of {@linkcode noteLicense} returns; no row for an unknown key. */
 export interface Noted {
   readonly uuid: string;
   readonly licenseUuid: string;
@@ -113,12 +113,14 @@ export function noteLicense(
       select kid, public_key, sealed from signing_keys
        where kid = (select kid from signing_keys
                      where signs_from is not null and retired_at is null
-                     -- After a failover the clock can be behind the times in the table: then the latest key signs.
+                     -- First the key whose time to sign is now. After a failover the database's clock can be behind
+                     -- every time in the table: then there is no such key, and the newest key signs.
                      order by (signs_from <= clock_timestamp()
                                and (signs_until is null or signs_until > clock_timestamp())) desc,
                               generation desc
                      limit 1)
-      -- A retirement locks the key first, so a key that is being retired signs nothing more.
+      -- Checked again after the lock: a retirement locks the key first, so a key that is being retired signs nothing
+      -- more.
          and retired_at is null
          for key share
     ),

@@ -175,7 +175,8 @@ export async function retireSigningKey(
         from (select key_id, kid, expires_at from signed_licenses
                union all
               select key_id, kid, expires_at from exported_licenses) as signed
-      -- By both clocks: a command on a host whose clock is ahead must not retire a key whose licenses are in use.
+      -- The earlier of two clocks counts, this host's and the database's: if this host's clock is ahead, a license that
+      -- is still valid would otherwise count as expired.
        where kid = ${kid} and expires_at > least(${now}::timestamptz, clock_timestamp())`;
     const { stillValid = 0, until = null } = counted ?? {};
     if (!isLeaked) {

@@ -87,8 +87,10 @@ function printFindings(surroundings: Surroundings, findings: readonly Finding[])
   const { out, columns, hasColours } = surroundings;
   const isColoured = hasColours && columns !== undefined;
   const margin = " ".repeat(width + 8);
-  const lines = (text: string, hang: string) =>
-    breakText(escapeControls(text), { most: columns && columns - margin.length, hang }).join(`\n${margin}`);
+  const lines = (text: string, hangingIndent: string) =>
+    breakText(escapeControls(text), { most: columns && columns - margin.length, hangingIndent }).join(
+      `\n${margin}`,
+    );
   for (const { name, state, message, remedy } of findings) {
     const word = state.padEnd(4);
     out(state === "skip" ? word : paint(word, COLOURS[state], isColoured));
