@@ -17,7 +17,7 @@ import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { ACTOR, BRAND, issue } from "../support/issue.ts";
-import { openSecrets, TEST_SECRET } from "../support/secrets.ts";
+import { openSecrets } from "../support/secrets.ts";
 import { until } from "../support/until.ts";
 
 setDefaultTimeout(60_000);
@@ -296,7 +296,7 @@ describe("a kill -9 at every step of a change of the signing keys", () => {
       },
     });
     const script = join(import.meta.dir, "change_signing_keys.ts");
-    const child = Bun.spawn([process.execPath, script, JSON.stringify(proxy.address), TEST_SECRET, ...kid], {
+    const child = Bun.spawn([process.execPath, script, JSON.stringify(proxy.address), ...kid], {
       stderr: "inherit",
     });
     await child.exited;
