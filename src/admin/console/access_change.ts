@@ -4,7 +4,8 @@ import * as v from "valibot";
 import { endSession, isName, ROLES, removeOperator, revokeToken, setRole } from "../../operators/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
-import { parseForm, REASON_ENTRY, repeatEntry, TEXT, toAttempt } from "./attempt.ts";
+import { answerChange, type Change } from "./answer_change.ts";
+import { repeatEntry, TEXT } from "./attempt.ts";
 import { logOut } from "./log_in.ts";
 import type { Page } from "./page.tsx";
 import { operatorPage } from "./pages/operator.tsx";
@@ -28,58 +29,59 @@ export async function endSessionOfForm(visit: Visit, c: Context<AdminEnv>): Answ
 
 /** Gives an operator another role. */
 export async function setRoleOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
-  const entries = { role: v.pipe(TEXT, v.picklist(ROLES, "It must be a role")), ...REASON_ENTRY };
-  return await change(visit, { action: "role", entries, show: operatorPage }, async (name, fields, by) => {
-    const changed = await setRole(visit.options.database, { name, role: fields.role }, by);
-    if (isRefusal(changed)) return changed;
+  const { name, path } = operatorOf(visit);
+  return await changeNamed(visit, c, {
+    action: "role",
+    entries: { role: v.pipe(TEXT, v.picklist(ROLES, "It must be a role")) },
     // Who is no admin any more may not open the page of an operator.
-    const isOwn = name === visit.session.operator;
-    return c.redirect(
-      isOwn ? "/console/access?done=role" : `/console/access/operators/${name}?done=role`,
-      303,
-    );
+    path: name === visit.session.operator ? "/console/access" : path,
+    show: operatorPage,
+    async perform({ role }, by) {
+      const changed = await setRole(visit.options.database, { name, role }, by);
+      return isRefusal(changed) ? changed : "role";
+    },
   });
 }
 
 /** Removes an operator for good. */
 export async function removeOperatorOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
-  const entries = { ...repeatEntry(visit.params.name ?? ""), ...REASON_ENTRY };
-  return await change(visit, { action: "remove", entries, show: operatorPage }, async (name, _, by) => {
-    const removed = await removeOperator(visit.options.database, name, by);
-    return isRefusal(removed) ? removed : c.redirect(`/console/access/operators/${name}?done=remove`, 303);
+  const { name, path } = operatorOf(visit);
+  return await changeNamed(visit, c, {
+    action: "remove",
+    entries: repeatEntry(name),
+    path,
+    show: operatorPage,
+    async perform(_, by) {
+      const removed = await removeOperator(visit.options.database, name, by);
+      return isRefusal(removed) ? removed : "remove";
+    },
   });
 }
 
 /** Revokes a token for good. */
 export async function revokeTokenOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
-  const entries = { ...repeatEntry(visit.params.name ?? ""), ...REASON_ENTRY };
-  return await change(visit, { action: "revoke", entries, show: tokenPage }, async (name, _, by) => {
-    const revoked = await revokeToken(visit.options.database, name, by);
-    return isRefusal(revoked) ? revoked : c.redirect(`/console/access/tokens/${name}?done=revoke`, 303);
+  const { name = "" } = visit.params;
+  return await changeNamed(visit, c, {
+    action: "revoke",
+    entries: repeatEntry(name),
+    path: `/console/access/tokens/${name}`,
+    show: tokenPage,
+    async perform(_, by) {
+      const revoked = await revokeToken(visit.options.database, name, by);
+      return isRefusal(revoked) ? revoked : "revoke";
+    },
   });
 }
 
-interface Form<Entries extends v.ObjectEntries> {
-  readonly action: string;
-  readonly entries: Entries;
-  /** The page that shows the form again after a refusal. */
-  readonly show: typeof operatorPage | typeof tokenPage;
+function operatorOf({ params: { name = "" } }: Visit) {
+  return { name, path: `/console/access/operators/${name}` };
 }
 
-async function change<Entries extends v.ObjectEntries & typeof REASON_ENTRY>(
+/** Answers the form of an operator or a token. The page says that there is none with a name that cannot exist. */
+async function changeNamed<Entries extends v.ObjectEntries>(
   visit: Visit,
-  { action, entries, show }: Form<Entries>,
-  perform: (
-    name: string,
-    fields: v.InferOutput<v.ObjectSchema<Entries, undefined>>,
-    by: Parameters<typeof setRole>[2],
-  ) => Promise<Response | Refusal>,
+  c: Context<AdminEnv>,
+  change: Change<Entries>,
 ): Answer {
-  const { params, form, actor, now } = visit;
-  const name = params.name ?? "";
-  const fields = isName(name) ? parseForm(entries, form) : refuse("NOT_FOUND", "Nothing has this name");
-  if (isRefusal(fields)) return await show(visit, toAttempt(action, form, fields));
-  const { reason } = parseForm(REASON_ENTRY, form) as { readonly reason?: string };
-  const done = await perform(name, fields, { actor: { ...actor, reason }, now });
-  return isRefusal(done) ? await show(visit, toAttempt(action, form, done)) : done;
+  return isName(visit.params.name ?? "") ? await answerChange(visit, c, change) : await change.show(visit);
 }

@@ -1,8 +1,10 @@
 /** The forms of actions: how they are parsed, and what a page shows again after a refusal. */
 import * as v from "valibot";
+import type { Actor } from "../../audit/mod.ts";
 import { NEVER_EXPIRES, parseTimestamp } from "../../calendar.ts";
 import { type Code, type Refusal, refuse } from "../../refusal.ts";
 import { lineField } from "../api/fields.ts";
+import type { Visit } from "./visit.ts";
 
 const WRONG_FIELDS = "Nothing was changed: correct the marked field";
 
@@ -29,7 +31,7 @@ export const TEXT_OR_NOTHING = v.pipe(
 );
 
 /** The reason, which the form of every action has. */
-export const REASON_ENTRY = {
+const REASON_ENTRY = {
   reason: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("reason", 1, 2_000))),
 } as const;
 
@@ -69,13 +71,28 @@ export function repeatEntry(text: string) {
   return { repeat: v.pipe(TEXT, v.literal(text, `It must be ${text}`)) };
 }
 
-/** Parses the fields of a form; or returns the refusal with the first error of each wrong field. */
+export type FieldsOf<Entries extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<Entries, undefined>>;
+
+/** Who makes a change, why and when. */
+export interface By {
+  readonly actor: Actor;
+  readonly now: Date;
+}
+
+/**
+ * Parses the form of an action: its fields, and who makes the change. Or returns the refusal with the first error of
+ * each wrong field.
+ */
 export function parseForm<Entries extends v.ObjectEntries>(
   entries: Entries,
-  form: URLSearchParams,
-): v.InferOutput<v.ObjectSchema<Entries, undefined>> | Refusal {
-  const parsed = v.safeParse(v.object(entries), Object.fromEntries(form));
-  if (parsed.success) return parsed.output;
+  { form, actor, now }: Visit,
+): { readonly fields: FieldsOf<Entries>; readonly by: By } | Refusal {
+  const parsed = v.safeParse(v.object({ ...entries, ...REASON_ENTRY }), Object.fromEntries(form));
+  if (parsed.success) {
+    const { reason, ...fields } = parsed.output;
+    // The compiler cannot tell that these are the fields of `entries`.
+    return { fields: fields as unknown as FieldsOf<Entries>, by: { actor: { ...actor, reason }, now } };
+  }
   const nested: Readonly<Record<string, readonly string[] | undefined>> =
     v.flatten(parsed.issues).nested ?? {};
   const fields = Object.entries(nested).map(([field, [first = ""] = []]) => ({

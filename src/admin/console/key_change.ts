@@ -6,11 +6,12 @@ import { changeLicense, type LicenseChange } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { EXTERNAL_ID_FIELD, TIER_FIELD } from "../api/fields.ts";
 import {
+  type By,
   EXPIRY_ENTRIES,
   expiryOf,
+  type FieldsOf,
   LIMIT_ENTRY,
   parseForm,
-  REASON_ENTRY,
   repeatEntry,
   TEXT,
   TEXT_OR_NOTHING,
@@ -47,32 +48,19 @@ export const KEY_CHANGES = {
   },
 } as const satisfies Readonly<Record<string, KeyChange>>;
 
-type By = Parameters<typeof suspendKey>[2];
-
 function changeOf<Entries extends v.ObjectEntries>(
   entries: Entries,
-  perform: (
-    visit: Visit,
-    uuid: string,
-    by: By,
-    fields: v.InferOutput<v.ObjectSchema<Entries, undefined>>,
-  ) => Promise<Changed | Refusal>,
+  perform: (visit: Visit, uuid: string, by: By, fields: FieldsOf<Entries>) => Promise<Changed | Refusal>,
 ): KeyChange {
   return async (visit, uuid) => {
-    const reason = parseForm(REASON_ENTRY, visit.form);
-    const fields = parseForm(entries, visit.form);
-    if (isRefusal(fields)) return fields;
-    if (isRefusal(reason)) return reason;
-    return await perform(visit, uuid, { actor: { ...visit.actor, ...reason }, now: visit.now }, fields);
+    const parsed = parseForm(entries, visit);
+    return isRefusal(parsed) ? parsed : await perform(visit, uuid, parsed.by, parsed.fields);
   };
 }
 
 function changeOfLicense<Entries extends v.ObjectEntries>(
   entries: Entries,
-  toChange: (
-    fields: v.InferOutput<v.ObjectSchema<Entries, undefined>>,
-    visit: Visit,
-  ) => LicenseChange | Refusal,
+  toChange: (fields: FieldsOf<Entries>, visit: Visit) => LicenseChange | Refusal,
 ): KeyChange {
   return changeOf(entries, async (visit, keyUuid, by, fields) => {
     const change = toChange(fields, visit);

@@ -5,8 +5,8 @@ import { type Account, eraseAccount, renewAccount, updateAccount } from "../../.
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { lineField } from "../../api/fields.ts";
 import type { AdminEnv } from "../../options.ts";
-import { answerChange, changeBy } from "../answer_change.ts";
-import { parseForm, REASON_ENTRY, repeatEntry, TEXT } from "../attempt.ts";
+import { answerChange } from "../answer_change.ts";
+import { repeatEntry, TEXT } from "../attempt.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 import { type AccountDone, accountOf, accountPage } from "./account.tsx";
@@ -16,19 +16,18 @@ type Answer = Promise<Page | Response | Refusal>;
 const CHANGE = {
   name: v.pipe(TEXT, lineField("name", 1, 200)),
   organization: v.pipe(TEXT, lineField("organization", 0, 200)),
-  ...REASON_ENTRY,
 };
 
 /** Changes name and organization. */
-export function changeAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
-  return changeAccount(visit, c, {
+export async function changeAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
+  const account = await accountOf(visit, "change account");
+  if (isRefusal(account)) return account;
+  return await answerChange(visit, c, {
+    ...onPageOf(account),
     action: "change",
-    async perform({ uuid }) {
-      const fields = parseForm(CHANGE, visit.form);
-      if (isRefusal(fields)) return fields;
-      const { name, organization } = fields;
-      const by = changeBy(visit, fields);
-      const updated = await updateAccount(visit.options.database, { uuid, name, organization, ...by });
+    entries: CHANGE,
+    async perform(fields, by): Promise<AccountDone | Refusal> {
+      const updated = await updateAccount(visit.options.database, { uuid: account.uuid, ...fields, ...by });
       return isRefusal(updated) ? updated : updated.isChanged ? "changed" : "same";
     },
   });
@@ -40,21 +39,19 @@ const CHANGED_MEANWHILE = refuse(
 );
 
 /** The version of what the page showed, so that a form that is sent twice renews once. */
-const RENEW = {
-  version: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "It must be that of the page")),
-  ...REASON_ENTRY,
-};
+const RENEW = { version: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "It must be that of the page")) };
 
 /** Adds a year to every license. */
-export function renewAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
-  return changeAccount(visit, c, {
+export async function renewAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
+  const account = await accountOf(visit, "renew account");
+  if (isRefusal(account)) return account;
+  return await answerChange(visit, c, {
+    ...onPageOf(account),
     action: "renew",
-    async perform({ uuid }) {
-      const fields = parseForm(RENEW, visit.form);
-      if (isRefusal(fields)) return fields;
+    entries: RENEW,
+    async perform({ version }, by): Promise<AccountDone | Refusal> {
       const { database, directory } = visit.options;
-      const { version } = fields;
-      const renewed = await renewAccount(database, uuid, { ...changeBy(visit, fields), version });
+      const renewed = await renewAccount(database, account.uuid, { ...by, version });
       for (const { licenseUuid } of renewed) directory.forgetLicense(licenseUuid);
       return renewed.length === 0 ? CHANGED_MEANWHILE : "renewed";
     },
@@ -62,32 +59,20 @@ export function renewAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
 }
 
 /** Removes the person for good, if the form repeats the e-mail. */
-export function eraseAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
-  return changeAccount(visit, c, {
+export async function eraseAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
+  const account = await accountOf(visit, "erase account");
+  if (isRefusal(account)) return account;
+  return await answerChange(visit, c, {
+    ...onPageOf(account),
     action: "erase",
-    async perform({ uuid, email }) {
-      const fields = parseForm({ ...repeatEntry(email), ...REASON_ENTRY }, visit.form);
-      if (isRefusal(fields)) return fields;
-      const erased = await eraseAccount(visit.options.database, uuid, changeBy(visit, fields));
+    entries: repeatEntry(account.email),
+    async perform(_, by): Promise<AccountDone | Refusal> {
+      const erased = await eraseAccount(visit.options.database, account.uuid, by);
       return isRefusal(erased) ? erased : "erased";
     },
   });
 }
 
-interface Change {
-  /** The name of the action on the page. */
-  readonly action: string;
-  /** Makes the change; returns the word for what was done. */
-  perform(account: Account): Promise<AccountDone | Refusal>;
-}
-
-async function changeAccount(visit: Visit, c: Context<AdminEnv>, { action, perform }: Change): Answer {
-  const account = await accountOf(visit, `${action} account`);
-  if (isRefusal(account)) return account;
-  return await answerChange(visit, c, {
-    action,
-    path: `/console/accounts/${account.id}`,
-    perform: () => perform(account),
-    showAgain: (attempt) => accountPage(visit, attempt),
-  });
+function onPageOf({ id }: Account) {
+  return { path: `/console/accounts/${id}`, show: accountPage };
 }

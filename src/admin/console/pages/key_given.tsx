@@ -7,7 +7,7 @@ import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { EXPORT_DAYS, renderExport } from "../../../signed_licenses/mod.ts";
 import { printableText } from "../../../wire/mod.ts";
 import { wholeNumberField } from "../../api/list_fields.ts";
-import { parseForm, REASON_ENTRY, TEXT, TEXT_OR_NOTHING, toAttempt } from "../attempt.ts";
+import { parseForm, TEXT, TEXT_OR_NOTHING, toAttempt } from "../attempt.ts";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts } from "../components/table.tsx";
 import { Ago } from "../components/values.tsx";
@@ -17,24 +17,20 @@ import { keyPage, keyUuidOf } from "./key.tsx";
 
 const DAY_MS = 86_400_000;
 
-const ROTATE_ENTRIES = {
-  overlap_days: v.pipe(TEXT, wholeNumberField("overlap_days", 0, 3_650)),
-  ...REASON_ENTRY,
-};
+const ROTATE_ENTRIES = { overlap_days: v.pipe(TEXT, wholeNumberField("overlap_days", 0, 3_650)) };
 
 /** Rotates a key. The answer shows the new key; no other page ever does. */
 export async function rotateKeyOfForm(visit: Visit): Promise<Page | Refusal> {
-  const { options, form, now, actor } = visit;
+  const { options, form, now } = visit;
   const { database, brand, directory } = options;
   const uuid = keyUuidOf(visit);
   if (isRefusal(uuid)) return uuid;
   const old = await findKey(database, { uuid }, { now });
   if (old === undefined) return refuseUnknownKey("rotate key", uuid);
-  const fields = parseForm(ROTATE_ENTRIES, form);
-  if (isRefusal(fields)) return await keyPage(visit, toAttempt("rotate", form, fields));
-  const { overlap_days: days, reason } = fields;
-  const by = { brand, actor: { ...actor, reason }, now };
-  const rotated = await rotateKey(database, { uuid, mode: old.mode, overlapMs: days * DAY_MS }, by);
+  const parsed = parseForm(ROTATE_ENTRIES, visit);
+  if (isRefusal(parsed)) return await keyPage(visit, toAttempt("rotate", form, parsed));
+  const overlapMs = parsed.fields.overlap_days * DAY_MS;
+  const rotated = await rotateKey(database, { uuid, mode: old.mode, overlapMs }, { brand, ...parsed.by });
   if (isRefusal(rotated)) return await keyPage(visit, toAttempt("rotate", form, rotated));
   directory.forgetLicense(rotated.licenseUuid);
   const path = `/console/keys/${rotated.id}`;
@@ -76,19 +72,16 @@ const LICENSE_ENTRIES = {
   days: v.pipe(TEXT, wholeNumberField("days", EXPORT_DAYS.least, EXPORT_DAYS.most)),
   fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("fingerprint", 128).wrapped)),
   nonce: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("nonce", 128).wrapped)),
-  ...REASON_ENTRY,
 };
 
 /** Signs the license of a key and answers it as a file. */
 export async function exportLicenseOfForm(visit: Visit): Promise<Page | Response | Refusal> {
-  const { options, form, now, actor } = visit;
+  const { options, form } = visit;
   const keyUuid = keyUuidOf(visit);
   if (isRefusal(keyUuid)) return keyUuid;
-  const fields = parseForm(LICENSE_ENTRIES, form);
-  if (isRefusal(fields)) return await keyPage(visit, toAttempt("license", form, fields));
-  const { reason, ...terms } = fields;
-  const request = { keyUuid, ...terms, now };
-  const signed = await options.licenseSigner.export({ ...request, actor: { ...actor, reason } });
+  const parsed = parseForm(LICENSE_ENTRIES, visit);
+  if (isRefusal(parsed)) return await keyPage(visit, toAttempt("license", form, parsed));
+  const signed = await options.licenseSigner.export({ keyUuid, ...parsed.fields, ...parsed.by });
   if (isRefusal(signed)) return await keyPage(visit, toAttempt("license", form, signed));
   return new Response(renderExport(signed).file, {
     headers: {

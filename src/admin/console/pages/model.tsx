@@ -15,8 +15,8 @@ import { renderCount } from "../../../render_count.ts";
 import { escapeControls } from "../../../text/mod.ts";
 import type { AdminEnv } from "../../options.ts";
 import { addVersionCommand } from "../add_command.ts";
-import { answerChange, changeBy } from "../answer_change.ts";
-import { type Attempt, parseForm, REASON_ENTRY, TEXT } from "../attempt.ts";
+import { answerChange } from "../answer_change.ts";
+import { type Attempt, TEXT } from "../attempt.ts";
 import { Action, Actions, Done, fieldsOf } from "../components/action.tsx";
 import { TextField } from "../components/form.tsx";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
@@ -52,50 +52,38 @@ async function modelOf({ options, params }: Visit, what: string): Promise<Found 
 }
 
 /** Takes a model off the list. */
-export function removeModelOfForm(visit: Visit, c: Context<AdminEnv>) {
-  return changeModel(visit, c, {
+export async function removeModelOfForm(visit: Visit, c: Context<AdminEnv>) {
+  const found = await modelOf(visit, "remove model");
+  if (isRefusal(found)) return found;
+  const { name } = found.model;
+  return await answerChange(visit, c, {
     action: "remove",
-    async perform(name) {
-      const fields = parseForm(REASON_ENTRY, visit.form);
-      if (isRefusal(fields)) return fields;
-      const removed = await removeModel(visit.options.database, name, changeBy(visit, fields));
+    entries: {},
+    path: pathOf(name),
+    show: modelPage,
+    async perform(_, by): Promise<ModelDone | Refusal> {
+      const removed = await removeModel(visit.options.database, name, by);
       return isRefusal(removed) ? removed : "removed";
     },
   });
 }
 
-const RETIRE = { version: v.pipe(TEXT, v.nonEmpty("It must be a version of this model")), ...REASON_ENTRY };
+const RETIRE = { version: v.pipe(TEXT, v.nonEmpty("It must be a version of this model")) };
 
 /** Retires the version that was typed. */
-export function retireModelOfForm(visit: Visit, c: Context<AdminEnv>) {
-  return changeModel(visit, c, {
-    action: "retire",
-    async perform(name) {
-      const fields = parseForm(RETIRE, visit.form);
-      if (isRefusal(fields)) return fields;
-      const { version } = fields;
-      const retired = await retireVersion(visit.options.database, { name, version }, changeBy(visit, fields));
-      return isRefusal(retired) ? retired : "retired";
-    },
-  });
-}
-
-interface Change {
-  /** The name of the action on the page. */
-  readonly action: string;
-  /** Makes the change; returns the word for what was done. */
-  perform(name: string): Promise<ModelDone | Refusal>;
-}
-
-async function changeModel(visit: Visit, c: Context<AdminEnv>, { action, perform }: Change) {
-  const found = await modelOf(visit, `${action} model`);
+export async function retireModelOfForm(visit: Visit, c: Context<AdminEnv>) {
+  const found = await modelOf(visit, "retire model");
   if (isRefusal(found)) return found;
   const { name } = found.model;
   return await answerChange(visit, c, {
-    action,
+    action: "retire",
+    entries: RETIRE,
     path: pathOf(name),
-    perform: () => perform(name),
-    showAgain: (attempt) => modelPage(visit, attempt),
+    show: modelPage,
+    async perform({ version }, by): Promise<ModelDone | Refusal> {
+      const retired = await retireVersion(visit.options.database, { name, version }, by);
+      return isRefusal(retired) ? retired : "retired";
+    },
   });
 }
 
