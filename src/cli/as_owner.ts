@@ -191,7 +191,6 @@ async function runAsOwner(surroundings: Surroundings, delegated: DelegatedComman
       handOver: JSON.stringify(handOver),
       hasInput: needs.input === true || (needs.answer === true && isTyped),
       descriptors,
-      printsBytes: needs.output?.file === "-",
       keepOutput: output && ((source) => orFileRefusal(() => writeWhole(output.path, source, output))),
       onSignal: surroundings.onSignal,
     });

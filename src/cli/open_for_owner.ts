@@ -127,7 +127,7 @@ export async function findOutput(
   workingFolder: string,
   { needs: { output }, owner }: DelegatedCommand,
 ): Promise<Output | undefined> {
-  if (output === undefined || output.file === "-") return undefined;
+  if (output === undefined || output.file === "-") return output && { ...output, path: "-" };
   const path = resolve(workingFolder, output.file);
   const beside = join(dirname(path), ".unfinished");
   await orFileRefusal(() => checkPlace(path, output));

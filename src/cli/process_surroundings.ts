@@ -17,6 +17,7 @@ export function createSurroundings(
   const isTyped = entry.handed?.isTyped ?? stdin.isTTY === true;
   // The program that read our log may have ended: the service goes on.
   stderr.on("error", () => {});
+  const { out, outputFault } = createOutput();
   return {
     ownProgram: { ...ownCommand(), input: stdin, output: stdout, errors: stderr },
     clock: systemClock,
@@ -30,7 +31,8 @@ export function createSurroundings(
     // Source: no-color.org.
     hasColours: !env.NO_COLOR && env.TERM !== "dumb",
     input: stdin,
-    out: writeOut,
+    out,
+    outputFault,
     err: (text) => void stderr.write(text),
     readInput: (limitBytes, prompt = "Enter it as one line: ") =>
       readInput(limitBytes, isTyped ? prompt : undefined),
@@ -46,19 +48,30 @@ export function createSurroundings(
 }
 
 /**
- * Writes the whole text before it returns: text in a stream's buffer would be lost when the process ends. If the reader
- * has ended (`claviger keys list | head`), the text is dropped, and the command still finishes its work.
+ * Writes each whole text before it returns: text in a stream's buffer would be lost when the process ends. After a fault
+ * nothing more is written, and the command still finishes its work.
  */
-function writeOut(text: string): void {
-  let rest = Buffer.from(text);
-  while (rest.length > 0) {
-    try {
-      rest = rest.subarray(writeSync(1, rest));
-    } catch (error) {
-      if (!hasCode(error, "EAGAIN")) return; // EAGAIN: a full pipe in non-blocking mode
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
-    }
-  }
+function createOutput(): Required<Pick<Surroundings, "out" | "outputFault">> {
+  let fault: unknown;
+  return {
+    out(text) {
+      let rest = Buffer.from(text);
+      while (rest.length > 0 && fault === undefined) {
+        try {
+          rest = rest.subarray(writeSync(1, rest));
+        } catch (error) {
+          if (hasCode(error, "EAGAIN")) waitForReader();
+          else fault = error;
+        }
+      }
+    },
+    outputFault: () => fault,
+  };
+}
+
+/** Waits a little: a pipe in non-blocking mode is full. */
+function waitForReader(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
 }
 
 /** Finds the name by the user's number, because Bun uses $USER, which may be missing. */

@@ -29,7 +29,7 @@ import { addVersionCommand } from "./commands/version_command.ts";
 import { REFUSED, SUCCESS, WRONG_SETTINGS, WRONG_USAGE } from "./exit_status.ts";
 import { renderFailure } from "./failures.ts";
 import { printFailure } from "./print.ts";
-import { WrongSettings, WrongUsage } from "./run.ts";
+import { refuseLostOutput, WrongSettings, WrongUsage } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** Matches a key or a token of any brand, alone or as an option's value. */
@@ -56,6 +56,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     if (args[0] === "help") showHelp(program, args.slice(1));
     program.hook("preAction", (_, command) => enterAsOwner(surroundings, { command, args }));
     await program.parseAsync([...args], { from: "user" });
+    refuseLostOutput(surroundings.outputFault?.());
     return SUCCESS;
   } catch (error) {
     if (error instanceof DoneByOther) return error.status;

@@ -18,6 +18,7 @@ import { isSealed, openInstallation, openSecrets, proveSecret } from "../install
 import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
+import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
 import { renderDatabaseFailure } from "./failures.ts";
 import { withHint } from "./hints.ts";
 import type { InstallationFlags } from "./options.ts";
@@ -39,6 +40,23 @@ export function orRefuse<Result>(result: Result | Refusal): Result {
   if (isRefusal(result)) throw new CommandRefused(withHint(result.sentence));
   return result;
 }
+
+/**
+ * Refuses if the result of a command could not be printed. A reader that has ended (`claviger keys list | head`) is no
+ * fault, because it has read what it needs.
+ */
+export function refuseLostOutput(fault: unknown): void {
+  if (fault === undefined || hasCode(fault, "EPIPE")) return;
+  throw new CommandRefused(
+    `Cannot print the whole result: ${reasonOf(fault, OUTPUT_REASONS)}; the command has made its changes, so replace ` +
+      "a key or a token that you could not store",
+  );
+}
+
+const OUTPUT_REASONS: Reasons = {
+  ENOSPC: "the disk is full",
+  EDQUOT: "the quota of the disk is used up",
+};
 
 /** Reads the settings of a command. A wrong setting ends the command with a sentence. */
 export function readSettings(surroundings: Surroundings, place: InstallationFlags): Config {

@@ -6,7 +6,7 @@ import { setImmediate as pause, setTimeout as sleep } from "node:timers/promises
 import type { SystemUser } from "../host/mod.ts";
 import { reasonOf } from "../system_error.ts";
 import { escapeLines } from "../text/mod.ts";
-import { CommandRefused } from "./run.ts";
+import { CommandRefused, refuseLostOutput } from "./run.ts";
 import type { OwnProgram, StopSignal, Surroundings } from "./surroundings.ts";
 
 /** Descriptors of the other process: the pipe with the hand-over, the file that it writes, the first file that it reads. */
@@ -21,8 +21,6 @@ export interface RunOptions {
   /** Whether the command reads standard input; otherwise the input is left for the next program. */
   readonly hasInput: boolean;
   readonly descriptors: readonly number[];
-  /** Whether the command prints a file: its output is then passed on unchanged. */
-  readonly printsBytes: boolean;
   /** Writes the command's file. `source` throws if the command has failed, because the file is then incomplete. */
   readonly keepOutput: ((source: AsyncIterable<Uint8Array>) => Promise<unknown>) | undefined;
   readonly onSignal: Surroundings["onSignal"];
@@ -55,10 +53,9 @@ export async function runAs(user: SystemUser, options: RunOptions): Promise<numb
   if (stdin !== null) void relay(program.input, stdin).then(() => stdin.end());
 
   // The command reports that the file is written before root has put the file in its place: the report waits for that.
-  const held: (Uint8Array | string)[] = [];
+  const held: string[] = [];
   let isMuted = false;
-  const printed = readPipe(child.stdout as Readable, ended);
-  const shown = options.printsBytes ? printed : toText(printed);
+  const shown = toText(readPipe(child.stdout as Readable, ended));
   const out = keepOutput === undefined ? relay(shown, program.output) : hold(shown, held);
   const err = relay(toText(readPipe(child.stderr as Readable, ended)), program.errors, () => isMuted);
   if (keepOutput !== undefined) {
@@ -79,7 +76,8 @@ export async function runAs(user: SystemUser, options: RunOptions): Promise<numb
   const status = await ended;
   // A slow reader of our output gets all of it, unless a signal asks us to stop.
   await Promise.race([Promise.all([out, err]), stopped.then(() => sleep(LATE_OUTPUT_MS))]);
-  if (status === 0) for (const chunk of held) await write(program.output, chunk);
+  if (status !== 0) return status;
+  refuseLostOutput(keepOutput === undefined ? await out : await relay(held, program.output));
   return status;
 }
 
@@ -191,27 +189,34 @@ async function* toText(source: AsyncIterable<Uint8Array>): AsyncGenerator<string
   for await (const bytes of source) yield escapeLines(decoder.decode(bytes, { stream: true }));
 }
 
-/** Passes output on until its end. When the reader is gone, the sender's pipe is closed, so that it stops. */
+/**
+ * Passes output on until its end. If it cannot be written, the sender's pipe is closed, so that the sender stops; then
+ * this resolves with the error.
+ */
 async function relay(
-  from: AsyncIterable<Uint8Array | string>,
+  from: AsyncIterable<string> | Iterable<string>,
   to: Writable,
   isMuted: () => boolean = () => false,
-): Promise<void> {
+): Promise<unknown> {
   to.on("error", () => {});
   try {
-    for await (const chunk of from) if (!isMuted()) await write(to, chunk);
+    for await (const text of from) {
+      const fault = isMuted() ? undefined : await write(to, text);
+      if (fault !== undefined) return fault;
+    }
   } catch {
-    // The loop has closed the source.
+    // Another process kept the pipe open: the output that came before is passed on.
   }
+  return undefined;
 }
 
-function write(to: Writable, chunk: Uint8Array | string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    to.write(chunk, (error) => (error ? reject(error) : resolve()));
+function write(to: Writable, chunk: Uint8Array | string): Promise<unknown> {
+  return new Promise((resolve) => {
+    to.write(chunk, (error) => resolve(error ?? undefined));
   });
 }
 
-async function hold(from: AsyncIterable<Uint8Array | string>, held: (Uint8Array | string)[]): Promise<void> {
+async function hold(from: AsyncIterable<string>, held: string[]): Promise<void> {
   let size = 0;
   try {
     for await (const chunk of from) {

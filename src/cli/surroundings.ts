@@ -50,6 +50,8 @@ export interface Surroundings {
   /** Whether output to a terminal has colours. */
   readonly hasColours: boolean;
   readonly out: (text: string) => void;
+  /** Returns the error that kept `out` from writing; undefined if everything was written. */
+  readonly outputFault?: () => unknown;
   readonly err: (text: string) => void;
   /** Standard input. */
   readonly input: AsyncIterable<Uint8Array>;

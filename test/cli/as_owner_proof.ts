@@ -205,6 +205,17 @@ describe.skipIf(!canActAsBoth)("a command that root runs on the data folder of a
     expect(readdirSync(vault).filter((name) => name.startsWith("failed"))).toEqual([]);
   });
 
+  test("reports that its output was not written", async () => {
+    const onto = (target: string) => ["sh", "-c", `exec "$0" "$@" > ${target}`, ...stage.program];
+    const issue = ["keys", "issue", "--email", "grace@example.org", "--tier", "free"];
+    for (const args of [issue, ["backup", "-"]]) {
+      expect(await stage.asRoot(args, { program: onto("/dev/full") })).toMatchObject({
+        status: 1,
+        err: expect.stringMatching(/claviger: Cannot [^\n]+ disk is full; [^\n]+\n$/),
+      });
+    }
+  });
+
   test("has only the user's rights, and shows its settings to no other user", async () => {
     const lock = stage.holdLock();
     const program = ["setpriv", "--groups", "4,27", ...stage.program];
