@@ -2,7 +2,7 @@ import { type Actor, auditCte } from "../audit/mod.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import { parseId, toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { isErased } from "./_erased_email.ts";
+import { erasedEmail, isErased } from "./_erased_email.ts";
 import type { Search } from "./search_accounts.ts";
 
 export interface Account {
@@ -128,7 +128,7 @@ export interface UpdatedAccount {
 
 /**
  * Updates an account's name or organization, and tells whether a value changed. Refuses an account that does not
- * exist.
+ * exist, and an erased account: a page that was opened before would restore the name of the person.
  */
 export async function updateAccount(
   database: Database,
@@ -140,17 +140,18 @@ export async function updateAccount(
     readonly now: Date;
   },
 ): Promise<UpdatedAccount | Refusal> {
-  const [updated] = await database.query<UpdatedAccount>(
+  const [updated] = await database.query<UpdatedAccount & { readonly isErased: boolean }>(
     (sql) => sql`
       with old as (
-        select id, email, name, organization, coalesce(${change.name ?? null}::text, name) as new_name,
+        select id, email, name, organization, email = ${erasedEmail(sql, sql`id`)} as is_erased,
+               coalesce(${change.name ?? null}::text, name) as new_name,
                coalesce(${change.organization ?? null}::text, organization) as new_organization
           from accounts where id = ${change.uuid}::uuid for update
       ),
       changed as (
         update accounts a set name = new_name, organization = new_organization
           from old
-         where a.id = old.id and (new_name, new_organization) <> (old.name, old.organization)
+         where a.id = old.id and not is_erased and (new_name, new_organization) <> (old.name, old.organization)
         returning a.id as account_id, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before,
                   -- Which fields, not what they say: a person can be erased from the account, the log only grows.
@@ -164,9 +165,13 @@ export async function updateAccount(
         at: change.now,
         from: sql`changed`,
       })})
-      select email, new_name as name, new_organization as organization,
+      select email, new_name as name, new_organization as organization, is_erased as "isErased",
              exists (select from changed) as "isChanged"
         from old`,
   );
-  return updated ?? refuse("NOT_FOUND", "Cannot update account: no account has that id or e-mail");
+  if (updated === undefined) {
+    return refuse("NOT_FOUND", "Cannot update account: no account has that id or e-mail");
+  }
+  const { isErased: wasErased, ...account } = updated;
+  return wasErased ? refuse("CONFLICT", "Cannot update account: it is erased") : account;
 }

@@ -22,7 +22,8 @@ export async function eraseAccount(
   const [row] = await database.query<{ isPersonal: boolean; keysInUse: number }>(
     (sql) => sql`
       with old as (
-        select id, email <> ${erasedEmail(sql, sql`id`)} as is_personal
+        -- Also the name: earlier versions let operators change an erased account.
+        select id, (email, name, organization) <> (${erasedEmail(sql, sql`id`)}, 'erased', '') as is_personal
           from accounts where id = ${uuid}::uuid for update
       ),
       in_use as (

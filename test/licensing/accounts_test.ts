@@ -10,7 +10,7 @@ import {
   searchAccounts,
   updateAccount,
 } from "../../src/licensing/mod.ts";
-import { isRefusal } from "../../src/refusal.ts";
+import { isRefusal, refuse } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, countRows, issue, NOW } from "../support/issue.ts";
 
@@ -184,6 +184,29 @@ describe("accounts", () => {
     const email = (await findAccount(server.database, { uuid }))?.email ?? "";
     // The third group of an identifier begins with 7.
     for (const text of ["gone", "7", "erased", "invalid", email]) expect(await isFound(text)).toBe(false);
+  });
+
+  test("updateAccount() refuses an erased account, and eraseAccount() erases a name that came back", async () => {
+    const gone = await issue(server.database, {
+      email: "back@example.org",
+      name: "Gone",
+      organization: "Lab",
+    });
+    const uuid = parseId("usr", gone.userId) ?? "";
+    const by = { actor: ACTOR, now: NOW };
+    await revokeKey(server.database, { uuid: parseId("key", gone.id) ?? "" }, by);
+    await eraseAccount(server.database, uuid, by);
+    expect(await updateAccount(server.database, { uuid, name: "Gone", organization: "Lab", ...by })).toEqual(
+      refuse("CONFLICT", "Cannot update account: it is erased"),
+    );
+    const erased = { name: "erased", organization: "" };
+    expect(await findAccount(server.database, { uuid })).toMatchObject(erased);
+
+    // As earlier versions allowed it.
+    await server.database.query((sql) => sql`update accounts set name = 'Gone' where id = ${uuid}::uuid`);
+    expect(await eraseAccount(server.database, uuid, by)).toEqual({ isPersonal: true });
+    expect(await findAccount(server.database, { uuid })).toMatchObject(erased);
+    expect(await eraseAccount(server.database, uuid, by)).toEqual({ isPersonal: false });
   });
 
   test("updateAccount() changes the given fields and writes an audit row, and issuing uses the new values", async () => {

@@ -98,7 +98,7 @@ export const changeAccount = operation({
     }),
     description: "The account's values after the change",
   },
-  codes: ["NOT_FOUND"],
+  codes: ["NOT_FOUND", "CONFLICT"],
   async run({ database }, call) {
     const { actor, now, body } = call;
     const { name, organization } = body;
