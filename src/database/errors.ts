@@ -48,11 +48,6 @@ export function isDataError(error: unknown): boolean {
   return error instanceof postgres.PostgresError && /^2[23]/.test(error.code);
 }
 
-/** Tells whether a unique constraint refused a row; {@linkcode constraintOf} returns its name. */
-export function isDuplicate(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.code === "23505";
-}
-
 /** Returns the name of the constraint that refused a row; undefined for every other error. */
 export function constraintOf(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError ? error.constraint_name : undefined;

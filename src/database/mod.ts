@@ -19,7 +19,6 @@ export {
   constraintOf,
   DatabaseUnavailable,
   isDataError,
-  isDuplicate,
   isLockTimeout,
   isStopped,
   refusedWrite,

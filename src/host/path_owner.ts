@@ -12,7 +12,6 @@ export interface FollowedPath {
   /** Where the path leads, or the nearest folder on the way that exists. */
   readonly found: string;
   readonly uid: number;
-  readonly exists: boolean;
   /** The first folder or link on the way that a user who is not trusted can change. */
   readonly changeable: ChangeableStep | undefined;
 }
@@ -59,7 +58,7 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
     if (found === undefined) {
       // Another user could make it first.
       if (isFolder) judge(at, stat, false);
-      return { found: at, uid: stat.uid, exists: false, changeable };
+      return { found: at, uid: stat.uid, changeable };
     }
     // In a folder with the sticky bit, only the owner of a name can change the name.
     if ((stat.mode & OTHERS_WRITE) !== 0 && !isTrusted(found.uid))
@@ -79,7 +78,7 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
     stat = found;
   }
   if (isFolder) judge(at, stat, false);
-  return { found: at, uid: stat.uid, exists: true, changeable };
+  return { found: at, uid: stat.uid, changeable };
 }
 
 /**

@@ -28,7 +28,7 @@ export const eventFields = v.object({
   ),
   success: v.nullish(v.boolean("success must be true or false")),
   error_message: optionalText("error_message", MESSAGE_CHARACTERS),
-  metadata: optionalMetadata("metadata"),
+  metadata: optionalMetadata(),
 });
 
 export type EventFields = v.InferOutput<typeof eventFields>;

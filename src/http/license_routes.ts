@@ -9,8 +9,8 @@ import type { Handler, HandlerDeps } from "./handler.ts";
 
 /** The fields of a request for a license besides the key. */
 export const licenseFields = v.object({
-  nonce: printableText("nonce", 128),
-  fingerprint: printableText("fingerprint", 128),
+  nonce: printableText("nonce"),
+  fingerprint: printableText("fingerprint"),
 });
 
 const NOT_OFFLINE = refuse(

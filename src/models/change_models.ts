@@ -12,11 +12,11 @@ export async function addModel(
   database: Database,
   model: NewModel,
   { actor, now }: { readonly actor: Actor; readonly now: Date },
-): Promise<{ readonly modelUuid: string } | Refusal> {
+): Promise<Refusal | undefined> {
   const owner = model.ownerUuid ?? null;
   const hostedBytes = model.hostedBytes ?? null;
   try {
-    const [row] = await database.query<{ modelUuid: string }>(
+    const [added] = await database.query(
       (sql) => sql`
         with model as (
           insert into models as m (id, name, owner_account_id, listed_version, created_at)
@@ -51,9 +51,9 @@ export async function addModel(
             from model
         ),
         logged as (${auditCte(sql, { action: "model.add", actor, at: now, from: sql`made` })})
-        select id as "modelUuid" from model`,
+        select id from model`,
     );
-    return row ?? foreign(model);
+    return added === undefined ? foreign(model) : undefined;
   } catch (error) {
     switch (constraintOf(error)) {
       case "version_unique":

@@ -20,11 +20,11 @@ export async function retireVersion(
   database: Database,
   { name, version }: { readonly name: string; readonly version: string },
   { actor, now }: Change,
-): Promise<{ readonly wasListed: boolean } | Refusal> {
+): Promise<Refusal | undefined> {
   if (!isStorableText(name + version)) {
     return refuse("NOT_FOUND", "Cannot retire model: its name and version must be text");
   }
-  const [row] = await database.query<{ retiredAt: Date | null; wasListed: boolean }>(
+  const [row] = await database.query<{ retiredAt: Date | null }>(
     (sql) => sql`
       with old as (
         select m.id as model_id, m.name, m.owner_account_id, v.id, v.version, v.retired_at,
@@ -42,13 +42,12 @@ export async function retireVersion(
                   null::jsonb as before, jsonb_build_object('name', old.name, 'version', v.version) as after
       ),
       logged as (${auditCte(sql, { action: "model.retire", actor, at: now, from: sql`changed` })})
-      select retired_at as "retiredAt", was_listed as "wasListed" from old`,
+      select retired_at as "retiredAt" from old`,
   );
   if (row === undefined) return refuse("NOT_FOUND", `Cannot retire model: there is no ${name} ${version}`);
-  if (row.retiredAt !== null) {
-    return refuse("CONFLICT", `Cannot retire model: ${name} ${version} is retired already`);
-  }
-  return { wasListed: row.wasListed };
+  return row.retiredAt === null
+    ? undefined
+    : refuse("CONFLICT", `Cannot retire model: ${name} ${version} is retired already`);
 }
 
 /** A file is kept this long after its last version was retired, or after it was written. */

@@ -88,7 +88,7 @@ export async function renewToken(
       logged as (${auditCte(sql, { action: "token.renew", actor, at: now, from: sql`changed` })})
       select state, ends_at as "expiresAt", exists (select from changed) as "isChanged" from old`,
   );
-  if (row?.isChanged) return { name, token, state: row.state };
+  if (row?.isChanged) return { token, state: row.state };
   const cannot = `Cannot renew token ${name}`;
   if (row === undefined) return refuse("NOT_FOUND", `${cannot}: ${NO_TOKEN}`);
   if (row.state === "revoked")

@@ -31,7 +31,6 @@ export interface TokenRequest {
 }
 
 export interface IssuedToken {
-  readonly name: string;
   /** The token itself. It is not stored, so it cannot be shown again. */
   readonly token: string;
 }
@@ -84,7 +83,7 @@ export async function issueToken(
       `Cannot issue token: the name ${name} was used before; choose another name`,
     );
   }
-  return { name, token };
+  return { token };
 }
 
 /** Returns what is wrong with a request, as a phrase. */

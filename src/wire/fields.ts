@@ -18,13 +18,12 @@ export function optionalText(name: string, maxCharacters: number) {
   );
 }
 
-/** Returns the schema of an optional text of 1 to `maxCharacters` printable ASCII characters; null counts as absent. */
-export function printableText(name: string, maxCharacters: number) {
-  const form = new RegExp(`^[\\x20-\\x7e]{1,${maxCharacters}}$`);
+/** Returns the schema of an optional text of 1 to 128 printable ASCII characters; null counts as absent. */
+export function printableText(name: string) {
   return v.nullish(
     v.pipe(
       v.string(`${name} must be a string`),
-      v.regex(form, `${name} must have 1 to ${maxCharacters} printable ASCII characters`),
+      v.regex(/^[\x20-\x7e]{1,128}$/, `${name} must have 1 to 128 printable ASCII characters`),
     ),
   );
 }
@@ -51,21 +50,21 @@ const METADATA_LIMIT_BYTES = 16 * 1024;
 const METADATA_LEVELS = 32;
 
 /** Returns the schema of an optional object with storable keys and texts and finite numbers; null counts as absent. */
-export function optionalMetadata(name: string) {
+export function optionalMetadata() {
   return v.nullish(
     v.pipe(
       v.custom<Readonly<Record<string, unknown>>>(
         (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-        `${name} must be an object`,
+        "metadata must be an object",
       ),
       v.check(
         (value) => isStorableJson(value, METADATA_LEVELS),
-        `${name} must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
+        `metadata must have at most ${METADATA_LEVELS} levels, finite numbers, and text without NUL, ` +
           "unpaired surrogates or U+FFFD",
       ),
       v.check(
         (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES,
-        `${name} must have at most ${METADATA_LIMIT_BYTES} bytes as JSON`,
+        `metadata must have at most ${METADATA_LIMIT_BYTES} bytes as JSON`,
       ),
       inJsonSchema({
         type: "object",

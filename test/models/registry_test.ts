@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => server.close());
 
-function add(fields: object): Promise<object | Refusal> {
+function add(fields: object): Promise<Refusal | undefined> {
   const model = parseNewModel(newModel(fields), BRAND);
   if (isRefusal(model)) throw new Error(model.sentence);
   return addModel(server.database, model, BY);

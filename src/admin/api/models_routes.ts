@@ -80,7 +80,7 @@ const NEW_MODEL = v.strictObject({
     ),
   ),
   requires_license: v.picklist(TIERS, `requires_license must be one of ${TIERS.join(", ")}`),
-  metadata: optionalMetadata("metadata"),
+  metadata: optionalMetadata(),
   owner: v.optional(
     v.pipe(
       v.string("owner must be a string"),
@@ -130,8 +130,7 @@ export const addModelOperation = operation({
         ...(model.fields && { fields: model.fields }),
       });
     }
-    const added = await addModel(database, model, { actor, now });
-    return isRefusal(added) ? added : renderAddedModel(model);
+    return (await addModel(database, model, { actor, now })) ?? renderAddedModel(model);
   },
 });
 
@@ -164,7 +163,6 @@ export const retireModelVersion = operation({
   async run({ database }, call) {
     const model = modelOf(call, "retire model");
     if (isRefusal(model)) return model;
-    const retired = await retireVersion(database, model, call);
-    return isRefusal(retired) ? retired : { ...model, retired: true };
+    return (await retireVersion(database, model, call)) ?? { ...model, retired: true };
   },
 });

@@ -70,8 +70,8 @@ export async function rotateKeyOfForm(visit: Visit): Promise<Page | Refusal> {
 
 const LICENSE_ENTRIES = {
   days: v.pipe(TEXT, wholeNumberField("days", EXPORT_DAYS.least, EXPORT_DAYS.most)),
-  fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("fingerprint", 128).wrapped)),
-  nonce: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("nonce", 128).wrapped)),
+  fingerprint: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("fingerprint").wrapped)),
+  nonce: v.pipe(TEXT_OR_NOTHING, v.optional(printableText("nonce").wrapped)),
 };
 
 /** Signs the license of a key and answers it as a file. */

@@ -81,8 +81,7 @@ export async function retireModelOfForm(visit: Visit, c: Context<AdminEnv>) {
     path: pathOf(name),
     show: modelPage,
     async perform({ version }, by): Promise<ModelDone | Refusal> {
-      const retired = await retireVersion(visit.options.database, { name, version }, by);
-      return isRefusal(retired) ? retired : "retired";
+      return (await retireVersion(visit.options.database, { name, version }, by)) ?? "retired";
     },
   });
 }
