@@ -5,7 +5,7 @@
 import type { Brand } from "../../brand.ts";
 import { fileOperations } from "./file_operations.ts";
 import { type Operation, parameter, WITH_BODY, WITH_GOOD_KEY, WITH_KEY } from "./operation.ts";
-import { ownOperations } from "./own_operations.ts";
+import { OWN_OPERATIONS } from "./own_operations.ts";
 
 const EXAMPLE_LICENSE = {
   license_type: "research",
@@ -224,6 +224,6 @@ export function operations(brand: Brand): Operation[] {
       ],
       codes: [...WITH_GOOD_KEY, ...WITH_BODY, "MISSING_EVENT_TYPE", "QUOTA_EXCEEDED", "CLAIM_MISMATCH"],
     },
-    ...ownOperations(),
+    ...OWN_OPERATIONS,
   ];
 }

@@ -1,101 +1,74 @@
-/** The operations of the service itself, which need no key: its health, and this document. */
+/** The operations of the service itself, which need no key: its public keys, its health, and this document. */
 import { API_VERSION } from "../health_routes.ts";
-import type { HeaderName } from "./headers.ts";
 import type { Operation } from "./operation.ts";
 
-/** Returns the operations that need no key. One long function, because it is one table. */
-export function ownOperations(): Operation[] {
-  const health = {
-    path: "/api/health",
-    summary: "Check the health of the service",
-    description: "The service is healthy as long as it can validate keys.",
-    codes: [],
-  } as const satisfies Partial<Operation>;
-  const document = {
-    path: "/openapi.json",
-    summary: "Get this document",
-    description: "The document changes with the version of the service and with its settings.",
-    codes: [],
-  } as const satisfies Partial<Operation>;
-  const documentHeaders: readonly HeaderName[] = ["ETag"];
-  const healthExample = { timestamp: "2026-11-20T10:00:00Z", version: API_VERSION };
+const KEYS: Operation = {
+  path: "/.well-known/jwks.json",
+  method: "get",
+  id: "getPublicKeys",
+  summary: "Get the public keys that verify signed licenses",
+  description: "The signing key, its successor, and older keys whose licenses may still be in use.",
+  successes: [
+    { status: 200, schema: "PublicKeys", description: "A JWK set", headers: ["ETag"] },
+    { status: 304, description: "The keys have not changed", headers: ["ETag"] },
+  ],
+  codes: ["SERVICE_UNAVAILABLE"],
+};
 
-  const keys = {
-    path: "/.well-known/jwks.json",
-    summary: "Get the public keys that verify signed licenses",
-    description: "The signing key, its successor, and older keys whose licenses may still be in use.",
-    codes: ["SERVICE_UNAVAILABLE"],
-  } as const satisfies Partial<Operation>;
+const HEALTH_EXAMPLE = { timestamp: "2026-11-20T10:00:00Z", version: API_VERSION };
 
-  return [
+const HEALTH: Operation = {
+  path: "/api/health",
+  method: "get",
+  id: "getHealth",
+  summary: "Check the health of the service",
+  description: "The service is healthy as long as it can validate keys.",
+  successes: [
     {
-      ...keys,
-      method: "get",
-      id: "getPublicKeys",
-      successes: [
-        { status: 200, schema: "PublicKeys", description: "A JWK set", headers: documentHeaders },
-        { status: 304, description: "The keys have not changed", headers: documentHeaders },
-      ],
+      status: 200,
+      schema: "Healthy",
+      description: "The service is healthy",
+      example: { status: "healthy", ...HEALTH_EXAMPLE, database: "connected" },
     },
     {
-      ...keys,
-      method: "head",
-      id: "headPublicKeys",
-      successes: [
-        { status: 200, description: "The headers alone", headers: documentHeaders },
-        { status: 304, description: "The keys have not changed", headers: documentHeaders },
-      ],
+      status: 503,
+      schema: "Unhealthy",
+      description: "The service is stopping, or its database does not answer",
+      example: {
+        status: "unhealthy",
+        ...HEALTH_EXAMPLE,
+        database: "disconnected",
+        error: "The database does not answer",
+      },
     },
-    {
-      ...health,
-      method: "get",
-      id: "getHealth",
-      successes: [
-        {
-          status: 200,
-          schema: "Healthy",
-          description: "The service is healthy",
-          example: { status: "healthy", ...healthExample, database: "connected" },
-        },
-        {
-          status: 503,
-          schema: "Unhealthy",
-          description: "The service is stopping, or its database does not answer",
-          example: {
-            status: "unhealthy",
-            ...healthExample,
-            database: "disconnected",
-            error: "The database does not answer",
-          },
-        },
-      ],
-    },
-    {
-      ...health,
-      method: "head",
-      id: "headHealth",
-      successes: [
-        { status: 200, description: "The service is healthy" },
-        { status: 503, description: "The service is stopping, or its database does not answer" },
-      ],
-    },
-    {
-      ...document,
-      method: "get",
-      id: "getOpenApi",
-      successes: [
-        { status: 200, schema: "OpenApi", description: "The document", headers: documentHeaders },
-        { status: 304, description: "`If-None-Match` names the document's tag", headers: documentHeaders },
-      ],
-    },
-    {
-      ...document,
-      method: "head",
-      id: "headOpenApi",
-      successes: [
-        { status: 200, description: "The document exists", headers: documentHeaders },
-        { status: 304, description: "`If-None-Match` names the document's tag", headers: documentHeaders },
-      ],
-    },
-  ];
+  ],
+  codes: [],
+};
+
+const DOCUMENT: Operation = {
+  path: "/openapi.json",
+  method: "get",
+  id: "getOpenApi",
+  summary: "Get this document",
+  description: "The document changes with the version of the service and with its settings.",
+  successes: [
+    { status: 200, schema: "OpenApi", description: "The document", headers: ["ETag"] },
+    { status: 304, description: "`If-None-Match` names the document's tag", headers: ["ETag"] },
+  ],
+  codes: [],
+};
+
+/** The operations that need no key. */
+export const OWN_OPERATIONS: readonly Operation[] = [
+  ...withHead(KEYS, "The headers alone"),
+  ...withHead(HEALTH, "The service is healthy"),
+  ...withHead(DOCUMENT, "The document exists"),
+];
+
+/** Returns an operation with GET, and the same with HEAD, which has no body. */
+function withHead(get: Operation, description: string): Operation[] {
+  const successes = get.successes.map(({ schema, example, ...success }) =>
+    success.status === 200 ? { ...success, description } : success,
+  );
+  return [get, { ...get, method: "head", id: get.id.replace("get", "head"), successes }];
 }
