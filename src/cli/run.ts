@@ -101,6 +101,14 @@ export interface CommandContext extends Opened {
 const COMMAND_DEADLINE_MS = 60_000;
 const CLOSE_DEADLINE_MS = 10_000;
 
+/** What a command on the database was called with. */
+interface DatabaseOptions extends InstallationFlags {
+  /** The reason of the change, for the audit log. */
+  readonly reason?: string;
+  /** The settings, if the command has read them already. */
+  readonly config?: Config;
+}
+
 /**
  * Opens the database for one command, and closes it again. Refuses a data folder without a database, and a database
  * with another schema. Works while the service runs and while it is stopped. Callers check their input before, as far
@@ -108,10 +116,11 @@ const CLOSE_DEADLINE_MS = 10_000;
  */
 export async function withDatabase(
   surroundings: Surroundings,
-  config: Config,
+  options: DatabaseOptions,
   work: (context: CommandContext) => Promise<void>,
 ): Promise<void> {
-  const { clock } = surroundings;
+  const { clock, userName } = surroundings;
+  const { reason, config = readSettings(surroundings, options) } = options;
   await withInstallation(surroundings, { config, create: false }, async (opened) => {
     const { address, log } = opened;
     const refusal = checkSchema(await migrationStatus(address, migrations));
@@ -123,7 +132,7 @@ export async function withDatabase(
       deadlineMs: COMMAND_DEADLINE_MS,
     });
     try {
-      const actor: Actor = { kind: "command", name: surroundings.userName };
+      const actor: Actor = { kind: "command", name: userName, reason };
       await work({ ...opened, config, database, actor, now: clock.now() });
     } finally {
       await database.close();

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { zstdDecompressSync } from "node:zlib";
-import { readSettings, withDatabase } from "../../src/cli/run.ts";
+import { withDatabase } from "../../src/cli/run.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { SCOPES } from "../../src/operators/mod.ts";
 import { createCommandLine, type RunningService, surround } from "../cli/command_line.ts";
@@ -35,9 +35,7 @@ function inDatabase<Result>(work: (database: Database) => Promise<Result>): Prom
   const { surroundings } = surround(line.folder, {});
   const place = { dataDir: line.dataDir, envFile: join(line.folder, "empty.env") };
   return new Promise((resolve, reject) => {
-    withDatabase(surroundings, readSettings(surroundings, place), async ({ database }) =>
-      resolve(await work(database)),
-    ).catch(reject);
+    withDatabase(surroundings, place, async ({ database }) => resolve(await work(database))).catch(reject);
   });
 }
 

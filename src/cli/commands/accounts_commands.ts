@@ -24,7 +24,7 @@ import {
   withJson,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
-import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { withBars } from "../text_bars.ts";
 
@@ -34,7 +34,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
   withListOptions(withInstallationFlags(withJson(accounts.command("list"))), { kind: "usr" })
     .description("list accounts, oldest first")
     .action((options: JsonOptions & ListOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+      withDatabase(surroundings, options, async ({ database }) => {
         const part = await partOf(surroundings, database, options);
         const found = (await listAccounts(database, part)).map(renderAccount);
         const show = options.json ? printJson : printTable<(typeof found)[number]>;
@@ -67,10 +67,10 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
     .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000))
     .action((who: string, options: RenewOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+      withDatabase(surroundings, options, async ({ database, actor, now }) => {
         const { uuid } = await findAccountBy(database, who, "renew account");
         const renewed = await renewAccount(database, uuid, {
-          actor: { ...actor, reason: options.reason },
+          actor,
           now,
         });
         const shown = renderRenewal(uuid, renewed);
@@ -100,7 +100,7 @@ async function showUsage(
   who: string,
   options: JsonOptions & { readonly month?: Month },
 ): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+  await withDatabase(surroundings, options, async ({ database, now }) => {
     const { id, uuid } = await findAccountBy(database, who, "show usage");
     const last = options.month ?? monthOf(now.getTime());
     const use = renderUsageByMonth(id, await findUsageByMonth(database, uuid, last));
@@ -115,11 +115,11 @@ interface EraseOptions extends ConfirmOptions {
 }
 
 async function erase(surroundings: Surroundings, who: string, options: EraseOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+  await withDatabase(surroundings, options, async (context) => {
     const { database, actor, now } = context;
     const account = await findAccountBy(database, who);
     const { id, uuid, email } = account;
-    const by = { actor: { ...actor, reason: options.reason }, now };
+    const by = { actor, now };
     const { isPersonal } = orRefuse(await eraseAccount(database, uuid, { ...by, isDryRun: true }));
     const tell = (shown: object, line: string) =>
       options.json ? printJson(surroundings, shown) : printLine(surroundings, line);
@@ -151,7 +151,7 @@ interface UpdateOptions extends JsonOptions {
 }
 
 async function runUpdate(surroundings: Surroundings, who: string, options: UpdateOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+  await withDatabase(surroundings, options, async ({ database, actor, now }) => {
     const account = await findAccountBy(database, who);
     const { name, organization } = options;
     const changed = orRefuse(

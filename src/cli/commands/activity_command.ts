@@ -11,7 +11,7 @@ import {
 } from "../../activity/mod.ts";
 import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
-import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { withBars } from "../text_bars.ts";
 
@@ -46,7 +46,7 @@ export function addActivityCommand(program: Command, surroundings: Surroundings)
       timestampOption,
     )
     .action((options: ActivityOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+      withDatabase(surroundings, options, async ({ database }) => {
         const query = completeQuery(options, surroundings.clock.now());
         const rendered = renderActivity(query, orRefuse(await findActivity(database, query)));
         if (options.json) return printJson(surroundings, rendered);

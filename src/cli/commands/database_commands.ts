@@ -49,7 +49,7 @@ export function addDatabaseCommands(program: Command, surroundings: Surroundings
 }
 
 async function audit(surroundings: Surroundings, options: AuditOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+  await withDatabase(surroundings, options, async ({ database }) => {
     const account =
       options.account === undefined
         ? undefined

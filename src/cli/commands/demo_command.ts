@@ -4,7 +4,7 @@ import { hasDemo, removeDemo } from "../demo.ts";
 import { removeDemoOperator } from "../demo_console.ts";
 import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
-import { CommandRefused, openProvenSecrets, readSettings, withDatabase } from "../run.ts";
+import { CommandRefused, openProvenSecrets, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export function addDemoCommand(program: Command, surroundings: Surroundings): void {
@@ -21,8 +21,7 @@ const KEPT =
   "`claviger operators login NAME --role admin`, then run `claviger operators remove demo`";
 
 async function remove(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  const config = readSettings(surroundings, options);
-  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
     if (!(await hasDemo(database)))
       throw new CommandRefused("Cannot remove the demo: this database has no demo");
     const secrets = await openProvenSecrets({ config, database, now });

@@ -28,7 +28,7 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
   withInstallationFlags(withJson(installer.command("clear-token")))
     .description("remove the token; installers then get the answer that none is configured")
     .action((options: JsonOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+      withDatabase(surroundings, options, async ({ database, actor, now }) => {
         orRefuse(await clearInstallerToken(database, { actor, now }));
         if (options.json) printJson(surroundings, { cleared: true });
         else surroundings.out("The repository token is cleared\n");
@@ -45,7 +45,7 @@ async function setToken(surroundings: Surroundings, options: SetTokenOptions): P
   const input = await surroundings.readInput(INPUT_LIMIT_BYTES);
   if (input === undefined) throw new CommandRefused("Cannot set token: standard input is too long");
   const token = orRefuse(parseInstallerToken(input));
-  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+  await withDatabase(surroundings, { config }, async ({ database, actor, now }) => {
     const secrets = await openProvenSecrets({ config, database, now });
     const expiresAt = options.expiresAt ?? null;
     orRefuse(await setInstallerToken(database, { token, expiresAt }, { secrets, actor, now }));

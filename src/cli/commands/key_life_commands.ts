@@ -23,7 +23,7 @@ import {
   withJson,
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
-import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 interface Options extends InstallationFlags {
@@ -95,8 +95,8 @@ async function setState(
     state,
   }: { readonly options: Options; readonly change: typeof suspendKey; readonly state: string },
 ): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
-    orRefuse(await change(database, uuid, { actor: { ...actor, reason: options.reason }, now }));
+  await withDatabase(surroundings, options, async ({ database, actor, now }) => {
+    orRefuse(await change(database, uuid, { actor, now }));
     const key = await findKey(database, { uuid }, { now });
     const shown = { id: key?.id, state: key?.state ?? state };
     if (options.json) printJson(surroundings, shown);
@@ -113,14 +113,8 @@ async function change(
     change,
   }: { readonly options: Options; readonly what: string; readonly change: LicenseChange },
 ): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
-    const { isChanged } = orRefuse(
-      await changeLicense(
-        database,
-        { keyUuid: uuid },
-        { change, actor: { ...actor, reason: options.reason }, now },
-      ),
-    );
+  await withDatabase(surroundings, options, async ({ database, actor, now }) => {
+    const { isChanged } = orRefuse(await changeLicense(database, { keyUuid: uuid }, { change, actor, now }));
     const key = orRefuse((await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show key", uuid));
     const shown = {
       id: key.id,
@@ -156,31 +150,27 @@ async function rotate(
   uuid: string,
   options: Options & { readonly overlap: number },
 ): Promise<void> {
-  await withDatabase(
-    surroundings,
-    readSettings(surroundings, options),
-    async ({ config, database, actor, now }) => {
-      const old = orRefuse(
-        (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("rotate key", uuid),
-      );
-      const rotated = orRefuse(
-        await rotateKey(
-          database,
-          { uuid, mode: old.mode, overlapMs: options.overlap },
-          { brand: config.brand, actor: { ...actor, reason: options.reason }, now },
-        ),
-      );
-      const shown = {
-        id: rotated.id,
-        api_key: rotated.apiKey,
-        replaces: old.id,
-        old_works_until: toTimestamp(rotated.oldWorksUntil),
-      };
-      if (options.json) return printJson(surroundings, shown);
-      printFields(surroundings, shown);
-      surroundings.err("The key is shown only once: store it now\n");
-    },
-  );
+  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
+    const old = orRefuse(
+      (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("rotate key", uuid),
+    );
+    const rotated = orRefuse(
+      await rotateKey(
+        database,
+        { uuid, mode: old.mode, overlapMs: options.overlap },
+        { brand: config.brand, actor, now },
+      ),
+    );
+    const shown = {
+      id: rotated.id,
+      api_key: rotated.apiKey,
+      replaces: old.id,
+      old_works_until: toTimestamp(rotated.oldWorksUntil),
+    };
+    if (options.json) return printJson(surroundings, shown);
+    printFields(surroundings, shown);
+    surroundings.err("The key is shown only once: store it now\n");
+  });
 }
 
 async function usage(
@@ -188,7 +178,7 @@ async function usage(
   uuid: string,
   options: Options & { readonly month?: Month },
 ): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+  await withDatabase(surroundings, options, async ({ database, now }) => {
     const key = orRefuse(
       (await findKey(database, { uuid }, { now })) ?? refuseUnknownKey("show usage", uuid),
     );

@@ -15,7 +15,7 @@ import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { idOption, type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
-import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 type Limits = Config["limits"];
@@ -25,7 +25,7 @@ export function addKeyWhyCommand(keys: Command, surroundings: Surroundings): voi
     .description("explain why a key works or does not: its state, its limits and its last refusals")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ config, database, now }) => {
+      withDatabase(surroundings, options, async ({ config, database, now }) => {
         const explanation = orRefuse(
           (await explainKey(database, uuid, { now })) ?? refuseUnknownKey("explain key", uuid),
         );

@@ -107,7 +107,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .description("show one key")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+      withDatabase(surroundings, options, async (context) => {
         const key = orRefuse(
           (await findKey(context.database, { uuid }, context)) ?? refuseUnknownKey("show key", uuid),
         );
@@ -153,32 +153,28 @@ interface IssueOptions extends JsonOptions {
 }
 
 async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
-  await withDatabase(
-    surroundings,
-    readSettings(surroundings, options),
-    async ({ config, database, actor, now }) => {
-      const expiresAt = options.expiresAt ?? oneYearAfter(now);
-      const request = { ...options, expiresAt, now };
-      const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
-      const shown = {
-        id: issued.id,
-        api_key: issued.apiKey,
-        user_id: issued.userId,
-        email: options.email,
-        tier: options.tier,
-        mode: options.mode,
-        expires_at: toTimestamp(expiresAt),
-        ...(options.externalId !== undefined && { external_id: options.externalId }),
-      };
-      if (options.json) return printJson(surroundings, shown);
-      printFields(surroundings, shown);
-      surroundings.err("The key is shown only once: store it now\n");
-    },
-  );
+  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
+    const expiresAt = options.expiresAt ?? oneYearAfter(now);
+    const request = { ...options, expiresAt, now };
+    const issued = orRefuse(await issueKey(database, request, { brand: config.brand, actor }));
+    const shown = {
+      id: issued.id,
+      api_key: issued.apiKey,
+      user_id: issued.userId,
+      email: options.email,
+      tier: options.tier,
+      mode: options.mode,
+      expires_at: toTimestamp(expiresAt),
+      ...(options.externalId !== undefined && { external_id: options.externalId }),
+    };
+    if (options.json) return printJson(surroundings, shown);
+    printFields(surroundings, shown);
+    surroundings.err("The key is shown only once: store it now\n");
+  });
 }
 
 async function list(surroundings: Surroundings, options: KeyListOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+  await withDatabase(surroundings, options, async ({ database, now }) => {
     const account =
       options.account === undefined ? undefined : await findAccountBy(database, options.account);
     const { tier, state, mode } = options;
@@ -227,7 +223,7 @@ async function find(surroundings: Surroundings, options: JsonOptions): Promise<v
     const form = `${config.brand.name}_live_ or ${config.brand.name}_test_ and 48 lowercase hexadecimal digits`;
     throw new CommandRefused(`Cannot find key: standard input must hold one key, ${form}`);
   }
-  await withDatabase(surroundings, config, async (context) => {
+  await withDatabase(surroundings, { config }, async (context) => {
     const found = await findKey(context.database, { hash: hashApiKey(key) }, context);
     if (found === undefined) {
       throw new CommandRefused(
@@ -239,7 +235,7 @@ async function find(surroundings: Surroundings, options: JsonOptions): Promise<v
 }
 
 async function revoke(surroundings: Surroundings, uuid: string, options: RevokeOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+  await withDatabase(surroundings, options, async (context) => {
     const { database, actor, now } = context;
     const key = orRefuse(await findRevocable(database, uuid, { now }));
     const named = `${key.id} (${key.hint}) of ${key.email}`;
@@ -250,8 +246,7 @@ async function revoke(surroundings: Surroundings, uuid: string, options: RevokeO
     }
     const question = `Revoke ${named}? It is ${key.state}, and no command can undo this.`;
     await confirm(surroundings, question, { ...context, options });
-    const by = { actor: { ...actor, reason: options.reason }, now };
-    const { id } = orRefuse(await revokeKey(database, { uuid }, by));
+    const { id } = orRefuse(await revokeKey(database, { uuid }, { actor, now }));
     if (options.json) printJson(surroundings, { id, state: "revoked" });
     else surroundings.out(`Revoked ${id}\n`);
   });
@@ -265,7 +260,7 @@ function show(surroundings: Surroundings, options: JsonOptions, key: KeySummary)
 async function runImport(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
   const config = readSettings(surroundings, options);
   const keys = orRefuse(await readImportFile(surroundings, file, config.brand));
-  await withDatabase(surroundings, config, async ({ address, actor, now, stopIfInterrupted }) => {
+  await withDatabase(surroundings, { config }, async ({ address, actor, now, stopIfInterrupted }) => {
     const session = openSession(address, { statementTimeoutMs: 120_000 });
     try {
       const { imported } = orRefuse(

@@ -99,14 +99,12 @@ async function exportLicense(
   keyUuid: string,
   options: ExportOptions,
 ): Promise<void> {
-  const config = readSettings(surroundings, options);
-  await withDatabase(surroundings, config, async (context) => {
-    const { database, actor, now } = context;
+  await withDatabase(surroundings, options, async (context) => {
+    const { config, database, actor, now } = context;
     const secrets = await openSigningSecrets(context);
     const signer = createLicenseSigner({ ...config, database, secrets });
-    const { days, fingerprint, nonce, reason } = options;
-    const by = { actor: { ...actor, reason }, now };
-    const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, ...by }));
+    const { days, fingerprint, nonce } = options;
+    const signed = orRefuse(await signer.export({ keyUuid, days, fingerprint, nonce, actor, now }));
     const exported = renderExport(signed);
     if (options.json) return printJson(surroundings, exported);
     surroundings.out(exported.file);
@@ -142,7 +140,7 @@ async function verify(surroundings: Surroundings, file: string, options: VerifyO
 async function findTrustedKeys(surroundings: Surroundings, config: Config): Promise<string[]> {
   let trusted: string[] = [];
   try {
-    await withDatabase(surroundings, config, async ({ database }) => {
+    await withDatabase(surroundings, { config }, async ({ database }) => {
       const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
       trusted = keys.map(({ publicKey }) => publicKey);
     });
@@ -192,7 +190,7 @@ async function showOutstanding(
   surroundings: Surroundings,
   { key, limit, ...options }: OutstandingOptions,
 ): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+  await withDatabase(surroundings, options, async ({ database, now }) => {
     const found = await listOutstanding(database, { now, keyUuid: key, limit: limit + 1 });
     const rows = found.slice(0, limit);
     if (options.json) {

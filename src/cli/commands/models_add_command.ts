@@ -94,7 +94,7 @@ interface AddOptions extends JsonOptions {
 async function addElsewhere(surroundings: Surroundings, options: AddOptions): Promise<void> {
   const config = readSettings(surroundings, options);
   const model = parseModel(options, config, { downloadUrl: options.url, checksum: options.sha256 });
-  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+  await withDatabase(surroundings, { config }, async ({ database, actor, now }) => {
     const owned = await withOwner(database, model, options);
     orRefuse(await addModel(database, owned, { actor, now }));
     showAdded(surroundings, options, owned);
@@ -117,7 +117,7 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
     hostedBytes: 0,
   });
   const source = resolve(surroundings.workingFolder, file);
-  await withDatabase(surroundings, config, async ({ database, actor, now, stopIfInterrupted }) => {
+  await withDatabase(surroundings, { config }, async ({ database, actor, now, stopIfInterrupted }) => {
     const owned = await withOwner(database, planned, options);
     const refused = await checkNewModel(database, owned);
     if (refused !== undefined) orRefuse(refused);

@@ -15,7 +15,7 @@ import {
 import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { byteProgress } from "../progress.ts";
-import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
+import { CommandRefused, orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { addModelsAdd } from "./models_add_command.ts";
 
@@ -42,7 +42,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .description("take a model off the list; clients can still download its files by name and version")
     .argument("<name>", "the model's name")
     .action((name: string, options: JsonOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+      withDatabase(surroundings, options, async ({ database, actor, now }) => {
         const { version } = orRefuse(await removeModel(database, name, { actor, now }));
         if (options.json) printJson(surroundings, { name, version, listed: false });
         else printLine(surroundings, `Removed ${name} ${version} from the list`);
@@ -54,7 +54,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .argument("<name>", "the model's name")
     .argument("<version>", "its version")
     .action((name: string, version: string, options: JsonOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
+      withDatabase(surroundings, options, async ({ database, actor, now }) => {
         orRefuse(await retireVersion(database, { name, version }, { actor, now }));
         if (options.json) printJson(surroundings, { name, version, retired: true });
         else printLine(surroundings, `Retired ${name} ${version}: its downloads end within a minute`);
@@ -67,7 +67,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
 }
 
 async function list(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+  await withDatabase(surroundings, options, async ({ database }) => {
     const models = (await listAllModels(database)).map(renderModel);
     if (options.json) printJson(surroundings, models);
     else
@@ -80,7 +80,7 @@ async function list(surroundings: Surroundings, options: JsonOptions): Promise<v
 }
 
 async function show(surroundings: Surroundings, name: string, options: JsonOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+  await withDatabase(surroundings, options, async ({ database }) => {
     const found = await findRegistered(database, name);
     if (found === undefined) throw new CommandRefused(`Cannot show model: no model is named ${name}`);
     const { versions, ...model } = renderRegistered(found);
@@ -95,8 +95,7 @@ async function show(surroundings: Surroundings, name: string, options: JsonOptio
 
 /** Computes the checksum of every hosted file again; ends with status 1 if a file is missing or wrong. */
 async function verify(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  const config = readSettings(surroundings, options);
-  await withDatabase(surroundings, config, async ({ database, stopIfInterrupted }) => {
+  await withDatabase(surroundings, options, async ({ config, database, stopIfInterrupted }) => {
     const show = byteProgress(surroundings);
     const folder = modelsFolderOf(config.dataDir);
     const { files, unnamed } = await verifyFiles(database, folder, {
@@ -132,8 +131,7 @@ async function verify(surroundings: Surroundings, options: JsonOptions): Promise
 }
 
 async function purge(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  const config = readSettings(surroundings, options);
-  await withDatabase(surroundings, config, async ({ database, actor, now }) => {
+  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
     const purged = await purgeFiles(database, config.dataDir, { actor, now });
     if (options.json) return printJson(surroundings, purged);
     const { files, bytes, waiting } = purged;

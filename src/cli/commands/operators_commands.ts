@@ -15,7 +15,7 @@ import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
 import { type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
-import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export function addOperatorsCommands(program: Command, surroundings: Surroundings): void {
@@ -45,9 +45,8 @@ export function addOperatorsCommands(program: Command, surroundings: Surrounding
     .argument("<name>", "the operator's name", nameOption)
     .addArgument(new Argument("<role>", "the new role").choices(ROLES))
     .action((name: string, role: Role, options: ChangeOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
-        const by = { actor: { ...actor, reason: options.reason }, now };
-        const { isChanged } = orRefuse(await setRole(database, { name, role }, by));
+      withDatabase(surroundings, options, async ({ database, actor, now }) => {
+        const { isChanged } = orRefuse(await setRole(database, { name, role }, { actor, now }));
         if (options.json) return printJson(surroundings, { name, role, changed: isChanged });
         printFields(surroundings, { name, role });
         if (!isChanged) printNote(surroundings, "Nothing changed: the operator has this role already");
@@ -82,35 +81,31 @@ export function nameOption(text: string): string {
 }
 
 async function login(surroundings: Surroundings, name: string, options: LoginOptions): Promise<void> {
-  await withDatabase(
-    surroundings,
-    readSettings(surroundings, options),
-    async ({ config, database, actor, now }) => {
-      const created = orRefuse(await loginOperator(database, { name, role: options.role }, { actor, now }));
-      const { code, role, isNew } = created;
-      const origin = findAdminUrl(config);
-      const link = origin && `${origin}/console/enter#${code}`;
-      const expires_at = toTimestamp(created.expiresAt);
-      if (options.json) {
-        return printJson(surroundings, { name, role, created: isNew, link: link ?? null, code, expires_at });
-      }
-      // On a line of its own, because it is long.
-      if (link !== undefined) printLine(surroundings, link);
-      printFields(surroundings, { name, role, code, expires_at });
-      if (isNew) printNote(surroundings, `Created the operator ${name}`);
-      printNote(
-        surroundings,
-        link === undefined
-          ? "No service serves operators here: set CLAVIGER_ADMIN_LISTEN, such as 127.0.0.1:8081, restart the " +
-              "service, and log in within ten minutes; or create another code then"
-          : "Open the link, or type the code at /console/enter: either works once, for ten minutes",
-      );
-    },
-  );
+  await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
+    const created = orRefuse(await loginOperator(database, { name, role: options.role }, { actor, now }));
+    const { code, role, isNew } = created;
+    const origin = findAdminUrl(config);
+    const link = origin && `${origin}/console/enter#${code}`;
+    const expires_at = toTimestamp(created.expiresAt);
+    if (options.json) {
+      return printJson(surroundings, { name, role, created: isNew, link: link ?? null, code, expires_at });
+    }
+    // On a line of its own, because it is long.
+    if (link !== undefined) printLine(surroundings, link);
+    printFields(surroundings, { name, role, code, expires_at });
+    if (isNew) printNote(surroundings, `Created the operator ${name}`);
+    printNote(
+      surroundings,
+      link === undefined
+        ? "No service serves operators here: set CLAVIGER_ADMIN_LISTEN, such as 127.0.0.1:8081, restart the " +
+            "service, and log in within ten minutes; or create another code then"
+        : "Open the link, or type the code at /console/enter: either works once, for ten minutes",
+    );
+  });
 }
 
 async function list(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+  await withDatabase(surroundings, options, async ({ database }) => {
     const rows = (await listOperators(database)).map((operator) => ({
       name: operator.name,
       role: operator.role,
@@ -125,9 +120,9 @@ async function list(surroundings: Surroundings, options: JsonOptions): Promise<v
 }
 
 async function remove(surroundings: Surroundings, name: string, options: RemoveOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+  await withDatabase(surroundings, options, async (context) => {
     const { database, actor, now } = context;
-    const by = { actor: { ...actor, reason: options.reason }, now };
+    const by = { actor, now };
     const planned = orRefuse(await removeOperator(database, name, { ...by, isDryRun: true }));
     const has = counted(planned.sessions, "session");
     if (options.dryRun) {

@@ -12,14 +12,7 @@ import {
 } from "../../signed_licenses/mod.ts";
 import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { counted, printJson, printLine, printNote } from "../print.ts";
-import {
-  type CommandContext,
-  CommandRefused,
-  openProvenSecrets,
-  orRefuse,
-  readSettings,
-  withDatabase,
-} from "../run.ts";
+import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 /** Adds the commands to the group `licenses`. */
@@ -57,7 +50,7 @@ export async function openSigningSecrets(context: CommandContext): Promise<Secre
 }
 
 async function printPublicKeys(surroundings: Surroundings, options: PublicKeysOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+  await withDatabase(surroundings, options, async ({ database }) => {
     const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
     if (keys.length === 0) throw new CommandRefused("There are no signing keys yet: start the service once");
     if (!options.pem) return printJson(surroundings, { keys: keys.map(({ publicKey }) => toJwk(publicKey)) });
@@ -70,8 +63,7 @@ async function rotate(surroundings: Surroundings, options: RotateOptions): Promi
   const { retire: kid, now: isLeaked = false } = options;
   if (isLeaked && kid === undefined)
     throw new CommandRefused("--now needs --retire KID: it retires a leaked key");
-  const config = readSettings(surroundings, options);
-  await withDatabase(surroundings, config, async (context) => {
+  await withDatabase(surroundings, options, async (context) => {
     const { database, address, actor, now } = context;
     const change = { secrets: await openSigningSecrets(context), actor, now };
     if (kid === undefined) {

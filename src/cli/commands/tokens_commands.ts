@@ -18,7 +18,7 @@ import {
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
 import { printFields, printJson, printLine, printNote, printTable } from "../print.ts";
-import { orRefuse, readSettings, withDatabase } from "../run.ts";
+import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { nameOption, withReason } from "./operators_commands.ts";
 
@@ -59,7 +59,7 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
   withInstallationFlags(withJson(tokens.command("list")))
     .description("list tokens by name, including revoked tokens")
     .action((options: JsonOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, now }) => {
+      withDatabase(surroundings, options, async ({ database, now }) => {
         const found = await listTokens(database, { now });
         if (options.json) printJson(surroundings, found.map(toJson));
         else printTable(surroundings, found.map(toTableRow));
@@ -81,9 +81,9 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
     .description("resume a token that a restore disabled")
     .argument("<name>", "the token's name", nameOption)
     .action((name: string, options: ChangeOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database, actor, now }) => {
-        const by = { actor: { ...actor, reason: options.reason }, now };
-        const { isChanged, state: before } = orRefuse(await resumeToken(database, name, by));
+      withDatabase(surroundings, options, async ({ database, actor, now }) => {
+        const resumed = orRefuse(await resumeToken(database, name, { actor, now }));
+        const { isChanged, state: before } = resumed;
         // An expired token is resumed too, and stays expired.
         const state = isChanged ? "active" : before;
         if (options.json) return printJson(surroundings, { name, state, changed: isChanged });
@@ -144,51 +144,41 @@ const ONCE = "The token is shown only once: store it now";
 
 async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
   const { name, scope: scopes, tiers, mode, expiresAt, from: sources } = options;
-  await withDatabase(
-    surroundings,
-    readSettings(surroundings, options),
-    async ({ config: { brand }, database, actor, now }) => {
-      const request = { name, scopes, restriction: { tiers, mode }, sources, expiresAt };
-      const { token } = orRefuse(await issueToken(database, request, { brand, actor, now }));
-      const ends = expiresAt ? toTimestamp(expiresAt) : null;
-      const rest = { tiers: tiers ?? null, mode: mode ?? null, from: sources ?? null, expires_at: ends };
-      if (options.json) return printJson(surroundings, { name, token, scopes, ...rest });
-      printFields(surroundings, {
-        name,
-        token,
-        ...limitsOfToken({ scopes, restriction: { tiers, mode }, sources }),
-        expires_at: ends ?? "never",
-      });
-      printNote(surroundings, ONCE);
-    },
-  );
+  await withDatabase(surroundings, options, async ({ config: { brand }, database, actor, now }) => {
+    const request = { name, scopes, restriction: { tiers, mode }, sources, expiresAt };
+    const { token } = orRefuse(await issueToken(database, request, { brand, actor, now }));
+    const ends = expiresAt ? toTimestamp(expiresAt) : null;
+    const rest = { tiers: tiers ?? null, mode: mode ?? null, from: sources ?? null, expires_at: ends };
+    if (options.json) return printJson(surroundings, { name, token, scopes, ...rest });
+    printFields(surroundings, {
+      name,
+      token,
+      ...limitsOfToken({ scopes, restriction: { tiers, mode }, sources }),
+      expires_at: ends ?? "never",
+    });
+    printNote(surroundings, ONCE);
+  });
 }
 
 async function renew(surroundings: Surroundings, name: string, options: RenewOptions): Promise<void> {
-  await withDatabase(
-    surroundings,
-    readSettings(surroundings, options),
-    async ({ config: { brand }, database, actor, now }) => {
-      const by = { brand, actor: { ...actor, reason: options.reason }, now };
-      const { token, state } = orRefuse(
-        await renewToken(database, { name, expiresAt: options.expiresAt }, by),
-      );
-      if (options.json) return printJson(surroundings, { name, token, state });
-      printFields(surroundings, { name, token, state });
-      printNote(surroundings, ONCE);
-      if (state !== "disabled") return;
-      printNote(
-        surroundings,
-        `A restore disabled the token: \`claviger tokens resume ${name}\` lets it in again`,
-      );
-    },
-  );
+  await withDatabase(surroundings, options, async ({ config: { brand }, database, actor, now }) => {
+    const by = { brand, actor, now };
+    const { token, state } = orRefuse(await renewToken(database, { name, expiresAt: options.expiresAt }, by));
+    if (options.json) return printJson(surroundings, { name, token, state });
+    printFields(surroundings, { name, token, state });
+    printNote(surroundings, ONCE);
+    if (state !== "disabled") return;
+    printNote(
+      surroundings,
+      `A restore disabled the token: \`claviger tokens resume ${name}\` lets it in again`,
+    );
+  });
 }
 
 async function revoke(surroundings: Surroundings, name: string, options: RevokeOptions): Promise<void> {
-  await withDatabase(surroundings, readSettings(surroundings, options), async (context) => {
+  await withDatabase(surroundings, options, async (context) => {
     const { database, actor, now } = context;
-    const by = { actor: { ...actor, reason: options.reason }, now };
+    const by = { actor, now };
     const { state } = orRefuse(await revokeToken(database, name, { ...by, isDryRun: true }));
     const tell = (shown: object, line: string) =>
       options.json ? printJson(surroundings, shown) : printLine(surroundings, line);

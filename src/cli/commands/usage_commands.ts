@@ -20,7 +20,7 @@ import {
   withJson,
 } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
-import { CommandRefused, readSettings, withDatabase } from "../run.ts";
+import { CommandRefused, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { withBars } from "../text_bars.ts";
 
@@ -53,7 +53,7 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
         .conflicts("json"),
     )
     .action((options: ExportOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+      withDatabase(surroundings, options, async ({ database }) => {
         const rows = (await listUsage(database, options.month)).map((row) => renderUsage(row, options.month));
         if (options.json) return printJson(surroundings, rows);
         // Only for Excel: other programs would read the mark as a part of the first heading.
@@ -75,7 +75,7 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
     .option("--to <day>", "the last day; by default today, UTC", dayOption)
     .addOption(new Option("--by <what>", "divide the use of a day").choices(USAGE_NAMES))
     .action((options: DailyOptions) =>
-      withDatabase(surroundings, readSettings(surroundings, options), async ({ database }) => {
+      withDatabase(surroundings, options, async ({ database }) => {
         const period = completePeriod(options, surroundings.clock.now());
         if (period === undefined) throw new CommandRefused(TOO_LONG);
         const use = renderUsageDays(period, await readUsageDays(database, period));
