@@ -16,6 +16,11 @@ export interface JsonOptions extends InstallationFlags {
   readonly json: boolean;
 }
 
+/** The options of a command that makes a change. */
+export interface ChangeOptions extends JsonOptions {
+  readonly reason?: string;
+}
+
 /** Adds the options of {@linkcode InstallationFlags}. */
 export function withInstallationFlags(command: Command): Command {
   return command
@@ -30,6 +35,11 @@ export function withInstallationFlags(command: Command): Command {
 /** Adds the option `--json`. */
 export function withJson(command: Command): Command {
   return command.addOption(new Option("--json", "print one JSON document").default(false));
+}
+
+/** Adds the option `--reason`; {@linkcode withDatabase} adds the reason to the actor. */
+export function withReason(command: Command): Command {
+  return command.option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000));
 }
 
 /** Reads an e-mail address, and returns it as it is stored. */

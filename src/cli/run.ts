@@ -21,7 +21,7 @@ import type { Secrets } from "../secrets/mod.ts";
 import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
 import { renderDatabaseFailure } from "./failures.ts";
 import { withHint } from "./hints.ts";
-import type { InstallationFlags } from "./options.ts";
+import type { ChangeOptions, InstallationFlags } from "./options.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { withUnitSettings } from "./unit_settings.ts";
@@ -101,10 +101,7 @@ export interface CommandContext extends Opened {
 const COMMAND_DEADLINE_MS = 60_000;
 const CLOSE_DEADLINE_MS = 10_000;
 
-/** What a command on the database was called with. */
-interface DatabaseOptions extends InstallationFlags {
-  /** The reason of the change, for the audit log. */
-  readonly reason?: string;
+interface DatabaseOptions extends InstallationFlags, Pick<ChangeOptions, "reason"> {
   /** The settings, if the command has read them already. */
   readonly config?: Config;
 }

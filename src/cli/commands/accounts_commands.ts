@@ -17,11 +17,13 @@ import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
 import {
   accountOption,
+  type ChangeOptions,
   type JsonOptions,
   monthOption,
   textOption,
   withInstallationFlags,
   withJson,
+  withReason,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
@@ -62,11 +64,10 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       return runUpdate(surroundings, account, options);
     });
 
-  withInstallationFlags(withJson(accounts.command("renew")))
+  withReason(withInstallationFlags(withJson(accounts.command("renew"))))
     .description("add a year to every license of an account that expires and has a key that is not revoked")
     .argument("<account>", "the account's id or e-mail", accountOption)
-    .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000))
-    .action((who: string, options: RenewOptions) =>
+    .action((who: string, options: ChangeOptions) =>
       withDatabase(surroundings, options, async ({ database, actor, now }) => {
         const { uuid } = await findAccountBy(database, who, "renew account");
         const renewed = await renewAccount(database, uuid, {
@@ -91,10 +92,6 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
     .action((who: string, options: EraseOptions) => erase(surroundings, who, options));
 }
 
-interface RenewOptions extends JsonOptions {
-  readonly reason?: string;
-}
-
 async function showUsage(
   surroundings: Surroundings,
   who: string,
@@ -110,9 +107,7 @@ async function showUsage(
   });
 }
 
-interface EraseOptions extends ConfirmOptions {
-  readonly reason?: string;
-}
+type EraseOptions = ConfirmOptions & ChangeOptions;
 
 async function erase(surroundings: Surroundings, who: string, options: EraseOptions): Promise<void> {
   await withDatabase(surroundings, options, async (context) => {

@@ -7,15 +7,11 @@ import { openGitHubApp } from "../../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
 import { explainConfig } from "../explain_config.ts";
 import { withNeeds } from "../needs.ts";
-import { type InstallationFlags, withInstallationFlags, withJson } from "../options.ts";
+import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
 import { withServiceCredentials } from "../service_credentials.ts";
 import type { Surroundings } from "../surroundings.ts";
-
-interface CheckOptions extends InstallationFlags {
-  readonly json: boolean;
-}
 
 export function addConfigCommand(program: Command, surroundings: Surroundings): void {
   const config = program.command("config").description("check the settings");
@@ -23,10 +19,10 @@ export function addConfigCommand(program: Command, surroundings: Surroundings): 
     .description(
       "read all settings and the files that they name, and show each setting and where it comes from",
     )
-    .action((options: CheckOptions) => check(surroundings, options));
+    .action((options: JsonOptions) => check(surroundings, options));
 }
 
-async function check(surroundings: Surroundings, options: CheckOptions): Promise<void> {
+async function check(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   const source = withServiceCredentials(sourceOf(surroundings, options));
   const config = readConfig(source);
   // The settings are shown even if one is wrong: the others help to correct it.

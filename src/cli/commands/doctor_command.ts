@@ -7,24 +7,20 @@ import { isRefusal } from "../../refusal.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { hasDemo } from "../demo.ts";
 import { withNeeds } from "../needs.ts";
-import { type InstallationFlags, withInstallationFlags, withJson } from "../options.ts";
+import { type InstallationFlags, type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
 import { breakText, paint, printJson } from "../print.ts";
 import { CommandRefused, readCommandConfig, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
-
-interface DoctorOptions extends InstallationFlags {
-  readonly json: boolean;
-}
 
 const QUERY_DEADLINE_MS = 10_000;
 
 export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
   withNeeds(withInstallationFlags(withJson(program.command("doctor"))), () => ({ examines: true }))
     .description("examine the installation, while the service runs or is stopped, and say what to repair")
-    .action((options: DoctorOptions) => doctor(surroundings, options));
+    .action((options: JsonOptions) => doctor(surroundings, options));
 }
 
-async function doctor(surroundings: Surroundings, options: DoctorOptions): Promise<void> {
+async function doctor(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   const findings = await examine(surroundings, options);
   const failed = findings.filter(({ state }) => state === "fail").length;
   if (options.json) printJson(surroundings, { ok: failed === 0, findings });

@@ -12,45 +12,39 @@ import {
 } from "../../licensing/mod.ts";
 import { findUsageByDay, renderUsageByDay } from "../../usage/mod.ts";
 import {
+  type ChangeOptions,
   expiryOption,
-  type InstallationFlags,
   idOption,
   limitOption,
   monthOption,
   spanOption,
-  textOption,
   withInstallationFlags,
   withJson,
+  withReason,
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
-
-interface Options extends InstallationFlags {
-  readonly json: boolean;
-  readonly reason?: string;
-}
 
 /** A week: long enough for a customer to install the new key. */
 const OVERLAP = "7d";
 
 export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): void {
   const command = (name: string, description: string) =>
-    withInstallationFlags(withJson(keys.command(name)))
+    withReason(withInstallationFlags(withJson(keys.command(name))))
       .description(description)
-      .argument("<id>", "the key's id", idOption("key"))
-      .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000));
+      .argument("<id>", "the key's id", idOption("key"));
 
   command("suspend", "suspend a key: it is refused until it is resumed").action(
-    (uuid: string, options: Options) =>
+    (uuid: string, options: ChangeOptions) =>
       setState(surroundings, uuid, { options, change: suspendKey, state: "suspended" }),
   );
-  command("resume", "resume a suspended key").action((uuid: string, options: Options) =>
+  command("resume", "resume a suspended key").action((uuid: string, options: ChangeOptions) =>
     setState(surroundings, uuid, { options, change: resumeKey, state: "active" }),
   );
   command("renew", "give the key's license another expiry; also works after it has expired")
     .requiredOption("--expires-at <time>", "the new expiry: ISO 8601, or never", expiryOption)
-    .action((uuid: string, options: Options & { readonly expiresAt: Date }) =>
+    .action((uuid: string, options: ChangeOptions & { readonly expiresAt: Date }) =>
       change(surroundings, uuid, {
         options,
         what: "expiry",
@@ -59,12 +53,12 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     );
   command("tier", "give the key's license another tier")
     .addArgument(new Argument("<tier>", "the new tier").choices(TIERS))
-    .action((uuid: string, tier: Tier, options: Options) =>
+    .action((uuid: string, tier: Tier, options: ChangeOptions) =>
       change(surroundings, uuid, { options, what: "tier", change: { tier } }),
     );
   command("limit", "give the key's license a monthly limit of its own")
     .argument("<n>", "inferences a month, or none for the tier's own limit", limitOption)
-    .action((uuid: string, monthlyLimit: number | null, options: Options) =>
+    .action((uuid: string, monthlyLimit: number | null, options: ChangeOptions) =>
       change(surroundings, uuid, { options, what: "monthly limit", change: { monthlyLimit } }),
     );
   command("rotate", "issue a second key for the same license; the old key works until the overlap ends")
@@ -73,7 +67,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
         .argParser(spanOption)
         .default(spanOption(OVERLAP), OVERLAP),
     )
-    .action((uuid: string, options: Options & { readonly overlap: number }) =>
+    .action((uuid: string, options: ChangeOptions & { readonly overlap: number }) =>
       rotate(surroundings, uuid, options),
     );
 
@@ -81,7 +75,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
     .description("show the use of the key's license by day; imported use has its own line")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--month <month>", "the month, such as 2026-11; by default this month", monthOption)
-    .action((uuid: string, options: Options & { readonly month?: Month }) =>
+    .action((uuid: string, options: ChangeOptions & { readonly month?: Month }) =>
       usage(surroundings, uuid, options),
     );
 }
@@ -93,7 +87,7 @@ async function setState(
     options,
     change,
     state,
-  }: { readonly options: Options; readonly change: typeof suspendKey; readonly state: string },
+  }: { readonly options: ChangeOptions; readonly change: typeof suspendKey; readonly state: string },
 ): Promise<void> {
   await withDatabase(surroundings, options, async ({ database, actor, now }) => {
     orRefuse(await change(database, uuid, { actor, now }));
@@ -111,7 +105,7 @@ async function change(
     options,
     what,
     change,
-  }: { readonly options: Options; readonly what: string; readonly change: LicenseChange },
+  }: { readonly options: ChangeOptions; readonly what: string; readonly change: LicenseChange },
 ): Promise<void> {
   await withDatabase(surroundings, options, async ({ database, actor, now }) => {
     const { isChanged } = orRefuse(await changeLicense(database, { keyUuid: uuid }, { change, actor, now }));
@@ -148,7 +142,7 @@ async function change(
 async function rotate(
   surroundings: Surroundings,
   uuid: string,
-  options: Options & { readonly overlap: number },
+  options: ChangeOptions & { readonly overlap: number },
 ): Promise<void> {
   await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {
     const old = orRefuse(
@@ -176,7 +170,7 @@ async function rotate(
 async function usage(
   surroundings: Surroundings,
   uuid: string,
-  options: Options & { readonly month?: Month },
+  options: ChangeOptions & { readonly month?: Month },
 ): Promise<void> {
   await withDatabase(surroundings, options, async ({ database, now }) => {
     const key = orRefuse(

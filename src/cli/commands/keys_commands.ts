@@ -23,6 +23,7 @@ import { type ListOptions, partOf, showPart, withListOptions } from "../list_opt
 import { withNeeds } from "../needs.ts";
 import {
   accountOption,
+  type ChangeOptions,
   emailOption,
   expiryOption,
   externalIdOption,
@@ -32,6 +33,7 @@ import {
   wholeNumberOption,
   withInstallationFlags,
   withJson,
+  withReason,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printTable } from "../print.ts";
 import { showProgress } from "../progress.ts";
@@ -119,17 +121,14 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .description("read a key from standard input, and show it as `keys show` does")
     .action((options: JsonOptions) => find(surroundings, options));
 
-  withConfirmation(withInstallationFlags(withJson(keys.command("revoke"))))
+  withReason(withConfirmation(withInstallationFlags(withJson(keys.command("revoke")))))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
-    .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000))
     .action((uuid: string, options: RevokeOptions) => revoke(surroundings, uuid, options));
   return keys;
 }
 
-interface RevokeOptions extends ConfirmOptions {
-  readonly reason?: string;
-}
+type RevokeOptions = ConfirmOptions & ChangeOptions;
 
 interface KeyListOptions extends JsonOptions, ListOptions {
   readonly account?: string;

@@ -18,6 +18,7 @@ import {
 import { renderFileFailure } from "../failures.ts";
 import { withNeeds } from "../needs.ts";
 import {
+  type ChangeOptions,
   idOption,
   type JsonOptions,
   textOption,
@@ -78,11 +79,10 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
   addSigningKeysCommands(licenses, surroundings);
 }
 
-interface ExportOptions extends JsonOptions {
+interface ExportOptions extends ChangeOptions {
   readonly days: number;
   readonly fingerprint?: string;
   readonly nonce?: string;
-  readonly reason?: string;
 }
 
 interface VerifyOptions extends JsonOptions {

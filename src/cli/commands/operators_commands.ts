@@ -13,7 +13,13 @@ import {
 } from "../../operators/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
-import { type JsonOptions, textOption, withInstallationFlags, withJson } from "../options.ts";
+import {
+  type ChangeOptions,
+  type JsonOptions,
+  withInstallationFlags,
+  withJson,
+  withReason,
+} from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -59,19 +65,10 @@ export function addOperatorsCommands(program: Command, surroundings: Surrounding
     .action((name: string, options: RemoveOptions) => remove(surroundings, name, options));
 }
 
-interface ChangeOptions extends JsonOptions {
-  readonly reason?: string;
-}
-
 type RemoveOptions = ConfirmOptions & ChangeOptions;
 
 interface LoginOptions extends JsonOptions {
   readonly role?: Role;
-}
-
-/** Adds `--reason`. */
-export function withReason(command: Command): Command {
-  return command.option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000));
 }
 
 /** Accepts the name of an operator or a token. */

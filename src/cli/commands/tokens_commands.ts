@@ -16,11 +16,18 @@ import {
   type Scope,
 } from "../../operators/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
-import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
+import {
+  type ChangeOptions,
+  type JsonOptions,
+  timestampOption,
+  withInstallationFlags,
+  withJson,
+  withReason,
+} from "../options.ts";
 import { printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
-import { nameOption, withReason } from "./operators_commands.ts";
+import { nameOption } from "./operators_commands.ts";
 
 export function addTokensCommands(program: Command, surroundings: Surroundings): void {
   const tokens = program
@@ -91,10 +98,6 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
         if (!isChanged) printNote(surroundings, "Nothing changed: the token is not disabled");
       }),
     );
-}
-
-interface ChangeOptions extends JsonOptions {
-  readonly reason?: string;
 }
 
 type RevokeOptions = ConfirmOptions & ChangeOptions;

@@ -11,24 +11,16 @@ import {
   type UsageName,
 } from "../../statistics/mod.ts";
 import { listUsage, renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "../../usage/mod.ts";
-import {
-  dayOption,
-  type InstallationFlags,
-  type JsonOptions,
-  monthOption,
-  withInstallationFlags,
-  withJson,
-} from "../options.ts";
+import { dayOption, type JsonOptions, monthOption, withInstallationFlags, withJson } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { withBars } from "../text_bars.ts";
 
-interface ExportOptions extends InstallationFlags {
+interface ExportOptions extends JsonOptions {
   readonly month: Month;
   readonly csv: boolean;
   readonly bom: boolean;
-  readonly json: boolean;
 }
 
 interface DailyOptions extends JsonOptions {
