@@ -25,12 +25,15 @@ afterAll(async () => {
   line.remove();
 });
 
-const hasCryptography =
-  Bun.spawnSync(["python3", "-c", "import cryptography"], { stderr: "ignore" }).exitCode === 0;
+// The interpreter itself, since `python3` may be a script that first searches for one.
+const python = Bun.spawnSync(["python3", "-c", "import cryptography, sys; print(sys.executable)"], {
+  stderr: "ignore",
+});
+const hasCryptography = python.exitCode === 0;
 if (!hasCryptography) console.warn("Skipped the client in Python: python3 has no package cryptography");
 
 const CLIENTS = {
-  python: { command: ["python3"], form: "json", skip: !hasCryptography },
+  python: { command: [python.stdout.toString().trim()], form: "json", skip: !hasCryptography },
   typescript: { command: [process.execPath, "run"], form: "json", skip: false },
   shell: { command: ["sh"], form: "pem", skip: false },
 } as const;

@@ -60,7 +60,7 @@ describe("openEmbedded()", () => {
   });
 
   test("starts again, and keeps the data", async () => {
-    const folder = makeFolder();
+    const folder = makeDataFolder();
     const first = await start(folder);
     await query(first.address, "create table kept as select 'Grüße' as word");
     await first.stop(3000);

@@ -10,7 +10,7 @@ import { openDatabase } from "../../src/database/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
 import { until } from "../support/until.ts";
-import { cleanUp, makeFolder, query, start } from "./embedded_test_kit.ts";
+import { cleanUp, makeDataFolder, makeFolder, query, start } from "./embedded_test_kit.ts";
 
 setDefaultTimeout(30_000);
 
@@ -28,7 +28,7 @@ beforeAll(async () => {
   certFile = join(folder, "server.crt");
   keyFile = join(folder, "server.key");
   right = makeCertificate(folder, "right", 30, `IP:${HOST}`);
-  const dataDir = makeFolder();
+  const dataDir = makeDataFolder();
   server = await start(dataDir);
   const { uid, gid } = statSync(join(dataDir, "postgres"));
   await server.stop(5_000);
