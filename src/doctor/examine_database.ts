@@ -76,7 +76,7 @@ async function examineSecret({ database, config }: DatabaseContext): Promise<Fin
 /** Checks that each private key that can still sign opens, and fits its public key. */
 async function examineSigningKeys({ database, config }: DatabaseContext): Promise<Finding> {
   const name = "signing keys";
-  const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
+  const keys = await listSigningKeys(database);
   if (keys.length === 0) return warn(name, "there are none yet", "start the service once");
   const opened = openSecrets(config, { create: false, isSealed: true });
   if (isRefusal(opened))

@@ -29,7 +29,7 @@ export function createPublishedKeys({
   let readAtMs = 0;
 
   async function read(): Promise<PublishedKeys> {
-    const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
+    const keys = await listSigningKeys(database);
     const body = JSON.stringify({ keys: keys.map(({ publicKey }) => toJwk(publicKey)) });
     return { body, etag: `"${hash("sha256", body, "base64url")}"` };
   }

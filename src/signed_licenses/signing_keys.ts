@@ -26,12 +26,13 @@ export interface SigningKey {
   readonly sealed: string;
 }
 
-/** Lists all keys, the oldest first, retired keys too. */
+/** Lists the keys that are not retired, the oldest first. */
 export async function listSigningKeys(database: Pick<Database, "query">): Promise<SigningKey[]> {
   return await database.query<SigningKey>(
     (sql) => sql`
       select kid, public_key as "publicKey", sealed, ${stateOf(sql)} as state
         from signing_keys
+       where retired_at is null
        order by generation`,
     { isRead: true },
   );
@@ -160,7 +161,7 @@ export async function retireSigningKey(
   return await session.transaction(async (sql) => {
     await sql`select set_config('idle_in_transaction_session_timeout', ${`${longestPauseMs}ms`}, true)`;
     const cannot = (why: string) => refuse("CONFLICT", `Cannot retire signing key: ${why}`);
-    const [key] = await sql<{ state: SigningKeyState; stillValid: number; until: Date | null }[]>`
+    const [key] = await sql<{ state: SigningKeyState }[]>`
       with locked as (
         -- A rotation changes the successor first and then the signing key: in another order, both would deadlock.
         select * from signing_keys where kid = ${kid} or (signs_from is null and retired_at is null)

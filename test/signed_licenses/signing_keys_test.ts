@@ -50,6 +50,13 @@ async function kidOf(wanted: string): Promise<string> {
   return found?.kid ?? "";
 }
 
+async function isRetired(kid: string): Promise<boolean> {
+  const [row] = await testDatabase.database.query<{ isRetired: boolean }>(
+    (sql) => sql`select retired_at is not null as "isRetired" from signing_keys where kid = ${kid}`,
+  );
+  return row?.isRetired ?? false;
+}
+
 const change = () => ({ secrets, actor: ACTOR, now: new Date() });
 
 async function withSession<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
@@ -110,7 +117,7 @@ describe("retireSigningKey()", () => {
       }),
     );
     expect((await sign()).kid).toBe(await kidOf("signing"));
-    expect(await kidOf("retired")).toBe(retired);
+    expect(await isRetired(retired)).toBe(true);
   });
 
   test("waits for a signature in progress, and then refuses because its license is valid", async () => {
@@ -221,8 +228,7 @@ describe("retireSigningKey()", () => {
       await rotateSigningKey(testDatabase.database, change());
       const retired = await retireSigningKey(session, expired, { ...change(), isLeaked: false });
       expect(retired).toEqual({ stillValid: 0, rotation: undefined });
-      const keys = await listSigningKeys(testDatabase.database);
-      expect(keys.find(({ kid }) => kid === expired)?.state).toBe("retired");
+      expect(await isRetired(expired)).toBe(true);
     });
   });
 
@@ -276,7 +282,7 @@ describe("retireSigningKey()", () => {
 /** Expects one signing key and one successor, and a new license that the published keys verify. */
 async function expectWorkingKeys(): Promise<void> {
   const signed = await sign();
-  const keys = (await listSigningKeys(testDatabase.database)).filter(({ state }) => state !== "retired");
+  const keys = await listSigningKeys(testDatabase.database);
   const states = keys.map(({ state }) => state).filter((state) => state !== "old");
   expect(states).toEqual(["signing", "successor"]);
   expect(signed.kid).toBe(keys.find(({ state }) => state === "signing")?.kid ?? "");

@@ -141,8 +141,7 @@ async function findTrustedKeys(surroundings: Surroundings, config: Config): Prom
   let trusted: string[] = [];
   try {
     await withDatabase(surroundings, { config }, async ({ database }) => {
-      const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
-      trusted = keys.map(({ publicKey }) => publicKey);
+      trusted = (await listSigningKeys(database)).map(({ publicKey }) => publicKey);
     });
   } catch (error) {
     if (!(error instanceof CommandRefused)) throw error;

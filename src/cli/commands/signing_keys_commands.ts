@@ -51,7 +51,7 @@ export async function openSigningSecrets(context: CommandContext): Promise<Secre
 
 async function printPublicKeys(surroundings: Surroundings, options: PublicKeysOptions): Promise<void> {
   await withDatabase(surroundings, options, async ({ database }) => {
-    const keys = (await listSigningKeys(database)).filter(({ state }) => state !== "retired");
+    const keys = await listSigningKeys(database);
     if (keys.length === 0) throw new CommandRefused("There are no signing keys yet: start the service once");
     if (!options.pem) return printJson(surroundings, { keys: keys.map(({ publicKey }) => toJwk(publicKey)) });
     for (const { kid, state, publicKey } of keys)
