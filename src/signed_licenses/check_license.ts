@@ -32,6 +32,6 @@ export function checkLicense(
 }
 
 /** Tells whether a claim is a time: whole Unix seconds that a `Date` can hold. */
-function isTime(claim: unknown): claim is number {
+export function isTime(claim: unknown): claim is number {
   return Number.isInteger(claim) && !Number.isNaN(new Date(Number(claim) * 1_000).getTime());
 }

@@ -3,7 +3,7 @@
  * signed. Owns the tables `signing_keys`, `signed_licenses` and `exported_licenses`.
  */
 
-export { type Checked, checkLicense } from "./check_license.ts";
+export { type Checked, checkLicense, isTime } from "./check_license.ts";
 export { type PublicJwk, parseJwks, toJwk, toPem, type Verified, verifySignature } from "./jws.ts";
 export {
   type ExportedLicense,

@@ -8,6 +8,7 @@ import {
   checkLicense,
   createLicenseSigner,
   EXPORT_DAYS,
+  isTime,
   LICENSE_FILE_LIMIT_BYTES,
   listOutstanding,
   listSigningKeys,
@@ -177,9 +178,7 @@ const TIMES: ReadonlySet<string> = new Set(["iat", "nbf", "exp", "refresh_after"
 /** Returns the claims for people: times as timestamps, lists and objects as JSON. */
 function toFields(claims: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const entries = Object.entries(claims).map(([name, value]) => {
-    const at = TIMES.has(name) && typeof value === "number" ? new Date(value * 1_000) : undefined;
-    // Also a trusted key may have signed a number that is no time.
-    if (at !== undefined && !Number.isNaN(at.getTime())) return [name, toTimestamp(at)];
+    if (TIMES.has(name) && isTime(value)) return [name, toTimestamp(new Date(value * 1_000))];
     return [name, typeof value === "object" ? JSON.stringify(value) : value];
   });
   return Object.fromEntries(entries);
