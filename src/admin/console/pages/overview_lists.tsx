@@ -5,9 +5,10 @@ import { TIERS, type Tier } from "../../../licensing/mod.ts";
 import type { Code } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
 import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../../statistics/mod.ts";
+import { Customer } from "../components/customer.tsx";
 import { AsOf, Count, Panel } from "../components/panel.tsx";
 import { Table } from "../components/table.tsx";
-import { Day, Foreign, Used } from "../components/values.tsx";
+import { Day, Used } from "../components/values.tsx";
 
 /** Rows of a list. */
 const ROWS = 10;
@@ -114,27 +115,19 @@ function Cause({ name }: { readonly name: string }) {
   );
 }
 
-interface CustomerProps {
+/** The column with the account of each row, and the tier of its license if the row is a license. */
+const CUSTOMER = {
+  label: "Account",
+  cell: ({ userId, email, organization, tier }: CustomerOfRow) => (
+    <Customer userId={userId} email={email} more={[organization, tier ?? ""]} />
+  ),
+};
+
+interface CustomerOfRow {
   readonly userId: string;
   readonly email: string;
   readonly organization: string;
   readonly tier?: Tier;
-}
-
-function Customer({ userId, email, organization, tier }: CustomerProps) {
-  return (
-    <>
-      <a href={`/console/accounts/${userId}`}>
-        <Foreign text={email} />
-      </a>
-      {organization !== "" && (
-        <span class="more">
-          <Foreign text={organization} />
-        </span>
-      )}
-      {tier && <span class="more">{tier}</span>}
-    </>
-  );
 }
 
 type Consumer = Figures["consumers"]["rows"][number];
@@ -142,7 +135,7 @@ type Consumer = Figures["consumers"]["rows"][number];
 export function Consumers({ rows, month, asOf, now }: Figures["consumers"] & Shown) {
   const most = rows[0]?.used ?? 0;
   const columns = [
-    { label: "Account", cell: Customer },
+    CUSTOMER,
     {
       label: "Inferences",
       isNumeric: true,
@@ -167,7 +160,7 @@ type Near = Figures["nearQuota"]["rows"][number];
 
 export function NearQuota({ rows, licenses, asOf, now }: Figures["nearQuota"] & Shown) {
   const columns = [
-    { label: "Account", cell: Customer },
+    CUSTOMER,
     {
       label: "Used this month",
       isNumeric: true,
@@ -198,7 +191,7 @@ type Ending = Figures["expiring"]["rows"][number];
 
 export function Expiring({ rows, licenses, asOf, now }: Figures["expiring"] & Shown) {
   const columns = [
-    { label: "Account", cell: Customer },
+    CUSTOMER,
     { label: "Expires", cell: ({ expiresAt }: Ending) => <Day at={expiresAt} now={now} /> },
   ];
   return (
