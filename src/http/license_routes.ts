@@ -1,9 +1,9 @@
 /** The handlers of signed licenses: the license of a key, and the public keys that verify it. */
 import * as v from "valibot";
 import { toTimestamp } from "../calendar.ts";
-import { isRefusal, refuse } from "../refusal.ts";
+import { isRefusal } from "../refusal.ts";
+import { NOT_OFFLINE } from "../signed_licenses/mod.ts";
 import { isKnown, parseFields, printableText } from "../wire/mod.ts";
-
 import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 
@@ -12,11 +12,6 @@ export const licenseFields = v.object({
   nonce: printableText("nonce"),
   fingerprint: printableText("fingerprint"),
 });
-
-const NOT_OFFLINE = refuse(
-  "OFFLINE_NOT_ALLOWED",
-  "Licenses of this tier are not signed for use without a network",
-);
 
 /** Creates the handler that signs the license of a key. It also answers when the quota is used up. */
 export function license({ authenticator, clock, licenseSigner, offlineDays }: HandlerDeps): Handler {

@@ -3,22 +3,6 @@ import { toId } from "../ids.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import type { ModelSummary } from "./model.ts";
 
-/** The model record that clients get. Source: the contract, "Model record". */
-export interface ModelRecord {
-  readonly name: string;
-  readonly version: string;
-  readonly type: string;
-  readonly paradigm: string;
-  readonly n_features: number;
-  readonly n_classes: number;
-  readonly size_mb: number;
-  readonly download_url: string;
-  /** `sha256:` and 64 lowercase hexadecimal digits. */
-  readonly checksum: string;
-  readonly requires_license: Tier;
-  readonly metadata: Readonly<Record<string, unknown>>;
-}
-
 /** A hosted version, for its link. */
 export interface ListedFile {
   readonly name: string;
@@ -38,12 +22,13 @@ export interface ModelQuery {
 /**
  * Lists the models that a key of that tier and account may download: public models and the account's own, in byte
  * order of their names. A filter without matches gives an empty list. `linkTo` returns the address of a hosted file.
+ * The records are those of the contract, "Model record".
  */
 export async function listModelsFor(
   database: Database,
   query: ModelQuery,
   linkTo: (file: ListedFile) => string,
-): Promise<ModelRecord[]> {
+) {
   const tiers = TIERS.filter((tier) => includesTier(query.tier, tier)).join(",");
   const rows = await selectListed(
     database,

@@ -28,7 +28,6 @@ export interface By {
 }
 
 export interface LoginCode {
-  readonly operator: string;
   readonly role: Role;
   /** Whether the operator was created with this code. */
   readonly isNew: boolean;
@@ -89,7 +88,7 @@ export async function loginOperator(
       logged as (${auditCte(sql, { action: "operator.login", actor, at: now, from: sql`asked` })})
       select role, is_new as "isNew" from person`,
   );
-  if (row !== undefined) return { operator: name, code, expiresAt, ...row };
+  if (row !== undefined) return { code, expiresAt, ...row };
   return await refuseLogin(database, { name, role });
 }
 

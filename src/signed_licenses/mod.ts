@@ -21,6 +21,7 @@ export {
   type LicenseClaims,
   type LicenseSigner,
   type LicenseSignerOptions,
+  NOT_OFFLINE,
   type SignedLicense,
 } from "./sign_license.ts";
 export {

@@ -99,7 +99,8 @@ const DAY_S = 86_400;
 
 const NOT_ACTIVE = refuse("INVALID_KEY", "The API key is invalid or inactive");
 const EXPIRED = refuse("KEY_EXPIRED", "The API key has expired");
-const NOT_OFFLINE = refuse(
+/** The refusal for a tier whose licenses are not signed. */
+export const NOT_OFFLINE = refuse(
   "OFFLINE_NOT_ALLOWED",
   "Licenses of this tier are not signed for use without a network",
 );
