@@ -37,6 +37,11 @@ export function withJson(command: Command): Command {
   return command.addOption(new Option("--json", "print one JSON document").default(false));
 }
 
+/** Adds the options of {@linkcode JsonOptions}. */
+export function withJsonOptions(command: Command): Command {
+  return withInstallationFlags(withJson(command));
+}
+
 /** Adds the option `--reason`; {@linkcode withDatabase} adds the reason to the actor. */
 export function withReason(command: Command): Command {
   return command.option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000));

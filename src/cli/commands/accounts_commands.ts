@@ -21,8 +21,7 @@ import {
   type JsonOptions,
   monthOption,
   textOption,
-  withInstallationFlags,
-  withJson,
+  withJsonOptions,
   withReason,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
@@ -33,7 +32,7 @@ import { withBars } from "../text_bars.ts";
 export function addAccountsCommands(program: Command, surroundings: Surroundings): void {
   const accounts = program.command("accounts").description("list, change and erase accounts");
 
-  withListOptions(withInstallationFlags(withJson(accounts.command("list"))), { kind: "usr" })
+  withListOptions(withJsonOptions(accounts.command("list")), { kind: "usr" })
     .description("list accounts, oldest first")
     .action((options: JsonOptions & ListOptions) =>
       withDatabase(surroundings, options, async ({ database }) => {
@@ -44,7 +43,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       }),
     );
 
-  withInstallationFlags(withJson(accounts.command("usage")))
+  withJsonOptions(accounts.command("usage"))
     .description("show what the licenses of an account used together in each of twelve months")
     .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--month <month>", "the last month, such as 2026-11; by default this month", monthOption)
@@ -52,7 +51,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       showUsage(surroundings, account, options),
     );
 
-  const update = withInstallationFlags(withJson(accounts.command("update")))
+  const update = withJsonOptions(accounts.command("update"))
     .description("change an account's name or organization")
     .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--name <name>", "the new name", textOption(1, 200))
@@ -64,7 +63,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       return runUpdate(surroundings, account, options);
     });
 
-  withReason(withInstallationFlags(withJson(accounts.command("renew"))))
+  withReason(withJsonOptions(accounts.command("renew")))
     .description("add a year to every license of an account that expires and has a key that is not revoked")
     .argument("<account>", "the account's id or e-mail", accountOption)
     .action((who: string, options: ChangeOptions) =>
@@ -85,7 +84,7 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
       }),
     );
 
-  withConfirmation(withInstallationFlags(withJson(accounts.command("erase"))))
+  withConfirmation(withJsonOptions(accounts.command("erase")))
     .description("remove a person's name, e-mail and organization for good, and keep the counts of use")
     .argument("<account>", "the account's id or e-mail", accountOption)
     .option("--reason <text>", "the reason, for the audit log; do not name the person", textOption(0, 2_000))

@@ -9,7 +9,7 @@ import {
   findActivity,
   renderActivity,
 } from "../../activity/mod.ts";
-import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
+import { type JsonOptions, timestampOption, withJsonOptions } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -23,7 +23,7 @@ interface ActivityOptions extends JsonOptions {
 }
 
 export function addActivityCommand(program: Command, surroundings: Surroundings): void {
-  withInstallationFlags(withJson(program.command("activity")))
+  withJsonOptions(program.command("activity"))
     .description("count the answered requests of clients; the service adds its counts once a minute")
     .addOption(
       new Option("--by <what>", "divide the counts; by reason, only refusals with a reason are counted")

@@ -23,7 +23,7 @@ import {
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
 import { withNeeds } from "../needs.ts";
-import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
+import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -40,7 +40,7 @@ interface RestoreFlags extends JsonOptions {
 }
 
 export function addBackupCommands(program: Command, surroundings: Surroundings): void {
-  withNeeds(withInstallationFlags(withJson(program.command("backup"))), (command) => {
+  withNeeds(withJsonOptions(program.command("backup")), (command) => {
     const { verify, force } = command.opts<BackupFlags>();
     const [file = ""] = command.args;
     if (verify) return { keepsUser: "no_data" };
@@ -66,7 +66,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
       options.verify ? verify(surroundings, file, options) : backUp(surroundings, file, options),
     );
 
-  withNeeds(withInstallationFlags(withJson(program.command("restore"))), ({ args }) => ({ files: args }))
+  withNeeds(withJsonOptions(program.command("restore")), ({ args }) => ({ files: args }))
     .description("load a backup into a new or empty database")
     .argument("<file>", "the file that `claviger backup` wrote")
     .option(

@@ -7,7 +7,7 @@ import { openGitHubApp } from "../../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
 import { explainConfig } from "../explain_config.ts";
 import { withNeeds } from "../needs.ts";
-import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
+import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
 import { withServiceCredentials } from "../service_credentials.ts";
@@ -15,7 +15,7 @@ import type { Surroundings } from "../surroundings.ts";
 
 export function addConfigCommand(program: Command, surroundings: Surroundings): void {
   const config = program.command("config").description("check the settings");
-  withNeeds(withInstallationFlags(withJson(config.command("check"))), () => ({ keepsUser: "no_data" }))
+  withNeeds(withJsonOptions(config.command("check")), () => ({ keepsUser: "no_data" }))
     .description(
       "read all settings and the files that they name, and show each setting and where it comes from",
     )

@@ -10,8 +10,7 @@ import {
   textOption,
   timestampOption,
   wholeNumberOption,
-  withInstallationFlags,
-  withJson,
+  withJsonOptions,
 } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase, withInstallation } from "../run.ts";
@@ -31,12 +30,12 @@ interface AuditOptions extends JsonOptions {
 const MAX_AUDIT_ROWS = 100_000;
 
 export function addDatabaseCommands(program: Command, surroundings: Surroundings): void {
-  withInstallationFlags(withJson(program.command("migrate")))
+  withJsonOptions(program.command("migrate"))
     .description("bring a new or existing database to this version's schema")
     .option("--status", "only show which migrations are applied and which are not", false)
     .action((options: JsonOptions & { readonly status: boolean }) => runMigrate(surroundings, options));
 
-  withInstallationFlags(withJson(program.command("audit")))
+  withJsonOptions(program.command("audit"))
     .description("show who changed what, newest first")
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_AUDIT_ROWS), 100)
     .option("--key <id>", "only changes of this key", idOption("key"))

@@ -2,14 +2,14 @@
 import type { Command } from "commander";
 import { hasDemo, removeDemo } from "../demo.ts";
 import { removeDemoOperator } from "../demo_console.ts";
-import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
+import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, openProvenSecrets, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export function addDemoCommand(program: Command, surroundings: Surroundings): void {
   const demo = program.command("demo").description("remove what `serve --demo` has added");
-  withInstallationFlags(withJson(demo.command("remove")))
+  withJsonOptions(demo.command("remove"))
     .description(
       "revoke the demo's keys, remove their use, erase its accounts, retire its models, and remove its token and operator",
     )

@@ -7,7 +7,7 @@ import { isRefusal } from "../../refusal.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { hasDemo } from "../demo.ts";
 import { withNeeds } from "../needs.ts";
-import { type InstallationFlags, type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
+import { type InstallationFlags, type JsonOptions, withJsonOptions } from "../options.ts";
 import { breakText, paint, printJson } from "../print.ts";
 import { CommandRefused, readCommandConfig, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -15,7 +15,7 @@ import type { Surroundings } from "../surroundings.ts";
 const QUERY_DEADLINE_MS = 10_000;
 
 export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
-  withNeeds(withInstallationFlags(withJson(program.command("doctor"))), () => ({ examines: true }))
+  withNeeds(withJsonOptions(program.command("doctor")), () => ({ examines: true }))
     .description("examine the installation, while the service runs or is stopped, and say what to repair")
     .action((options: JsonOptions) => doctor(surroundings, options));
 }

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
 import { withNeeds } from "../needs.ts";
-import { type JsonOptions, timestampOption, withInstallationFlags, withJson } from "../options.ts";
+import { type JsonOptions, timestampOption, withJsonOptions } from "../options.ts";
 import { printJson } from "../print.ts";
 import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -16,7 +16,7 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
     .command("installer")
     .description("set or clear the repository token that installers get");
 
-  withNeeds(withInstallationFlags(withJson(installer.command("set-token"))), () => ({ input: true }))
+  withNeeds(withJsonOptions(installer.command("set-token")), () => ({ input: true }))
     .description("read the repository token from standard input, and store it sealed")
     .option(
       "--expires-at <time>",
@@ -25,7 +25,7 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
     )
     .action((options: SetTokenOptions) => setToken(surroundings, options));
 
-  withInstallationFlags(withJson(installer.command("clear-token")))
+  withJsonOptions(installer.command("clear-token"))
     .description("remove the token; installers then get the answer that none is configured")
     .action((options: JsonOptions) =>
       withDatabase(surroundings, options, async ({ database, actor, now }) => {

@@ -18,8 +18,7 @@ import {
   limitOption,
   monthOption,
   spanOption,
-  withInstallationFlags,
-  withJson,
+  withJsonOptions,
   withReason,
 } from "../options.ts";
 import { printFields, printJson, printTable } from "../print.ts";
@@ -31,7 +30,7 @@ const OVERLAP = "7d";
 
 export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): void {
   const command = (name: string, description: string) =>
-    withReason(withInstallationFlags(withJson(keys.command(name))))
+    withReason(withJsonOptions(keys.command(name)))
       .description(description)
       .argument("<id>", "the key's id", idOption("key"));
 
@@ -71,7 +70,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
       rotate(surroundings, uuid, options),
     );
 
-  withInstallationFlags(withJson(keys.command("usage")))
+  withJsonOptions(keys.command("usage"))
     .description("show the use of the key's license by day; imported use has its own line")
     .argument("<id>", "the key's id", idOption("key"))
     .option("--month <month>", "the month, such as 2026-11; by default this month", monthOption)

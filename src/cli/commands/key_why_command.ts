@@ -13,7 +13,7 @@ import { monthlyLimitOf, refuseUnknownKey } from "../../licensing/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { renderCount } from "../../render_count.ts";
 import { escapeControls } from "../../text/mod.ts";
-import { idOption, type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
+import { idOption, type JsonOptions, withJsonOptions } from "../options.ts";
 import { printJson, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -21,7 +21,7 @@ import type { Surroundings } from "../surroundings.ts";
 type Limits = Config["limits"];
 
 export function addKeyWhyCommand(keys: Command, surroundings: Surroundings): void {
-  withInstallationFlags(withJson(keys.command("why")))
+  withJsonOptions(keys.command("why"))
     .description("explain why a key works or does not: its state, its limits and its last refusals")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>

@@ -31,8 +31,7 @@ import {
   type JsonOptions,
   textOption,
   wholeNumberOption,
-  withInstallationFlags,
-  withJson,
+  withJsonOptions,
   withReason,
 } from "../options.ts";
 import { counted, printFields, printJson, printLine, printTable } from "../print.ts";
@@ -49,7 +48,7 @@ import { findAccountBy } from "./accounts_commands.ts";
 export function addKeysCommands(program: Command, surroundings: Surroundings): Command {
   const keys = program.command("keys").description("issue, import, find, change and revoke API keys");
 
-  withInstallationFlags(withJson(keys.command("issue")))
+  withJsonOptions(keys.command("issue"))
     .description("issue a key; it is shown only once")
     .requiredOption(
       "--email <email>",
@@ -69,7 +68,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .option("--external-id <id>", "your own name for the license, such as an order number", externalIdOption)
     .action((options: IssueOptions) => issue(surroundings, options));
 
-  withNeeds(withInstallationFlags(withJson(keys.command("import"))), ({ args }) =>
+  withNeeds(withJsonOptions(keys.command("import")), ({ args }) =>
     args[0] === "-" ? { input: true } : { streams: args },
   )
     .description("import keys that customers already have: all lines of a file, or none")
@@ -79,7 +78,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     )
     .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 
-  withListOptions(withInstallationFlags(withJson(keys.command("list"))), { kind: "key" })
+  withListOptions(withJsonOptions(keys.command("list")), { kind: "key" })
     .description("list the keys that meet every condition, oldest first")
     .option("--account <account>", "only keys of this account, by its id or e-mail", accountOption)
     .addOption(new Option("--tier <tier>", "only keys of this tier").choices(TIERS))
@@ -105,7 +104,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     )
     .action((options: KeyListOptions) => list(surroundings, options));
 
-  withInstallationFlags(withJson(keys.command("show")))
+  withJsonOptions(keys.command("show"))
     .description("show one key")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: JsonOptions) =>
@@ -117,11 +116,11 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       }),
     );
 
-  withNeeds(withInstallationFlags(withJson(keys.command("find"))), () => ({ input: true }))
+  withNeeds(withJsonOptions(keys.command("find")), () => ({ input: true }))
     .description("read a key from standard input, and show it as `keys show` does")
     .action((options: JsonOptions) => find(surroundings, options));
 
-  withReason(withConfirmation(withInstallationFlags(withJson(keys.command("revoke")))))
+  withReason(withConfirmation(withJsonOptions(keys.command("revoke"))))
     .description("revoke a key for good")
     .argument("<id>", "the key's id", idOption("key"))
     .action((uuid: string, options: RevokeOptions) => revoke(surroundings, uuid, options));

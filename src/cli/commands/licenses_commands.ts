@@ -24,8 +24,7 @@ import {
   type JsonOptions,
   textOption,
   wholeNumberOption,
-  withInstallationFlags,
-  withJson,
+  withJsonOptions,
 } from "../options.ts";
 import { printFields, printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
@@ -40,7 +39,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     .command("licenses")
     .description("sign and verify licenses for use without a network, and manage the keys that sign them");
 
-  withInstallationFlags(withJson(licenses.command("export")))
+  withJsonOptions(licenses.command("export"))
     .description("sign the license of a key as a file, for a customer without a network")
     .argument("<id>", "the key's id", idOption("key"))
     .option(
@@ -58,7 +57,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000))
     .action((keyUuid: string, options: ExportOptions) => exportLicense(surroundings, keyUuid, options));
 
-  withNeeds(withInstallationFlags(withJson(licenses.command("verify"))), (command) => {
+  withNeeds(withJsonOptions(licenses.command("verify")), (command) => {
     const { jwks } = command.opts<VerifyOptions>();
     const streams = command.args.slice(0, 1);
     return jwks === undefined ? { streams } : { streams: [...streams, jwks], keepsUser: "no_data" };
@@ -71,7 +70,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     )
     .action((file: string, options: VerifyOptions) => verify(surroundings, file, options));
 
-  withInstallationFlags(withJson(licenses.command("outstanding")))
+  withJsonOptions(licenses.command("outstanding"))
     .description("list the licenses that were signed and are still valid, the latest expiry first")
     .option("--key <id>", "only licenses of this key", idOption("key"))
     .option("--limit <n>", "show at most this many rows", wholeNumberOption(1, MAX_ROWS), 100)

@@ -26,8 +26,7 @@ import {
   type JsonOptions,
   numberOption,
   wholeNumberOption,
-  withInstallationFlags,
-  withJson,
+  withJsonOptions,
 } from "../options.ts";
 import { printFields, printJson } from "../print.ts";
 import { byteProgress } from "../progress.ts";
@@ -37,7 +36,7 @@ import { findAccountBy } from "./accounts_commands.ts";
 
 /** Adds `models add`: with a file that the service then serves, or with the address of a file elsewhere. */
 export function addModelsAdd(models: Command, surroundings: Surroundings): void {
-  const adding = withNeeds(withInstallationFlags(withJson(models.command("add"))), (command) => ({
+  const adding = withNeeds(withJsonOptions(models.command("add")), (command) => ({
     files: [command.opts<AddOptions>().file],
   }))
     .description("add a version of a model; the list then shows this version")

@@ -12,7 +12,7 @@ import {
   retireVersion,
   verifyFiles,
 } from "../../models/mod.ts";
-import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
+import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { byteProgress } from "../progress.ts";
 import { CommandRefused, orRefuse, withDatabase } from "../run.ts";
@@ -25,20 +25,20 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
 
   addModelsAdd(models, surroundings);
 
-  withInstallationFlags(withJson(models.command("list")))
+  withJsonOptions(models.command("list"))
     .description("list all models")
     .action((options: JsonOptions) => list(surroundings, options));
 
-  withInstallationFlags(withJson(models.command("show")))
+  withJsonOptions(models.command("show"))
     .description("show a model with its versions, also if it is not listed")
     .argument("<name>", "the model's name")
     .action((name: string, options: JsonOptions) => show(surroundings, name, options));
 
-  withInstallationFlags(withJson(models.command("verify")))
+  withJsonOptions(models.command("verify"))
     .description("read every hosted file to its end and compare it with the registry")
     .action((options: JsonOptions) => verify(surroundings, options));
 
-  withInstallationFlags(withJson(models.command("remove")))
+  withJsonOptions(models.command("remove"))
     .description("take a model off the list; clients can still download its files by name and version")
     .argument("<name>", "the model's name")
     .action((name: string, options: JsonOptions) =>
@@ -49,7 +49,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
       }),
     );
 
-  withInstallationFlags(withJson(models.command("retire")))
+  withJsonOptions(models.command("retire"))
     .description("end the downloads of a version, and take it off the list")
     .argument("<name>", "the model's name")
     .argument("<version>", "its version")
@@ -61,7 +61,7 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
       }),
     );
 
-  withInstallationFlags(withJson(models.command("purge")))
+  withJsonOptions(models.command("purge"))
     .description("delete the files that no version has needed for a day")
     .action((options: JsonOptions) => purge(surroundings, options));
 }

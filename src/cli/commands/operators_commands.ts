@@ -13,13 +13,7 @@ import {
 } from "../../operators/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { findAdminUrl } from "../find_admin_url.ts";
-import {
-  type ChangeOptions,
-  type JsonOptions,
-  withInstallationFlags,
-  withJson,
-  withReason,
-} from "../options.ts";
+import { type ChangeOptions, type JsonOptions, withJsonOptions, withReason } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -29,7 +23,7 @@ export function addOperatorsCommands(program: Command, surroundings: Surrounding
     .command("operators")
     .description("let people log in to the console, change their roles, and remove them");
 
-  withInstallationFlags(withJson(operators.command("login")))
+  withJsonOptions(operators.command("login"))
     .description(
       "create a link and a code for one login within ten minutes; with --role, create the operator, too",
     )
@@ -42,11 +36,11 @@ export function addOperatorsCommands(program: Command, surroundings: Surrounding
     )
     .action((name: string, options: LoginOptions) => login(surroundings, name, options));
 
-  withInstallationFlags(withJson(operators.command("list")))
+  withJsonOptions(operators.command("list"))
     .description("list operators by name, including removed operators")
     .action((options: JsonOptions) => list(surroundings, options));
 
-  withReason(withInstallationFlags(withJson(operators.command("role"))))
+  withReason(withJsonOptions(operators.command("role")))
     .description("give an operator another role, at once")
     .argument("<name>", "the operator's name", nameOption)
     .addArgument(new Argument("<role>", "the new role").choices(ROLES))
@@ -59,7 +53,7 @@ export function addOperatorsCommands(program: Command, surroundings: Surrounding
       }),
     );
 
-  withConfirmation(withReason(withInstallationFlags(withJson(operators.command("remove")))))
+  withConfirmation(withReason(withJsonOptions(operators.command("remove"))))
     .description("remove an operator for good, and end the operator's sessions; the name is not used again")
     .argument("<name>", "the operator's name", nameOption)
     .action((name: string, options: RemoveOptions) => remove(surroundings, name, options));

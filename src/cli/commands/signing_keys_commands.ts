@@ -10,19 +10,19 @@ import {
   toJwk,
   toPem,
 } from "../../signed_licenses/mod.ts";
-import { type JsonOptions, withInstallationFlags, withJson } from "../options.ts";
+import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine, printNote } from "../print.ts";
 import { type CommandContext, CommandRefused, openProvenSecrets, orRefuse, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 /** Adds the commands to the group `licenses`. */
 export function addSigningKeysCommands(licenses: Command, surroundings: Surroundings): void {
-  withInstallationFlags(withJson(licenses.command("public-keys")))
+  withJsonOptions(licenses.command("public-keys"))
     .description("print the public keys that verify licenses, for SDKs that pin them: a JWK set")
     .option("--pem", "print them as PEM, for OpenSSL")
     .action((options: PublicKeysOptions) => printPublicKeys(surroundings, options));
 
-  withInstallationFlags(withJson(licenses.command("rotate-signing-key")))
+  withJsonOptions(licenses.command("rotate-signing-key"))
     .description("sign with the successor of the signing key from now on, or retire a key")
     .option(
       "--retire <kid>",

@@ -20,8 +20,7 @@ import {
   type ChangeOptions,
   type JsonOptions,
   timestampOption,
-  withInstallationFlags,
-  withJson,
+  withJsonOptions,
   withReason,
 } from "../options.ts";
 import { printFields, printJson, printLine, printNote, printTable } from "../print.ts";
@@ -34,7 +33,7 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
     .command("tokens")
     .description("let programs use the API for operators, each with a token of its own");
 
-  withInstallationFlags(withJson(tokens.command("issue")))
+  withJsonOptions(tokens.command("issue"))
     .description("issue a token; it is shown only once")
     .requiredOption("--name <name>", "the token's name, for the audit log", nameOption)
     .addOption(
@@ -63,7 +62,7 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
     )
     .action((options: IssueOptions) => issue(surroundings, options));
 
-  withInstallationFlags(withJson(tokens.command("list")))
+  withJsonOptions(tokens.command("list"))
     .description("list tokens by name, including revoked tokens")
     .action((options: JsonOptions) =>
       withDatabase(surroundings, options, async ({ database, now }) => {
@@ -73,18 +72,18 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
       }),
     );
 
-  withReason(withInstallationFlags(withJson(tokens.command("renew"))))
+  withReason(withJsonOptions(tokens.command("renew")))
     .description("give a token a new secret, which is shown only once; the old one is refused at once")
     .argument("<name>", "the token's name", nameOption)
     .option("--expires-at <time>", "another expiry: ISO 8601, or never; by default unchanged", endOption)
     .action((name: string, options: RenewOptions) => renew(surroundings, name, options));
 
-  withConfirmation(withReason(withInstallationFlags(withJson(tokens.command("revoke")))))
+  withConfirmation(withReason(withJsonOptions(tokens.command("revoke"))))
     .description("revoke a token for good; it is refused at once")
     .argument("<name>", "the token's name", nameOption)
     .action((name: string, options: RevokeOptions) => revoke(surroundings, name, options));
 
-  withReason(withInstallationFlags(withJson(tokens.command("resume"))))
+  withReason(withJsonOptions(tokens.command("resume")))
     .description("resume a token that a restore disabled")
     .argument("<name>", "the token's name", nameOption)
     .action((name: string, options: ChangeOptions) =>

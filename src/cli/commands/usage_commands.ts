@@ -11,7 +11,7 @@ import {
   type UsageName,
 } from "../../statistics/mod.ts";
 import { listUsage, renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "../../usage/mod.ts";
-import { dayOption, type JsonOptions, monthOption, withInstallationFlags, withJson } from "../options.ts";
+import { dayOption, type JsonOptions, monthOption, withJsonOptions } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, withDatabase } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -32,7 +32,7 @@ interface DailyOptions extends JsonOptions {
 export function addUsageCommands(program: Command, surroundings: Surroundings): void {
   const usage = program.command("usage").description("show what licenses have used");
 
-  withInstallationFlags(withJson(usage.command("export")))
+  withJsonOptions(usage.command("export"))
     .description("list what each license used in a month; test keys are marked")
     .requiredOption("--month <month>", "the month, such as 2026-11", monthOption)
     .addOption(
@@ -55,7 +55,7 @@ export function addUsageCommands(program: Command, surroundings: Surroundings): 
       }),
     );
 
-  withInstallationFlags(withJson(usage.command("daily")))
+  withJsonOptions(usage.command("daily"))
     .description(
       "show what all licenses together used each day; the service adds the use of today once a minute",
     )
