@@ -114,6 +114,13 @@ const PROVOKED_BY_ROUTE: Readonly<Record<string, Partial<Readonly<Record<Code, P
     NOT_FOUND: () => ({ path: "/audit?account=nobody@example.org" }),
     CURSOR_EXPIRED: () => ({ path: `/audit?after=${ELSEWHERE}` }),
   },
+  "PATCH /accounts/:id": {
+    CONFLICT: async () => {
+      const path = `/accounts/${(await issueRevoked(admin)).userId}`;
+      await admin.call("POST", `${path}/erase`, { body: {} });
+      return { path };
+    },
+  },
   "POST /accounts/:id/erase": {
     CONFLICT: async () => ({ path: `/accounts/${(await admin.issue()).userId}/erase` }),
   },
