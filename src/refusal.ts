@@ -50,7 +50,7 @@ export type OperatorCode =
 /** Why a key is refused. Only operators see the reason; clients get the code. */
 export type KeyFlaw = "unknown" | "suspended" | "revoked" | "expired";
 
-/** What some refusals have in addition to their sentence. */
+/** The facts that some refusals have in addition to their sentence. */
 export interface RefusalDetails {
   readonly retryAfterSeconds?: number;
   readonly reason?: KeyFlaw;

@@ -185,7 +185,7 @@ async function openStores(options: ServiceOptions, order: StopOrder) {
   return { app, tls, installation, pool, pulseDatabase, secrets };
 }
 
-/** Creates the parts, and starts those that run beside requests. */
+/** Creates the parts, and starts the parts that run in the background. */
 async function startParts(
   { config, clock, log, eventGathering }: ServiceOptions,
   { stores, order }: { readonly stores: Stores; readonly order: StopOrder },

@@ -8,14 +8,14 @@ export type ActivityStep = (typeof ACTIVITY_STEPS)[number];
 export interface ActivityQuery {
   /** The first hour, day or month is the one that contains this instant. */
   readonly from: Date;
-  /** What begins at this instant or later is left out: hours by hour, otherwise days. */
+  /** The end of the span. With the step `hour`, hours that begin at the end or later are left out; otherwise days. */
   readonly to: Date;
   /** By `reason`, only refusals with a reason are counted. */
   readonly by: ActivityName;
   readonly step: ActivityStep;
 }
 
-/** What a request may leave out. */
+/** The fields that a request may leave out. */
 export type AskedActivity = { readonly [Field in keyof ActivityQuery]?: ActivityQuery[Field] | undefined };
 
 /** How many hours, days or months are shown if only the end is given. */
@@ -23,7 +23,10 @@ const USUAL_STEPS = { hour: 24, day: 30, month: 13 } as const;
 
 const HOUR_MS = 3_600_000;
 
-/** Completes what a request left out: until now, by hour and code, and the last 24 hours, 30 days or 13 months. */
+/**
+ * Completes the fields that a request left out. The defaults are: until now, by hour, by code, and the last 24 hours,
+ * 30 days or 13 months.
+ */
 export function completeQuery(asked: AskedActivity, now: Date): ActivityQuery {
   const { to = now, by = "code", step = "hour" } = asked;
   // An hour, day or month that begins at the end is not in the span.
@@ -31,7 +34,9 @@ export function completeQuery(asked: AskedActivity, now: Date): ActivityQuery {
   return { from: asked.from ?? goBack(last, step, USUAL_STEPS[step] - 1), to, by, step };
 }
 
-/** Returns the beginning of the hour, day or month that is so many steps before the one of an instant. */
+/**
+ * Returns the beginning of an hour, day or month: the one that contains an instant, moved back by a number of steps.
+ */
 export function goBack(at: Date, step: ActivityStep, steps: number): Date {
   const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
   if (step === "month") return new Date(Date.UTC(year, month - steps, 1));

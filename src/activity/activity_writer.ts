@@ -5,7 +5,8 @@
  * of the last reading. So a request only increments a counter. Several processes add to the same rows.
  *
  * Counts that cannot be written are added with the next write. So the counts of up to a minute are lost if the process
- * is killed, and a write whose answer is lost may be counted twice: nobody pays by these counts.
+ * is killed, and a write whose answer is lost may be counted twice. That is acceptable, because nobody pays by these
+ * counts.
  */
 import { type Clock, type Repetition, repeat } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
@@ -89,7 +90,7 @@ export function createActivityWriter(options: ActivityWriterOptions): ActivityWr
   async function tick(): Promise<number> {
     const isDue = clock.monotonicMs() - triedAtMs >= MAX_LOST_SECONDS * 1_000;
     if (isDue || hourOf(clock.nowMs()) !== hourOf(readAtMs)) await flush();
-    // At the end of an hour the counters are read at once: what they count later belongs to the next hour.
+    // At the end of an hour the counters are read at once, because later counts belong to the next hour.
     return Math.min(tickMs, HOUR_MS - (clock.nowMs() % HOUR_MS));
   }
 

@@ -34,7 +34,7 @@ export async function deleteOldActivity(
   }
 }
 
-/** Deletes all counts with a reason: a demo marks its own so. */
+/** Deletes all counts with a reason: a demo marks its counts with a reason of its own. */
 export async function deleteActivity(database: Pick<Database, "query">, reason: string): Promise<void> {
   await database.query(
     (sql) => sql`

@@ -56,8 +56,8 @@ function earlierCounts(byHour: ReadonlyMap<number, number>, at: Date, firstHour:
 }
 
 /**
- * Returns how a count differs from the earlier ones: by at least 20 from each, and above twice the highest or below half
- * the lowest. Undefined if it does not, or if there are no earlier ones.
+ * Returns whether a count is high or low: it differs by at least 20 from each earlier count, and is above twice the
+ * highest or below half the lowest of them. Undefined for any other count, and without earlier counts.
  */
 export function compare(
   count: number,

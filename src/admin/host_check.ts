@@ -1,9 +1,9 @@
 /**
  * Refuses every request whose `Host` is not the admin listener's own, before anything else happens.
  *
- * Without this check a web page of any domain could read the console: its owner lets the domain's name resolve to
- * 127.0.0.1 (DNS rebinding), and then the browser takes the console for a part of that domain. The browser still sends
- * the domain's name as `Host`.
+ * Without this check a web page of any domain could read the console (DNS rebinding). The owner of the domain lets its
+ * name resolve to 127.0.0.1, and then the browser takes the console for a part of that domain. But the browser still
+ * sends the domain's name as `Host`.
  *
  * Only the header counts. `X-Forwarded-Host` and the host of an absolute request target are ignored, because a proxy
  * or a client that is not a browser can write anything there. Two headers, which the runtime joins by a comma, and a
@@ -43,8 +43,8 @@ export function createHostCheck({
 
 /**
  * Creates the middleware that answers 421 for a foreign `Host`, before a body is read or the database is asked. Also
- * answers 421 for a request that crossed a network unencrypted: if the listener itself serves no https, only the proxy,
- * which does, may send requests from other machines.
+ * answers 421 for a request that crossed a network unencrypted: if the listener itself serves no https, only a trusted
+ * proxy may send requests from other machines, because the proxy serves https.
  */
 export function refuseMisdirected(
   options: Pick<AdminOptions, "adminUrl" | "isLoopback" | "isTls" | "trustedProxies">,

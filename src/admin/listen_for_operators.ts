@@ -28,7 +28,7 @@ interface ListenAddress {
  * Listens for requests of operators at the first of the addresses that can be used; undefined without an address.
  *
  * Their statements have a pool of their own. In the clients' pool, a slow list would take a connection from the
- * clients, and the whole pool when it misses the deadline.
+ * clients. If it missed its deadline, the whole pool would be replaced.
  */
 export async function listenForOperators(
   addresses: readonly ListenAddress[],

@@ -1,4 +1,4 @@
-/** What the listener for operators needs from the service, and what its middleware finds out about a request. */
+/** The options of the listener for operators, and the facts about a request that its middleware finds out. */
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import type { Clock } from "../clock.ts";
@@ -42,7 +42,10 @@ export interface AdminOptions {
   readonly certificateExpiresAt: () => Date | undefined;
   /** Examines the service without requests to other hosts, for `GET /status` and the page Health. */
   readonly examine: (database: Database) => Promise<readonly Finding[]>;
-  /** Has the stored figures computed if they are due, and returns at once: for requests that read them. */
+  /**
+   * Starts the computation of the stored figures if they are due, and returns at once. For requests that read the
+   * figures.
+   */
   readonly demandFigures: () => void;
   /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;

@@ -3,8 +3,8 @@
  *
  * A page must not read a million rows because few rows meet its filter, or because the filter begins long ago. The
  * times of the log are almost in the order of transactions, but not exactly, so no index has both orders. Therefore a
- * page is merged from months: an index returns the first rows of each month that the filter includes. Only in the first
- * and last month, rows are read that the filter excludes.
+ * page is merged from months: an index returns the first rows of each month that the filter includes. In the first and
+ * last month alone, it also reads rows that the filter excludes.
  */
 import type { Fragment, Sql } from "../database/mod.ts";
 import { type AuditFilter, meets } from "./audit_filter.ts";

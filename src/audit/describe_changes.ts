@@ -10,7 +10,7 @@ export interface Change {
   readonly after: string | undefined;
 }
 
-/** Fields that name the changed thing: they are shown also if the change leaves them as they are. */
+/** Fields that name the changed thing. They are shown even if the change leaves them as they are. */
 const NAMES = ["operator", "token", "session", "name", "version", "signing_key"];
 
 /** Fields whose names in the log do not read well in a sentence. In all other names, a space replaces each underscore. */
@@ -24,7 +24,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   without_sealed: "without sealed data",
 };
 
-/** What null means in these fields. In all other fields it means `none`. */
+/** The meaning of null in these fields. In all other fields null means `none`. */
 const NOTHING: Readonly<Record<string, string>> = {
   monthly_limit: "the tier's",
   expires_at: "never",
@@ -33,7 +33,7 @@ const NOTHING: Readonly<Record<string, string>> = {
   sources: "everywhere",
 };
 
-/** Describes what a row of the audit log changed: each changed value before and after. */
+/** Describes the change in a row of the audit log: each changed value before and after. */
 export function describeChanges(before: unknown, after: unknown): Change[] {
   const [old, now] = [fieldsOf(before), fieldsOf(after)];
   const names = new Set([...Object.keys(old), ...Object.keys(now)]);

@@ -2,18 +2,17 @@
  * Reads the audit log in the order in which transactions began, so that a reader can follow it and miss no row.
  *
  * The order of `id` is not enough: a transaction takes its ids first and commits later, so a row can appear whose id is
- * lower than ids that were already read. Therefore each row has the number of its transaction, and a page has only rows
- * of transactions that are older than every transaction that still runs (the `xmin` of the snapshot): no row can appear
- * among them any more. Rows that an older program wrote have no number; they come first.
+ * lower than ids that were already read. Therefore each row has the number of its transaction. A page has only rows of
+ * transactions that are older than every running transaction (the `xmin` of the snapshot), so no row can appear among
+ * them any more. Rows that an older program wrote have no number; they come first.
  *
  * A long transaction, such as an import, delays the rows that were written after it began: they appear when it has
  * ended. A long transaction in another database of the same server has the same effect.
  *
  * The numbers of transactions are unique only on one server: a restored database and a promoted standby use them again.
- * So a
- * position contains the identity of the database, and a database without that identity, or without the row of the
- * position, refuses it. A crash of the server does no harm: the row is committed, and a server never uses again the
- * number of a committed transaction, or a lower number.
+ * So a position contains the identity of the database, and a database without that identity, or without the row of the
+ * position, refuses it. A crash of the server does no harm: the row is committed, and a server gives no later
+ * transaction the same or a lower number.
  */
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
@@ -89,7 +88,7 @@ export async function followAudit(
   if (after !== undefined && (identity !== first.identity || !first.isKnown)) return EXPIRED;
   const found = answers.filter((row): row is Answer & Row => row.id !== null);
   const last = found.length < limit ? undefined : found.at(-1);
-  // A page that is not full ends at the end of the log, so that the next page need not skip the same rows again.
+  // A page that is not full ends at the end of the log. So the next page does not read the same excluded rows again.
   const end = last === undefined ? (first.newest ?? ".0") : `${last.xid ?? ""}.${last.id}`;
   return {
     rows: found.map(({ identity, isKnown, newest, xid, ...row }) => toAuditRow(row)),

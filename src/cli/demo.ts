@@ -130,8 +130,8 @@ export async function addDemo(
 }
 
 /**
- * Adds the activity of a demo, and computes the statistics at once, so that the console shows them when it is opened for
- * the first time. Apart from the rest, so that the keys are printed before.
+ * Adds the activity of a demo, and computes the statistics at once, so that the console shows them when it is opened
+ * for the first time. A function of its own, so that the keys are printed first.
  */
 export async function completeDemo(
   { installation, database }: OpenInstallation,
@@ -139,7 +139,7 @@ export async function completeDemo(
 ): Promise<void> {
   await addDemoActivity(database, clock.now());
   await countUse(database, { clock, isStopping: () => false });
-  // Not by the service's computer: it has just computed the figures of the empty database, and pauses.
+  // Not by the service's own computation: it has just computed the figures of the empty database, and now pauses.
   const own = openDatabase(installation.address, { clock, log: silentLog, maxConnections: 1 });
   try {
     await computeFigures(own, { clock });

@@ -34,7 +34,7 @@ export interface DemoHistoryOptions {
 const DAY_MS = 86_400_000;
 /** The time of day of changes, UTC. */
 const MORNING_MS = 9 * 3_600_000;
-/** For how long a rotated key works beside its successor. */
+/** For how long a rotated key still works after the rotation. */
 const OVERLAP_MS = 7 * DAY_MS;
 
 /** A customer with its days and the UUID of its first key. */

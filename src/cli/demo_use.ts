@@ -1,5 +1,5 @@
 /**
- * What the customers of the demo did in ninety days: plausible numbers with the rhythm of a week and of a day, and with
+ * The use of the demo's customers in ninety days: plausible numbers with the rhythm of a week and of a day, and with
  * growth. They depend only on the customer and on the day, so a day has the same numbers on every machine.
  */
 import { createHash } from "node:crypto";

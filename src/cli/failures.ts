@@ -25,7 +25,7 @@ const UNREACHABLE: Reasons = {
   NOT_PRIMARY: "only a read-only standby answers, and the primary is needed",
 };
 
-/** What the operator can do about a server's refusal, by SQLSTATE. Source: PostgreSQL manual, appendix A. */
+/** The remedy of a server's refusal, by SQLSTATE. Source: PostgreSQL manual, appendix A. */
 const REMEDIES: Reasons = {
   "28P01": "check the user and the password in DATABASE_URL",
   "28000": "check the user in DATABASE_URL and the server's pg_hba.conf",

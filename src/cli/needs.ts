@@ -1,4 +1,7 @@
-/** What each command needs besides its data folder, so that root can open it before another user does the work. */
+/**
+ * The files that each command needs besides its data folder, so that root can open them before another user does the
+ * work.
+ */
 import type { Command } from "commander";
 
 /** The files and streams that a command needs besides its data folder. */

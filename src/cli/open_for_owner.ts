@@ -1,7 +1,7 @@
 /**
- * What root does for the process of the owner of a data folder: it opens the files that the operator named, chooses who
- * writes the output, and refuses settings and secrets that must not reach the owner. Root opens no path that the owner
- * can change.
+ * The work of root for the process of the owner of a data folder. Root opens the files that the operator named, chooses
+ * who writes the output, and refuses settings and secrets that must not reach the owner. Root opens no path that the
+ * owner can change.
  */
 import { type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";

@@ -47,8 +47,8 @@ export function printFields(surroundings: Surroundings, fields: Readonly<Record<
 
 /**
  * Prints a table with a heading for each column; columns of numbers are aligned to the right. If the terminal is
- * narrower than the table, the heading and each row continue in further lines; a longer text is broken between words.
- * A column of long texts is best the last one, because a short text in it then fits beside the other cells.
+ * narrower than the table, the heading and each row continue in further lines; a longer text is broken between words. A
+ * column of long texts is best the last one, because a short text in it then fits on the line of the other cells.
  */
 export function printTable<Row extends Readonly<Record<string, unknown>>>(
   surroundings: Surroundings,

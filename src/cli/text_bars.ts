@@ -1,6 +1,6 @@
 /** Bar charts for a terminal: a table gets one more column, whose bars show the numbers of another column. */
 
-/** The longest bar; short enough that the table beside it fits in 80 columns. */
+/** The longest bar: short, so that the table with its bars fits in 80 columns. */
 const MAX_WIDTH = 40;
 const MIN_WIDTH = 10;
 /** Bars that fill one to eight eighths of a character's width. */

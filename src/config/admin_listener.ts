@@ -24,7 +24,7 @@ export function refuseSameAddress({ host, port, adminListen }: Listeners): Refus
  * Refuses an admin listener at the address for clients, and one that others could reach without https; undefined if the
  * settings are safe or no such listener is set.
  *
- * Not part of `readConfig`: a command beside the service may not see the certificate that systemd gives to the service.
+ * Not part of `readConfig`: a command may be unable to see the certificate that systemd gives to the service.
  */
 export function refuseAdminListener(
   config: Listeners & Pick<Config, "adminUrl" | "tls" | "trustedProxies">,

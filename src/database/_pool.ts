@@ -145,7 +145,8 @@ function toDriverOptions(address: DatabaseAddress, options: PoolOptions): Driver
       ? {}
       : { path: address.socketPath, user: address.user, database: address.database, ssl: false }),
     max: options.maxConnections,
-    // At most one statement waits behind another: behind a slow one, more would wait even if a connection gets free.
+    // At most one statement waits behind another on a connection. Otherwise several would wait behind a slow one, even
+    // when another connection gets free.
     max_pipeline: 1,
     connect_timeout: CONNECT_TIMEOUT_MS / 1_000,
     ...(options.checksIdle && { check_idle: { after: IDLE_SECONDS, timeout: CHECK_SECONDS } }),

@@ -103,7 +103,7 @@ export function openDatabase(address: DatabaseAddress, options: DatabaseOptions)
     if (closed || missed !== pools.current || clock.monotonicMs() - replacedMs < REPLACEMENT_PAUSE_MS) return;
     replacedMs = clock.monotonicMs();
     poolsReplaced++;
-    // While the database does not answer, each new pool stalls as well: one log line is enough.
+    // While the database does not answer, each new pool stalls, too: one log line is enough.
     if (!isSilent) log.warn("A statement missed its deadline: opening new connections to the database");
     isSilent = true;
     pools.renew();

@@ -1,5 +1,5 @@
 /**
- * Tells failures that mean "the database cannot answer now" from errors of a statement or its values.
+ * Distinguishes two kinds of errors: "the database cannot answer now", and errors of a statement or its values.
  *
  * The first kind becomes {@linkcode DatabaseUnavailable}, whatever name the driver gave it. All other errors
  * stay as the driver threw them.

@@ -3,8 +3,8 @@ import { examineServer, type ServerContext } from "./examine_server.ts";
 import { examine, type Finding } from "./finding.ts";
 
 /**
- * Examines what the running service can examine without requests to other hosts and without more rights: the disk, the
- * database server and the schema.
+ * Examines the disk, the database server and the schema. The running service can do this without requests to other
+ * hosts and without further rights.
  */
 export async function examineBriefly(context: ServerContext): Promise<Finding[]> {
   const disk = await examine(context, [{ name: "disk", examine: examineDisk }]);

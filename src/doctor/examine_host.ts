@@ -163,7 +163,7 @@ function examineTls({ config, clock, serving }: HostContext): Finding {
   );
 }
 
-/** The remedy for a GitHub App that cannot be used: the cause is its key. */
+/** The remedy for a GitHub App that cannot be used because of its key. */
 export const APP_REMEDY =
   "give its key to `claviger systemd --github-key`, or name the file in CLAVIGER_GITHUB_PRIVATE_KEY_FILE";
 

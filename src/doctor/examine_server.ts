@@ -161,7 +161,7 @@ async function examineClocks({ database, clock }: ServerContext): Promise<Findin
   const [row] = await database.query<{ ms: number }>(
     (sql) => sql`select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms`,
   );
-  // A time between the start and the end of the query is no difference.
+  // A time of the server between the start and the end of the query counts as equal.
   const ms = row?.ms ?? began;
   const ended = clock.now().getTime();
   const offMs = ms < began ? began - ms : ms > ended ? ms - ended : 0;

@@ -37,7 +37,7 @@ export function fail(name: string, message: string, remedy: string): Finding {
   return { name, state: "fail", message, remedy };
 }
 
-/** Returns the finding that this user cannot see enough to decide. */
+/** Returns the finding of a check for which this user lacks the rights. */
 export function skip(name: string, message: string, remedy: string): Finding {
   return { name, state: "skip", message, remedy };
 }

@@ -1,6 +1,6 @@
 /**
- * Examines an installation and lists findings: what works, what will soon fail, and what is wrong, each with a
- * remedy in one line. Changes nothing, and works beside a running service and without one.
+ * Examines an installation and lists findings: what works, what will soon fail, and what is wrong, each with a remedy
+ * in one line. Changes nothing, and works whether the service runs or not.
  *
  * `examineHost` needs no database, `examineDatabase` needs an open database. A caller can pass more checks of
  * its own to each. `examineBriefly` is for the running service.

@@ -1,6 +1,6 @@
 /**
  * The users and groups of this host, found with `getent`, because systemd and LDAP have users that are not in
- * `/etc/passwd`. Only on a host without `getent`, such as one with musl and BusyBox, the files are read.
+ * `/etc/passwd`. The files are read only on a host without `getent`, such as one with musl and BusyBox.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";

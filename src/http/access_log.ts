@@ -22,7 +22,7 @@ export interface AccessLogOptions {
   readonly addressOf: (exchange: Exchange) => string;
 }
 
-/** What the log says about the route of a request. */
+/** The facts about the route of a request that the log shows. */
 export interface LoggedRoute {
   readonly endpoint: string;
   /** True if a success changes something; then each success is logged. */

@@ -9,8 +9,8 @@
  * range from 0. All other answers for a file, except refusals, count once in 15 minutes: a client that lost its
  * connection, or that loads a file in pieces, pays for one download. Refusals count each time.
  *
- * The number of downloads in progress is bounded for each key and for all keys together, because each download holds
- * a connection and an open file for as long as the client keeps reading.
+ * The number of downloads in progress is bounded for each key and for all keys together. Each download holds a
+ * connection and an open file for as long as the client keeps reading.
  */
 import type { KeyRecord } from "../keys/mod.ts";
 import { includesTier } from "../licensing/mod.ts";

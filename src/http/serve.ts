@@ -22,7 +22,7 @@ import { Exchange, type HttpEnv, type Outcome, toResponse } from "./exchange.ts"
 import type { Handler, HandlerDeps } from "./handler.ts";
 import type { EndpointMetrics } from "./metrics/request_metrics.ts";
 
-/** The name of an endpoint in log and metrics. Those of `UnlimitedEndpoint` have no rate limit. */
+/** The name of an endpoint in log and metrics. The endpoints of `UnlimitedEndpoint` have no rate limit. */
 export type Endpoint = LimitedEndpoint | UnlimitedEndpoint;
 
 type UnlimitedEndpoint = "jwks" | "openapi" | "health";

@@ -22,7 +22,7 @@ export interface InstallationOptions {
   readonly platform: Platform;
   readonly clock: Clock;
   readonly log: Log;
-  /** A service holds the data folder while it runs; a command works beside a service or without one. */
+  /** A service holds the data folder while it runs; a command works whether the service runs or not. */
   readonly holder: "serve" | "command";
   /** True initialises a folder without data; false refuses it. */
   readonly create: boolean;

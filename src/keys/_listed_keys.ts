@@ -4,7 +4,7 @@
  * A page must not read a million rows because few keys meet its filter, and the planner does not know which
  * combinations are rare. So the page is merged from groups: an index returns the first keys of each expiry month, tier,
  * mode and state that the filter includes. The cost depends on the number of groups (some hundred) and not on the
- * number of keys. Only at the two ends of a range of expiries, keys are read that do not meet the filter.
+ * number of keys. At the two ends of a range of expiries alone, it also reads keys that do not meet the filter.
  *
  * The stored lists of the room `statistics` (keys near their quota, unused keys) come without these groups. The first
  * keys of a list are looked up: they fill the page unless the other conditions are rare. In that case the groups are
@@ -22,9 +22,11 @@ const STATES = ["active", "suspended", "revoked"];
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 1_000;
 const DAY_MS = 86_400_000;
-/** A stored list of so many keys is short: its hash fits into the memory of a statement, and takes some 10 ms. */
+/**
+ * A stored list of up to this many keys is short: its hash fits into the memory of a statement, and takes some 10 ms.
+ */
 const SHORT_LIST = 50_000;
-/** For each key of a page, so many keys of a list are looked up before the groups are merged. */
+/** For each key of a page, this many keys of a list are looked up before the groups are merged. */
 const LOOKED_UP = 50;
 
 interface ListOptions {

@@ -32,7 +32,7 @@ export async function refuseKeyChange(
 ): Promise<Refusal> {
   const key = await findKey(database, { uuid }, { now });
   if (key === undefined) return refuseUnknownKey(what, uuid);
-  // Before the reason: a token learns nothing about keys that it may not change.
+  // Checked before the reason is found, so that a token gets no facts about keys that it may not change.
   if (!allowsKey(restriction, key)) return refuseRestricted(what);
   const why = reasonOf(key) ?? "somebody changed it at the same moment; try again";
   return refuse("CONFLICT", `Cannot ${what}: ${why}`);

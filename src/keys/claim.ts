@@ -1,10 +1,10 @@
 import type { Fragment, Sql } from "../database/mod.ts";
 
-/** What the statement that makes a key passes to the CTE that stores the answer for repeated requests. */
+/** The values that the statement that makes a key passes to the CTE that stores the answer for repeated requests. */
 export interface MadeKey {
   /** The CTE with the row of the new key. */
   readonly from: Fragment;
-  /** What the function returns besides the API key, as `jsonb`; it uses the columns of `from`. */
+  /** The result of the function without the API key, as `jsonb`; it uses the columns of `from`. */
   readonly answer: Fragment;
   readonly apiKey: string;
 }

@@ -59,7 +59,7 @@ const words = new Map<string, string>();
 function toRecord(row: Row, monthIndex: number): KeyRecord {
   const { hash0, hash1, hash2, hash3, hash4, hash5 } = parseKeyHash(row.hash);
   return {
-    // First the fields that every request reads, so that they are adjacent in memory.
+    // The fields that every request reads come first, so that they are adjacent in memory.
     hash1,
     hash2,
     hash3,

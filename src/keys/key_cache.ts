@@ -1,10 +1,10 @@
 /**
  * Caches keys by their hash.
  *
- * Every change that affects an answer belongs to a license, so the cache forgets keys by license, and receives
- * new counts by license. The difficult case is a look-up that begins before a change and ends after it: while a
- * look-up runs, it keeps a list of the licenses that changed, and the keys that it finds of those licenses are
- * not cached.
+ * Every change that affects an answer belongs to a license, so the cache forgets keys by license, and receives new
+ * counts by license. The difficult case is a look-up that begins before a change and ends after it. So while a look-up
+ * runs, it keeps a list of the licenses that changed. The keys of these licenses are not cached when the look-up finds
+ * them.
  *
  * A key that is requested often is moved to the end of the LRU list, and its age is checked, once in ten seconds.
  * Doing that on every request would cost half a microsecond of waiting for memory.

@@ -3,9 +3,9 @@
  * number of all refusals. A request only counts in memory. The counts are written together later, so a request does
  * not wait for a write.
  *
- * A refusal is recorded if it may make a customer ask why the key does not work: see `EXPLAINED`. Errors in a
- * single request (its fields, its range) are not recorded, nor are failures of the service itself, which are in the
- * log. A key that was never issued has no row, so nothing of it is stored. Customers do not pay by these counts: a
+ * A refusal is recorded if it may make a customer ask why the key does not work: see `EXPLAINED`. Errors in a single
+ * request (its fields, its range) are not recorded. Failures of the service itself are in the log and are not recorded
+ * either. A key that was never issued has no row, so nothing of it is stored. Customers do not pay by these counts: a
  * count may be too high after a statement with an unknown outcome.
  */
 import { type Clock, type Repetition, repeat } from "../clock.ts";

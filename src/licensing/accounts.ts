@@ -52,7 +52,7 @@ export async function findAccount(
   return account;
 }
 
-/** Finds an account by its id or its e-mail. `what` is what cannot be done without it, such as `list keys`. */
+/** Finds an account by its id or its e-mail. `what` is the action that the refusal names, such as `list keys`. */
 export async function findAccountNamed(
   database: Database,
   who: string,
@@ -154,7 +154,8 @@ export async function updateAccount(
          where a.id = old.id and not is_erased and (new_name, new_organization) <> (old.name, old.organization)
         returning a.id as account_id, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before,
-                  -- Which fields, not what they say: a person can be erased from the account, the log only grows.
+                  -- The names of the fields without their values: a person can be erased from the account, but not from
+                  -- the log, which only grows.
                   jsonb_build_object('changed', array_remove(array[
                     case when a.name <> old.name then 'name' end,
                     case when a.organization <> old.organization then 'organization' end], null)) as after

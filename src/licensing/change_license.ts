@@ -146,7 +146,7 @@ function changeStatement(
 
 /**
  * Returns the query that locks the license. `key_id` is the key for the audit log: the key that names the license, or
- * else its newest key that is not revoked, so that the history of a key contains the changes of its license.
+ * else its newest key that is not revoked. So the history of a key contains the changes of its license.
  */
 function selectLicense(sql: Sql, name: LicenseName): Fragment {
   const columns = sql`l.id, l.account_id, l.tier, l.monthly_limit, l.expires_at, l.external_id, k.id as key_id`;

@@ -9,7 +9,7 @@ import { redactKeys } from "../secrets/mod.ts";
 /** Any characters except controls, invisible characters, and separators of lines. */
 const EXTERNAL_ID = /^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u;
 
-/** What an external id must be, for messages. */
+/** The rule for external ids, as a phrase for messages. */
 export const EXTERNAL_ID_FORM = "1 to 255 printable characters, and no API key";
 
 /** Tells whether a text can be an external id. An API key cannot: it would be stored and shown. */

@@ -12,7 +12,7 @@ export interface RenewedLicense {
 /** A license is renewed once in this time, which is also how long the answer to an `Idempotency-Key` is kept. */
 const RENEWED_ONCE_HOURS = 24;
 
-/** What a renewal of an account would change. */
+/** The effect that a renewal of an account would have. */
 export interface Renewable {
   readonly licenses: number;
   /** Changes whenever one of these licenses gets another expiry. */
@@ -56,7 +56,7 @@ export async function renewAccount(
          order by l.id
            for update of l
       ),
-      -- Of the locked rows: another renewal that ended meanwhile has changed the version.
+      -- The version of the locked rows: another renewal that ended meanwhile has changed it.
       seen as (
         select ${versionOf(sql)} as version from old
       ),

@@ -8,7 +8,7 @@ export interface Search {
   readonly accountUuids: readonly string[];
   /** True if more accounts match. */
   readonly isTooWide: boolean;
-  /** The last four characters of keys that match as well; null if the text is not four such characters. */
+  /** The last four characters of keys that match, too; null if the text is not four such characters. */
   readonly lastFour: string | null;
 }
 

@@ -7,7 +7,7 @@ export interface Stoppable {
   stop(deadlineMs: number): Promise<void>;
 }
 
-/** A part that runs beside requests. */
+/** A part that runs in the background. */
 export interface BackgroundPart extends Stoppable {
   start(): Promise<void>;
 }

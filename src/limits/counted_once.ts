@@ -25,7 +25,7 @@ export class CountedOnce {
     return (this.#endsAtMs.get(id) ?? Number.NEGATIVE_INFINITY) > nowMs;
   }
 
-  /** Adds an entry. It expires after `ageMs`; questions for it do not prolong that. */
+  /** Adds an entry. It expires after `ageMs`; a look-up does not prolong that. */
   add(id: string, nowMs: number): void {
     this.#endsAtMs.delete(id);
     for (const [first, endsAtMs] of this.#endsAtMs) {

@@ -99,8 +99,8 @@ export class WindowTable {
   #overflowHits = 0;
 
   /**
-   * Creates an empty table: `limit` requests a minute, 0 to 2³⁰, 0 for no limit; at most `capacity`
-   * windows, ≥ 1, beside the overflow window. Throws a RangeError for other numbers.
+   * Creates an empty table: `limit` requests a minute, 0 to 2³⁰, 0 for no limit; at most `capacity` windows, ≥ 1,
+   * besides the overflow window. Throws a RangeError for other numbers.
    */
   constructor(limit: number, capacity: number) {
     if (!Number.isInteger(limit) || limit < 0 || limit > MAX_LIMIT) {

@@ -121,7 +121,7 @@ async function store(
     if (refusal !== undefined) return refusal;
     const path = pathOfFile(folder, stored.sha256);
     await makeFolder(dirname(path));
-    // Also over a file of that name: the bytes are the same, and a damaged file is repaired.
+    // This also replaces a file of that name: the bytes are the same, and a damaged file is repaired.
     await rename(unfinished, path);
     await syncFolder(dirname(path));
     return stored;

@@ -12,7 +12,7 @@ import {
 export interface CheckedFile extends StoredFile {
   /** `name version` of each version that has this file. */
   readonly versions: readonly string[];
-  /** What is wrong with the file; undefined if it is intact. */
+  /** The fault of the file; undefined if it is intact. */
   readonly problem: FileProblem | undefined;
 }
 

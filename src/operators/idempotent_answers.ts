@@ -22,7 +22,7 @@ export interface RepeatableRequest {
   readonly request: string;
 }
 
-/** What the statement that issues the key passes to the CTE that stores the answer. */
+/** The values that the statement that issues the key passes to the CTE that stores the answer. */
 export interface Claimed {
   /** The CTE with the row of the new key. */
   readonly from: Fragment;

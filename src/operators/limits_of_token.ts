@@ -1,7 +1,7 @@
 import { SCOPES } from "./scopes.ts";
 import type { ListedToken } from "./token_life.ts";
 
-/** What a token may do, in words: each as commands and the console show it. */
+/** The limits of a token in words, as commands and the console show them. */
 export interface TokenLimits {
   /** Such as `keys:read, keys:issue`, `all`, or `all but keys:revoke`. */
   readonly scopes: string;

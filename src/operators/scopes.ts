@@ -1,4 +1,6 @@
-/** What a token or an operator may do. A route names the scope that it needs; a role is a set of scopes. */
+/**
+ * The scopes: the rights of a token or an operator. A route names the scope that it needs; a role is a set of scopes.
+ */
 
 /** Every scope, in the order of the manual. */
 export const SCOPES = [

@@ -49,7 +49,7 @@ export interface Listener {
   stop(deadlineMs: number): Promise<void>;
 }
 
-/** A lock on a file. The kernel releases it when the process that holds it ends, for whatever reason. */
+/** A lock on a file. The kernel releases it when the process that holds it ends, also after a crash. */
 export interface FileLock {
   /** Replaces the text of the file, so that other processes can read which process holds the lock. */
   write(text: string): void;

@@ -18,7 +18,10 @@ export interface ServingProcess {
 const MAX_LISTED = 100;
 const LOST_AFTER_SECONDS = 300;
 
-/** Lists the processes that serve the database, those seen last first; those lost for a day are left out. */
+/**
+ * Lists the processes that serve the database, the latest report first. Processes that have been lost for a day are
+ * left out.
+ */
 export async function listProcesses(database: Database): Promise<readonly ServingProcess[]> {
   const rows = await database.query<Omit<ServingProcess, "isLost">>(
     (sql) => sql`

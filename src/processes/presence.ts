@@ -57,7 +57,7 @@ export function createPresence({ address, process: me, clock, log }: PresenceOpt
   }
 
   /**
-   * Also deletes old rows, and those that a killed process left at this address, before they are taken for lost; other
+   * Also deletes old rows, and the rows that a killed process left at this address, before they count as lost. Other
    * processes may do the same.
    */
   function renew() {

@@ -1,7 +1,7 @@
 /**
- * The repository token that the service hands out to installers with a valid key: either a token that the operator
- * stores, sealed at rest, or tokens that a GitHub App mints, which are kept only in memory.
- * Owns the table `installer_token`.
+ * The repository token that the service hands out to installers with a valid key. It is either a token that the
+ * operator stores, sealed at rest, or a token that a GitHub App mints, which is kept only in memory. Owns the table
+ * `installer_token`.
  */
 
 export type { GitHubApp } from "./_app_token_request.ts";

@@ -22,8 +22,8 @@ const MAX_CHARACTERS = 1024;
 const MIN_DISTINCT = 17;
 
 /**
- * Reads a root secret of at least 32 bytes: 64 or more hexadecimal digits, or base64 or base64url with
- * or without padding, at most 1,024 characters on one line; white space around it is dropped. Text of
+ * Reads a root secret of at least 32 bytes. It is written as 64 or more hexadecimal digits, or as base64 or base64url
+ * with or without padding, in at most 1,024 characters on one line. White space around it is dropped. Text of
  * hexadecimal digits alone is never read as base64.
  *
  * The error says what is wrong and contains nothing of the text.

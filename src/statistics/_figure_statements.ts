@@ -48,7 +48,7 @@ function findConsumers(sql: Sql, now: Date): PendingRows {
 }
 
 function findNearQuota(sql: Sql, now: Date): PendingRows {
-  // Of a limit of 0, everything is used. The comparison is that of the list of keys.
+  // A limit of 0 counts as used up. The comparison is the same as in the list of keys.
   const limited = sql`
     select l.id as license, l.account_id as account, l.tier, ${effectiveLimit(sql)} as "limit",
            coalesce(u.used, 0) as used
@@ -105,7 +105,10 @@ function findUnused(sql: Sql, now: Date): PendingRows {
     ${storeFigure(sql, "unused", { now, value: sql`jsonb_build_object('rows', ${rowsOf(sql, "counted")})` })}`;
 }
 
-/** Returns the CTEs that make the rows of a table those of `found (key_id, …)`. No row is both deleted and inserted. */
+/**
+ * Returns the CTEs after which a table has exactly the rows of `found (key_id, …)`. No row is both deleted and
+ * inserted.
+ */
 function replaced(sql: Sql, table: string, column: string): Fragment {
   const value = sql(column);
   return sql`

@@ -6,7 +6,7 @@ import { modesOfLicense } from "../usage/mod.ts";
 
 export interface RecountOptions {
   readonly month: Month;
-  /** From this day on, days are stored in every case; a day before only if its sum differs. */
+  /** From this day on, every day is stored. An earlier day is stored only if its sum differs. */
   readonly from: string;
   /** The first day that is not counted, because it is not over. */
   readonly until: string;
@@ -22,7 +22,7 @@ const LICENSES = 5_000;
 const REST_SHARE = 1;
 const LONGEST_MONTH = 31;
 
-/** Returns `false` if it was stopped before the end, and has then changed nothing. */
+/** Returns `false` if it was stopped before the end; then nothing was changed. */
 export async function recountMonth(database: Database, options: RecountOptions): Promise<boolean> {
   const counted = await countMonth(database, options);
   if (counted === undefined) return false;
@@ -31,8 +31,8 @@ export async function recountMonth(database: Database, options: RecountOptions):
 }
 
 /**
- * Finds the licenses whose tier at an instant was another one than now, and returns their tier then: the log has every
- * change with the tier before it.
+ * Finds the licenses that had another tier at an instant than now, and returns the earlier tier. The audit log has
+ * every change with the tier before it.
  */
 export async function findTiersAt(database: Database, at: Date): Promise<Map<string, string>> {
   const rows = await database.query<{ license: string; tier: string }>(
@@ -54,7 +54,7 @@ export async function findTierChange(database: Database, from: Date): Promise<Da
   return row?.first ?? undefined;
 }
 
-/** The use by place, which is a day of the month from 1 on, or 0 for imported use, and then by tier and mode. */
+/** The use by day, tier and mode. The day is the day of the month from 1 on, or 0 for imported use. */
 type Counted = ReadonlyMap<number, ReadonlyMap<string, CountedRow>>;
 
 interface CountedRow {

@@ -1,10 +1,10 @@
 /**
  * Computes the stored figures when someone asks for them, for all processes.
  *
- * With a million keys this takes seconds, so no request waits for it: a request demands new figures and gets the last
- * ones. A row of the database tells when the last computation began and how long it took. So one process at a time
- * computes, and the next computation begins at least twenty times this duration after the last one began. A computation
- * has a connection of its own, which is open only meanwhile.
+ * With a million keys this takes seconds, so no request waits for it: a request demands new figures and gets the
+ * figures that were computed last. A row of the database tells when the last computation began and how long it took. So
+ * one process at a time computes, and the next computation begins at least twenty times this duration after the last
+ * one began. A computation has a connection of its own, which is open only during the computation.
  */
 import type { Clock } from "../clock.ts";
 import { type Database, type DatabaseAddress, DatabaseUnavailable, openDatabase } from "../database/mod.ts";
@@ -34,7 +34,7 @@ export interface FigureComputerOptions {
 const PAUSE_FACTOR = 20;
 /** This time is at least so long, in all processes together. */
 const MIN_PAUSE_MS = 10_000;
-/** A process looks in the database only so often whether figures are due. */
+/** How often a process asks the database whether figures are due. */
 const LOOK_PAUSE_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 60_000;
 /** The server's limit is nine tenths of a deadline. */
@@ -120,8 +120,8 @@ export async function computeFigures(
   database: Database,
   { clock }: { readonly clock: Clock },
 ): Promise<void> {
-  // Parallel workers would take the cores of the clients' requests. Every statement reads whole tables, and a table that
-  // vacuum believes to be empty would be read again for each key (`enable_nestloop`).
+  // Parallel workers would take the cores of the clients' requests. Every statement reads whole tables, and a table
+  // that is empty by the statistics of vacuum would be read again for each key (`enable_nestloop`).
   await database.query(
     (sql) => sql`
       select set_config('max_parallel_workers_per_gather', '0', false), set_config('work_mem', '64MB', false),

@@ -1,11 +1,12 @@
 /**
- * Counts the use per day, tier and mode of all licenses, beside the load.
+ * Counts the use per day, tier and mode of all licenses, while the service is under load.
  *
- * An event writes nothing for it. Once a minute, the events that were received since the last time are added to their
- * day. That leaves out an event whose commit took very long. So when a day is over, it is counted again from the use of
- * each license, and then it is exact. This reads all licenses of the month in parts, so it costs no long statement.
- * A day that was changed later, such as by the late commit of another process, is corrected when the next day is over:
- * its sum differs then. Corrections and months of earlier versions are counted under the tier of that time.
+ * Storing an event costs nothing more. Once a minute, the events that were received since the last time are added to
+ * their day. This misses an event whose commit took very long. So when a day is over, it is counted again from the use
+ * of each license, and then it is exact. The second count reads the licenses of the month in parts, so no statement is
+ * long. A day that was changed later, such as by the late commit of another process, is corrected when the next day is
+ * over, because its sum differs then. Corrections and months of earlier versions are counted under the tier of that
+ * time.
  */
 import { monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
@@ -28,16 +29,19 @@ interface Progress {
 
 /** Events younger than this may still be on their way: a commit has a deadline of some seconds. */
 const LAG_MS = 15_000;
-/** A day is counted again so long after its end. */
+/** A day is counted again this long after its end. */
 const CLOSING_LAG_MS = 30_000;
-/** Several processes count, each once a minute: what another one added just now is not worth a statement. */
+/**
+ * Several processes count, each once a minute. If another process added events just now, the few that are left are not
+ * worth a statement.
+ */
 const LEAST_MS = 50_000;
 /** The time whose events the first statement adds. After a pause the time doubles while statements are short. */
 const FIRST_SPAN_MS = 120_000;
 const SHORT_MS = 200;
 /**
- * After this time a process that counts is taken for dead. It says so anew for each month. Two processes that count at the
- * same time do no harm.
+ * After this time a process that counts is taken for dead. It renews this time for each month. Two processes that count
+ * at the same time do no harm.
  */
 const BUSY_MS = 180_000;
 /** A count that is further ahead was made by a clock that was wrong. */
@@ -99,7 +103,7 @@ async function correctClock(database: Database, now: Date): Promise<void> {
   );
 }
 
-/** Adds the events of today since the last time. Those of earlier days are counted when their day is counted again. */
+/** Adds the events of today since the last time. Events of earlier days are counted when their day is counted again. */
 async function addUse(database: Database, { clock, isStopping }: CountOptions): Promise<void> {
   let spanMs = FIRST_SPAN_MS;
   while (!isStopping()) {
@@ -142,7 +146,7 @@ async function closeDays(database: Database, { clock, isStopping }: CountOptions
     const isOver = clock.nowMs() - startOf(today).getTime() >= CLOSING_LAG_MS;
     if (exactUntil >= today || !isOver) return;
     const month = monthOf(startOf(exactUntil).getTime());
-    // After a pause of several days: a change of a tier must not change the tier of the days before.
+    // After a pause of several days, a change of a tier must not change the tier of the days before the change.
     const changedAt = await findTierChange(database, new Date(startOf(exactUntil).getTime() + DAY_MS));
     const endMs = Math.min(startOf(today).getTime(), month.endsAtMs, changedAt?.getTime() ?? month.endsAtMs);
     const until = dayOf(new Date(endMs));

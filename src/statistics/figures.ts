@@ -57,7 +57,10 @@ export interface Figures {
     /** At most a hundred, those that expire first. */
     readonly rows: readonly (LicenseOfFigures & { readonly expiresAt: Date })[];
   };
-  /** Keys that were neither used nor issued for so many days. A key that is unused for 90 days is one for 30, too. */
+  /**
+   * The number of keys that were neither used nor issued within this number of days. A key that is unused for 90 days
+   * also counts for 30.
+   */
   readonly unused: AsOf & {
     readonly rows: readonly { readonly days: (typeof UNUSED_DAYS)[number]; readonly count: number }[];
   };
@@ -105,12 +108,14 @@ export async function readFigures(database: Database): Promise<Figures | undefin
   };
 }
 
-/** What the list of keys needs to know about the stored figures, without the rows that name customers. */
+/** The facts about the stored figures that the list of keys needs, without the rows that name customers. */
 export type StoredLists = Pick<Figures, "unused"> & {
   readonly nearQuota: Pick<Figures["nearQuota"], "asOf" | "keys">;
 };
 
-/** Tells from when the stored figures are, and how long their lists are; undefined before the first computation. */
+/**
+ * Returns when the stored figures were computed, and how long their lists are; undefined before the first computation.
+ */
 export async function findStoredLists(database: Database): Promise<StoredLists | undefined> {
   const stored = await database.query<StoredFigure>(
     (sql) => sql`

@@ -1,7 +1,7 @@
 /**
  * Sends one event of a claim to the database at a time. If several events with one claim wait at the same time, the
- * first is committed and the others wait for its outcome, which mostly decides for them too: two of them in one
- * statement would break its constraint.
+ * first is committed, and the others wait for its outcome, which mostly decides for them too. Two of them in one
+ * statement would break its unique constraint.
  *
  * The events that wait keep the time of their arrival and count as waiting. So they are not answered later, and do
  * not take more memory, than events without a claim.
@@ -29,7 +29,7 @@ export function createClaims({ enqueue, leave }: ClaimsOptions): Claims {
       for (let first = undecided.get(name); first !== undefined; first = undecided.get(name)) {
         const field = findDifference(first.digest, claim.digest);
         const outcome = await first.outcome.catch((error: unknown) => {
-          // The event fails too, even if its fields differ: with another try it could wait as long again.
+          // The waiting event fails too, even if its fields differ: with another try it could wait as long again.
           leave(arrival);
           throw error;
         });

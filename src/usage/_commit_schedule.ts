@@ -1,6 +1,6 @@
 /**
  * Decides when batches are committed: an event at once if no commit runs, otherwise with the next commit. A second
- * commit runs beside the first only if the second is full or the first takes long.
+ * commit runs at the same time as the first only if the second is full or the first takes long.
  */
 import type { EventQueue, QueuedEvent } from "./_event_queue.ts";
 

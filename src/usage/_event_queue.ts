@@ -33,7 +33,10 @@ export interface EventQueue {
 
 const MAX_WAITING = 20_000;
 const MAX_WAITING_BYTES = 64 * 1024 * 1024;
-/** This many events are committed at once, even beside another commit: with more, an event costs hardly less. */
+/**
+ * This many events are committed at once, even while another commit runs: in a larger batch, an event costs hardly
+ * less.
+ */
 const FULL_COMMIT = 100;
 /** A larger statement could miss its deadline because of its size alone. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;

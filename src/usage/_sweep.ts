@@ -20,7 +20,7 @@ export interface SweepOptions {
   readonly isStopping: () => boolean;
 }
 
-/** The intended time of a batch: so short that an event that arrives meanwhile is hardly slower. */
+/** The intended time of a batch: short, so that an event that arrives meanwhile is hardly slower. */
 const BATCH_MS = 4;
 const FIRST_PAGES = 64;
 const MAX_PAGES = 4_096;

@@ -188,8 +188,9 @@ const EVENT_COLUMNS =
   "error_message, metadata";
 
 /**
- * Returns the CTEs `event` and `wanted` for events without claims. No claim is looked up, so the units that each
- * license wants, and the number of the unit that an event would use (`rank`), are counted here and not by the database.
+ * Returns the CTEs `event` and `wanted` for events without claims. No claim is looked up, so two numbers are counted
+ * here and not by the database: the units that the events of each license ask for, and the number of the unit that an
+ * event would use (`rank`).
  */
 function ctesWithoutClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
   const units = new Map<string, number>();
@@ -213,7 +214,9 @@ function ctesWithoutClaims(sql: Sql, events: readonly UsageEvent[]): Fragment {
       )`;
 }
 
-/** Returns the CTE `accepted`, which compares ranks only if a license was granted less than it wanted. */
+/**
+ * Returns the CTE `accepted`, which compares ranks only if a license was granted fewer units than its events ask for.
+ */
 function acceptedWithoutClaims(sql: Sql): Fragment {
   return sql`
       accepted as (

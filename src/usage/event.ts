@@ -47,9 +47,12 @@ export type EventOutcome =
    * null if the event used no quota now.
    */
   | { readonly kind: "committed"; readonly eventUuid: string; readonly used: number | null }
-  /** Neither stored nor counted: its claim stands for another event. `field` is the first that differs, if known. */
+  /**
+   * The event was neither stored nor counted, because its claim stands for another event. `field` is the first field
+   * that differs, if known.
+   */
   | { readonly kind: "claim_mismatch"; readonly field: string | undefined }
-  /** Neither stored nor counted: the month's quota was used up. */
+  /** The event was neither stored nor counted, because the month's quota was used up. */
   | { readonly kind: "quota_exceeded"; readonly used: number }
-  /** Neither stored nor counted: the database cannot store one of its values. */
+  /** The event was neither stored nor counted, because the database cannot store one of its values. */
   | { readonly kind: "not_storable" };

@@ -1,11 +1,11 @@
 /**
  * The group commit: events that arrive together are committed together.
  *
- * A lone event does not wait. While one commit runs, the next batch collects events, so batches grow with the
- * load. A second commit runs beside the first only if the second is full or the first takes long: of many small
- * commits, most of the time would go into the fixed cost of each. The events that wait are bounded in number, bytes
- * and age: an event that has waited too long to be answered in time is turned away before it is sent to the
- * database, so it is certain that it was not stored.
+ * A lone event does not wait. While one commit runs, the next batch collects events, so batches grow with the load. A
+ * second commit runs at the same time as the first only if the second is full or the first takes long. Many small
+ * commits would spend most of their time on the fixed cost of each. The events that wait are bounded in number, bytes
+ * and age. An event that has waited too long to be answered in time is turned away before it is sent to the database.
+ * So it is certain that this event was not stored.
  */
 import { DatabaseUnavailable } from "../database/mod.ts";
 import type { HistogramCounts } from "../histogram.ts";
@@ -15,7 +15,10 @@ import { createCommitSchedule } from "./_commit_schedule.ts";
 import { createEventQueue } from "./_event_queue.ts";
 import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
 
-/** How events are grouped into commits. The product uses the defaults; a benchmark compares one statement an event. */
+/**
+ * How events are grouped into commits. The product uses the defaults. A benchmark compares them with one statement for
+ * each event.
+ */
 export interface EventGathering {
   /** The most events of one statement; 1,000 by default. */
   readonly maxEventsPerCommit?: number;

@@ -18,7 +18,9 @@ export interface UsageOfDays {
   readonly imported: number;
 }
 
-/** Writes the use of months in which the licenses have no use yet. A demo has use of earlier days by this function. */
+/**
+ * Writes the use of months in which the licenses have no use yet. A demo gets its use of earlier days by this function.
+ */
 export async function insertUsageByDay(database: Database, rows: readonly UsageOfDays[]): Promise<void> {
   await database.query(
     (sql) => sql`
@@ -38,7 +40,7 @@ function toDays(byDay: readonly number[]): string {
   return `{${Array.from({ length: 31 }, (_, index) => byDay[index] ?? 0)}}`;
 }
 
-/** Deletes the use of all licenses of accounts: for the accounts of a demo, which no one pays for. */
+/** Deletes the use of all licenses of accounts. Only for the accounts of a demo, because nobody pays for their use. */
 export async function deleteUsage(database: Database, accountUuids: readonly string[]): Promise<void> {
   await database.query(
     (sql) => sql`

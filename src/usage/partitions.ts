@@ -26,7 +26,7 @@ const MOVED_PAGES = 1_000;
  */
 const VACUUM_SETTINGS =
   "autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000";
-/** A new row goes behind the last page or into one of this many last pages. */
+/** A new row goes into a new last page, or into one of this many pages before it. */
 const RECENT_PAGES = 1_024;
 
 function partitionOf({ firstDay }: Month): string {

@@ -59,8 +59,8 @@ export async function findUsageByMonth(
     (sql) => sql`
       select to_char(u.month, 'YYYY-MM') as month, least(sum(u.used), ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as used
         from licenses l
-             -- Pairs are compared so that the planner uses the primary key, and of it only these months. Another index
-             -- would be read for each month and license.
+             -- Pairs are compared, so that the planner uses the primary key and reads only these months of it. Another
+             -- index would be read for each month and license.
              cross join lateral (select month, used from usage
                                   where license_id = l.id
                                     and (license_id, month) >= (l.id, ${toMonth(first).firstDay}::date)

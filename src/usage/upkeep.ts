@@ -29,9 +29,9 @@ export interface Upkeep {
   /** Stops the tasks: the server cancels a statement in progress within a second. */
   stop(): Promise<void>;
   /**
-   * Deletes old claims, changes to counts, rows of operators and counts of requests, and counts use by day, now. Without
-   * a call, this happens 15 seconds after the last time, for operators and requests after ten minutes, and for use after
-   * one.
+   * Deletes old claims, changes to counts, rows of operators and counts of requests now, and counts use by day. Without
+   * a call, claims and changes are deleted 15 seconds after the last time, rows of operators and counts of requests
+   * after ten minutes, and use is counted after one minute.
    */
   clean(): Promise<void>;
   /** Creates partitions, moves late events and drops old months now. Without a call, this happens within the hour. */

@@ -1,4 +1,6 @@
-/** Tags of answers, by which a client learns that its copy is still valid. Source: RFC 9110, sections 8.8.3 and 13. */
+/**
+ * Tags of answers, by which a client can tell that its copy is still valid. Source: RFC 9110, sections 8.8.3 and 13.
+ */
 import { hash } from "node:crypto";
 
 /** Returns the strong tag of a text. */

@@ -1,6 +1,6 @@
 /**
- * What both listeners do with requests and answers: read bodies and fields within bounds, and render headers and
- * errors. Knows no route.
+ * Functions that both listeners use for requests and answers: they read bodies and fields within bounds, and render
+ * headers and errors. No function here knows a route.
  */
 
 export { count, identifier, oneOfThese, timestamp } from "./answer_fields.ts";

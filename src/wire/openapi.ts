@@ -1,6 +1,6 @@
 /**
- * What the OpenAPI documents of both listeners share: how schemas, headers and refusals are rendered. Each listener
- * has its own operations.
+ * The parts that the OpenAPI documents of both listeners share: the rendering of schemas, headers and refusals. Each
+ * listener has its own operations.
  */
 import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";

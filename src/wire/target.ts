@@ -1,8 +1,8 @@
 /**
  * Reads the path and the query of a request's address without parsing the whole address.
  *
- * The address is absolute, except if the `Host` is missing or invalid (HTTP/1.0 probes send none): then Bun gives
- * only the path with the query, and Hono's own parser would take the first part of the path for the host.
+ * The address is absolute, except if the `Host` is missing or invalid (HTTP/1.0 probes send none). Then Bun gives only
+ * the path with the query, and Hono's own parser would take the first part of the path for the host.
  */
 
 /** Returns the path with its query, as the client sent it: `/v1/models/list?type=SvcLDA`. */

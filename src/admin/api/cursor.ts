@@ -10,7 +10,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import * as v from "valibot";
 import { type Refusal, refuse } from "../../refusal.ts";
 
-/** What all pages of one list have in common. */
+/** The values that all pages of one list share. */
 export interface List {
   /** The name of the list, such as `keys`. */
   readonly name: string;

@@ -1,4 +1,7 @@
-/** What the OpenAPI document says about all operations: their codes, their headers, and the parts of their paths. */
+/**
+ * The facts that the OpenAPI document states about all operations: their codes, their headers, and the parts of their
+ * paths.
+ */
 import * as v from "valibot";
 import type { Code } from "../../refusal.ts";
 import { COMMON_CONDITIONS, COMMON_HEADERS, type Json } from "../../wire/mod.ts";
@@ -84,7 +87,7 @@ export const TAGS: Readonly<Record<string, string>> = {
   service: "The service, the token and this document",
 };
 
-/** What each parameter of a path is, by the path up to the parameter. */
+/** The description of each parameter of a path, by the path up to the parameter. */
 export const PATH_PARAMETERS: Readonly<Record<string, Json>> = {
   "/keys/:id": idParameter("The key's identifier, which is not the key", "key"),
   "/licenses/:id": idParameter("The license's identifier", "lic"),

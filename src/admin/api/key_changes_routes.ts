@@ -22,7 +22,7 @@ import { KEY_STATE, ROTATED_KEY } from "./key_schemas.ts";
 import { type Operation, operation } from "./operation.ts";
 import { keyUuidOf } from "./path_ids.ts";
 
-/** What a change needs to know about the request. */
+/** The facts about the request that a change needs. */
 type By = Parameters<typeof suspendKey>[2];
 
 interface StateChange {

@@ -10,7 +10,7 @@ import type { AdminOptions } from "../options.ts";
 import type { Call } from "./operation.ts";
 
 interface Making<Made> {
-  /** What cannot be done if the token may not have the key any more. */
+  /** The action for the refusal if the token may not have the key any more, such as `issue key`. */
   readonly what: string;
   /** Makes the key with one statement, which contains the claim. */
   perform(claim: Claim): Promise<Made | Refusal>;

@@ -40,7 +40,7 @@ export interface Success {
   readonly hasTag?: boolean;
 }
 
-/** What an operation returns: a value for JSON, a response that is complete already, or a refusal. */
+/** The result of an operation: a value for JSON, a response that is complete already, or a refusal. */
 export type Result = object | Response | Refusal;
 
 interface Specification<Query extends Fields, Body extends Fields> {

@@ -3,7 +3,7 @@ import { parseId } from "../../ids.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import type { Call } from "./operation.ts";
 
-/** Returns the UUID of the key in the path; `what` is what cannot be done with an unknown key. */
+/** Returns the UUID of the key in the path. `what` is the action that the refusal of an unknown key names. */
 export function keyUuidOf({ params }: Call, what: string): string | Refusal {
   return (
     parseId("key", params.id ?? "") ??

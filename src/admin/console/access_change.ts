@@ -14,7 +14,7 @@ import type { Visit } from "./visit.ts";
 
 type Answer = Promise<Page | Response | Refusal>;
 
-/** Ends a session. Only an admin may end the session of another operator; ending the own session is a logout. */
+/** Ends a session. Only an admin may end the session of another operator; ending one's own session is a logout. */
 export async function endSessionOfForm(visit: Visit, c: Context<AdminEnv>): Answer {
   const { options, session, actor, now, params } = visit;
   const id = params.id ?? "";
@@ -33,7 +33,7 @@ export async function setRoleOfForm(visit: Visit, c: Context<AdminEnv>): Answer 
   return await changeNamed(visit, c, {
     action: "role",
     entries: { role: v.pipe(TEXT, v.picklist(ROLES, "It must be a role")) },
-    // Who is no admin any more may not open the page of an operator.
+    // An operator who is no admin any more may not open the page of an operator.
     path: name === visit.session.operator ? "/console/access" : path,
     show: operatorPage,
     async perform({ role }, by) {

@@ -8,10 +8,10 @@ import type { Visit } from "./visit.ts";
 
 const WRONG_FIELDS = "Nothing was changed: correct the marked field";
 
-/** What was entered is shown again up to this length, so that a page stays small. */
+/** A form that was refused shows the entered text again up to this length, so that a page stays small. */
 export const MOST_ENTERED = 2_000;
 
-/** A form that was refused. The page shows it again with what was entered. */
+/** A form that was refused. The page shows it again with the entered values. */
 export interface Attempt {
   /** The name of the action. */
   readonly action: string;

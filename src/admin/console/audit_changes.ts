@@ -1,7 +1,10 @@
 import { type Change, describeChanges } from "../../audit/mod.ts";
 import { shownLength } from "./cut_text.ts";
 
-/** The most characters of all values of a row, so that a page of 50 rows stays small. Marks of HTML count more. */
+/**
+ * The most characters of all values of a row, so that a page of 50 rows stays small. A character that HTML escapes
+ * counts as several.
+ */
 const MOST_CHARACTERS = 900;
 
 /** Returns the changed fields, and whether some were left out because their values are too long. */

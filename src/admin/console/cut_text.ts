@@ -6,7 +6,7 @@ export const MOST_OF_NAME = 200;
 /** The bytes of a reason. */
 export const MOST_OF_REASON = 900;
 
-/** Returns the beginning of a text, with at most so many bytes in the page. */
+/** Returns the beginning of a text that takes at most this number of bytes in the page. */
 export function cutText(text: string, most: number): string {
   if (shownLength(text) <= most) return text;
   let end = 0;
@@ -15,7 +15,7 @@ export function cutText(text: string, most: number): string {
   return `${text.slice(0, end - 1).replace(/[\ud800-\udbff]$/, "")}…`;
 }
 
-/** Returns the bytes of a text in the page: marks of HTML and controls take several. */
+/** Returns the bytes of a text in the page: a character that HTML escapes and a control character take several. */
 export function shownLength(text: string): number {
   return Buffer.byteLength(escapeControls(text)) + 5 * (text.match(/["&'<>]/g)?.length ?? 0);
 }

@@ -12,8 +12,8 @@ const UNITS = [
 
 /**
  * Returns how far an instant is from now, as people say it: `in 12 days`, `3 hours ago`, `now`. Only whole units count.
- * Months and years are those of the calendar, from day to day, and begin where there are two of them: what ends on this
- * day of the next year ends in 12 months.
+ * Months and years are calendar months and years. They are used from two on: an instant on this day of the next year is
+ * `in 12 months`.
  */
 export function distanceOf(at: Date, now: Date): string {
   const isLater = at > now;

@@ -1,4 +1,4 @@
-/** What the page Health concludes from its facts. */
+/** The rows that the page Health makes from its facts. */
 import type { Finding } from "../../doctor/mod.ts";
 import type { ListedToken } from "../../operators/mod.ts";
 import type { ServingProcess } from "../../processes/mod.ts";

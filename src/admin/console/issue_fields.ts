@@ -1,4 +1,7 @@
-/** The fields of the form that issues a key: what people enter, and the request that it means. The rules are the API's. */
+/**
+ * The fields of the form that issues a key: the entered text, and the request that it stands for. The rules are those
+ * of the API.
+ */
 import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
 import type { IssueRequest } from "../../keys/mod.ts";

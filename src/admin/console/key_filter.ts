@@ -58,7 +58,7 @@ export interface KeysFound {
   readonly isTooWide: boolean;
   /** When the figures were counted that some conditions need. */
   readonly asOf: Date | undefined;
-  /** Reads the newest keys, or those that are older than a key. */
+  /** Reads the newest keys, or the keys that are older than a key. */
   read(afterUuid: string | undefined, limit: number): Promise<readonly KeySummary[]>;
 }
 

@@ -1,8 +1,8 @@
 import { type Role, type Scope, scopesOf } from "../../operators/mod.ts";
 
 /**
- * What a role needs for a page: a scope; `any`: every operator may; `admin`: only admins may, as no scope gives the
- * right.
+ * The right that a role needs for a page: a scope; `any` for every operator; `admin` for a right that no scope gives,
+ * which only admins have.
  */
 export type Need = Scope | "any" | "admin";
 

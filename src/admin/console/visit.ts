@@ -20,7 +20,7 @@ export interface Visit {
   may(scope: Scope): boolean;
 }
 
-/** Collects what a page needs of a request. */
+/** Collects the facts about a request that a page needs. */
 export function createVisit(c: Context<AdminEnv>, options: AdminOptions, form: URLSearchParams): Visit {
   const session = c.get("session");
   return {

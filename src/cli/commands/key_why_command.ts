@@ -111,7 +111,7 @@ interface Advice {
 
 const WORKS = "The key works: it is active, and its quota is not used up.";
 
-/** What the operator can do about each obstacle. */
+/** The remedy of each obstacle. */
 const ADVICE: Readonly<Record<Obstacle, (key: KeySummary) => Advice>> = {
   revoked: (key) => newerOr(key, "The key is revoked for good. Issue a new one:"),
   replaced: (key) => newerOr(key, "The key was rotated, and the overlap is over. Issue a new one:"),

@@ -17,8 +17,8 @@ export function prepareDataDir(dataDir: string): string | Refusal | undefined {
 }
 
 /**
- * Removes the folders that were created for a start that was refused, with the lock file: a process that waits for
- * the lock would be refused as well. A folder that holds anything else stays, and so do the folders above it.
+ * Removes the folders that were created for a start that was refused, with the lock file: a process that waits for the
+ * lock would be refused, too. A folder that holds anything else stays, and so do the folders above it.
  */
 export function removeEmpty({ dataDir, lock }: Layout, firstMade: string): void {
   try {

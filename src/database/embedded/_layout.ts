@@ -17,7 +17,7 @@ export function layoutOf(dataDir: string): Layout {
 }
 
 /**
- * Creates an empty folder (mode 0700) beside the final path, for files that are not complete yet. The next start
+ * Creates an empty folder (mode 0700) next to the final path, for files that are not complete yet. The next start
  * removes such folders of an interrupted start.
  */
 export function makeUnfinished(path: string): string {

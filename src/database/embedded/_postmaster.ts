@@ -50,7 +50,8 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
     };
     child.on("error", (error) => end(`it could not be run: ${explainError(error)}`));
     child.on("exit", (code, signal) => {
-      // Its last lines may arrive after its end, but the pipe stays open while one of its children lives.
+      // The server's last lines may arrive after its end. But do not wait for the end of the pipe: it stays open while
+      // a child of the server lives.
       const closed = new Promise((close) => child.once("close", close));
       void Promise.race([closed, sleep(200)]).then(() =>
         end(`it ended with ${signal ?? `code ${code}`}. ${explainOutput(output.lastLines())}`),

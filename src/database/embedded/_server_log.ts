@@ -3,7 +3,7 @@
  * that an operator should see to our log.
  *
  * Errors and warnings of a client's statement are left out: the client got them, and they may quote values.
- * Continuation lines and the lines of an ordinary start and stop are left out as well.
+ * Continuation lines and the lines of an ordinary start and stop are left out, too.
  */
 import type { Readable } from "node:stream";
 import type { Log } from "../../log.ts";

@@ -1,9 +1,9 @@
 /** The settings of the PostgreSQL inside: fixed settings, and initial settings that an operator may change. */
 
 /**
- * Given on the command line at every start, so that a change in the data folder cannot override them: no TCP, the
- * socket in the server's own folder, and logs without the text and the values of statements, because these may hold
- * secrets.
+ * The fixed settings: no TCP, the socket in the server's own folder, and logs without the text and the values of
+ * statements, because these may hold secrets. They are given on the command line at every start, so that a change in
+ * the data folder cannot override them.
  */
 export const fixedSettings: Readonly<Record<string, string>> = {
   listen_addresses: "",

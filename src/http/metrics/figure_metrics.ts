@@ -5,8 +5,8 @@ import { type Family, single } from "./exposition.ts";
 const STATES = ["active", "suspended", "revoked", "expired"] as const;
 
 /**
- * Returns the stored figures, and demands new ones for the next time: without a listener for operators, nobody else
- * does. The names are those of `GET /admin/v1/figures`. Nothing before the first figures.
+ * Returns the stored figures, and demands new ones for the next request: without a listener for operators, nobody else
+ * demands them. The names are those of `GET /admin/v1/figures`. Nothing before the first figures.
  */
 export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" | "latest">): Family[] {
   demand();

@@ -1,7 +1,7 @@
 /**
- * Locks files with `flock` of the C library. The kernel releases the lock when the process ends, for whatever reason,
- * so no lock is ever stale. Descriptors are opened close-on-exec, so the PostgreSQL that we start does not inherit
- * the lock.
+ * Locks files with `flock` of the C library. The kernel releases the lock when the process ends, also after a crash, so
+ * no lock is ever stale. Descriptors are opened close-on-exec, so the PostgreSQL that we start does not inherit the
+ * lock.
  */
 import { dlopen } from "bun:ffi";
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync } from "node:fs";

@@ -27,7 +27,7 @@ export function createGarbage(): Garbage {
     countRequest() {
       if (++requests < REQUESTS_BETWEEN) return;
       requests = 0;
-      // Asynchronous (`false`), so it runs beside the requests. JavaScriptCore decides whether to collect only young
+      // Asynchronous (`false`), so requests do not wait for it. JavaScriptCore decides whether to collect only young
       // objects.
       Bun.gc(false);
     },

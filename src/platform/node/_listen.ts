@@ -2,11 +2,11 @@
  * Listens with `node:http`. `@hono/node-server` translates between its messages and web-standard requests.
  *
  * Clients must see the same behaviour as on Bun, which needs two things here. First, the adapter makes the address of
- * each request with a fixed host, and with slashes in place of backslashes in the target: otherwise it would itself
+ * each request with a fixed host, and with slashes in place of backslashes in the target. Otherwise it would itself
  * answer requests with an invalid `Host` or a backslash. The program never reads the host of an address, but only the
- * header `Host`, which the adapter takes from the raw headers. Second, `stop` uses its own
- * list of connections: Node does not count a connection that has never sent anything as idle, so that connection
- * would delay the stop until its deadline.
+ * header `Host`, which the adapter takes from the raw headers. Second, `stop` uses its own list of connections: Node
+ * does not count a connection that has never sent anything as idle, so that connection would delay the stop until its
+ * deadline.
  */
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";

@@ -75,7 +75,7 @@ export function OperatorState({ operator: { removedAt } }: { readonly operator: 
   );
 }
 
-/** Tokens, each with a link to its page. Those that work come first. */
+/** Tokens, each with a link to its page. Tokens that work come first. */
 export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[]; readonly now: Date }) {
   const columns = [
     {

@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 /**
- * Changes that a page offers. An action opens in place, without script, and asks for what the change needs. Of the
- * actions of a page at most one is open.
+ * Changes that a page offers. An action opens in place, without script, and asks for the fields of the change. At most
+ * one action of a page is open.
  */
 import type { Child } from "hono/jsx";
 import { type Attempt, MOST_ENTERED } from "../attempt.ts";
@@ -9,7 +9,7 @@ import { TextField } from "./form.tsx";
 import { Notice } from "./layout.tsx";
 import { Foreign } from "./values.tsx";
 
-/** The actions of a page, beside each other. */
+/** The actions of a page, next to each other. */
 export function Actions({ children }: { readonly children?: Child }) {
   return <div class="changes">{children}</div>;
 }
@@ -17,7 +17,7 @@ export function Actions({ children }: { readonly children?: Child }) {
 interface ActionProps {
   /** Tells the actions of a page apart, such as `suspend`. */
   readonly name: string;
-  /** What opens the action, such as `Suspend`. */
+  /** The text that opens the action, such as `Suspend`. */
   readonly label: string;
   /** The page of the action. Its form is sent to the name below this path. */
   readonly path: string;

@@ -3,7 +3,7 @@ import type { AuditRow } from "../../../audit/mod.ts";
 import { changesOf } from "../audit_changes.ts";
 import { Foreign } from "./values.tsx";
 
-/** What a row of the audit log changed: each changed value before and after. */
+/** The change in a row of the audit log: each changed value before and after. */
 export function Changes(row: Pick<AuditRow, "before" | "after">) {
   const { changes, isCut } = changesOf(row.before, row.after);
   if (changes.length === 0 && !isCut) return <span class="muted">no values</span>;

@@ -3,8 +3,8 @@
  * Bar charts that the server renders as SVG.
  *
  * Positions are percentages, and the style sets the size of text in the page's own unit. So a chart fills every width
- * and its text stays readable, as it would not in a picture that shrinks as a whole. The parts of stacked bars differ
- * in their texture and always have the order of the legend, so that they are told apart without color.
+ * and its text stays readable. In a picture that shrinks as a whole the text would shrink too. The parts of stacked
+ * bars differ in their texture and always have the order of the legend, so that they are told apart without color.
  */
 import { renderCount } from "../../../render_count.ts";
 import { roundTicks, toShort, widthsOfLabels } from "./scale.ts";

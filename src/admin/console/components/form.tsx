@@ -120,7 +120,7 @@ interface ChoiceProps {
   readonly checked: boolean;
 }
 
-/** A box or a button beside its label. */
+/** A check box or a radio button next to its label. */
 export function Choice({ label, ...input }: ChoiceProps) {
   return (
     <label class="choice">

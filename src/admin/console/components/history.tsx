@@ -13,7 +13,7 @@ interface HistoryProps {
   readonly isCut: boolean;
   /** The conditions under which the audit log has all rows, such as `account=usr_…`. */
   readonly query: string;
-  /** Rows link to their keys, if the page is not that of a key. */
+  /** True if rows link to their keys: on every page except the page of a key. */
   readonly hasKeys?: boolean;
 }
 

@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
-/** What a page consists of besides forms and tables. */
+/** The parts of a page that are neither forms nor tables. */
 import type { Child } from "hono/jsx";
 
-/** The name of a page, with its main action beside it. */
+/** The name of a page, with its main action next to it. */
 export function Heading({ title, children }: { readonly title: string; readonly children?: Child }) {
   return (
     <div class="heading">

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** What lists have in common: a part of the rows with the way to the next part. */
+/** The page of a list: some of the rows, with links to the first and the next page. */
 import type { Child } from "hono/jsx";
 
 /** Rows of a page. */
@@ -12,7 +12,10 @@ export interface ListPage<Row> {
   readonly last: Row | undefined;
 }
 
-/** Takes a page from rows of which one more than {@linkcode ROWS} was asked for. */
+/**
+ * Takes a page from found rows. The query must ask for one row more than {@linkcode ROWS}, to show whether there is a
+ * next page.
+ */
 export function takePage<Row>(found: readonly Row[]): ListPage<Row> {
   const rows = found.slice(0, ROWS);
   return { rows, last: found.length > ROWS ? rows.at(-1) : undefined };

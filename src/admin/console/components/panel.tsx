@@ -1,10 +1,10 @@
 /** @jsxImportSource hono/jsx */
-/** Parts of a page that stand beside each other where there is room. */
+/** Parts of a page that stand next to each other where there is room. */
 import type { Child } from "hono/jsx";
 import { renderCount } from "../../../render_count.ts";
 import { Ago } from "./values.tsx";
 
-/** Columns of panels: beside each other in a wide window, otherwise one below the other. */
+/** Columns of panels: next to each other in a wide window, otherwise one below the other. */
 export function Columns({ children }: { readonly children?: Child }) {
   return <div class="columns panels">{children}</div>;
 }

@@ -35,7 +35,7 @@ export function widthsOfLabels(labels: readonly string[]): readonly string[][] {
 
 /** Returns the indices of all of `count` things, or of the first, the last and some between. */
 function spread(count: number, most: number): readonly number[] {
-  // More than half of them would stand at clearly different distances.
+  // If more than half of the labels were chosen, their distances would differ clearly.
   const shown = count <= most ? count : Math.max(2, Math.min(most, Math.ceil(count / 2)));
   return Array.from({ length: shown }, (_, n) =>
     shown === 1 ? 0 : Math.round((n * (count - 1)) / (shown - 1)),

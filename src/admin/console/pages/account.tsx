@@ -23,7 +23,10 @@ import { Changes, isOffered, MAX_RENEWED, type Offer } from "./account_actions.t
 
 /** The newest keys and rows of the audit log that the page shows. */
 const MAX_KEYS = 50;
-/** With more keys, adding up their use of a year would delay the page: each license has a row in every month. */
+/**
+ * With more keys the page does not add up their use of a year, because that takes too long: each license has a row in
+ * every month.
+ */
 const MAX_ADDED_UP = 500;
 const MAX_ROWS = 20;
 
@@ -35,14 +38,14 @@ const SENTENCES = {
 } as const;
 export type AccountDone = keyof typeof SENTENCES;
 
-/** Finds the account of the path; `what` is what cannot be done without it. */
+/** Finds the account of the path. `what` is the action that the refusal of an unknown account names. */
 export async function accountOf({ options, params }: Visit, what: string): Promise<Account | Refusal> {
   const uuid = parseId("usr", params.id ?? "");
   const account = uuid === undefined ? undefined : await findAccount(options.database, { uuid });
   return account ?? refuse("NOT_FOUND", `Cannot ${what}: no account has that id`);
 }
 
-/** The page of an account. After a refused form, `attempt` is what was refused. */
+/** The page of an account. After a refused form, `attempt` holds the form and the refusal. */
 export async function accountPage(visit: Visit, attempt?: Attempt): Promise<Page | Refusal> {
   const { options, now, query } = visit;
   const { database } = options;

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** What an operator can change on the page of an account. Changes that the role forbids are left out. */
+/** The changes that the page of an account offers. Changes that the role forbids are left out. */
 import { type Account, isErased, type Renewable } from "../../../licensing/mod.ts";
 import { renderCount } from "../../../render_count.ts";
 import type { Attempt } from "../attempt.ts";

@@ -1,4 +1,4 @@
-/** What the forms of an account's page do. After a refusal the page shows the form again. */
+/** The changes that the forms of an account's page make. After a refusal the page shows the form again. */
 import type { Context } from "hono";
 import * as v from "valibot";
 import { type Account, eraseAccount, renewAccount, updateAccount } from "../../../licensing/mod.ts";
@@ -38,7 +38,7 @@ const CHANGED_MEANWHILE = refuse(
   "Nothing was renewed: the licenses were changed after the page was opened; look at their expiries again",
 );
 
-/** The version of what the page showed, so that a form that is sent twice renews once. */
+/** The version of the licenses that the page showed, so that a form that is sent twice renews once. */
 const RENEW = { version: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "It must be that of the page")) };
 
 /** Adds a year to every license. */

@@ -15,7 +15,7 @@ import type { Visit } from "../visit.ts";
 
 const MAX_SEARCH_LENGTH = 200;
 
-/** The list of accounts, newest first: those that match the search. */
+/** The list of the accounts that match the search, newest first. */
 export async function accountsPage({ options: { database }, query, now, may }: Visit): Promise<Page> {
   const text = (query.get("search") ?? "").trim().slice(0, MAX_SEARCH_LENGTH);
   const searched = isStorableText(text) ? text : "";

@@ -38,7 +38,7 @@ interface ActivityProps {
 
 /** The most parts of a stacked bar; the last one has all further names. */
 const MAX_PARTS = 6;
-/** The most unusual counts in the table: more of them are told by their number. */
+/** The most rows of the table of unusual counts. The page tells how many further rows there are. */
 const MAX_UNUSUAL = 50;
 const OK = "OK";
 
@@ -60,7 +60,7 @@ export async function activityPage({ options, query: asked, now }: Visit): Promi
   return { title: "Activity", body, ...(isLatest && { script: "refresh" }) };
 }
 
-/** Finds the counts to show. Those of hours are compared with the four weeks before. */
+/** Finds the counts to show. Counts of hours are compared with the four weeks before. */
 async function findShown(database: Database, query: ActivityQuery, now: Date) {
   const isByHour = query.step === "hour";
   const from = isByHour ? goBack(query.from, "hour", COMPARED_DAYS * 24) : query.from;

@@ -152,7 +152,7 @@ function processColumns(ownUuid: string, now: Date) {
   ];
 }
 
-/** By the clock of the database, so the distance comes from there. */
+/** The time is by the clock of the database, so the database also computes the distance. */
 function seenOf(seconds: number): string {
   if (seconds < 120) return seconds === 1 ? "1 second" : `${seconds} seconds`;
   const minutes = Math.floor(seconds / 60);

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-/** What an operator can change on the page of a key. Actions that the role or the key's state forbids are left out. */
+/** The actions that the page of a key offers. Actions that the role or the key's state forbids are left out. */
 import type { Child } from "hono/jsx";
 import { NEVER_EXPIRES, toTimestamp } from "../../../calendar.ts";
 import type { KeySummary } from "../../../keys/mod.ts";

@@ -16,7 +16,7 @@ interface FactsProps {
   readonly limits: Readonly<Record<string, number>>;
 }
 
-/** What the key is. */
+/** The facts of the key. */
 export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsProps) {
   const names = [key.name === key.email ? "" : key.name, key.organization].filter((text) => text !== "");
   const hasOwnExpiry = key.expiresAt < key.licenseExpiresAt;
@@ -85,7 +85,7 @@ interface KeyUseProps {
   readonly now: Date;
 }
 
-/** The use of a month by day, with the use a day that would just reach the month's limit. */
+/** The use of a month by day. If the license has a limit, a line shows the daily use that would just reach it. */
 export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
   const shown = toMonthText(month);
   const isCurrent = month.index === monthOf(now.getTime()).index;
@@ -124,7 +124,7 @@ export function KeyUse({ id, limit, use: { month, usage }, now }: KeyUseProps) {
   );
 }
 
-/** What each recorded refusal means. */
+/** The meaning of each recorded refusal. */
 const MEANINGS: Readonly<Record<string, string>> = {
   INVALID_KEY: "The key was not active.",
   KEY_EXPIRED: "The key had expired.",

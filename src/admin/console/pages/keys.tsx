@@ -40,7 +40,7 @@ interface KeysProps {
   readonly warning: string | undefined;
 }
 
-/** The list of keys: those that meet every condition of the query. Unknown values of conditions are ignored. */
+/** The list of the keys that meet every condition of the query. Unknown values of conditions are ignored. */
 export async function keysPage(visit: Visit): Promise<Page> {
   const { query, now, may } = visit;
   const conditions = readConditions(query);
@@ -64,7 +64,7 @@ export async function keysPage(visit: Visit): Promise<Page> {
   };
 }
 
-/** Answers the keys that meet every condition of the query as CSV: those of all pages. */
+/** Answers the keys of all pages that meet every condition of the query, as CSV. */
 export async function keysCsv(visit: Visit): Promise<Response | Refusal> {
   const found = await findKeys(visit, readConditions(visit.query));
   if (isRefusal(found)) return found;

@@ -34,7 +34,7 @@ type ModelDone = keyof typeof SENTENCES;
 
 type Found = NonNullable<Awaited<ReturnType<typeof findRegistered>>>;
 
-/** The page of a model. After a refused form, `attempt` is what was refused. */
+/** The page of a model. After a refused form, `attempt` holds the form and the refusal. */
 export async function modelPage(visit: Visit, attempt?: Attempt): Promise<Page | Refusal> {
   const found = await modelOf(visit, "show model");
   if (isRefusal(found)) return found;

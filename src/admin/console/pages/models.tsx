@@ -10,7 +10,7 @@ import { Foreign, Size } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
-/** The list of models, newest first: also those that clients do not see. */
+/** The list of models, newest first, including models that clients do not see. */
 export async function modelsPage({ options, query, may }: Visit): Promise<Page> {
   const afterUuid = parseId("mdl", query.get("after") ?? "");
   const found = await listRegistered(options.database, { afterUuid, limit: ROWS + 1 });

@@ -31,7 +31,7 @@ interface OverviewProps {
   readonly now: Date;
 }
 
-/** What an operator sees first: how many keys there are, what they use, and what needs attention. */
+/** The first page of an operator: how many keys there are, their use, and the things that need attention. */
 export async function overviewPage({ options, now, may }: Visit): Promise<Page> {
   const { database } = options;
   options.demandFigures();

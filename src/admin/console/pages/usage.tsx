@@ -20,14 +20,14 @@ import type { Page } from "../page.tsx";
 import { sumByTier } from "../use_by_tier.ts";
 import type { Visit } from "../visit.ts";
 
-/** The months beside each other. */
+/** The twelve months next to each other. */
 const MONTHS = 12;
 /** The months to choose from. */
 const CHOICES = 24;
 
 interface UsageProps {
   readonly month: Month;
-  /** The use of the last twelve months, this one included. Undefined before it was counted for the first time. */
+  /** The use of the last twelve months, including this month. Undefined before the first count. */
   readonly year: UsageDays | undefined;
   /** The use of the month, by day. */
   readonly use: UsageDays | undefined;
@@ -36,7 +36,7 @@ interface UsageProps {
   readonly now: Date;
 }
 
-/** What was used: a month by tier and by customer, and twelve months beside each other. */
+/** The page Usage: a month by tier and by customer, and twelve months next to each other. */
 export async function usagePage({ options: { database }, query, now }: Visit): Promise<Page> {
   const current = monthOf(now.getTime());
   const month = readMonth(query) ?? current;
@@ -175,7 +175,7 @@ const TIER_COLUMNS = [
   number("Imported", ({ imported }) => imported),
 ];
 
-/** Twelve months beside each other, by tier. */
+/** Twelve months next to each other, by tier. */
 function Year({ year, now }: UsageProps) {
   if (year === undefined) return null;
   const used = sumByTier([
