@@ -37,7 +37,7 @@ export async function findRenewable(
 /**
  * Adds a year to the expiry of every license of an account, in one statement with a row of the audit log for each
  * license. A license that has expired gets a year from now. Licenses that never expire, and licenses whose keys are all
- * revoked, stay as they are. A license that was renewed in the last 24 hours stays as it is, too: a client
+ * revoked, stay as they are. A license that got a later expiry in the last 24 hours stays as it is, too: a client
  * repeats a request if the answer was lost, and this must not add a second year. Returns the changed licenses, oldest first.
  *
  * With a `version` it changes nothing if a license has another expiry since then: two operators with the same page
@@ -104,10 +104,14 @@ function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
            cross join lateral (select id from keys where license_id = l.id and state <> 'revoked'
                                 order by id desc limit 1) k
      where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz
-       and l.id not in (select license_id from audit
-                         where account_id = ${accountUuid}::uuid and action = 'license.renew'
-                           and at > ${now}::timestamptz - ${RENEWED_ONCE_HOURS} * interval '1 hour'
-                           and license_id is not null)`;
+       -- An expired license was not renewed by a request whose answer was lost: that would have added a year. An earlier
+       -- expiry is a correction, which the log has under the same action.
+       and (l.expires_at <= ${now}::timestamptz
+            or l.id not in (select license_id from audit
+                             where account_id = ${accountUuid}::uuid and action = 'license.renew'
+                               and at > ${now}::timestamptz - ${RENEWED_ONCE_HOURS} * interval '1 hour'
+                               and (after ->> 'expires_at')::timestamptz > (before ->> 'expires_at')::timestamptz
+                               and license_id is not null))`;
 }
 
 function versionOf(sql: Sql): Fragment {

@@ -3,7 +3,7 @@ import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
-import { findLicense, findRenewable, renewAccount } from "../../src/licensing/mod.ts";
+import { changeLicense, findLicense, findRenewable, renewAccount } from "../../src/licensing/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
@@ -85,6 +85,24 @@ describe("renewAccount()", () => {
       { licenseUuid: key.licenseUuid, expiresAt: new Date("2029-03-01T00:00:00Z") },
       { licenseUuid: expired.licenseUuid },
     ]);
+  });
+
+  test("renewAccount() renews a license that has expired or got an earlier expiry in the last 24 hours", async () => {
+    const setExpiry = ({ licenseUuid }: IssuedKey, expiresAt: Date) =>
+      changeLicense(server.database, { licenseUuid }, { ...BY, change: { expiresAt } });
+    const email = "corrected@example.org";
+    const expired = await issueUntil(email, new Date("2026-11-21T00:00:00Z"));
+    const earlier = await issueUntil(email, new Date("2028-01-01T00:00:00Z"));
+    const later = await issueUntil(email, new Date("2026-12-01T00:00:00Z"));
+    await setExpiry(expired, new Date(NOW.getTime() + 1_000));
+    await setExpiry(earlier, new Date("2027-01-01T00:00:00Z"));
+    await setExpiry(later, new Date("2027-01-01T00:00:00Z"));
+
+    const by = { ...BY, now: new Date(NOW.getTime() + 2_000) };
+    const uuid = parseId("usr", expired.userId) ?? "";
+    const renewed = await renewAccount(server.database, uuid, by);
+    expect(renewed.map(({ licenseUuid }) => licenseUuid)).toEqual([expired.licenseUuid, earlier.licenseUuid]);
+    expect(await renewAccount(server.database, uuid, by)).toEqual([]);
   });
 
   test("renewAccount() renews once, however many forms with the same version arrive at the same time", async () => {
