@@ -372,6 +372,10 @@ describe("claviger keys list", () => {
     const soon = await issue("--expires-at", new Date(Date.now() + 5 * 86_400_000).toISOString());
     expect(await idsOf("--expiring-within", "6")).toContain(soon.id);
     expect(await idsOf("--expiring-within", "4")).not.toContain(soon.id);
+    for (const option of ["--expiring-within", "--unused-for"]) {
+      expect(await idsOf(option, "36500")).toBeInstanceOf(Array);
+      expect(await line.here(["keys", "list", option, "36501"])).toMatchObject({ status: 2 });
+    }
   });
 
   test("finds keys without use for a time, since the last use or else since the issuing", async () => {

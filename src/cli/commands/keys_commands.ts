@@ -40,6 +40,9 @@ import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts"
 import type { Surroundings } from "../surroundings.ts";
 import { findAccountBy } from "./accounts_commands.ts";
 
+/** The most days of a filter: a hundred years, as in the API. */
+const MAX_DAYS = 36_500;
+
 /**
  * Adds the group `keys` and returns it; `key_life_commands.ts` and `key_why_command.ts` add their commands to it.
  *
@@ -91,11 +94,15 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       ]),
     )
     .addOption(new Option("--mode <mode>", "only keys of this mode").choices(["live", "test"]))
-    .option("--expiring-within <days>", "only keys that expire within this many days", wholeNumberOption(0))
+    .option(
+      "--expiring-within <days>",
+      "only keys that expire within this many days",
+      wholeNumberOption(0, MAX_DAYS),
+    )
     .option(
       "--unused-for <days>",
       "only keys that were neither used nor issued in this many days",
-      wholeNumberOption(0),
+      wholeNumberOption(0, MAX_DAYS),
     )
     .option(
       "--near-quota <percent>",
