@@ -1,13 +1,16 @@
 /** `GET /audit`: programs follow the log, miss no row, and learn when the database is another one. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
+import { parseCursor, renderCursor } from "../../src/admin/api/cursor.ts";
+import { AUDIT_POSITION } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { backUp, makeFolder, prove, tryRestore } from "../backup/backup_kit.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { ACTOR } from "../support/issue.ts";
+import { ACTOR, NOW } from "../support/issue.ts";
 import { until } from "../support/until.ts";
 import { commandsOn } from "./commands_on.ts";
 
@@ -149,6 +152,17 @@ describe("GET /audit", () => {
     ]) {
       const { status, body } = await admin.call("GET", `/audit?${query}`);
       expect({ query, status, field: body.details?.[0]?.field }).toEqual({ query, status: 400, field });
+    }
+  });
+
+  test("refuses a cursor with the right digest and a transaction that PostgreSQL cannot read", async () => {
+    const { next } = await read();
+    const list = { name: "audit", filters: {}, position: AUDIT_POSITION };
+    const cursor = parseCursor(list, next, NOW);
+    const position = isRefusal(cursor) ? "" : (cursor.position ?? "");
+    for (const wrong of [position.replace(".", ".08"), position.replace(".", ".00")]) {
+      const after = renderCursor(list, { at: NOW, position: wrong });
+      expect((await admin.call("GET", `/audit?after=${after}`)).status).toBe(400);
     }
   });
 
