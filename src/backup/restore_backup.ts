@@ -97,7 +97,7 @@ export async function restoreBackup(
   if (status.applied.length > schema) {
     return cannot(
       `the database in ${options.place} is empty but has schema ${status.applied.length} already, and the ` +
-        `backup has ${schema}; give one that was never migrated: restore does that itself`,
+        `backup has ${schema}; give a database that was never migrated: restore migrates it itself`,
     );
   }
   const prepared = await migrate(address, own);

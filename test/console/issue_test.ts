@@ -114,7 +114,7 @@ describe("Issue a key", () => {
           apiKey,
           "To try it:",
           `curl -s https://keys.example.org/v1/auth/validate -d '{"api_key":"${apiKey}"}'`,
-          "Keep it secret: whoever has it can use your quota.",
+          "Keep it secret: anyone who has it can use your quota.",
         ].join("\n\n"),
       );
     });

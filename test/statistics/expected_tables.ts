@@ -88,7 +88,7 @@ export function overviewTables({
         .slice(0, TOP)
         .map(({ email, organization, used }) => [named(email, organization), text(used)]),
     ],
-    "Neither used nor issued for so long": [
+    "Keys that were neither used nor issued in this time": [
       ["Unused for", "Keys"],
       ...unused.map((row) => [`${row.days} days`, text(row.keys)]),
     ],

@@ -81,7 +81,7 @@ export const TAGS: Readonly<Record<string, string>> = {
   keys: "Keys: find, issue, suspend, rotate, revoke",
   licenses: "Licenses: tier, limit, expiry",
   accounts: "Accounts: customers",
-  usage: "What was used in a month",
+  usage: "The use of a month",
   models: "The model registry",
   audit: "The audit log",
   service: "The service, the token and this document",

@@ -40,7 +40,7 @@ export const listUsageByDay = operation({
   summary: "Show what all licenses together used each day",
   description:
     "The service adds the use of today once a minute. When a day is over, it is counted again, and then it is exact: the " +
-    "days of a month and its imported use are together what `GET /usage` has. The tier is that of the license at the end " +
+    "days of a month and its imported use add up to the use in `GET /usage`. The tier is that of the license at the end " +
     "of the day. Without `by`, each day that was counted has a row; with it, each day and tier or mode with use.",
   query: v.strictObject({
     from: v.optional(dayField("from", "The first day; by default the thirty days until `to`")),
@@ -54,7 +54,7 @@ export const listUsageByDay = operation({
       by: v.nullable(v.picklist(USAGE_NAMES)),
       as_of: v.pipe(
         v.nullable(timestamp()),
-        v.description("What was received before is counted; null before the first count"),
+        v.description("Use that was received before this time is counted; null before the first count"),
       ),
       exact_until: day("The days before are exact"),
       filled_from: day("The days before are not counted yet; null if all are"),
@@ -85,9 +85,9 @@ export const getFigures = operation({
   id: "getFigures",
   summary: "Show the figures over all customers that were computed last",
   description:
-    "With a million keys these figures take seconds, so the request gets the last ones and has new ones computed, which " +
-    "one process does at a time. A computation begins at least twenty times the duration of the last one after that one " +
-    "began, and at least ten seconds after. Each figure is exact at its `as_of`.",
+    "With a million keys these figures take seconds. So a request gets the figures that were computed last, and starts a " +
+    "new computation if it is due. From the start of one computation to the start of the next there are at least ten " +
+    "seconds, and at least twenty times the duration of the first. Each figure is exact at its `as_of`.",
   success: {
     schema: v.object({
       as_of: v.pipe(
@@ -110,7 +110,10 @@ export const getFigures = operation({
         data: v.array(v.object({ ...CUSTOMER, licenses: count(1), used: count(1) })),
       }),
       near_quota: figure(`The licenses that used ${NEAR_QUOTA_PERCENT} % of their month's limit or more`, {
-        licenses: v.pipe(count(), v.description("How many there are; `data` has at most a hundred")),
+        licenses: v.pipe(
+          count(),
+          v.description("The number of all these licenses; `data` has at most a hundred"),
+        ),
         data: v.array(
           v.object({ ...LICENSE, monthly_limit: count(), used: count(), percent: count(NEAR_QUOTA_PERCENT) }),
         ),
@@ -118,11 +121,14 @@ export const getFigures = operation({
       expiring: figure(
         `The licenses that expire within ${EXPIRING_DAYS} days and have a key that is not revoked`,
         {
-          licenses: v.pipe(count(), v.description("How many there are; `data` has at most a hundred")),
+          licenses: v.pipe(
+            count(),
+            v.description("The number of all these licenses; `data` has at most a hundred"),
+          ),
           data: v.array(v.object({ ...LICENSE, expires_at: timestamp() })),
         },
       ),
-      unused: figure("Keys that were neither used nor issued for so many days", {
+      unused: figure("Keys that were neither used nor issued for this many days", {
         data: v.array(v.object({ days: count(1), keys: count() })),
       }),
     }),

@@ -17,8 +17,8 @@ export function addDemoCommand(program: Command, surroundings: Surroundings): vo
 }
 
 const KEPT =
-  "The sessions of the operator demo are ended. As the last admin it stays: create another admin with " +
-  "`claviger operators login NAME --role admin`, then run `claviger operators remove demo`";
+  "The sessions of the operator demo are ended. The operator stays, because it is the last admin: create another " +
+  "admin with `claviger operators login NAME --role admin`, then run `claviger operators remove demo`";
 
 async function remove(surroundings: Surroundings, options: JsonOptions): Promise<void> {
   await withDatabase(surroundings, options, async ({ config, database, actor, now }) => {

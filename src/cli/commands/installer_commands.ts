@@ -26,7 +26,7 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
     .action((options: SetTokenOptions) => setToken(surroundings, options));
 
   withJsonOptions(installer.command("clear-token"))
-    .description("remove the token; installers then get the answer that none is configured")
+    .description("remove the token; installers then get the answer that no token is configured")
     .action((options: JsonOptions) =>
       withDatabase(surroundings, options, async ({ database, actor, now }) => {
         orRefuse(await clearInstallerToken(database, { actor, now }));

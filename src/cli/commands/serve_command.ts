@@ -56,7 +56,7 @@ export function addServeCommand(program: Command, surroundings: Surroundings): v
       "serve the console and the API for operators at this address; off by default",
       settingOption("CLAVIGER_ADMIN_LISTEN", readListenAddress),
     )
-    .option("--demo", "add keys and models to try to an empty database, and show the keys", false)
+    .option("--demo", "add sample keys and models to an empty database, and show the keys", false)
     .action((options: ServeOptions) => serve(surroundings, options));
 }
 

@@ -19,14 +19,14 @@ import type { Surroundings } from "../surroundings.ts";
 export function addSigningKeysCommands(licenses: Command, surroundings: Surroundings): void {
   withJsonOptions(licenses.command("public-keys"))
     .description("print the public keys that verify licenses, for SDKs that pin them: a JWK set")
-    .option("--pem", "print them as PEM, for OpenSSL")
+    .option("--pem", "print the keys as PEM, for OpenSSL")
     .action((options: PublicKeysOptions) => printPublicKeys(surroundings, options));
 
   withJsonOptions(licenses.command("rotate-signing-key"))
     .description("sign with the successor of the signing key from now on, or retire a key")
     .option(
       "--retire <kid>",
-      "publish this key no more; refused while a license that it signed is valid",
+      "stop publishing this key; refused while a license that it signed is valid",
       kidOption,
     )
     .option("--now", "with --retire: retire a leaked key at once, whatever it signed")

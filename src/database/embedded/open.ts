@@ -162,7 +162,7 @@ async function startServer(
     return refuse(
       "INVALID_REQUEST",
       `Cannot use the database in ${cluster}: PostgreSQL ${made} made it, and this executable has ` +
-        `${binaries.major} inside; dump it with the one that made it and load the dump into a new folder`,
+        `${binaries.major} inside; dump the database with PostgreSQL ${made} and load the dump into a new folder`,
     );
   }
 

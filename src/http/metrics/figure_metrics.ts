@@ -27,7 +27,7 @@ export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" 
     {
       type: "gauge",
       name: "claviger_unused_keys",
-      help: "Keys that were neither used nor issued for so many days",
+      help: "Keys that were neither used nor issued for this many days",
       samples: unused.rows.map(({ days, count }) => ({ labels: { days: String(days) }, value: count })),
     },
     single("gauge", "claviger_near_quota_licenses", {

@@ -39,7 +39,9 @@ const CHANGED_MEANWHILE = refuse(
 );
 
 /** The version of the licenses that the page showed, so that a form that is sent twice renews once. */
-const RENEW = { version: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "It must be that of the page")) };
+const RENEW = {
+  version: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "It must be the version on the page")),
+};
 
 /** Adds a year to every license. */
 export async function renewAccountOfForm(visit: Visit, c: Context<AdminEnv>): Answer {

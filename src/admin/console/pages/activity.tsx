@@ -99,7 +99,7 @@ function Activity(props: ActivityProps) {
       )}
       <Times {...props} />
       <p class="hint">
-        {`Every process adds what it answered to clients once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. If the connection to the database is lost during a write, a minute may be counted twice. Counts are kept ${ACTIVITY_KEPT_DAYS} days.`}
+        {`Every process adds its answers to clients once a minute, and when it stops. After a crash the last ${MAX_LOST_SECONDS} seconds are missing. If the connection to the database is lost during a write, a minute may be counted twice. Counts are kept ${ACTIVITY_KEPT_DAYS} days.`}
       </p>
     </>
   );

@@ -66,7 +66,7 @@ function Health(props: HealthProps) {
       )}
       <h2>Processes</h2>
       {processes.length === 0 ? (
-        <p class="muted">No process has reported yet: each does once a minute.</p>
+        <p class="muted">No process has reported yet: each process reports once a minute.</p>
       ) : (
         <Table
           caption="Each process reports once a minute; it is lost after five minutes without a report"

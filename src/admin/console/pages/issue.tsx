@@ -201,6 +201,6 @@ function toMessage(apiKey: string, { tier, mode, expiresAt, publicUrl = NO_URL }
     apiKey,
     "To try it:",
     `curl -s ${publicUrl}/v1/auth/validate -d '${JSON.stringify({ api_key: apiKey })}'`,
-    "Keep it secret: whoever has it can use your quota.",
+    "Keep it secret: anyone who has it can use your quota.",
   ].join("\n\n");
 }

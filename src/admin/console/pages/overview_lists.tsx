@@ -232,7 +232,7 @@ export function Unused({ rows, asOf, now }: Figures["unused"] & Shown) {
   ];
   return (
     <Panel title="Unused keys">
-      <Table caption="Neither used nor issued for so long" columns={columns} rows={rows} />
+      <Table caption="Keys that were neither used nor issued in this time" columns={columns} rows={rows} />
       <AsOf at={asOf} now={now} />
     </Panel>
   );
