@@ -70,7 +70,7 @@ describe("createActivityWriter()", () => {
     const process = counters();
     process.count("OK", 5);
     const writer = createActivityWriter({ database, clock, read: process.read });
-    // What was counted before the writer began is not added: it is zero in a service.
+    // Counts from before the start of the writer are not added: in a service they are zero.
     process.count("OK", 2);
     process.count("INVALID_KEY", 3, "suspended");
     await writer.flush();

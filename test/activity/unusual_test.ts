@@ -55,7 +55,7 @@ describe("findUnusual()", () => {
     ).toEqual(["INVALID_KEY high 90, 5 to 5", "NEW high 20, 0 to 0"]);
   });
 
-  test("one day of the four weeks like it is enough, and a day before them does not count", () => {
+  test("finds nothing if the count was as high on one of the 28 days, and ignores the days before them", () => {
     expect(find(days("OK", 90, ...before(5).with(27, 45)))).toEqual([]);
     expect(find(days("OK", 90, ...before(5), 45))).toEqual(["OK high 90, 5 to 5"]);
   });

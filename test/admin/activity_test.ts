@@ -64,7 +64,7 @@ describe("GET /activity", () => {
     ]);
   });
 
-  test("refuses what it does not know, and a span that is too long", async () => {
+  test("refuses unknown values, and a span that is too long", async () => {
     for (const [query, sentence] of [
       ["by=colour", "by must be one of endpoint, code, reason"],
       ["step=week", "step must be one of hour, day, month"],

@@ -41,7 +41,7 @@ async function modelNamed(name: string): Promise<RegisteredModel> {
   return found.model;
 }
 
-test("The command for a new model adds it, and the command for another version adds that", async () => {
+test("The command for a new model adds the model, and the command for another version adds the version", async () => {
   const added = await commands.run(argumentsOf(addCommand(BRAND)));
   expect(added).toMatchObject({ status: 0, err: "" });
   const model = await modelNamed("motor-imagery-4class");
@@ -60,7 +60,7 @@ test("The command for another version of a custom model keeps the owner", async 
   expect(await modelNamed(model.name)).toMatchObject({ versions: 2, owner: { id: userId } });
 });
 
-test("A value with marks of the shell stays one argument", async () => {
+test("A value with special characters of the shell stays one argument", async () => {
   await commands.run(argumentsOf(addCommand(BRAND).replace("motor-imagery-4class", "odd")));
   const model = await modelNamed("odd");
   const odd = { ...model, shown: { ...model.shown, paradigm: 'it\'s $(id) `id` "x"\n' } };

@@ -1,4 +1,4 @@
-/** What the console shows of the values before and after a change. */
+/** The values before and after a change, as the console shows them. */
 import { describe, expect, test } from "bun:test";
 import { changesOf } from "../../src/admin/console/audit_changes.ts";
 import { cutText } from "../../src/admin/console/cut_text.ts";
@@ -10,7 +10,7 @@ describe("changesOf()", () => {
     expect(changes).toEqual([{ field: "expiry", before: "2027-01-31 12:30", after: "never" }]);
   });
 
-  test("leaves out what would make the page large", () => {
+  test("leaves out values that would make the page large", () => {
     const { changes, isCut } = changesOf(
       { tier: "free", name: "<".repeat(400) },
       { tier: "research", name: "x" },

@@ -107,7 +107,7 @@ describe("A session", () => {
     expect(await client.isLoggedIn(`claviger_1=${value}`)).toBe(false);
   });
 
-  test("may what the role of its operator may now", async () => {
+  test("allows what the role of its operator allows now", async () => {
     const { name, cookie } = await client.logIn("editor");
     expect((await client.send("/keys/issue", { cookie })).status).toBe(200);
     await setRole(admin.database, { name, role: "viewer" }, { actor: ACTOR, now: admin.clock.now() });
@@ -118,7 +118,7 @@ describe("A session", () => {
   });
 
   for (const role of ROLES) {
-    test(`of a role may open exactly the pages of its scopes: ${role}`, async () => {
+    test(`opens exactly the pages of the scopes of its role: ${role}`, async () => {
       for (const { method, path, scope } of CONSOLE_ROUTES) {
         const { cookie } = await client.logIn(role);
         const mayOpen = mayUse(role, scope);

@@ -58,7 +58,7 @@ describe("The host of a request", () => {
     expect(start.headers.get("location")).toBe("/console/");
   });
 
-  test("is checked before the token, so that a foreign one learns nothing about a token", async () => {
+  test("is checked before the token, so that a request with a foreign host does not show whether its token is valid", async () => {
     const before = admin.database.stats().statements;
     for (const authorization of ["", `Bearer svc_op_${"0".repeat(48)}`]) {
       expect((await whoami({ host: "evil.example", authorization })).status).toBe(421);

@@ -1,4 +1,4 @@
-/** What the page Health concludes from findings, expiries and processes. */
+/** The rows that the page Health makes from findings, expiries and processes. */
 import { describe, expect, test } from "bun:test";
 import { listExpiries, summarize } from "../../src/admin/console/health_rows.ts";
 import type { Finding } from "../../src/doctor/mod.ts";

@@ -52,7 +52,7 @@ for (const route of ROUTES) {
 
   describe(nameOf(route), () => {
     for (const name of parameters) {
-      test(`refuses text that is none in ${name}, and a very long ${name}`, async () => {
+      test(`refuses invalid text in ${name}, and a very long ${name}`, async () => {
         const token = await admin.token();
         for (const text of ["%00", "a%00b", "%ff", "%EF%BF%BD", "%ed%a0%80", "a".repeat(6_000)]) {
           const answer = await sendVariant(route, ({ path }) => ({
@@ -68,7 +68,7 @@ for (const route of ROUTES) {
     }
 
     for (const name of fields) {
-      test(`refuses text that is none in the field ${name}, a very long text, and a deep value`, async () => {
+      test(`refuses invalid text in the field ${name}, a very long text, and a deep value`, async () => {
         const token = await admin.token();
         const deep = JSON.parse(`${'{"a":'.repeat(40)}{}${"}".repeat(40)}`);
         for (const value of [...NOT_TEXT, "a".repeat(60_000), deep, [[[[]]]], -1e308]) {

@@ -270,7 +270,7 @@ describe("POST /admin/v1/keys with an Idempotency-Key", () => {
     });
   });
 
-  test("is refused with a guessed key: another integration learns nothing", async () => {
+  test("gives another integration no API key for a guessed Idempotency-Key", async () => {
     const order = newOrder();
     const { body } = await issue(LICENSE, { order });
     const thief = await admin.token({

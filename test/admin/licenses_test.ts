@@ -166,7 +166,7 @@ describe("PATCH /admin/v1/licenses/{id}", () => {
       expect(await patch(key, body, token)).toMatchObject({ status: 403, body: { code: "NOT_ALLOWED" } });
       expect((await admin.call("GET", pathOf(key))).body).toEqual(before);
     }
-    // Step by step does not help: first the limit of the higher tier, then the lower tier.
+    // Two steps do not help either: first the limit of the higher tier, then the lower tier.
     const key = await admin.issue({ tier: "research", expiresAt: NEVER_EXPIRES });
     expect((await patch(key, { monthly_limit: 50_000 }, token)).status).toBe(200);
     expect((await patch(key, { tier: "free" }, token)).status).toBe(403);

@@ -1,4 +1,4 @@
-/** What the tests of lists share: reading a list to its end, and the rows that lists show. */
+/** Functions that the tests of lists share: they read a list to its end, and make the rows that lists show. */
 import { expect } from "bun:test";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { addModel, parseNewModel } from "../../src/models/mod.ts";

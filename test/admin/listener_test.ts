@@ -172,7 +172,7 @@ describe("the Host of a request for operators", () => {
     }
   });
 
-  test("is refused with 421 if it is any other", async () => {
+  test("is refused with 421 if it is any other name", async () => {
     const hosts = [
       "evil.example",
       "localhost.",

@@ -51,14 +51,14 @@ describe("before the first computation", () => {
   });
 });
 
-describe("after it", () => {
+describe("after the first computation", () => {
   beforeAll(async () => {
     const { database, clock } = admin;
     await computeFigures(database, { clock });
     await countUse(database, { clock, isStopping: () => false });
   });
 
-  test("GET /keys lists by the stored figures what `keys list` finds at once, also with other conditions", async () => {
+  test("GET /keys lists by the stored figures the keys that `keys list` finds at once, also with other conditions", async () => {
     const now = admin.clock.now();
     const figures = [
       ...[80, 90, 100].map((near_quota) => ({ near_quota })),
@@ -138,7 +138,7 @@ describe("after it", () => {
 
   const isWithin = (at: Date, now: Date) => at > now && at.getTime() <= now.getTime() + 200 * 86_400_000;
 
-  test("GET /keys tells from when the figures are, and demands new ones", async () => {
+  test("GET /keys tells when the figures were counted, and demands new ones", async () => {
     const { body: figures } = await admin.call("GET", "/figures");
     const before = demands;
     for (const filter of ["near_quota=80", "unused_for=30", "near_quota=100&unused_for=365"])
@@ -175,7 +175,7 @@ describe("after it", () => {
     expect(body.near_quota.licenses).toBeGreaterThan(20);
   });
 
-  test("GET /usage/daily has each day, or what each tier or mode used", async () => {
+  test("GET /usage/daily has the use of each day, also by tier or mode", async () => {
     const { body } = await admin.call("GET", "/usage/daily?from=2026-10-30&to=2026-11-05");
     const days = await admin.database.query<{ day: string; used: number }>(
       (sql) => sql`
@@ -209,7 +209,7 @@ describe("after it", () => {
     expect(ahead.data.map(({ day }: { day: string }) => day)).toEqual(["2026-11-19", "2026-11-20"]);
   });
 
-  test("GET /usage/daily refuses what is no day, and more than 400 days", async () => {
+  test("GET /usage/daily refuses a text that is no day, and more than 400 days", async () => {
     for (const [query, error] of [
       ["from=2026-02-30", "from must be a day such as 2026-11-20"],
       ["to=2026-11-20T00:00:00Z", "to must be a day such as 2026-11-20"],

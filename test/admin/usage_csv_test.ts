@@ -99,7 +99,7 @@ describe("GET /usage with Accept: text/csv", () => {
     }
   });
 
-  test("refuses limit and after, and months that are none", async () => {
+  test("refuses limit and after, and texts that are no month", async () => {
     for (const query of [
       "?limit=5",
       "?month=2026-13",
@@ -112,7 +112,7 @@ describe("GET /usage with Accept: text/csv", () => {
     }
   });
 
-  test("reads a part when the part before was taken, and none after the client hung up", async () => {
+  test("reads a part when the client has taken the part before, and no part after the client hung up", async () => {
     const request = new Request("http://host/", { headers: { accept: "text/csv" } });
     const perform = async () => {
       const call = { request, now: admin.clock.now(), actor: { kind: "token", name: "shop" } } as Call;

@@ -40,7 +40,7 @@ describe("describeChanges()", () => {
     expect(shown(null, "text")).toEqual([["value", undefined, "text"]]);
   });
 
-  test("says a value that only one side has as added or removed, and what no value means", () => {
+  test("describes a value that only one side has as added or removed, and says what null means", () => {
     expect(shown({ signing_key: "a" }, { signing_key: "b", successor: "c" })).toEqual([
       ["signing key", "a", "b"],
       ["successor", undefined, "c"],
@@ -59,7 +59,7 @@ describe("describeChanges()", () => {
     ]);
   });
 
-  test("leaves a text as it is that only looks like an instant", () => {
+  test("leaves a text that only looks like an instant as it is", () => {
     for (const text of ["2026-13-45T99:99:99Z", "2026-11-22", "T", "order-9999"])
       expect(shown(null, { external_id: text })).toEqual([["external id", undefined, text]]);
   });

@@ -48,7 +48,7 @@ function installation(options: CommandLineOptions = {}): CommandLine {
 const secretOf = (at: CommandLine) => join(at.dataDir, "secret");
 
 describe("claviger backup", () => {
-  test("works beside a service, and prints one line about the saved rows", async () => {
+  test("works while a service runs, and prints one line about the saved rows", async () => {
     const service = await line.serve();
     const key = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
     expect(key.id).toStartWith("key_");

@@ -1,6 +1,6 @@
 /**
- * `make bench`: measures every speed that the design promises, and prints each with its target beside it. Ends with 1 if
- * a row misses its target or could not be measured, with 2 after wrong usage.
+ * `make bench`: measures every speed that the design promises, and prints each with its target next to it. Ends with 1
+ * if a row misses its target or could not be measured, with 2 after wrong usage.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";

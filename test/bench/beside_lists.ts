@@ -1,5 +1,5 @@
 /**
- * Measures validate beside lists of operators and without them: what operators read must not delay clients.
+ * Measures validate with and without lists of operators at the same time: the lists must not delay clients.
  *
  * First PostgreSQL has another core than the service: it uses the load's core, where the load goes first, so that it does
  * not delay the load. Then service and PostgreSQL share one core, as on a host that has too few.

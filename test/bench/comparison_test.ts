@@ -6,7 +6,7 @@ const ratio = (name: string, figure: number, better: Row["better"] = "more"): Ro
   toRow({ name, unit: "×", better, rounds: [figure], note: "", details: {} });
 
 describe("compareRuns()", () => {
-  test("calls it a drop when a ratio loses more than a tenth, but not at exactly a tenth", () => {
+  test("reports a drop when a ratio loses more than a tenth, but not when it loses exactly a tenth", () => {
     const before = [ratio("fell", 1), ratio("fell a tenth", 1), ratio("rose", 1)];
     const now = [ratio("fell", 0.89), ratio("fell a tenth", 0.9), ratio("rose", 1.5)];
     expect(compareRuns(before, now).map(({ name, isDrop }) => [name, isDrop])).toEqual([
@@ -16,7 +16,7 @@ describe("compareRuns()", () => {
     ]);
   });
 
-  test("calls it a drop when a ratio grows that should be small", () => {
+  test("reports a drop when a ratio that should be small grows", () => {
     const before = [ratio("cost", 1, "less"), ratio("latency", 1, "less")];
     const [cost, latency] = compareRuns(before, [ratio("cost", 1.2, "less"), ratio("latency", 0.5, "less")]);
     expect(cost).toMatchObject({ before: 1, now: 1.2, isDrop: true });

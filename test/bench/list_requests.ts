@@ -58,7 +58,7 @@ export function listRequests(seen: Seen): ListRequests {
     "zzzz",
     "00ff",
   ];
-  // A text that too many accounts match is refused, which takes a search as well.
+  // A text that too many accounts match is refused, which also takes a search.
   texts.push("a", "m", "e m", "mail", "example", "university", "mail example", "anna mail");
   const search = texts.flatMap((text) => [
     page("accounts", { search: text }),

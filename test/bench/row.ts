@@ -19,7 +19,7 @@ export interface Row {
   readonly rounds: readonly number[];
   /** Absent if the figure is only for information. */
   readonly target?: Target;
-  /** What was measured, against what, and the absolute figures behind a ratio. */
+  /** A note: the measured value, the value that it is compared with, and the absolute figures behind a ratio. */
   readonly note: string;
   /** More figures, by name. */
   readonly details: Readonly<Record<string, number>>;

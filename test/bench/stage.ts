@@ -1,6 +1,6 @@
 /**
  * Sets up a benchmark: a temporary folder, and processes in it. Closing the stage removes the folder and ends the
- * processes, for whatever reason it is closed.
+ * processes, also after an error.
  */
 import {
   chmodSync,

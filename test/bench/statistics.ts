@@ -10,7 +10,7 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Returns the smallest value such that at least that share of all values is not above it (nearest rank); NaN without
+ * Returns the smallest value that is not exceeded by at least this share of all values (nearest rank); NaN without
  * values. `sorted` must ascend.
  */
 export function quantile(sorted: ArrayLike<number>, share: number): number {

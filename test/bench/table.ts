@@ -1,4 +1,4 @@
-/** Renders results for people: ratios first, each with its target beside it. */
+/** Renders results for people: ratios first, each with its target next to it. */
 import type { Change } from "./comparison.ts";
 import { isFailed, isMet, type Result, type Target, type Unit } from "./row.ts";
 

@@ -26,7 +26,7 @@ const results: Result[] = [
 ];
 
 describe("renderTable()", () => {
-  test("puts ratios first, each with its target beside it, and failed rows last", () => {
+  test("puts ratios first, each with its target next to it, and failed rows last", () => {
     expect(renderTable(results)).toBe(
       [
         "ROW          FIGURE   TARGET           MET  ROUNDS",

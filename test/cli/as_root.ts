@@ -1,6 +1,6 @@
 /**
- * For tests in which root runs commands on the data folder of an ordinary user: the program in a process of its own,
- * shell commands of that user, and a victim, which is a folder of root's. Only root can act as both users.
+ * For tests in which root runs commands on the data folder of an ordinary user. It has the program in a process of its
+ * own, shell commands of that user, and a folder of root as the victim. Only root can act as both users.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import {

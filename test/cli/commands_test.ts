@@ -1,4 +1,4 @@
-/** Runs every command beside a running service: its output, its changes and its refusals. */
+/** Runs every command while a service runs: its output, its changes and its refusals. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { until } from "../support/until.ts";

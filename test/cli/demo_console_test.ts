@@ -54,7 +54,7 @@ test("findDemoAddresses() leaves out the ports of the other listeners, and ends 
   expect(ports).toEqual([8081, 8084, 8085, 8086, 8087, 8088, 8089, 0]);
 });
 
-test("findDemoAddresses() finds none without a terminal, beyond loopback, or beside keys that are no demo's", async () => {
+test("findDemoAddresses() finds none without a terminal, beyond loopback, or in a database with keys that are no demo's", async () => {
   expect(await portsFor({}, undefined)).toEqual([]);
   expect(await portsFor({ CLAVIGER_HOST: "0.0.0.0" }, 80)).toEqual([]);
   expect(await portsFor({ CLAVIGER_LOG_FORMAT: "json" }, 80)).toEqual([]);

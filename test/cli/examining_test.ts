@@ -263,7 +263,7 @@ describe("claviger doctor", () => {
   }
   const port = () => ({ CLAVIGER_PORT: new URL(service.url).port });
 
-  test("finds no fault beside a running service, whatever address it listens on", async () => {
+  test("finds no fault while a service runs, whatever address the service listens on", async () => {
     const { status, findings, of } = await doctor();
     expect(findings.filter(({ state }) => state === "fail")).toEqual([]);
     expect(status).toBe(0);
@@ -277,7 +277,7 @@ describe("claviger doctor", () => {
     });
   });
 
-  test("breaks its sentences between words on a terminal of 80 columns, below each other", async () => {
+  test("breaks its sentences between words on a terminal of 80 columns, and aligns their lines", async () => {
     const { out } = await line.here(["doctor"], { columns: 80, env: { NO_COLOR: "1" } });
     const lines = out.trimEnd().split("\n");
     // A path is not broken, so that it can be copied.

@@ -1,6 +1,6 @@
 /**
  * The program after an attacker has taken over its process with the rights of the data folder's owner. In place of the
- * command, that process runs the shell line in the file `hijack` beside the data folder.
+ * command, that process runs the shell line in the file `hijack` next to the data folder.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";

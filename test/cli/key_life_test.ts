@@ -1,4 +1,4 @@
-/** Tests every change of a key by command beside a running service: each is in force there within a second. */
+/** Tests every change of a key by command while a service runs: each change is in force there within a second. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { toTimestamp } from "../../src/calendar.ts";

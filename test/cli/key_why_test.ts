@@ -1,4 +1,4 @@
-/** Tests `claviger keys why` beside a running service whose refusals it shows. */
+/** Tests `claviger keys why` while a service runs: the command shows the refusals of the service. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   createCommandLine,

@@ -1,4 +1,4 @@
-/** Tests `claviger licenses …` as an operator uses it: beside a running service, and with other verifiers. */
+/** Tests `claviger licenses …` as an operator uses it: while a service runs, and with other verifiers. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHmac, randomBytes } from "node:crypto";
 import { join } from "node:path";
@@ -201,7 +201,7 @@ describe("claviger licenses", () => {
     expect(other).toMatchObject({ status: 1, err: expect.stringContaining("it is for svc, not for acme") });
   });
 
-  test("outstanding lists what is still valid, the latest expiry first", async () => {
+  test("outstanding lists the licenses that are still valid, the latest expiry first", async () => {
     const key = await issue();
     const clock = createTestClock(new Date(Date.now() - 5 * 86_400_000).toISOString());
     const signed = async (days: number, options = {}) =>
@@ -260,7 +260,7 @@ describe("claviger licenses", () => {
 });
 
 describe("the signing keys", () => {
-  test("are the same after a restore on another host, and licenses go on with them", async () => {
+  test("are the same after a restore on another host, and sign further licenses", async () => {
     const key = await issue();
     const keys = await current();
     const { license, kid } = await fetchLicense(key);

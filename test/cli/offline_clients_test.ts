@@ -116,7 +116,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
 
   // Debian has the package for Python as python3-cryptography.
   describe.skipIf(skip)("with pinned keys", () => {
-    test("refuses every change, and never runs what a license says", async () => {
+    test("refuses every change, and never runs a command that a license contains", async () => {
       const [head = "", payload = "", signature = ""] = license.split(".");
       const { keys } = JSON.parse(await publicKeys("json")) as { keys: JWK[] };
       const { kid } = JSON.parse(decode(head)) as { kid: string };
@@ -166,7 +166,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       }
     });
 
-    test("refuses what a pinned key has signed, if it is no license", async () => {
+    test("refuses a text that a pinned key has signed, if the text is no license", async () => {
       const pair = generateKeyPair();
       const { kid } = pair;
       const { alg: _, ...jwk } = toJwk(pair.publicKey);
@@ -250,7 +250,7 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
       expect(readdirSync(folder).toSorted()).toEqual(["license", "license.seen", "license.seen.new"]);
     });
 
-    test("accepts licenses after a rotation, and after the second one says that it needs new keys", async () => {
+    test("accepts licenses after one rotation, and says after a second rotation that it needs new keys", async () => {
       await line.json(["licenses", "rotate-signing-key"]);
       expect(await check(await fetchLicense(key))).toMatchObject({ status: 0, err: "" });
       await line.json(["licenses", "rotate-signing-key"]);

@@ -1,4 +1,4 @@
-/** The commands `claviger operators` and `claviger tokens`, beside a service that serves operators. */
+/** The commands `claviger operators` and `claviger tokens`, while a service with a listener for operators runs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
 

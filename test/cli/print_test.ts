@@ -27,7 +27,7 @@ test("printTable() prints a row as one line in a pipe and on a wide terminal", (
   expect(tableAt(71)).toBe(WHOLE);
 });
 
-test("printTable() continues rows on further lines on a narrow terminal, except a last cell that fits beside the others", () => {
+test("printTable() continues rows on further lines on a narrow terminal, except a last cell that fits on the line of the others", () => {
   expect(tableAt(70)).toBe(
     [
       "ID     EMAIL            USED  LIMIT      NOTE",

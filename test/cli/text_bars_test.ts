@@ -18,7 +18,7 @@ describe("withBars()", () => {
     { day: "2026-11-03", used: 0 },
   ];
 
-  test("adds a column of bars that fits beside the table", () => {
+  test("adds a column of bars that fits next to the table", () => {
     const [longest, short, none] = withBars(rows, { of: "used", columns: 38 });
     // 10 and 4 characters, each with its gap, leave 20.
     expect(longest?.chart).toBe("█".repeat(20));

@@ -76,7 +76,7 @@ describe.skipIf(!isBuilt)("the executable", () => {
     TEST_LIMIT_MS,
   );
 
-  test("issues a key beside it, which validates at once", async () => {
+  test("issues a key while the service runs, and the key validates at once", async () => {
     const { status, out, err } = await place.run([
       ...["keys", "issue", "--email", "ada@example.org", "--tier", "research", "--json"],
       ...["--data-dir", dataDir],

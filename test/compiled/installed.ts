@@ -1,5 +1,5 @@
 /**
- * The executable as an operator has installed it: one service, commands beside it, and HTTP as its clients
+ * The executable as an operator has installed it: one service, commands while the service runs, and HTTP as clients
  * send it. `make test-executable` builds it first; without an executable all these tests are skipped.
  */
 import { expect } from "bun:test";

@@ -45,7 +45,7 @@ describe.skipIf(!isBuilt)("the executable, as operators observe it", () => {
     expect(JSON.parse(found.out)).toMatchObject({ healthy: true, http_status: 200, database: "connected" });
   });
 
-  test("reports by doctor no fault beside a good service, and each fault with its remedy", async () => {
+  test("reports by doctor no fault of a good service, and each fault with its remedy", async () => {
     const { ok, findings }: { ok: boolean; findings: Finding[] } = await installed.json(
       ["doctor"],
       settings(),

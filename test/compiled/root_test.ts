@@ -11,7 +11,7 @@ import { isBuilt, TEST_LIMIT_MS } from "./installed.ts";
 const LIMIT_MS = 2_000;
 const program = [builtExecutable];
 
-describe.skipIf(!(canActAsBoth && isBuilt))("root beside the service of an ordinary user", () => {
+describe.skipIf(!(canActAsBoth && isBuilt))("root, while an ordinary user runs the service", () => {
   let stage: RootStage;
   let usualMs: number;
 

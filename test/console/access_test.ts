@@ -164,7 +164,7 @@ describe("Access of an admin", () => {
     expect(await operator("olga")).toMatchObject({ role: "admin" });
   });
 
-  test("leads an admin who gives up the role to the page that is left", async () => {
+  test("leads an admin who gives up the role to a page that the new role may open", async () => {
     const { name, cookie } = await client.logIn("admin");
     const { location } = await client.send(`/access/operators/${name}/role`, {
       cookie,

@@ -79,7 +79,7 @@ describe("After ten weeks with a storm of refusals", () => {
     });
   });
 
-  test("every count on the page is that of the table", async () => {
+  test("every count on the page equals the count in the database", async () => {
     await admin.visitAs("viewer", { path: "/activity?by=reason&step=day" }, async (page) => {
       for (const summary of await page.getByText("Numbers").all()) await summary.click();
       const shown = await page.locator(".numbers tbody tr").allInnerTexts();

@@ -1,4 +1,4 @@
-/** What a foreign page in the browser of an operator can do: nothing. */
+/** Tests that a foreign page in the browser of an operator can do nothing. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { FOREIGN_HOST, startConsole, type TestConsole } from "./support/console.ts";

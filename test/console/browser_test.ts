@@ -110,7 +110,7 @@ describe("visit()", () => {
     expect(await late.catch((error: Error) => error.message)).toContain("Error: the page breaks late");
   });
 
-  test("refuses a violation of the policy, by its event as well", async () => {
+  test("refuses a violation of the policy, by the message and by the event", async () => {
     const faults = await faultsOf("/inline_script");
     expect(faults).toContain("console error: securitypolicyviolation: script-src-elem inline");
     expect(faults).toMatch(/console error: (?!securitypolicyviolation).*Content Security Policy/);
@@ -137,7 +137,7 @@ describe("visit()", () => {
     );
   });
 
-  test("adds the page's faults to the error of a wait in vain", async () => {
+  test("adds the page's faults to the error of a wait that times out", async () => {
     const waiting = browser.visit({ url: `${server.url.origin}/console_error` }, (page) =>
       page.getByText("Never").waitFor({ timeout: 1 }),
     );

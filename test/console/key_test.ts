@@ -147,7 +147,7 @@ describe("An action", () => {
     });
   });
 
-  test("that is refused stays open, with the error beside its field and what was entered", async () => {
+  test("that is refused stays open, with the error next to its field and the entered values", async () => {
     const key = await admin.issue();
     const act = async (page: Page) => {
       const path = `${admin.url}/console/keys/${key.id}`;

@@ -174,7 +174,7 @@ describe("The overview of a demo", () => {
     });
   });
 
-  test("says that no request was refused if that is so", async () => {
+  test("says so when no request was refused", async () => {
     await admin.database.query((sql) => sql`delete from activity_hours`);
     const hourMs = Date.parse("2026-11-22T14:00:00Z");
     await addActivity(admin.database, [

@@ -62,7 +62,7 @@ describe("The usage of a demo", () => {
     });
   });
 
-  test("shows twelve months beside each other, with imported use", async () => {
+  test("shows twelve months next to each other, with imported use", async () => {
     await admin.visitAs("viewer", { path: "/usage?month=2026-10" }, async (page) => {
       expect(await page.locator(".chart .slot").count()).toBe(12);
       const [{ used } = { used: 0 }] = await admin.database.query<{ used: number }>(
@@ -123,7 +123,7 @@ describe("The usage of a demo", () => {
     });
   });
 
-  test("ignores a month that is none, and a license that is none", async () => {
+  test("ignores a text that is no month, and a text that is no license id", async () => {
     for (const query of [
       "month=2026-13&after=x",
       "month=%00",

@@ -28,7 +28,7 @@ async function indexedColumns(table: string): Promise<string[]> {
 }
 
 describe("an index", () => {
-  // Otherwise each event, and each use of a key, would write to the indexes as well: their updates would not be HOT.
+  // Otherwise each event, and each use of a key, would also write to the indexes: their updates would not be HOT.
   test("has no column that an event or a use of a key changes", async () => {
     expect(await indexedColumns("usage")).toEqual(["license_id", "month"]);
     expect(await indexedColumns("keys")).toEqual(["changed_xid", "hash", "hint", "id", "license_id"]);

@@ -1,6 +1,6 @@
 /**
- * A failover to a standby that lags behind, as operators see it: who follows the audit log learns of it and then misses
- * no row, tokens and sessions go on, and the use by day still equals the use of the licenses.
+ * A failover to a standby that lags behind, as operators see it. A reader of the audit log is told of the failover and
+ * then misses no row. Tokens and sessions still work, and the use by day still equals the use of the licenses.
  */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { type Database, migrate, migrations, openDatabase } from "../../src/database/mod.ts";

@@ -1,4 +1,4 @@
-/** What `doctor` says of the keys that sign licenses. */
+/** The finding of `doctor` about the keys that sign licenses. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";
 import { readConfig } from "../../src/config/mod.ts";

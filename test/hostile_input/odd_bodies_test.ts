@@ -51,7 +51,7 @@ for (const { title, path, fields, limit } of WITH_BODY) {
     for (const [what, toBody, expected] of [
       ["10,000 nested arrays", () => nested("[", "]"), "400 INVALID_REQUEST"],
       [
-        "10,000 nested objects beside the key",
+        "10,000 nested objects besides the key",
         (key) => `{"api_key":"${key}"${more},"x":${nested('{"a":', "}").replace("}", "1}")}}`,
         good,
       ],
@@ -61,7 +61,7 @@ for (const { title, path, fields, limit } of WITH_BODY) {
         "400 INVALID_FORMAT",
       ],
       [
-        "10,000 nested arrays beside the key",
+        "10,000 nested arrays besides the key",
         (key) => `{"api_key":"${key}"${more},"x":${nested("[", "]")}}`,
         good,
       ],
@@ -77,13 +77,13 @@ for (const { title, path, fields, limit } of WITH_BODY) {
         "400 MISSING_KEY",
       ],
       [
-        "__proto__ and constructor beside the key",
+        "__proto__ and constructor besides the key",
         (key) => `{"__proto__":{"a":1},"constructor":null,"api_key":"${key}"${more}}`,
         good,
       ],
       ["__proto__ as the key", () => `{"api_key":"__proto__"${more}}`, "400 INVALID_FORMAT"],
       ["1e400 as the key", () => `{"api_key":1e400${more}}`, "400 INVALID_FORMAT"],
-      ["1e400 beside the key", (key) => `{"api_key":"${key}"${more},"x":1e400}`, good],
+      ["1e400 besides the key", (key) => `{"api_key":"${key}"${more},"x":1e400}`, good],
       ["NUL after the key", (key) => `{"api_key":"${key}\\u0000"${more}}`, "400 INVALID_FORMAT"],
       ["a bare NUL in the key", (key) => `{"api_key":"${key}\x00"${more}}`, "400 INVALID_REQUEST"],
       ["a lone surrogate after the key", (key) => `{"api_key":"${key}\\ud800"${more}}`, "400 INVALID_FORMAT"],
@@ -93,7 +93,7 @@ for (const { title, path, fields, limit } of WITH_BODY) {
         "400 INVALID_FORMAT",
       ],
       [
-        "bytes that are not UTF-8 beside the key",
+        "bytes that are not UTF-8 besides the key",
         (key) => `{"api_key":"${key}"${more},"x":"\xc0\xaf"}`,
         good,
       ],

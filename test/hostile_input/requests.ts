@@ -48,7 +48,7 @@ export type Mutation =
   | { readonly kind: "path"; readonly path: string }
   | { readonly kind: "query"; readonly query: string }
   | { readonly kind: "header"; readonly name: string; readonly value: string }
-  /** Adds another key beside the first, or the same key again. */
+  /** Adds another key to the first, or the same key again. */
   | { readonly kind: "key"; readonly role: Role; readonly at: "header" | "query" | "body" }
   /** Adds a field with a JSON text as its value, after the other fields of the body. */
   | { readonly kind: "field"; readonly name: string; readonly json: string }

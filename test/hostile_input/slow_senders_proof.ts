@@ -18,8 +18,8 @@ const REQUESTS = 150;
  */
 const PAUSE_MS = 16;
 /**
- * The allowed p99 of the other clients beside slow senders: a multiple of their p99 without them, because slow
- * senders cost a share of the processor, plus the length of a pause that a busy machine makes by itself.
+ * The allowed p99 of other clients while slow senders are connected. It is a multiple of their p99 without slow
+ * senders, because these cost a share of the processor, plus the length of a pause that a busy machine makes by itself.
  */
 const UNHARMED_FACTOR = 5;
 const UNHARMED_FLOOR_MS = 50;
@@ -104,8 +104,8 @@ async function startSlowSenders(toRequest: ToRequest) {
 }
 
 /**
- * Starts slow senders and expects that other clients are as fast beside them as without them, in one of several
- * rounds. Returns the senders of that round, which still send.
+ * Starts slow senders and expects that other clients are as fast as without them, in one of several rounds. Returns the
+ * senders of that round, which still send.
  */
 async function startHarmlessSenders(toRequest: ToRequest) {
   for (let round = 1; ; round++) {

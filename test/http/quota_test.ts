@@ -92,7 +92,7 @@ describe("When the month's allowance is used up", () => {
     expect(answer.headers.has("retry-after")).toBe(false);
   });
 
-  test("POST /v1/analytics/log refuses an inference event, and neither stores nor counts it", async () => {
+  test("POST /v1/analytics/log refuses an inference event, and does not store or count it", async () => {
     const answer = await log(key);
     expectRefusal(answer, 429, "QUOTA_EXCEEDED");
     expect(answer.headers.has("retry-after")).toBe(false);

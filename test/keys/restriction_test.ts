@@ -68,7 +68,7 @@ for (const [name, change] of CHANGES) {
       expect(isRefusal(await change(uuidOf(key), { tiers: ["enterprise"], mode: "live" }))).toBe(false);
     });
 
-    test(`${name} says only for keys that it may change why it cannot change them`, async () => {
+    test(`${name} gives the reason of a refusal only for keys that the restriction allows`, async () => {
       const key = await issue(server.database, { tier: "enterprise" });
       await revokeKey(server.database, { uuid: uuidOf(key) }, by(undefined));
       expect(await change(uuidOf(key), FREE)).toMatchObject({ code: "NOT_ALLOWED" });

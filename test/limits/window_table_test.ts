@@ -134,7 +134,7 @@ describe("take()", () => {
     expect(table.takeBack("a", old, 61_000)).toMatchObject({ allowed: false, remaining: 0 });
   });
 
-  test("takeBack() returns room to a window that was made later, and none to the shared window", () => {
+  test("takeBack() returns room to a window that was made later, and not to the shared window", () => {
     const table = new WindowTable(2, 1);
     table.take("a", 0);
     const shared = table.take("b", 30_000);

@@ -1,4 +1,4 @@
-/** `claviger models add --file` and `models verify` beside a running service. */
+/** `claviger models add --file` and `models verify` while a service runs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, readdirSync, renameSync, statSync, writeFileSync } from "node:fs";
@@ -110,7 +110,7 @@ describe("claviger models add --file", () => {
     ["an address without size", { url: "https://a.example/m", sha256: SHA256 }],
     ["a checksum alone", { sha256: SHA256, "size-mb": "1" }],
   ] as const) {
-    test(`wants a file or an address, and refuses ${what}`, async () => {
+    test(`requires a file or an address, and refuses ${what}`, async () => {
       const why = usageErrorOf(await add({ name: "neither", ...fields }));
       expect(why).toBe(
         "give --file, or all of --url, --sha256 and --size-mb; see `claviger models add --help`",

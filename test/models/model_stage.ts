@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createCommandLine, type Ended, type RunningService, type RunOptions } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
 
-/** The environment of the service and of the commands beside it. */
+/** The environment of the service and of the commands. */
 export const PUBLIC = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org/" };
 export const BYTES = testBytes(2_345_678);
 export const SHA256 = hash("sha256", BYTES);

@@ -93,7 +93,7 @@ describe("listModelsFor()", () => {
 });
 
 describe("addModel()", () => {
-  test("addModel() makes the newest version the listed one, with that version's own rules", async () => {
+  test("addModel() lists the newest version, with that version's own rules", async () => {
     await add({ version: "2.0.0" });
     await add({ version: "1.9.0", requiresLicense: "research" });
     expect(await list()).toMatchObject([{ version: "1.9.0", requires_license: "research" }]);

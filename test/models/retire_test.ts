@@ -1,4 +1,4 @@
-/** `claviger models retire` and `models purge` beside a running service. */
+/** `claviger models retire` and `models purge` while a service runs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";

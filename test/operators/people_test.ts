@@ -165,7 +165,7 @@ describe("removeOperator()", () => {
     expect(await roles()).toEqual({ ivan: "editor", olga: "admin" });
   });
 
-  test("of admins that are removed or lowered all at once, one remains", async () => {
+  test("leaves one admin when all are removed or get a lower role at once", async () => {
     const names = ["anna", "boris", "clara", "dora"];
     for (const name of names) await login(server.database, name, { role: "admin" });
     // Every change begins before the first can end: a transaction holds the rows until all changes wait.

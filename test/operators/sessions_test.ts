@@ -124,7 +124,7 @@ describe("findSession()", () => {
     expect(operators.find(({ name }) => name === "busy")?.lastSeenAt).toEqual(after(1));
   });
 
-  test("leaves the time at which its operator was seen last, also after its end", async () => {
+  test("keeps the time at which its operator was seen last, also after the end of the session", async () => {
     const seenAt = async () =>
       (await listOperators(server.database)).find(({ name }) => name === "seen")?.lastSeenAt;
     await login(server.database, "seen", { role: "viewer" });
@@ -148,7 +148,7 @@ describe("findSession()", () => {
     expect(await find(cookieValue)).toBeUndefined();
   });
 
-  test("tells the role of now, and refuses a removed operator from then on", async () => {
+  test("returns the present role, and refuses an operator after the removal", async () => {
     const { cookieValue } = await enter(server.database, "changing", { role: "viewer" });
     await setRole(server.database, { name: "changing", role: "admin" }, BY);
     expect(await find(cookieValue)).toMatchObject({ role: "admin" });

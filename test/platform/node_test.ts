@@ -177,7 +177,7 @@ describe("listen()", () => {
     expect((await peakKilobytes()) - before).toBeLessThan(120 * 1024);
   });
 
-  test("sends the file that existed at the request, and closes the connection if it can read no further", async () => {
+  test("sends the file that existed at the request, and closes the connection if it cannot read the rest", async () => {
     const file = join(folder, "shrinking");
     const sizeBytes = 20_000_000;
     writeFileSync(file, Buffer.alloc(sizeBytes, "a"));

@@ -1,4 +1,4 @@
-/** Changes of the signing keys beside signatures in progress, and changes that a kill interrupts. */
+/** Changes of the signing keys during signatures, and changes that a kill interrupts. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { openSession, type Session, toTextArray } from "../../src/database/mod.ts";

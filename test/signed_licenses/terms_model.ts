@@ -93,7 +93,7 @@ async function make(
     expiresAt: licenseEndsMs === undefined ? NEVER_EXPIRES : new Date(startMs + DAY_MS * 400),
   });
   const at = (ms: number | undefined) => (ms === undefined ? null : new Date(startMs + ms));
-  // Not by issuing and rotating, which refuse ends as near as these.
+  // Set in the database, because issuing and rotating refuse an expiry that is so near.
   await service.database.query(
     (sql) => sql`
       with changed as (

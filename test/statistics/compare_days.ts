@@ -37,7 +37,7 @@ export async function compareWithExport(database: Database, nowMs: number): Prom
   return months.length;
 }
 
-/** What was received before the last count is counted, and of the days that are over everything. */
+/** Use that was received before the last count is counted. On days that are over, all use is counted. */
 export async function compareDays(database: Database): Promise<void> {
   const { asOf, days, exactUntil } = await readDays(database);
   const expected = await database.query<{ day: string; used: number }>(

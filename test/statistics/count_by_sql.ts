@@ -29,7 +29,7 @@ export function countBySql(database: Database) {
   return {
     query,
 
-    /** What the events say, by the tier at the end of the day; of today by the tier of now. */
+    /** The use by the events, under the tier at the end of the day; for today, under the present tier. */
     useByDay: () =>
       query<UseOfDay>(`
         select to_char(e.day, 'YYYY-MM-DD') as day, coalesce(t.tier, l.tier) as tier, ${MODE} as mode, sum(used)::bigint as used

@@ -1,7 +1,7 @@
 /**
- * During and after hours of load over two ends of months, with a clock that is moved, every number on the pages Overview,
- * Usage and Activity, in the API and in the metrics equals a count with SQL over the base tables, or, for the activity,
- * the answers that the clients got. `PROOF_REQUESTS=10000` makes the load forty times as heavy.
+ * Tests every number on the pages Overview, Usage and Activity, in the API and in the metrics. It equals a count with
+ * SQL over the base tables, or, for the activity, the answers that the clients got. The load lasts hours over two ends
+ * of months, by a clock that the test moves. `PROOF_REQUESTS=10000` makes the load forty times as heavy.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { countUse } from "../../src/statistics/mod.ts";

@@ -10,7 +10,7 @@ import { readTables, type Tables } from "../support/page_tables.ts";
 import { countBySql, type SqlCounts } from "./count_by_sql.ts";
 import type { SimulatedDays } from "./simulated_days.ts";
 
-/** What is compared: what is shown, and what SQL counts. */
+/** The two sides of a comparison: the shown numbers, and the counts of SQL. */
 export interface Shown {
   readonly days: SimulatedDays;
   readonly counts: SqlCounts;

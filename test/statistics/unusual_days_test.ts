@@ -1,4 +1,4 @@
-/** What the count of use makes of days that it finds in an unusual state: after a pause, and after a removed demo. */
+/** Tests the count of use with days in an unusual state: after a pause, and after a removed demo. */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, type Tier } from "../../src/licensing/mod.ts";

@@ -13,7 +13,7 @@ const TSC = join(import.meta.dir, "../../node_modules/.bin/tsc");
 export interface GeneratedClient {
   /** Contains `api.ts`, the generated types, and `client.ts`, the lines that were compiled last. */
   readonly folder: string;
-  /** Compiles lines beside the types and returns the compiler's output, which is empty if they compile. */
+  /** Compiles lines together with the types and returns the compiler's output, which is empty if they compile. */
   compile(lines: string): Promise<string>;
   remove(): void;
 }

@@ -1,5 +1,5 @@
 /**
- * A proxy in front of PostgreSQL that reads the protocol and can fail at any chosen message: while the fault is armed,
+ * A proxy in front of PostgreSQL that reads the protocol and can fail at any chosen message. While the fault is armed,
  * that message is lost or late on every connection on which it appears.
  */
 import { connect, createServer, type Socket } from "node:net";

@@ -1,6 +1,7 @@
 /**
  * Measures the lists of operators with many keys, over HTTP: every filter and combination, also rare and empty ones and
- * deep pages. Validate is measured beside lists and without them: what operators read must not delay clients.
+ * deep pages. Validate is measured with and without lists at the same time: the lists of operators must not delay
+ * clients.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +19,7 @@ const targetOf = (list: keyof ListRequests) => ({
   bound: "at most" as const,
   value: list === "statistics" ? 200 : 100,
 });
-/** What the service does once after an upgrade, and whenever figures are due. */
+/** The work of the service once after an upgrade, and whenever figures are due. */
 const UPKEEP = ["history", "first figures", "figures"] as const;
 const upkeepNameOf = (part: string) => `upkeep, ${part}`;
 const nameOf = (list: keyof ListRequests) => `lists, ${list}, p95`;
