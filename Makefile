@@ -1,6 +1,6 @@
-# What one does with this tree; `make help` lists it. Needs make, and either Bun of the version pinned in
-# package.json, or npm, or a Bun of any other version: with those the pinned one is fetched into .cache/.
-# Nothing is installed outside this folder.
+# The commands for this tree; `make help` lists them. Needs make, and one of three: the Bun version that package.json
+# pins, npm, or any other Bun. With npm or another Bun, the pinned Bun is fetched into .cache/. Nothing is installed
+# outside this folder.
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": *"bun@\([^"]*\)".*/\1/p' package.json)
 
@@ -10,19 +10,19 @@ BUN_FILE :=
 else
 BUN_FILE := .cache/bun-$(BUN_VERSION)/bun
 BUN := ./$(BUN_FILE)
-# Whatever a recipe starts finds the pinned Bun first, too.
+# Programs that a recipe starts find the pinned Bun first, too.
 export PATH := $(CURDIR)/.cache/bun-$(BUN_VERSION):$(PATH)
 endif
 
-# The tools of the packages ask for Node in their first line; --bun runs them without one.
+# The tools of the packages name Node in their first line; --bun runs them without Node.
 BIOME := $(BUN) --bun node_modules/.bin/biome
 TSC := $(BUN) --bun node_modules/.bin/tsc
-# A test ends by itself well before 30 s; on a busy machine, making a database alone may take Bun's own 5 s. The
-# limit is given here, since a preloaded file can set it for the first test file only.
+# A test ends well before 30 s. On a busy machine, creating a database can take longer than Bun's default limit of 5 s.
+# The limit is given here, because a preloaded file can set it for the first test file only.
 TEST := $(BUN) test --timeout 30000
 INSTALLED := node_modules/.installed
 
-# Never what a service uses; for root a folder that PostgreSQL's user can enter, as it cannot what is below /root.
+# Never the data folder of a service. For root it is a folder that PostgreSQL's user can enter, so not below /root.
 DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-data)
 
 .DEFAULT_GOAL := help
@@ -65,13 +65,13 @@ build: dist/claviger ## Compile the one executable, dist/claviger.
 dist/claviger: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/executable.ts --outfile dist/claviger
 
-release: $(INSTALLED) ## Build what is handed out, dist/release: an executable a platform, sums and notices.
+release: $(INSTALLED) ## Build a release, dist/release: an executable for each platform, sums and notices.
 	$(BUN) src/build/release.ts --outdir dist/release
 
-test-executable: dist/claviger ## Test the compiled executable, built first if need be (ARGS="test/compiled/x_test.ts").
+test-executable: dist/claviger ## Test the compiled executable, built first if needed (ARGS="test/compiled/x_test.ts").
 	$(TEST) --path-ignore-patterns= $(or $(ARGS),./test/compiled)
 
-test-console: $(INSTALLED) ## Test the console in a real Chromium, fetched if need be (CHROMIUM=path, SCREENSHOTS=folder).
+test-console: $(INSTALLED) ## Test the console in a real Chromium, fetched if needed (CHROMIUM=path, SCREENSHOTS=folder).
 	@$(BUN) test/console/support/chromium.ts
 	$(BUN) test/support/run_suite.ts --path-ignore-patterns= $(or $(ARGS),./test/console)
 
@@ -80,7 +80,7 @@ node: dist/claviger.mjs ## Bundle the program for Node, dist/claviger.mjs.
 dist/claviger.mjs: $(INSTALLED) $(shell find src sql -type f)
 	$(BUN) src/build/node_bundle.ts --outfile dist/claviger.mjs
 
-test-node: dist/claviger.mjs ## Test both HTTP interfaces on Node, bundled first if need be (ARGS="test/http/x_test.ts").
+test-node: dist/claviger.mjs ## Test both HTTP interfaces on Node, bundled first if needed (ARGS="test/http/x_test.ts").
 	TEST_PLATFORM=node $(BUN) test/support/run_suite.ts $(or $(ARGS),./test/http ./test/admin/listener_test.ts ./test/admin/console_service_test.ts ./test/platform/node_test.ts)
 
 bench: dist/claviger ## Measure every speed that is promised (ARGS="--only validate --quick", "--json FILE", "--compare FILE").
@@ -89,10 +89,10 @@ bench: dist/claviger ## Measure every speed that is promised (ARGS="--only valid
 bench-start: dist/claviger ## Measure how long the executable takes from start to first answer.
 	@$(BUN) test/bench/bench.ts --only start $(ARGS)
 
-crash-test: dist/claviger ## Hold every promise through hundreds of faults under load, in some 19 minutes (ARGS="--seed 1").
+crash-test: dist/claviger ## Test every promise through hundreds of faults under load, in some 19 minutes (ARGS="--seed 1").
 	$(BUN) test/crash_test/main.ts $(ARGS)
 
-hostile-input: $(INSTALLED) ## Send a million generated requests and judge every answer (ARGS="--requests N --seed S").
+hostile-input: $(INSTALLED) ## Send a million generated requests and check every answer (ARGS="--requests N --seed S").
 	$(BUN) test/hostile_input/long_run.ts $(ARGS)
 
 clean: ## Remove what was built or fetched: dist, node_modules and .cache (not claviger-data).
@@ -138,7 +138,7 @@ mkdir -p .cache
 folder=$$(mktemp -d .cache/fetch.XXXXXX)
 trap 'rm -rf "$$folder"' EXIT
 trap 'exit 1' HUP INT TERM
-# The client compares what it gets with the digest in its lock file, and keeps nothing where they differ.
+# npm or Bun compares the package with the digest in the lock file, and keeps no package that differs.
 integrity=$$(awk -v name="$$package@$$version" '$$1 == name { print $$2 }' src/build/integrity.txt)
 [ -n "$$integrity" ] || fail "src/build/integrity.txt has no digest of $$package@$$version"
 wanted="\"dependencies\": { \"$$package\": \"$$version\" }"
@@ -156,7 +156,7 @@ elif bun --version > /dev/null 2>&1; then
 else
   fail "neither npm nor bun is on the PATH; install either, or put bun $$version itself there"
 fi
-# Bun does not compare what is in its cache already.
+# The cache starts empty, because Bun does not compare packages that are in its cache already.
 (cd "$$folder" && BUN_INSTALL_CACHE_DIR="$$PWD/cache" $$client --ignore-scripts) > "$$folder/log" 2>&1 || {
   cat "$$folder/log" >&2
   if grep -qi integrity "$$folder/log"; then

@@ -34,7 +34,7 @@ export type ClientCode =
   /** Clients get it as `INVALID_REQUEST` with a different status. */
   | "CLAIM_MISMATCH";
 
-/** The codes that only operators get, besides those for clients. */
+/** The codes that only operators get, besides the codes for clients. */
 export type OperatorCode =
   | "INVALID_TOKEN"
   | "SCOPE_REQUIRED"

@@ -1,4 +1,4 @@
-/** By what the counts can be divided. */
+/** The names by which the counts can be divided. */
 export const ACTIVITY_NAMES = ["endpoint", "code", "reason"] as const;
 export type ActivityName = (typeof ACTIVITY_NAMES)[number];
 

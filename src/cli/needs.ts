@@ -27,13 +27,13 @@ export interface Needs {
 
 const needsOfCommands = new WeakMap<Command, (command: Command) => Needs>();
 
-/** Registers a function that returns what a command needs, from its arguments and options. */
+/** Registers a function that returns the needs of a command, from its arguments and options. */
 export function withNeeds(command: Command, needs: (command: Command) => Needs): Command {
   needsOfCommands.set(command, needs);
   return command;
 }
 
-/** Returns what a command needs. */
+/** Returns the needs of a command. */
 export function needsOf(command: Command): Needs {
   return needsOfCommands.get(command)?.(command) ?? {};
 }

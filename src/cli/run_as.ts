@@ -151,8 +151,8 @@ function send(pipe: Writable, text: string): void {
 class HeldOpen extends Error {}
 
 /**
- * Reads a pipe until it is closed. A process that the owner left behind may keep it open: then this reads what the
- * command wrote before its end, and throws {@linkcode HeldOpen}.
+ * Reads a pipe until it is closed. A process that the owner left behind may keep it open: then this reads the output
+ * that the command wrote before its end, and throws {@linkcode HeldOpen}.
  */
 async function* readPipe(from: Readable, ended: Promise<unknown>): AsyncGenerator<Uint8Array> {
   let hasEnded = false;

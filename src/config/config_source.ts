@@ -6,7 +6,7 @@ import { type SettingError, settingOf } from "./setting_error.ts";
 import { isSetting } from "./settings.ts";
 import { readSettingsFile } from "./settings_file.ts";
 
-/** Why this process may not see all settings of the service, and what the operator can do about it. */
+/** Why this process may be unable to see all settings of the service, and the remedy. */
 export interface Unseen {
   readonly why: string;
   readonly remedy: string;

@@ -34,7 +34,7 @@ export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string
   return new Map(settingsFilesOf(source).flatMap((path) => [...readOne(path, source)]));
 }
 
-/** Returns the settings files to read: the named file, or without one, those standard files that exist. */
+/** Returns the settings files to read: the named file, or without a name, the standard files that exist. */
 export function settingsFilesOf({
   envFile,
   unitFiles = [],

@@ -1,5 +1,5 @@
 /**
- * Remembers what was counted, for several requests that count as one: the ranges of one file.
+ * Keeps entries of counted requests, for several requests that count as one: the ranges of one file.
  *
  * All entries live equally long, so the oldest entry is the first to expire. When the memory is full, the
  * oldest entry is dropped; then something may be counted twice.

@@ -9,7 +9,7 @@
  * windows each other access is a cache miss. The older pairs are in a ring that is created when the first
  * one is needed and doubles as needed, to at most 64 pairs, because only 61 seconds count at a time.
  *
- * Seconds are whole numbers on any monotonic scale; those passed to one window must never go back.
+ * Seconds are whole numbers on any monotonic scale. The seconds that are passed to one window must never go back.
  */
 
 /** The length of the window. */

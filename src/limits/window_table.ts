@@ -78,7 +78,7 @@ export class HeldWindow extends SlidingWindow {
 }
 
 /**
- * Counts requests by sender and refuses those above the limit.
+ * Counts requests by sender and refuses the requests above the limit.
  *
  * Never admits more than `limit` of one sender in any 60 seconds. It may hold a request up to one
  * second longer than needed, because a second is counted until all of it has left the window; that is

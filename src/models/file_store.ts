@@ -150,7 +150,7 @@ export async function locateFile(
   }
 }
 
-/** Reads a whole stored file and returns what is wrong with it; undefined if it is intact. */
+/** Reads a whole stored file and returns its fault; undefined if it is intact. */
 export async function checkStoredFile(
   folder: string,
   file: StoredFile,

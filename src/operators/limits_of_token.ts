@@ -11,7 +11,7 @@ export interface TokenLimits {
   readonly from: string;
 }
 
-/** Returns what a token may do, in words. */
+/** Returns the limits of a token, in words. */
 export function limitsOfToken({
   scopes,
   restriction: { tiers, mode },

@@ -86,7 +86,7 @@ export async function issueToken(
   return { token };
 }
 
-/** Returns what is wrong with a request, as a phrase. */
+/** Returns the fault of a request, as a phrase. */
 function findWrong({ name, scopes, sources, expiresAt }: TokenRequest, now: Date): string | undefined {
   if (!isName(name)) return NAME_RULE;
   if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;

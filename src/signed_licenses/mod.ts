@@ -1,6 +1,6 @@
 /**
- * Signed licenses, which clients verify without a network: the signing keys, the signatures, and the notes of what was
- * signed. Owns the tables `signing_keys`, `signed_licenses` and `exported_licenses`.
+ * Signed licenses, which clients verify without a network: the signing keys, the signatures, and the notes of signed
+ * licenses. Owns the tables `signing_keys`, `signed_licenses` and `exported_licenses`.
  */
 
 export { type Checked, checkLicense, isTime } from "./check_license.ts";

@@ -102,7 +102,10 @@ export interface Noted {
   readonly sealed: string | null;
 }
 
-/** Returns the statement that chooses the signing key, notes the license, and reads what it will say. */
+/**
+ * Returns the statement that chooses the signing key, notes the license, and reads the values that the license will
+ * contain.
+ */
 export function noteLicense(
   sql: Sql,
   { keyUuid, now }: LicenseRequest,

@@ -170,7 +170,7 @@ export async function retireSigningKey(
       select ${stateOf(sql)} as state from locked where kid = ${kid}`;
     if (key === undefined) return refuse("NOT_FOUND", "Cannot retire signing key: no key has that id");
     if (key.state === "retired") return cannot("it is retired already");
-    // Counted after the lock was taken, in a statement of its own, which sees what was committed meanwhile.
+    // Counted after the lock was taken, in a statement of its own, which sees licenses that were committed meanwhile.
     const [counted] = await sql<{ stillValid: number; until: Date | null }[]>`
       select count(distinct key_id) as "stillValid", max(expires_at) as until
         from (select key_id, kid, expires_at from signed_licenses

@@ -138,7 +138,7 @@ async function addUse(database: Database, { clock, isStopping }: CountOptions): 
   }
 }
 
-/** Counts the days that are over again, from the use of each license, and thereby finds what changed before. */
+/** Counts the days that are over again, from the use of each license, and so finds changes to earlier days. */
 async function closeDays(database: Database, { clock, isStopping }: CountOptions): Promise<void> {
   while (!isStopping()) {
     const { exactUntil } = await readProgress(database);

@@ -1,4 +1,4 @@
-/** The stored figures: what they are, and how they are read. `compute_figures.ts` computes them. */
+/** The stored figures: their types, and how they are read. `compute_figures.ts` computes them. */
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import type { Tier } from "../licensing/mod.ts";
@@ -66,7 +66,7 @@ export interface Figures {
   };
 }
 
-/** An account with what it is called now. */
+/** An account with its present names. */
 interface Customer {
   readonly userId: string;
   readonly email: string;

@@ -1,7 +1,7 @@
 import { toTimestamp } from "../calendar.ts";
 import type { UsageDays } from "./usage_days.ts";
 
-/** By what the use of a day is divided. */
+/** The names by which the use of a day is divided. */
 export const USAGE_NAMES = ["tier", "mode"] as const;
 
 export type UsageName = (typeof USAGE_NAMES)[number];

@@ -48,7 +48,7 @@ export interface UseOfMonth {
 /** Months of a report. */
 const MONTHS = 12;
 
-/** Returns what the licenses of an account used together in twelve months, oldest first. */
+/** Returns the use of all licenses of an account together in twelve months, oldest first. */
 export async function findUsageByMonth(
   database: Database,
   accountUuid: string,

@@ -1,4 +1,4 @@
-/** A service adds what it answers to the hourly counts, also when it stops. */
+/** A service adds its answers to the hourly counts, also when it stops. */
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { type ActivityName, findActivity } from "../../src/activity/mod.ts";
 import type { Config } from "../../src/config/mod.ts";

@@ -20,7 +20,7 @@ setDefaultTimeout(30_000);
 
 setDefaultTimeout(30_000);
 
-/** A request that must be refused with the code; what it leaves out is as in the sample request. */
+/** A request that must be refused with the code. Parts that it leaves out are as in the sample request. */
 interface Refused extends CallOptions {
   readonly path?: string;
   readonly on?: TestAdmin;

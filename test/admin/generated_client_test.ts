@@ -10,8 +10,8 @@ import { type GeneratedClient, generateClient } from "../support/generated_clien
 setDefaultTimeout(60_000);
 
 /**
- * Sends any operation with the types of the document. A caller must give what the document requires, and gets the type
- * that it promises for the status.
+ * Sends any operation with the types of the document. A caller must give the fields that the document requires, and
+ * gets the type that the document promises for the status.
  */
 const SEND = `
 import type { components, operations } from "./api.ts";

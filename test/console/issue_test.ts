@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => admin.close());
 
-/** Returns the key that the page shows, and what the database knows of it. */
+/** Returns the key that the page shows, and its row in the database. */
 async function shownKey(page: Page) {
   await page.getByText("Copy the key now.").waitFor();
   const apiKey = (await page.locator("#api-key").textContent()) ?? "";

@@ -1,6 +1,6 @@
 /**
- * Keeps what each client was told, to compare it with the database, and the promises that a single answer can break:
- * its status, its form, its time.
+ * Keeps the answers of each client, to compare them with the database. It also checks the promises that a single answer
+ * can break: its status, its form, its time.
  */
 import type { Outcome } from "./http_client.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Promise 2 through a failover: a key that was revoked on the new primary is refused, although the revocation has a
- * lower transaction number than the last one that the service saw on the old primary. A proxy stands between the
- * service and each server, so that a test decides when the service reaches the new primary.
+ * Promise 2 through a failover. A key that was revoked on the new primary is refused, although the revocation has a
+ * lower transaction number than the last transaction that the service saw on the old primary. A proxy stands between
+ * the service and each server, so that a test decides when the service reaches the new primary.
  */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/clock.ts";

@@ -16,7 +16,7 @@ export interface AnswerCheckOptions {
   readonly isTokenSet: () => boolean;
 }
 
-/** Returns what is wrong with an answer; undefined if nothing is wrong. */
+/** Returns the fault of an answer; undefined if nothing is wrong. */
 export type AnswerCheck = (request: RenderedRequest, answer: WireAnswer) => string | undefined;
 
 /** Headers that an answer may only have if the document says so. */
@@ -65,7 +65,7 @@ const MAX_WINDOW_SECONDS = 62;
 const NEEDS_RETRY_AFTER = new Set(["RATE_LIMIT_EXCEEDED", "SERVICE_UNAVAILABLE"]);
 
 /**
- * Creates the function that returns what is wrong with an answer; undefined for a right one.
+ * Creates the function that returns the fault of an answer; undefined for a right answer.
  *
  * One long function, because it is one list of checks.
  */

@@ -21,7 +21,7 @@ const WITHOUT_KEY: readonly Template[] = [
   "jwksHead",
 ];
 
-/** Returns what is wrong with a status and a code; undefined if nothing is, or if the request was mutated. */
+/** Returns the fault of a status and a code; undefined if they are right, or if the request was mutated. */
 export function checkExpectedAnswer(
   { template, role, mutations }: GeneratedRequest,
   { status, code }: { readonly status: number; readonly code: string | undefined },

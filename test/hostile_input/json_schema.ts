@@ -7,7 +7,7 @@
 /** A schema, parsed from JSON. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Returns what is wrong with a value, and where; undefined if nothing is wrong. */
+/** Returns the fault of a value, and its place; undefined if nothing is wrong. */
 export type SchemaCheck = (value: unknown) => string | undefined;
 
 type Check = (value: unknown, at: string) => string | undefined;

@@ -1,6 +1,6 @@
 /**
- * Tests that `listed_keys` agrees with keys and licenses after every change, that a page of the list has the keys that
- * a naive reference finds, and that a rare filter does not read all keys.
+ * Tests that `listed_keys` agrees with keys and licenses after every change. A page of the list must have the keys that
+ * a naive reference finds, and a rare filter must not read all keys.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { monthOf, NEVER_EXPIRES } from "../../src/calendar.ts";

@@ -1,4 +1,4 @@
-/** Tokens: what is refused at their issue, and what renewing, revoking and resuming do to the integration. */
+/** Tokens: the refusals at their issue, and the effects of renewing, revoking and resuming on the integration. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listAudit } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";

@@ -1,6 +1,6 @@
 /**
- * Promise 2, between processes: a change that one process answered, or a command committed, is in force in another
- * process within a second, while both are busy and after a restart of their database.
+ * Promise 2, between processes. A change that one process answered, or a command committed, is in force in another
+ * process within a second. This holds while both are busy, and after a restart of their database.
  */
 import {
   afterAll,

@@ -13,7 +13,7 @@ export interface Load {
 
 const VALIDATES_TO_AN_EVENT = 4;
 
-/** Clients pause after each answer, because they must not take all processors from what they test. */
+/** Clients pause after each answer, because they must not take all processors from the services under test. */
 const PAUSE_MS = 8;
 
 /** Starts one client for each key. */

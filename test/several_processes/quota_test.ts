@@ -110,7 +110,7 @@ describe("Two processes", () => {
       expect({ refused, lost }).toEqual({ refused: CLIENTS, lost: CLIENTS });
       const sums = await readSums(database, key.licenseUuid);
       expect(sums).toEqual({ used: limit, byDay: limit, stored: limit });
-      // Every acknowledged event is counted. Besides those, only lost requests may be counted.
+      // Every acknowledged event is counted. Besides acknowledged events, only lost requests may be counted.
       expect(accepted).toBeLessThanOrEqual(limit);
       expect(accepted).toBeGreaterThanOrEqual(limit - lost - late);
     }

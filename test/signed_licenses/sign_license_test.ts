@@ -1,4 +1,4 @@
-/** Signed licenses: what they say, for how long, and for whom none is signed. */
+/** Signed licenses: their content, how long they are valid, and the keys for which none is signed. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId, toId } from "../../src/ids.ts";
 import { suspendKey } from "../../src/keys/mod.ts";

@@ -1,4 +1,7 @@
-/** Counts of what the pages show, made with SQL over the base tables alone. `proof.tiers` has the tiers at the end of days. */
+/**
+ * Counts of the numbers on the pages, made with SQL over the base tables alone. `proof.tiers` has the tiers at the end
+ * of days.
+ */
 import type { Database } from "../../src/database/mod.ts";
 
 export type SqlCounts = ReturnType<typeof countBySql>;

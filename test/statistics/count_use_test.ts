@@ -1,4 +1,4 @@
-/** The use per day of all licenses: what is added each minute, what is exact, and that it equals the export. */
+/** The use per day of all licenses: the additions each minute, the exact days, and that they equal the export. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid } from "../../src/ids.ts";
 import { changeLicense, TIERS, type Tier } from "../../src/licensing/mod.ts";

@@ -1,4 +1,4 @@
-/** Reads what a service shows to operators: pages as tables, the API, and the metrics of both services. */
+/** Reads the numbers that a service shows to operators: pages as tables, the API, and the metrics of both services. */
 import { expect } from "bun:test";
 import { issueToken } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";

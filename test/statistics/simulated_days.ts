@@ -58,7 +58,7 @@ export async function simulateDays(at: string, random: Random) {
     await beat();
   }
 
-  /** Waits until both services have added what they answered. */
+  /** Waits until both services have added their answers. */
   async function settleActivity(): Promise<void> {
     const sent = clients.answers().reduce((sum, { count }) => sum + count, 0);
     const isAdded = async () => {
@@ -73,7 +73,7 @@ export async function simulateDays(at: string, random: Random) {
   return {
     ...{ on, clock, services, advance, settleActivity, ...clients },
 
-    /** Moves the clock to another hour, and waits until both services have added what they answered before. */
+    /** Moves the clock to another hour, and waits until both services have added their earlier answers. */
     async moveTo(to: string): Promise<void> {
       const day = clock.now().toISOString().slice(0, 10);
       if (!to.startsWith(day)) await run(`insert into proof.tiers select '${day}', id, tier from licenses`);

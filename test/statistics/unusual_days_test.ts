@@ -54,7 +54,7 @@ test("countUse() removes the days of a month whose use was deleted while another
   const clock = { now: () => now, nowMs: () => now.getTime(), monotonicMs: () => now.getTime() };
   const { database } = server;
   await restartCount(database);
-  // The other process stores what it had counted before.
+  // The other process stores its earlier count.
   await addUsageDays(database, [{ day: "2026-09-07", tier: "free", mode: "live", used: 5 }]);
   await countUse(database, { clock, isStopping: () => false });
   const use = await readUsageDays(database, { from: "2026-01-01", to: "2026-12-31" });

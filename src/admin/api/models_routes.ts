@@ -53,7 +53,7 @@ export const getModel = operation({
   },
 });
 
-/** The rules of the values are those of `parseNewModel`; the schema has what the document says about them. */
+/** `parseNewModel` has the rules of the values; the schema has their descriptions for the document. */
 const NEW_MODEL = v.strictObject({
   name: lineField("name", 1, 200),
   version: lineField("version", 1, 100),

@@ -1,4 +1,4 @@
-/** The forms of actions: how they are parsed, and what a page shows again after a refusal. */
+/** The forms of actions: how they are parsed, and the values that a page shows again after a refusal. */
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
 import { NEVER_EXPIRES, parseTimestamp } from "../../calendar.ts";

@@ -130,7 +130,10 @@ async function erase(surroundings: Surroundings, who: string, options: EraseOpti
   });
 }
 
-/** Finds an account by its id or its e-mail; ends the command if there is none. `what` is what the command cannot do then. */
+/**
+ * Finds an account by its id or its e-mail; ends the command if there is none. `what` is the action that the refusal
+ * names.
+ */
 export async function findAccountBy(
   database: Database,
   who: string,

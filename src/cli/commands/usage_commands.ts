@@ -1,4 +1,4 @@
-/** `claviger usage …`: what each license used in a month, for accounting, and what all licenses used each day. */
+/** `claviger usage …`: the use of each license in a month, for accounting, and the use of all licenses by day. */
 import { type Command, Option } from "commander";
 import type { Month } from "../../calendar.ts";
 import { renderCount } from "../../render_count.ts";

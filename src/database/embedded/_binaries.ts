@@ -1,8 +1,8 @@
 /**
- * Unpacks PostgreSQL into a folder named for its version and digest. The folder appears whole or not at all. A
- * power cut may still empty files that were not yet synced to disk, so the folder counts as settled only with a
- * marker file, which is written after all other files were synced. The sync takes 0.2 s and runs in the background
- * of the first start.
+ * Unpacks PostgreSQL into a folder named for its version and digest. The folder appears whole or not at all. A power
+ * cut may still empty files that were not yet synced to disk. So the folder counts as settled only with a marker file,
+ * which is written after all other files were synced. The sync takes 0.2 s and runs in the background of the first
+ * start.
  */
 import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { open, readdir } from "node:fs/promises";

@@ -3,8 +3,8 @@
  * The owner runs PostgreSQL until it releases the lock. A command that finds a service in the folder uses the
  * service's server. Every other process waits some seconds for the lock, or gets a refusal that names the owner.
  *
- * The owner always does the same steps, whatever state it finds: stop the remaining processes of an earlier server,
- * remove unfinished folders, unpack and initialise what is missing, start.
+ * The owner always does the same steps, in whatever state the folder is: stop the remaining processes of an earlier
+ * server, remove unfinished folders, unpack PostgreSQL and initialise the cluster if they are missing, start.
  */
 import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -78,9 +78,9 @@ export interface EmbeddedServer {
 /**
  * Opens the data folder and returns a PostgreSQL that accepts connections.
  *
- * Refuses if another process holds the folder, if the folder has no data and `create` is false, if another major
- * version created the data, or if this user or the user of the cluster cannot use the folder. Rejects if PostgreSQL
- * cannot be unpacked, initialised or started; the message has its last lines.
+ * Refuses if another process holds the folder, if the folder has no data and `create` is false, or if another major
+ * version created the data. Also refuses if this user or the user of the cluster cannot use the folder. Rejects if
+ * PostgreSQL cannot be unpacked, initialised or started; the message has its last lines.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer | Refusal> {
   const layout = layoutOf(options.dataDir);

@@ -20,7 +20,7 @@ const LOOKS = [
 /** Expects that axe finds nothing against WCAG 2.2 AA, and that the page is not wider than a window. */
 export async function expectAccessible(page: Page): Promise<void> {
   const size = page.viewportSize() ?? { width: 1280, height: 800 };
-  // Not a script of the page: the page's policy refuses those.
+  // Not as a script of the page: the page's policy refuses such scripts.
   await page.evaluate(`${AXE};0`);
   for (const { width, colorScheme } of LOOKS) {
     await page.emulateMedia({ colorScheme });

@@ -36,7 +36,7 @@ export interface FindOptions {
   /** The environment, with CHROMIUM, FONTCONFIG_FILE and PATH. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly platform?: string;
-  /** The folder that keeps what was fetched; by default `.cache` of the checkout. */
+  /** The folder that keeps the fetched files; by default `.cache` of the checkout. */
   readonly cache?: string;
 }
 

@@ -1,5 +1,5 @@
-// Shows the page as it is now, once a minute, while somebody can see it and does nothing on it: no field is filled in, no
-// part is open, nothing is selected, and no control has the focus. The session ends as it would without the requests.
+// Refreshes the page once a minute, while it is visible and nobody uses it: no field is filled in, no part is open,
+// nothing is selected, and no control has the focus. The session ends as it would without the requests.
 const INTERVAL_MS = 60_000;
 const CHECK_MS = 5_000;
 let shownMs = Date.now();

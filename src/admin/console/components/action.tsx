@@ -106,8 +106,8 @@ export function formIdOf(action: string): string {
 }
 
 /**
- * Returns a function that gives a field of an action its name, its id and, after a refusal, its error and what was
- * entered.
+ * Returns a function that gives a field of an action its name, its id and, after a refusal, its error and the entered
+ * value.
  */
 export function fieldsOf(action: string, attempt: Attempt | undefined) {
   const refused = attempt?.action === action ? attempt : undefined;

@@ -7,7 +7,7 @@ import { Action, Actions, fieldsOf } from "../components/action.tsx";
 import { TextField } from "../components/form.tsx";
 import type { Visit } from "../visit.ts";
 
-/** With more keys, counting what a renewal changes would delay the page. */
+/** With more keys, counting the licenses that a renewal changes would delay the page. */
 export const MAX_RENEWED = 1_000;
 
 export interface Offer {

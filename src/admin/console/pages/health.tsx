@@ -27,7 +27,7 @@ interface HealthProps {
 
 const NO_CERTIFICATE = "The service has no certificate of its own";
 
-/** What works, what will soon fail, and what is wrong. Only admins see the names of tokens. */
+/** The page Health: what works, what will soon fail, and what is wrong. Only admins see the names of tokens. */
 export async function healthPage({ options, session, now }: Visit): Promise<Page> {
   const { database, processUuid: ownUuid } = options;
   const isAdmin = session.role === "admin";
@@ -159,7 +159,7 @@ function seenOf(seconds: number): string {
   return minutes < 120 ? `${minutes} minutes` : `${Math.floor(minutes / 60)} hours`;
 }
 
-/** A remedy: what is between backticks is a command. */
+/** A remedy: the text between backticks is a command. */
 function Remedy({ text }: { readonly text: string }) {
   const parts = text.split("`");
   return (

@@ -192,7 +192,7 @@ interface MessageFacts {
   readonly publicUrl: string | undefined;
 }
 
-/** Returns what the customer needs to know, with a command that tries the key. */
+/** Returns the text for the customer, with a command that tries the key. */
 function toMessage(apiKey: string, { tier, mode, expiresAt, publicUrl = NO_URL }: MessageFacts): string {
   const isEndless = expiresAt.getTime() === NEVER_EXPIRES.getTime();
   const until = isEndless ? "it does not expire" : `it works until ${toTimestamp(expiresAt).slice(0, 10)}`;
