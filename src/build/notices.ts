@@ -21,7 +21,10 @@ interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
 }
 
-/** Returns the text. Throws if the licence of a package cannot be found: such a release must not be published. */
+/**
+ * Returns the notices as text. Throws if the licence of a package cannot be found: such a release must not be
+ * published.
+ */
 export function renderNotices({ postgresPackage }: { readonly postgresPackage: string }): string {
   const own = readManifest(CHECKOUT);
   const names = withDependencies(Object.keys(own.dependencies ?? {}));
@@ -34,7 +37,7 @@ export function renderNotices({ postgresPackage }: { readonly postgresPackage: s
     }),
   ];
   const list = parts.map(({ title }) => `  ${title}`).join("\n");
-  return `Claviger ${own.version} has these inside, under the licences below:\n\n${list}\n${parts
+  return `Claviger ${own.version} contains the following, under the licences below:\n\n${list}\n${parts
     .map(({ title, text }) => `\n${"=".repeat(80)}\n${title}\n${"=".repeat(80)}\n\n${text.trim()}\n`)
     .join("")}`;
 }

@@ -153,7 +153,10 @@ function isLimited(endpoint: Endpoint): endpoint is LimitedEndpoint {
   return endpoint !== "jwks" && endpoint !== "openapi" && endpoint !== "health";
 }
 
-/** Returns the response after the rest of the body was read: until then a client may not read the response. */
+/**
+ * Returns the response after the rest of the body was read: some clients read no response before they have sent the
+ * whole body.
+ */
 async function afterBody(c: Context<HttpEnv>, response: Response): Promise<Response> {
   await discardBody(c.req.raw);
   return response;

@@ -1,9 +1,9 @@
 /**
  * Bounds how many downloads are in progress at once, for one sender and for all senders together.
  *
- * No event tells that a download has ended, so each download is asked, and only when no room is left.
- * Asking all of them on every refusal would let an attacker burn CPU, so a bound that was found full counts
- * as full for a moment.
+ * No event tells that a download has ended, so each download is asked whether it has ended, but only when no room is
+ * left. Asking all of them on every refusal would let an attacker burn CPU, so a bound that was found full counts as
+ * full for a moment.
  *
  * When three quarters of all places are taken, a sender may have 16, so that a few senders do not take the
  * rest.
@@ -59,7 +59,7 @@ export class InFlight {
     return this.#size;
   }
 
-  /** Adds one more, or returns the bound that is reached. */
+  /** Adds a piece of work, or returns the bound that is reached. */
   begin(sender: string, { nowMs, isOver }: Piece): Begun {
     const own = this.#senders.get(sender) ?? { pieces: [], fullUntilMs: NEVER, crowdsUntilMs: NEVER };
     if (this.#perSender > 0 && own.pieces.length >= this.#perSender) {

@@ -243,7 +243,8 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
     test("keeps the time in a file that no other run writes, and leaves only `LICENSE.seen`", async () => {
       const folder = join(line.folder, `alone-${language}`);
       const file = join(folder, "license");
-      // The name that every run used for its new file would stop this run, as another run at the same time would.
+      // Earlier, all runs wrote a new file of this name. A run that still does so fails here, because a folder has the
+      // name.
       mkdirSync(`${file}.seen.new`, { recursive: true });
       writeFileSync(file, license);
       expect(await run([file, keysFile, "svc", key.id])).toMatchObject({ status: 0, err: "" });

@@ -27,7 +27,7 @@ export function requireSession(options: AdminOptions): MiddlewareHandler<AdminEn
   };
 }
 
-/** Ends a session of the browser: after another login nobody could use it. */
+/** Ends the earlier session of a browser: after another login nobody could use it. */
 export async function endReplacedSession(
   c: Context<AdminEnv>,
   options: AdminOptions,

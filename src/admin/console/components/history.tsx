@@ -17,7 +17,7 @@ interface HistoryProps {
   readonly hasKeys?: boolean;
 }
 
-/** Who changed a thing, how and why. */
+/** The history of a thing: who changed it, how and why. */
 export function History({ rows, now, isCut, query, hasKeys = false }: HistoryProps) {
   const key = {
     label: "Key",
@@ -55,7 +55,7 @@ export function History({ rows, now, isCut, query, hasKeys = false }: HistoryPro
         rows={rows}
       />
       <nav class="pages" aria-label="Audit log">
-        <a href={`/console/audit?${query}`}>Show them in the audit log</a>
+        <a href={`/console/audit?${query}`}>Show the changes in the audit log</a>
       </nav>
     </section>
   );

@@ -48,7 +48,7 @@ export function Why({ explanation, visit }: WhyProps) {
   );
 }
 
-/** Since when the key has its state, and who made it so. */
+/** Says since when the key has its state, and who changed the state. */
 function Since({ explanation: { key, since, change }, visit: { now } }: WhyProps) {
   if (since === null) return null;
   return (
