@@ -29,11 +29,11 @@ interface ActionProps {
   readonly isOpen?: boolean;
   /** The change cannot be undone. */
   readonly isFinal?: boolean;
-  /** What people must type, so that a change that cannot be undone is not made by mistake. */
+  /** The text that people must type, so that nobody makes a final change by mistake. */
   readonly repeat?: RepeatedText | undefined;
   /** The answer is a file, so the page stays. */
   readonly isDownload?: boolean;
-  /** What the change does, and the fields that it needs besides `repeat` and the reason. */
+  /** The description of the change, and the fields that it needs besides `repeat` and the reason. */
   readonly children?: Child;
 }
 
