@@ -118,6 +118,19 @@ describe("claviger operators", () => {
 });
 
 describe("claviger tokens", () => {
+  test("renew changes the expiry, and removes it with never", async () => {
+    const name = ["--name", "ending", "--scope", "keys:read", "--expires-at", "2099-01-01"];
+    await line.json(["tokens", "issue", ...name]);
+    const endOf = async (...options: string[]) => {
+      await line.json(["tokens", "renew", "ending", ...options]);
+      const tokens = await line.json(["tokens", "list"]);
+      return tokens.find((token: { name: string }) => token.name === "ending").expires_at;
+    };
+    expect(await endOf()).toBe("2099-01-01T00:00:00Z");
+    expect(await endOf("--expires-at", "2098-01-01")).toBe("2098-01-01T00:00:00Z");
+    expect(await endOf("--expires-at", "never")).toBeNull();
+  });
+
   test("issue takes every scope, tier and network of an option that is given twice", async () => {
     const twice = ["--scope", "keys:read", "--scope", "usage:read", "--tiers", "free", "--tiers", "research"];
     const from = ["--from", "10.0.0.0/8", "--from", "192.0.2.1"];

@@ -111,7 +111,7 @@ interface IssueOptions extends JsonOptions {
 }
 
 interface RenewOptions extends ChangeOptions {
-  readonly expiresAt?: Date | null;
+  readonly expiresAt?: Date | "never";
 }
 
 /** Returns the reader of a list of words that are allowed. An option that is given twice has the words of both. */
@@ -138,8 +138,9 @@ function networksOption(text: string, before: readonly string[] = []): readonly 
   );
 }
 
-function endOption(text: string): Date | null {
-  return text === "never" ? null : timestampOption(text);
+/** Reads a timestamp, or `never`, which stays a text: commander turns null into an empty text. */
+function endOption(text: string): Date | "never" {
+  return text === "never" ? text : timestampOption(text);
 }
 
 const ONCE = "The token is shown only once: store it now";
@@ -165,7 +166,8 @@ async function issue(surroundings: Surroundings, options: IssueOptions): Promise
 async function renew(surroundings: Surroundings, name: string, options: RenewOptions): Promise<void> {
   await withDatabase(surroundings, options, async ({ config: { brand }, database, actor, now }) => {
     const by = { brand, actor, now };
-    const { token, state } = orRefuse(await renewToken(database, { name, expiresAt: options.expiresAt }, by));
+    const expiresAt = options.expiresAt === "never" ? null : options.expiresAt;
+    const { token, state } = orRefuse(await renewToken(database, { name, expiresAt }, by));
     if (options.json) return printJson(surroundings, { name, token, state });
     printFields(surroundings, { name, token, state });
     printNote(surroundings, ONCE);
