@@ -144,11 +144,13 @@ describe("a stop of the service", () => {
   );
 });
 
-/** Waits until so many statements wait for a lock in the database. */
+/** Waits until so many statements wait for a lock in the database of this test: other tests use the same server. */
 async function untilWaiting(count: number): Promise<void> {
   await until(async () => {
     const [row] = await service.database.query<{ waiting: number }>(
-      (sql) => sql`select count(*)::int as waiting from pg_locks where not granted`,
+      (sql) => sql`
+        select count(*)::int as waiting from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock'`,
     );
     return (row?.waiting ?? 0) >= count;
   });

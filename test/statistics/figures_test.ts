@@ -17,6 +17,9 @@ import { makeRandomCustomers } from "./random_customers.ts";
 
 setDefaultTimeout(30_000);
 
+/** The sessions of this database that wait for a lock: other tests use other databases of the same server. */
+const WAITING = "from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+
 /** A clock that stands still, so that figures and counts are for the same moment. */
 const NOW = new Date("2026-11-20T12:00:00Z");
 const stopped = { now: () => NOW, nowMs: () => NOW.getTime(), monotonicMs: () => 0 };
@@ -205,14 +208,14 @@ describe("createFigureComputer()", () => {
       await lock.transaction(async (sql) => {
         await sql`lock table licenses in access exclusive mode`;
         computer?.demand();
-        await until(async () => (await count("select from pg_locks where not granted")).length > 0);
+        await until(async () => (await count(`select ${WAITING}`)).length > 0);
         expect((await runs())[0]?.took).toBeNull();
         await stop();
       });
       await lock.close();
     };
     const [first, second] = computers;
-    const terminate = "select pg_terminate_backend(pid) from pg_locks where not granted";
+    const terminate = `select pg_terminate_backend(pid) ${WAITING}`;
     await interrupt(first, async () => {
       await count(terminate);
       await first?.settled();
