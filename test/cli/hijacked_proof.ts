@@ -75,7 +75,7 @@ describe.skipIf(!canActAsBoth)("a command of root whose other process is hijacke
   });
 
   test("sends the whole backup to a slow reader", async () => {
-    writeFileSync(join(stage.home, "hijack"), "head -c 400000 /dev/zero; exit 0", { mode: 0o644 });
+    writeFileSync(join(stage.home, "hijack"), "head -c 400000 /dev/zero >&4; exit 0", { mode: 0o644 });
     const [bun = ""] = stage.program;
     const reads = ["bash", "-c", '"$@" | { sleep 3; wc -c; }', "bash", bun, PROGRAM];
     expect(await stage.asRoot(["backup", "-"], { program: reads })).toMatchObject({ out: "400000\n" });
