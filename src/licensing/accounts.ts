@@ -140,7 +140,7 @@ export async function updateAccount(
     readonly now: Date;
   },
 ): Promise<UpdatedAccount | Refusal> {
-  const [updated] = await database.query<UpdatedAccount & { readonly isErased: boolean }>(
+  const [updated] = await database.query<UpdatedAccount>(
     (sql) => sql`
       with old as (
         select id, email, name, organization, email = ${erasedEmail(sql, sql`id`)} as is_erased,
@@ -166,13 +166,14 @@ export async function updateAccount(
         at: change.now,
         from: sql`changed`,
       })})
-      select email, new_name as name, new_organization as organization, is_erased as "isErased",
+      select email, new_name as name, new_organization as organization,
              exists (select from changed) as "isChanged"
         from old`,
   );
   if (updated === undefined) {
     return refuse("NOT_FOUND", "Cannot update account: no account has that id or e-mail");
   }
-  const { isErased: wasErased, ...account } = updated;
-  return wasErased ? refuse("CONFLICT", "Cannot update account: it is erased") : account;
+  return isErased({ uuid: change.uuid, email: updated.email })
+    ? refuse("CONFLICT", "Cannot update account: it is erased")
+    : updated;
 }

@@ -22,9 +22,9 @@ import {
   type ChangeOptions,
   idOption,
   type JsonOptions,
-  textOption,
   wholeNumberOption,
   withJsonOptions,
+  withReason,
 } from "../options.ts";
 import { printFields, printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, withDatabase } from "../run.ts";
@@ -39,7 +39,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     .command("licenses")
     .description("sign and verify licenses for use without a network, and manage the keys that sign them");
 
-  withJsonOptions(licenses.command("export"))
+  const exporting = withJsonOptions(licenses.command("export"))
     .description("sign the license of a key as a file, for a customer without a network")
     .argument("<id>", "the key's id", idOption("key"))
     .option(
@@ -53,9 +53,10 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
       "the fingerprint of the only machine that may use the license",
       printableOption,
     )
-    .option("--nonce <text>", "a text to repeat in the license", printableOption)
-    .option("--reason <text>", "the reason, for the audit log", textOption(0, 2_000))
-    .action((keyUuid: string, options: ExportOptions) => exportLicense(surroundings, keyUuid, options));
+    .option("--nonce <text>", "a text to repeat in the license", printableOption);
+  withReason(exporting).action((keyUuid: string, options: ExportOptions) =>
+    exportLicense(surroundings, keyUuid, options),
+  );
 
   withNeeds(withJsonOptions(licenses.command("verify")), (command) => {
     const { jwks } = command.opts<VerifyOptions>();
