@@ -23,6 +23,17 @@ export function isLoopback(host: string): boolean {
   return /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/i.test(host);
 }
 
+/**
+ * Returns whether the listener for operators speaks https. On loopback it speaks http also beside a certificate, because
+ * through `ssh -L` browsers reach it by a name that the certificate does not have. CLAVIGER_ADMIN_URL changes that.
+ */
+export function isAdminTls(
+  { host }: { readonly host: string },
+  { adminUrl, tls }: { readonly adminUrl: string | undefined; readonly tls?: unknown },
+): boolean {
+  return tls !== undefined && (!isLoopback(host) || adminUrl?.startsWith("https:") === true);
+}
+
 /** The endpoints with a rate limit, by their names in the settings. */
 export type LimitedEndpoint =
   | "validate"

@@ -70,8 +70,10 @@ export interface Service {
   readonly url: string;
   /** The listener for metrics, if there is one. */
   readonly metrics: { readonly host: string; readonly port: number } | undefined;
-  /** The listener for operators, if there is one, and the address under which they reach it. */
-  readonly admin: { readonly host: string; readonly port: number; readonly url: string } | undefined;
+  /** The listener for operators, if there is one: its own address, and the address under which they reach it. */
+  readonly admin:
+    | { readonly host: string; readonly port: number; readonly origin: string; readonly url: string }
+    | undefined;
   /** Where the data is, in words. */
   readonly place: string;
   readonly database: Database;
@@ -122,15 +124,15 @@ async function startStages(options: ServiceOptions, order: StopOrder): Promise<S
   const { listener, admin, metrics, certificate } = listeners;
   // Begun now, so that the first request for figures finds some.
   if (admin !== undefined || metrics !== undefined) parts.figures.demand();
-  const isTls = stores.tls !== undefined;
   return {
     host: listener.host,
     port: listener.port,
-    url: originOf(listener, isTls),
+    url: originOf(listener, stores.tls !== undefined),
     admin: admin && {
       host: admin.host,
       port: admin.port,
-      url: options.config.adminUrl ?? originOf(admin, isTls),
+      origin: admin.origin,
+      url: options.config.adminUrl ?? admin.origin,
     },
     metrics: metrics && { host: metrics.host, port: metrics.port },
     place: stores.installation.place,
@@ -293,7 +295,8 @@ async function listen(
   order.add(listener, "drain");
   const me = { uuid: parts.processUuid, host: hostname(), address: originOf(listener, !!tls) };
   await order.start(createPresence({ address: stores.installation.address, process: me, clock, log }));
-  const listeners = admin === undefined ? [listener] : [listener, admin];
+  // The listener for operators may speak http beside a certificate.
+  const listeners = admin?.renewTls === undefined ? [listener] : [listener, admin];
   certificate = tls && config.tls && createCertificate(tls, { files: config.tls, listeners, clock, log });
   if (certificate !== undefined) await order.start(certificate);
   return { listener, admin, metrics, certificate };

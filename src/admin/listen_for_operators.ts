@@ -1,5 +1,5 @@
 import { type DatabaseAddress, openDatabase } from "../database/mod.ts";
-import { isLoopback } from "../endpoints.ts";
+import { isAdminTls, isLoopback, originOf } from "../endpoints.ts";
 import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import { createLicenseSigner, type LicenseSignerOptions } from "../signed_licenses/mod.ts";
@@ -14,6 +14,11 @@ export interface OperatorsListenerOptions
   readonly platform: Platform;
   readonly databaseAddress: DatabaseAddress;
   readonly tls: TlsPair | undefined;
+}
+
+export interface OperatorsListener extends Listener {
+  /** Its own address, such as `http://127.0.0.1:8081`. */
+  readonly origin: string;
 }
 
 /** Longer than the deadline of a client's statement: operators can wait for a list. */
@@ -33,7 +38,7 @@ interface ListenAddress {
 export async function listenForOperators(
   addresses: readonly ListenAddress[],
   options: OperatorsListenerOptions,
-): Promise<Listener | Refusal | undefined> {
+): Promise<OperatorsListener | Refusal | undefined> {
   let refusal: Refusal | undefined;
   for (const address of addresses) {
     const listener = await listenAt(address, options);
@@ -46,8 +51,9 @@ export async function listenForOperators(
 async function listenAt(
   { host, port }: ListenAddress,
   options: OperatorsListenerOptions,
-): Promise<Listener | Refusal> {
-  const { platform, databaseAddress, clock, log, tls, maxBodyBytes, idleTimeoutSeconds } = options;
+): Promise<OperatorsListener | Refusal> {
+  const { platform, databaseAddress, clock, log, maxBodyBytes, idleTimeoutSeconds } = options;
+  const tls = isAdminTls({ host }, options) ? options.tls : undefined;
   const database = openDatabase(databaseAddress, { clock, log, ...POOL });
   // Loaded only now: a service without this listener saves the memory of the API and of every page.
   const { createAdminApp } = await import("./app.ts");
@@ -74,6 +80,7 @@ async function listenAt(
   }
   return {
     ...listener,
+    origin: originOf(listener, tls !== undefined),
     async stop(deadlineMs) {
       await listener.stop(deadlineMs);
       await database.close();

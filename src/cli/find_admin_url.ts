@@ -15,5 +15,6 @@ export function findAdminUrl(config: Config): string | undefined {
   const serving = findServing(dataDir);
   const at = serving === undefined ? adminListen : serving.admin;
   if (at === undefined || at.port === 0 || !isLoopback(at.host)) return undefined;
-  return originOf(at, (serving ?? config).tls !== undefined);
+  // On loopback it speaks http, also beside a certificate.
+  return originOf(at, false);
 }

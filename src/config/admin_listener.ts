@@ -34,8 +34,6 @@ export function refuseAdminListener(
   const same = refuseSameAddress(config);
   if (same !== undefined) return same;
   const cannot = (why: string) => cannotServe(adminListen, why);
-  if (tls !== undefined && adminUrl?.startsWith("http:"))
-    return cannot("with a certificate it serves https, so CLAVIGER_ADMIN_URL must begin with https");
   if (isLoopback(adminListen.host)) return undefined;
   if (!adminUrl?.startsWith("https:")) {
     return cannot(

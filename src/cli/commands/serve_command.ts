@@ -106,7 +106,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
         const url = `${originOf(service.metrics, false)}/metrics`;
         say(`Its metrics are at ${url}`, { url });
       }
-      if (service.admin) sayOperators(service.admin, { isTls: config.tls !== undefined, say });
+      if (service.admin) sayOperators(service.admin, say);
       const commandTo = toCommand(surroundings, { config, envFile: options.envFile });
       if (!options.demo) await warnOfDemo(service, { command: commandTo("demo remove"), say });
       const issue = commandTo("keys issue --email you@example.org --tier research");
@@ -134,13 +134,8 @@ function createSay({ out, clock }: Surroundings, { logFormat }: Config): Say {
   return (message, { command }) => out(`${message}\n${command === undefined ? "" : `  ${command}\n`}`);
 }
 
-function sayOperators(
-  admin: NonNullable<Service["admin"]>,
-  { isTls, say }: { readonly isTls: boolean; readonly say: Say },
-): void {
-  const at = originOf(admin, isTls);
-  const name = admin.url === at ? "" : `, as ${admin.url}`;
-  say(`It serves operators at ${at}${name}`, { url: admin.url });
+function sayOperators({ origin, url }: NonNullable<Service["admin"]>, say: Say): void {
+  say(`It serves operators at ${origin}${url === origin ? "" : `, as ${url}`}`, { url });
 }
 
 /** Writes the note that `doctor` and other commands read. They also work without it, so a failure does not stop the service. */
