@@ -1,12 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import {
-  constraintOf,
-  type Database,
-  DatabaseUnavailable,
-  isDataError,
-  openDatabase,
-  type Sql,
-} from "../../src/database/mod.ts";
+import { type Database, DatabaseUnavailable, openDatabase, type Sql } from "../../src/database/mod.ts";
 import { type Log, silentLog } from "../../src/log.ts";
 import { createTestClock, type TestClock } from "../support/clock.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -97,6 +90,29 @@ describe("openDatabase()", () => {
       await untilAnswered(database);
     }
     await close();
+  });
+
+  test("openDatabase() replaces its connections at most twice a second", async () => {
+    const { database, proxy, clock, close } = await openThroughProxy({ stands: true, deadlineMs: 100 });
+    await ask(database);
+    proxy.set("stalled");
+    for (const [pauseMs, replaced] of [
+      [0, 1],
+      [499, 1],
+      [1, 2],
+    ] as const) {
+      clock.advance(pauseMs);
+      await timed(ask(database));
+      expect(database.stats().poolsReplaced).toBe(replaced);
+    }
+    await close();
+  });
+
+  test("openDatabase() lets the server end a statement before its deadline of 1,500 ms", async () => {
+    const database = openDatabase(server.address, { clock: createTestClock(), log: silentLog });
+    const rows = await database.query((sql) => sql`select current_setting('statement_timeout') as limit`);
+    expect(rows[0]).toEqual({ limit: "1350ms" });
+    await database.close();
   });
 
   test("openDatabase() lets a replaced pool finish its running statements", async () => {
@@ -205,59 +221,6 @@ describe("openDatabase()", () => {
   });
 });
 
-describe("toDatabaseError()", () => {
-  const states: [code: string, is: "unavailable" | "data" | "other"][] = [
-    ["08006", "unavailable"],
-    ["25006", "unavailable"],
-    ["28000", "unavailable"],
-    ["3D000", "unavailable"],
-    ["40P01", "unavailable"],
-    ["53100", "unavailable"],
-    ["55P03", "unavailable"],
-    ["57P01", "unavailable"],
-    ["58030", "unavailable"],
-    ["22003", "data"],
-    ["23514", "data"],
-    ["42601", "other"],
-    ["XX000", "other"],
-  ];
-
-  test.each(states)("toDatabaseError() classifies SQLSTATE %s as %s", async (code, is) => {
-    const error = await errorOf(
-      (sql) => sql`${sql.unsafe(`do $$ begin raise exception 'made up' using errcode = '${code}'; end $$`)}`,
-    );
-    expect(error).toMatchObject({ code });
-    expect(error instanceof DatabaseUnavailable).toBe(is === "unavailable");
-    expect(isDataError(error)).toBe(is === "data");
-  });
-
-  test("toDatabaseError() does not change errors of our own code", async () => {
-    const error = await errorOf((sql) => sql`select ${undefined as unknown as string}::text`);
-    expect(error).toMatchObject({ code: "UNDEFINED_VALUE" });
-    expect(error).not.toBeInstanceOf(DatabaseUnavailable);
-  });
-
-  test("toDatabaseError() classifies a server that cannot be reached as unavailable", async () => {
-    const address = { socketPath: "/nowhere/.s.PGSQL.5432", user: "nobody", database: "none" };
-    const options = { clock: createTestClock(), log: silentLog, deadlineMs: 1_000 };
-    const database = openDatabase(address, options);
-    expect((await timed(ask(database))).error).toMatchObject({ name: "DatabaseUnavailable", code: "ENOENT" });
-    await database.close();
-  });
-});
-
-test("constraintOf() names the violated constraint", async () => {
-  await server.database.query((sql) =>
-    sql.unsafe(`create table thing (
-      id integer constraint thing_pkey primary key constraint id_not_negative check (id >= 0))`),
-  );
-  const insert = (id: number) => errorOf((sql) => sql`insert into thing (id) values (${id}::integer)`);
-  expect(constraintOf(await insert(-1))).toBe("id_not_negative");
-  expect(await insert(1)).toBeUndefined();
-  expect(constraintOf(await insert(1))).toBe("thing_pkey");
-  expect(constraintOf(new Error("of another kind"))).toBeUndefined();
-});
-
 interface Opened {
   readonly database: Database;
   readonly proxy: FaultyProxy;
@@ -265,11 +228,17 @@ interface Opened {
   close(): Promise<void>;
 }
 
-async function openThroughProxy(
-  options: { maxConnections?: number; deadlineMs?: number; log?: Log } = {},
-): Promise<Opened> {
+async function openThroughProxy({
+  stands = false,
+  ...options
+}: {
+  stands?: boolean;
+  maxConnections?: number;
+  deadlineMs?: number;
+  log?: Log;
+} = {}): Promise<Opened> {
   const proxy = await startFaultyProxy(server.address);
-  const clock = createTestClock();
+  const clock = createTestClock(undefined, { stands });
   const database = openDatabase(proxy.address, {
     clock,
     log: silentLog,
@@ -316,8 +285,4 @@ async function untilAnswered(database: Database): Promise<number> {
   const began = performance.now();
   await until(async () => (await timed(ask(database))).error === undefined, { what: "the database answers" });
   return performance.now() - began;
-}
-
-async function errorOf(build: (sql: Sql) => ReturnType<Sql>): Promise<unknown> {
-  return (await timed(server.database.query(build as never))).error;
 }

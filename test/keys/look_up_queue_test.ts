@@ -4,6 +4,7 @@ import { createLookUpQueue } from "../../src/keys/look_up_queue.ts";
 import type { KeyRecord } from "../../src/keys/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { keyRecord } from "../support/records.ts";
+import { shortest } from "../support/shortest.ts";
 import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
@@ -100,22 +101,27 @@ describe("createLookUpQueue() with gathered look-ups", () => {
   test("lookUp() sends at most ten statements a second, whether look-ups come one by one or together", async () => {
     const { queue, batches } = start();
     const beganMs = performance.now();
-    for (let i = 0; performance.now() - beganMs < 550; i++) {
+    for (let i = 0; i < 5; i++) {
       await Promise.all([1, 2, 3].map((j) => queue.lookUp(`key ${i} ${j}`, "198.51.100.1", gathered)));
     }
-    expect(batches.length).toBeWithin(4, 8);
-    expect(batches.every((batch) => batch.length === 3)).toBe(true);
+    expect(performance.now() - beganMs).toBeGreaterThan(395);
+    expect(batches.map(({ length }) => length)).toEqual([3, 3, 3, 3, 3]);
   });
 
   test("lookUp() answers the first look-up at once, and the others with the next batch", async () => {
-    const { queue, batches } = start();
-    const beganMs = performance.now();
-    expect(await queue.lookUp("a", "198.51.100.1", gathered)).toMatchObject({ accountUuid: "a" });
-    expect(performance.now() - beganMs).toBeLessThan(80);
-    const found = await Promise.all(["b", "unknown"].map((hash) => queue.lookUp(hash, "::1", gathered)));
-    expect(found).toMatchObject([{ accountUuid: "b" }, null]);
-    expect(performance.now() - beganMs).toBeWithin(95, 400);
-    expect(batches).toEqual([["a"], ["b", "unknown"]]);
+    const measure = async () => {
+      const { queue, batches } = start();
+      const beganMs = performance.now();
+      const first = queue.lookUp("a", "198.51.100.1", gathered);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(batches).toEqual([["a"]]);
+      expect(await first).toMatchObject({ accountUuid: "a" });
+      const found = await Promise.all(["b", "unknown"].map((hash) => queue.lookUp(hash, "::1", gathered)));
+      expect(found).toMatchObject([{ accountUuid: "b" }, null]);
+      expect(batches).toEqual([["a"], ["b", "unknown"]]);
+      return performance.now() - beganMs;
+    };
+    expect(await shortest(400, measure)).toBeWithin(95, 400);
   });
 
   test("lookUp() does not delay look-ups that are not gathered", async () => {
@@ -179,7 +185,7 @@ function failureOf(promise: Promise<unknown>): Promise<unknown> {
 }
 
 function start({ held = false } = {}) {
-  const clock = createTestClock();
+  const clock = createTestClock(undefined, { stands: true });
   const batches: string[][] = [];
   const holding: (() => void)[] = [];
   let fails = false;

@@ -7,7 +7,6 @@ import { findKeysByHash } from "../../src/keys/find_keys.ts";
 import { parseKeyHash } from "../../src/keys/key_hash.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { startFaultyProxy } from "../support/faulty_proxy.ts";
 import { createLonePulse } from "../support/lone_pulse.ts";
 import { startTestService, type TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -215,69 +214,6 @@ describe("createPulse()", () => {
 
     expect(cache.stats()).toMatchObject({ keys: 0, licenses: 0, unknownKeys: 0 });
     await beating.close();
-  });
-
-  test("createPulse() does not repeat the pulse when it is stopped during its start", async () => {
-    const database = openDatabase(service.address, { clock: systemClock, log: silentLog, maxConnections: 1 });
-    const [stopped, later] = [createLonePulse(database).pulse, createLonePulse(database).pulse];
-    const started = stopped.start();
-    await stopped.stop();
-    await started;
-
-    await later.start();
-    await until(() => later.stats().beats > 2);
-    expect(stopped.stats()).toMatchObject({ beats: 1 });
-    await later.stop();
-    await database.close();
-  });
-
-  test("createPulse() starts though the first answer is late, and not if no answer comes", async () => {
-    const proxy = await startFaultyProxy(service.address);
-    const database = openDatabase(proxy.address, { clock: systemClock, log: silentLog });
-    const { pulse } = createLonePulse(database);
-    proxy.set("stalled");
-    await expect(pulse.start()).rejects.toMatchObject({ code: "deadline" });
-    const missed = database.stats().deadlinesMissed;
-    await Promise.all([
-      pulse.start(),
-      until(() => database.stats().deadlinesMissed > missed).then(() => proxy.set("none")),
-    ]);
-    expect(pulse.isFresh()).toBe(true);
-    await pulse.stop();
-    await database.close();
-    await proxy.close();
-  });
-
-  test("createPulse() stays fresh when one of its statements is never answered", async () => {
-    const proxy = await startFaultyProxy(service.address);
-    const database = openDatabase(proxy.address, { clock: systemClock, log: silentLog });
-    const { pulse } = createLonePulse(database);
-    await pulse.start();
-    try {
-      proxy.set("half_open");
-      await until(() => proxy.stats().lost > 0);
-      proxy.set("none");
-      const untilMs = performance.now() + 1_500;
-      let looks = 0;
-      let stoodStillMs = Number.NEGATIVE_INFINITY;
-      for (let lookedMs = performance.now(); lookedMs < untilMs; ) {
-        await Bun.sleep(10);
-        await service.database.query((sql) => sql`select 1`);
-        const nowMs = performance.now();
-        // If the machine or the database stood still, the pulse is late and needs a moment to recover.
-        if (nowMs - lookedMs > 100) stoodStillMs = nowMs;
-        lookedMs = nowMs;
-        if (nowMs - stoodStillMs < 500) continue;
-        looks++;
-        expect(pulse.isFresh()).toBe(true);
-      }
-      expect(looks).toBeGreaterThan(10);
-      expect(pulse.stats().failures).toBeGreaterThan(0);
-    } finally {
-      await pulse.stop();
-      await database.close();
-      await proxy.close();
-    }
   });
 
   test("createPulse() reads the counts of other processes within a second, and keeps the key cached", async () => {

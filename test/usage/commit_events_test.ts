@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { hash } from "node:crypto";
 import { openDatabase } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import { silentLog } from "../../src/log.ts";
@@ -87,6 +88,19 @@ describe("commitEvents()", () => {
     );
     // The first events in the given order were stored.
     expect(stored.map(({ id }) => id)).toEqual(events.slice(0, 5).map(({ uuid }) => uuid));
+  });
+
+  test("commitEvents() stores the granted events of a batch with claims, whatever events stand before them", async () => {
+    const licenseUuid = await license(1);
+    const claimed = () => {
+      const digest = hash("sha256", newUuid(), "hex");
+      return { licenseUuid, claim: { hash: digest, digest, eventHash: digest } };
+    };
+    const events = (["error", "inference", "inference"] as const).map((type) =>
+      usageEvent({ ...claimed(), type }),
+    );
+    expect([...(await commit(events))]).toEqual([{ licenseUuid, granted: 1, used: 1 }]);
+    expect(await readSums(server.database, licenseUuid)).toEqual({ used: 1, byDay: 1, stored: 1 });
   });
 
   test("commitEvents() grants no events with a limit of 0, and all without a limit", async () => {
