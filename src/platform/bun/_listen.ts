@@ -12,13 +12,18 @@ import { lastResort } from "../last_resort.ts";
 import { listenFailure } from "../listen_failure.ts";
 import type { Listener, ListenOptions, Peer, TlsPair } from "../mod.ts";
 import { createGarbage, type Garbage } from "./_garbage.ts";
-import { listeningSockets, refuseNewConnections, steerToSecond } from "./_listening_socket.ts";
+import { admitAccepted, refuseNewConnections, steerToSecond } from "./_listening_socket.ts";
 
 type BunServer = Bun.Server<undefined>;
 
-/** The time for handshakes in progress when new connections are refused. */
-const LAST_HANDSHAKES_MS = 60;
-/** The same before the server of an old certificate stops: longer, for slow networks, because nothing waits for it. */
+/**
+ * Turns of the event loop for accepting and reading when new connections are refused. Turns and not time, because a busy
+ * machine may give the process none for a while. More turns if a connection lost packets, which come again after 0.2 s.
+ */
+const LAST_TURNS = 6;
+const LAST_TURNS_AFTER_LOSS = 50;
+const TURN_MS = 10;
+/** For handshakes with an old certificate, before its server stops: long, because nothing waits for it. */
 const LAST_TLS_HANDSHAKES_MS = 1_000;
 /** A connection with an old certificate is cut off after this time. Most end before, by the idle timeout. */
 const OLD_CONNECTIONS_MS = 60_000;
@@ -34,19 +39,19 @@ export function listen(options: ListenOptions): Promise<Listener> {
 function start(options: ListenOptions): Listener {
   const garbage = createGarbage();
   // Binds the port for a moment without sharing it, which fails if another process uses it.
-  const probe = options.tls && serve(options, garbage, { tls: undefined, port: options.port });
-  const port = probe?.port ?? options.port;
+  const { tls: pair, ...plain } = options;
+  const probe = pair && serve(plain, garbage);
+  const free = probe?.port ?? options.port;
   void probe?.stop(true);
-  let current = serve(options, garbage, { tls: options.tls, port });
+  let current = serve({ ...options, port: free }, garbage);
+  const port = current.port ?? free;
   const retired = new Set<BunServer>();
   let renewing: Promise<void> = Promise.resolve();
 
   async function renew(tls: TlsPair): Promise<void> {
     const first = current;
-    const firstSockets = listeningSockets(first.port ?? 0);
-    current = serve(options, garbage, { tls, port: first.port ?? 0 });
-    const [socket] = firstSockets;
-    if (socket !== undefined) steerToSecond(socket);
+    current = serve({ ...options, tls, port }, garbage);
+    steerToSecond(port);
     retired.add(first);
     await sleep(LAST_TLS_HANDSHAKES_MS);
     // Not awaited: connections may have requests in progress for long.
@@ -55,8 +60,8 @@ function start(options: ListenOptions): Listener {
 
   return {
     host: current.hostname ?? options.host,
-    port: current.port ?? options.port,
-    ...(options.tls && {
+    port,
+    ...(pair && {
       renewTls(tls: TlsPair) {
         // One renewal at a time, because only two servers may share the port.
         renewing = renewing.catch(() => {}).then(() => renew(tls));
@@ -66,21 +71,18 @@ function start(options: ListenOptions): Listener {
     async stop(deadlineMs) {
       const until = performance.now() + deadlineMs;
       const left = () => Math.max(0, until - performance.now());
-      if (deadlineMs > LAST_HANDSHAKES_MS && refuseNewConnections(listeningSockets(current.port ?? 0))) {
-        await sleep(LAST_HANDSHAKES_MS);
+      let turns = refuseNewConnections(port) ? LAST_TURNS : 0;
+      for (let turn = 0; turn < turns && left() > deadlineMs / 2; turn++) {
+        await sleep(TURN_MS);
+        if (admitAccepted(port)) turns = LAST_TURNS_AFTER_LOSS;
       }
       await Promise.all([...retired, current].map((server) => stopServer(server, left())));
     },
   };
 }
 
-interface Binding {
-  readonly tls: TlsPair | undefined;
-  readonly port: number;
-}
-
-function serve(options: ListenOptions, garbage: Garbage, { tls, port }: Binding): BunServer {
-  const { answer, idleTimeoutSeconds } = options;
+function serve(options: ListenOptions, garbage: Garbage): BunServer {
+  const { answer, idleTimeoutSeconds, port, tls } = options;
   const server: BunServer = Bun.serve({
     hostname: options.host,
     port,
