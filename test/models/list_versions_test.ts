@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId } from "../../src/ids.ts";
+import type { IssuedKey } from "../../src/keys/mod.ts";
 import {
   addModel,
   findRegistered,
@@ -18,8 +19,24 @@ setDefaultTimeout(30_000);
 const BY = { actor: ACTOR, now: NOW };
 
 let server: TestDatabase;
+let owner: IssuedKey;
 beforeAll(async () => {
   server = await createTestDatabase();
+  const { database } = server;
+  owner = await issue(database, { email: "owner@example.org" });
+  await add({ name: "first", sizeMb: 1.5 });
+  await add({ name: "first", version: "2.0.0", sizeMb: 2.5 });
+  await add({
+    name: "custom",
+    requiresLicense: "commercial",
+    ownerUuid: parseId("usr", owner.userId),
+    downloadUrl: null,
+    hostedBytes: 700_000,
+    sizeMb: 0,
+  });
+  await add({ name: "removed" });
+  await removeModel(database, "removed", BY);
+  await retireVersion(database, { name: "first", version: "1.0.0" }, BY);
 });
 afterAll(() => server.close());
 
@@ -33,21 +50,6 @@ async function add(fields: object): Promise<void> {
 describe("The registered models", () => {
   test("are listed newest first, also without a listed version, with the version that is listed or newest", async () => {
     const { database } = server;
-    const key = await issue(database, { email: "owner@example.org" });
-    await add({ name: "first", sizeMb: 1.5 });
-    await add({ name: "first", version: "2.0.0", sizeMb: 2.5 });
-    await add({
-      name: "custom",
-      requiresLicense: "commercial",
-      ownerUuid: parseId("usr", key.userId),
-      downloadUrl: null,
-      hostedBytes: 700_000,
-      sizeMb: 0,
-    });
-    await add({ name: "removed" });
-    await removeModel(database, "removed", BY);
-    await retireVersion(database, { name: "first", version: "1.0.0" }, BY);
-
     const all = await listRegistered(database, { limit: 10 });
     expect(
       all.map(({ name, listedVersion, versions, shown }) => [name, listedVersion, versions, shown.version]),
@@ -57,7 +59,7 @@ describe("The registered models", () => {
       ["first", "2.0.0", 2, "2.0.0"],
     ]);
     expect(all[1]).toMatchObject({
-      owner: { id: key.userId, email: "owner@example.org" },
+      owner: { id: owner.userId, email: "owner@example.org" },
       shown: { isHosted: true, sizeMb: 0.7, requiresLicense: "commercial", retiredAt: null },
     });
     expect(all[2]).toMatchObject({ owner: null, shown: { isHosted: false, sizeMb: 2.5 } });

@@ -1,7 +1,7 @@
 /** `claviger models retire` and `models purge` while a service runs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hash } from "node:crypto";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
 import { type RunningService, refusalOf } from "../cli/command_line.ts";
@@ -43,6 +43,8 @@ describe("claviger models retire and purge", () => {
     expect(await load("retiring", "2.0.0")).toBe(200);
     expect(await listed("retiring")).toMatchObject({ version: "2.0.0" });
 
+    // The day counts from the retirement, however old the file is.
+    utimesSync(storedPath(sha256), 0, 0);
     expect(await line.json(["models", "purge"])).toEqual({ files: 0, bytes: 0, waiting: 1 });
     expect(existsSync(storedPath(sha256))).toBe(true);
     expect(await line.json(["models", "purge"], inADay)).toEqual({ files: 1, bytes: 54_321, waiting: 0 });
@@ -83,6 +85,8 @@ describe("claviger models retire and purge", () => {
   test("refuse a version that does not exist, and a version that is retired already", async () => {
     const retire = async (...args: string[]) => refusalOf(await line.here(["models", "retire", ...args]));
     expect(await retire("nothing", "1")).toBe("Cannot retire model: there is no nothing 1");
-    expect(await retire("two", "1.0.0")).toBe("Cannot retire model: two 1.0.0 is retired already");
+    for (const version of ["1.0.0", "2.0.0"]) await add({ name: "gone", file, version });
+    await line.here(["models", "retire", "gone", "1.0.0"]);
+    expect(await retire("gone", "1.0.0")).toBe("Cannot retire model: gone 1.0.0 is retired already");
   });
 });

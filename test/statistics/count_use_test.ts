@@ -67,6 +67,20 @@ describe("countUse()", () => {
     expect((await readAll()).days).toEqual(days);
   });
 
+  test("counts the licenses of every statement, of which each counts 5,000", async () => {
+    setClock("2026-11-20T12:00:00Z");
+    await issue(server.database);
+    await query(`
+      with license as (
+        insert into licenses (id, account_id, tier, expires_at, created_at)
+        select gen_random_uuid(), accounts.id, 'free', 'infinity', now() from accounts, generate_series(1, 10001)
+        returning id
+      )
+      insert into usage (license_id, month, used, by_day) select id, '2026-11-01', 1, '{0,1}' from license`);
+    await count();
+    expect(await readAll()).toMatchObject({ days: [{ day: "2026-11-02", used: 10_001 }], imported: [] });
+  });
+
   test("adds each minute the events that were received before, and no event twice", async () => {
     setClock("2026-11-20T12:00:00Z");
     const free = await issue(server.database, { tier: "free", monthlyLimit: 5 });
