@@ -79,7 +79,8 @@ describe("claviger config check", () => {
   });
 
   test("shows a setting on one line of a terminal of 80 columns, if it is not very long", async () => {
-    const { out } = await line.run(["config", "check", "--env-file", "/dev/null"], { columns: 80 });
+    const place = ["--env-file", "/dev/null", "--data-dir", "/srv/data"];
+    const { out } = await line.run(["config", "check", ...place], { columns: 80 });
     const lines = out.trimEnd().split("\n");
     expect(lines.every((text) => text.length <= 80)).toBe(true);
     expect(lines.filter((text) => !text.startsWith("CLAVIGER_"))).toEqual([

@@ -390,6 +390,8 @@ describe("readConfig() and the settings file", () => {
       expect(read({ ...standard, env: { STATE_DIRECTORY: "/state" } }).dataDir).toBe("/state");
     });
     expect(read({ ...standard, unit: { ...unit, envFiles: ["/nowhere/claviger.env"] } }).port).toBe(8080);
+    // An ordinary user cannot remove a closed folder that has a file in it.
+    chmodSync(closed, 0o700);
   });
 
   test("reads a pipe, but only up to the size limit", () => {

@@ -12,6 +12,8 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(realpathSync(tmpdir()), "claviger-path-"));
   mkdirSync(join(folder, "a/b"), { recursive: true });
+  // Whatever umask the tests run with.
+  for (const path of ["a", "a/b"]) chmodSync(join(folder, path), 0o755);
   writeFileSync(join(folder, "a/b/file"), "");
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
