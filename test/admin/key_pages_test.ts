@@ -109,6 +109,16 @@ test("A rotated key is in its answer and nowhere else", async () => {
   expect(kept.filter((place) => place.includes(apiKey.slice(-48)))).toEqual([]);
 });
 
+test("A key is renewed until the last second of its last day, which may be today", async () => {
+  const key = await admin.issue();
+  const today = admin.clock.now().toISOString().slice(0, 10);
+  const { status } = await client.send(`/keys/${key.id}/renew`, { cookie, form: { last_day: today } });
+  expect(status).toBe(303);
+  const token = await admin.token();
+  const { body } = await admin.call("GET", `/keys/${key.id}`, { token });
+  expect(body.expires_at).toBe(`${today}T23:59:59Z`);
+});
+
 test("A form changes nothing if one of its fields is wrong", async () => {
   const key = await admin.issue({ expiresAt: NEVER_EXPIRES, tier: "free" });
   const wrong: [action: string, form: Record<string, string>][] = [

@@ -215,17 +215,24 @@ describe("checkBackupSchema()", () => {
   });
 });
 
-test("restoreBackup() refuses a file that changes between check and load, and loads nothing", async () => {
-  const target = await createTestDatabase({ empty: true });
-  writeFileSync(changed, file);
-  const proven = await prove(changed);
+test("restoreBackup() refuses a file that was damaged or exchanged between check and load, and loads nothing", async () => {
   const bytes = Buffer.from(tar);
   const place = (await listPlaces()).find(({ name }) => name.startsWith("tables/keys/"))!;
   bytes[place.content + place.size - 2] = (bytes[place.content + place.size - 2] ?? 0) ^ 1;
-  writeFileSync(changed, pack(bytes));
-  const outcome = await tryRestore(target.address, proven, { dataDir: folder.path }).catch(String);
-  expect(typeof outcome === "string" ? outcome : sentenceOf(outcome)).toMatch(/damaged|refused|invalid/);
-  const rows = await target.database.query((sql) => sql`select from accounts`);
-  expect(rows).toHaveLength(0);
-  await target.close();
+  await source.database.query((sql) => sql`update accounts set name = 'Another'`);
+  const another = join(folder.path, "another");
+  await backUp(source.address, another);
+  for (const [then, why] of [
+    [pack(bytes), /damaged|refused|invalid/],
+    [readFileSync(another), /was changed while it was read: restore again/],
+  ] as const) {
+    const target = await createTestDatabase({ empty: true });
+    writeFileSync(changed, file);
+    const proven = await prove(changed);
+    writeFileSync(changed, then);
+    const outcome = await tryRestore(target.address, proven, { dataDir: folder.path }).catch(String);
+    expect(typeof outcome === "string" ? outcome : sentenceOf(outcome)).toMatch(why);
+    expect(await target.database.query((sql) => sql`select from accounts`)).toHaveLength(0);
+    await target.close();
+  }
 });

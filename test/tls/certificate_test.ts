@@ -5,11 +5,41 @@ import { join } from "node:path";
 import { systemClock as clock } from "../../src/clock.ts";
 import { createLog } from "../../src/log.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
+import type { Listener } from "../../src/platform/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createCertificate, readTlsIdentity } from "../../src/tls/mod.ts";
 import { makeCertificate, shownFingerprint } from "../support/certificates.ts";
+import { createTestClock } from "../support/clock.ts";
 
 setDefaultTimeout(30_000);
+
+test("createCertificate() keeps a certificate that clients accept when the new one is not valid yet or any more", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));
+  const readPair = (name: string, days: number) => {
+    const files = makeCertificate(folder, name, days);
+    const tls = readTlsIdentity(files);
+    if (isRefusal(tls)) throw new Error(tls.sentence);
+    return { files, tls };
+  };
+  // The first is valid from three days ago until two days ago, the second from yesterday on.
+  const [past, present] = [readPair("past", -2), readPair("present", 30)];
+  for (const [shown, next, agoDays, why] of [
+    [past, present, 2.5, "is valid only from"],
+    [present, past, 0, "expired at"],
+  ] as const) {
+    const renewed: unknown[] = [];
+    const listener = { renewTls: async (tls: unknown) => void renewed.push(tls) } as unknown as Listener;
+    const lines: string[] = [];
+    const log = createLog({ format: "json", clock, write: (line) => lines.push(line) });
+    const then = createTestClock(new Date(Date.now() - agoDays * 86_400_000).toISOString());
+    const options = { files: next.files, listeners: [listener], clock: then, log };
+    await createCertificate(shown.tls, options).reload();
+    expect(renewed).toEqual([]);
+    expect(lines.join("")).toContain("The certificate was not changed: the one before is kept");
+    expect(lines.join("")).toContain(why);
+  }
+  rmSync(folder, { recursive: true });
+});
 
 test("createCertificate() warns at its start, renews it on every listener at a reload, and ignores a reload after its stop", async () => {
   const folder = mkdtempSync(join(tmpdir(), "claviger-tls-"));

@@ -1,0 +1,101 @@
+/** The findings of `doctor` about the data folder, the certificate and the clock of the database server. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readConfig } from "../../src/config/mod.ts";
+import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { makeCertificate } from "../support/certificates.ts";
+import { createTestClock } from "../support/clock.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+setDefaultTimeout(30_000);
+
+const DAY_MS = 86_400_000;
+const folder = mkdtempSync(join(tmpdir(), "claviger-examine-"));
+const dataDir = join(folder, "data");
+const secret = join(dataDir, "secret");
+let opened: TestDatabase;
+
+beforeAll(async () => {
+  opened = await createTestDatabase();
+  mkdirSync(dataDir);
+  writeFileSync(secret, "");
+  setModes(0o700, 0o600);
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await opened.close();
+});
+
+function setModes(ofFolder: number, ofSecret: number): void {
+  chmodSync(dataDir, ofFolder);
+  chmodSync(secret, ofSecret);
+}
+
+/** Examines host and database with a clock that is moved by `movedMs`, and returns the finding with that name. */
+async function examined(
+  name: string,
+  { movedMs = 0, env = {} }: { movedMs?: number; env?: Record<string, string> } = {},
+): Promise<Finding | undefined> {
+  const config = readConfig({
+    env: { CLAVIGER_DATA_DIR: dataDir, CLAVIGER_PORT: "0", ...env },
+    envFile: "/dev/null",
+    workingFolder: folder,
+    isRoot: false,
+  });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  const clock = createTestClock();
+  clock.advance(movedMs);
+  const host = await examineHost({ config, clock });
+  const database = await examineDatabase({ config, clock, ...opened, place: "here" });
+  return [...host, ...database].find((finding) => finding.name === name);
+}
+
+describe("doctor's data folder", () => {
+  test.each([
+    [0o700, 0o600, undefined],
+    [0o755, 0o400, undefined],
+    [0o700, 0o640, `other users may read ${secret}`],
+    [0o700, 0o610, `other users may read ${secret}`],
+    [0o700, 0o604, `other users may read ${secret}`],
+    [0o770, 0o600, `other users may write to ${dataDir}`],
+    [0o702, 0o600, `other users may write to ${dataDir}`],
+  ])("judges the mode of the folder and of its secret: %#", async (ofFolder, ofSecret, why) => {
+    setModes(ofFolder, ofSecret);
+    expect(await examined("data folder")).toMatchObject(
+      why === undefined ? { state: "ok" } : { state: "fail", message: why },
+    );
+    setModes(0o700, 0o600);
+  });
+});
+
+describe("doctor's tls", () => {
+  test("fails outside the validity of the certificate, and warns two weeks before its end", async () => {
+    const { certFile, keyFile } = makeCertificate(folder, "examined", 30);
+    const env = { CLAVIGER_TLS_CERT: certFile, CLAVIGER_TLS_KEY: keyFile };
+    for (const [days, state, message] of [
+      [-2, "fail", "The certificate is valid only from"],
+      [0, "ok", "the certificate is good until"],
+      [20, "warn", "The certificate expires at"],
+      [31, "fail", "The certificate expired at"],
+    ] as const) {
+      const finding = await examined("tls", { movedMs: days * DAY_MS, env });
+      expect([days, finding]).toMatchObject([days, { state, message: expect.stringContaining(message) }]);
+    }
+  });
+});
+
+describe("doctor's database clock", () => {
+  test.each([
+    [0, "ok", "the same as here"],
+    [30_000, "warn", /^\d+ s behind this machine's$/],
+    [-30_000, "warn", /^\d+ s ahead of this machine's$/],
+    [90_000, "fail", /behind/],
+    [-90_000, "fail", /ahead/],
+  ])("compares it with a clock that is moved by %i ms", async (movedMs, state, message) => {
+    const finding = await examined("database clock", { movedMs });
+    expect(finding).toMatchObject({ state, message: expect.stringMatching(message) });
+  });
+});
