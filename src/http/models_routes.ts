@@ -2,14 +2,15 @@
 
 import { isStorableText } from "../database/mod.ts";
 import type { KeyRecord } from "../keys/mod.ts";
-import { type ListedFile, listModelsFor } from "../models/mod.ts";
+import { createClientLists, type ListedFile } from "../models/mod.ts";
 import { isRefusal, refuse } from "../refusal.ts";
 import { readQuery } from "../wire/mod.ts";
-import { reply } from "./exchange.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 
 /** Creates the handler that lists the models that a key may load. */
-export function modelsList({ authenticator, database, links, publicUrl, log }: HandlerDeps): Handler {
+export function modelsList(deps: HandlerDeps): Handler {
+  const { authenticator, links, publicUrl, log } = deps;
+  const lists = createClientLists(deps);
   let isWarned = publicUrl !== undefined;
 
   function linkFor(file: ListedFile, record: KeyRecord): string {
@@ -32,8 +33,7 @@ export function modelsList({ authenticator, database, links, publicUrl, log }: H
     }
     // An empty filter counts as no filter. Of a repeated parameter the last value counts, as in JSON.
     const filterBy = (name: string) => query.getAll(name).at(-1) || undefined;
-    const models = await listModelsFor(
-      database,
+    const models = await lists.listFor(
       {
         tier: record.tier,
         accountUuid: record.accountUuid,
@@ -42,6 +42,6 @@ export function modelsList({ authenticator, database, links, publicUrl, log }: H
       },
       (file) => linkFor(file, record),
     );
-    return reply({ models, total: models.length });
+    return { status: 200, body: `{"models":[${models.join(",")}],"total":${models.length}}` };
   };
 }

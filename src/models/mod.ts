@@ -3,6 +3,7 @@
  * Owns `models`, `model_versions`, `model_files` and the folder `models` in the data folder.
  */
 export { addModel, checkNewModel, removeModel } from "./change_models.ts";
+export { createClientLists } from "./client_lists.ts";
 export {
   type FileProblem,
   locateFile,
@@ -21,7 +22,7 @@ export {
   type HostedFile,
   isHosted,
 } from "./find_file.ts";
-export { type ListedFile, listAllModels, listModels, listModelsFor } from "./list_models.ts";
+export { type ListedFile, listAllModels, listModels } from "./list_models.ts";
 export {
   findRegistered,
   listRegistered,

@@ -1,7 +1,14 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
 import { newUuid, parseId } from "../../src/ids.ts";
 import type { Tier } from "../../src/licensing/mod.ts";
-import { addModel, listAllModels, listModelsFor, parseNewModel, removeModel } from "../../src/models/mod.ts";
+import {
+  addModel,
+  createClientLists,
+  listAllModels,
+  parseNewModel,
+  removeModel,
+} from "../../src/models/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, BRAND, issue, NOW, sentenceOf } from "../support/issue.ts";
@@ -24,8 +31,11 @@ function add(fields: object): Promise<Refusal | undefined> {
   return addModel(server.database, model, BY);
 }
 
-const list = (query: { tier?: Tier; accountUuid?: string; paradigm?: string; type?: string } = {}) =>
-  listModelsFor(server.database, { tier: "enterprise", accountUuid: newUuid(), ...query }, () => "");
+async function list(query: { tier?: Tier; accountUuid?: string; paradigm?: string; type?: string } = {}) {
+  const lists = createClientLists({ database: server.database, clock: systemClock });
+  const records = await lists.listFor({ tier: "enterprise", accountUuid: newUuid(), ...query }, () => "");
+  return records.map((record) => JSON.parse(record));
+}
 
 async function names(query: Parameters<typeof list>[0] = {}): Promise<string[]> {
   return (await list(query)).map(({ name }) => name);
@@ -35,8 +45,8 @@ async function account(): Promise<string> {
   return parseId("usr", (await issue(server.database, { tier: "commercial" })).userId) ?? "";
 }
 
-describe("listModelsFor()", () => {
-  test("listModelsFor() returns the contract's fields, in the contract's order", async () => {
+describe("listFor()", () => {
+  test("listFor() returns the contract's fields, in the contract's order", async () => {
     const metadata = { accuracy: 0.93, training_subjects: 54 };
     await add({ metadata });
     const [record] = await list();
@@ -57,12 +67,12 @@ describe("listModelsFor()", () => {
     );
   });
 
-  test("listModelsFor() returns the real size of a hosted file for which 0 was recorded", async () => {
+  test("listFor() returns the real size of a hosted file for which 0 was recorded", async () => {
     await add({ downloadUrl: null, hostedBytes: 1_234, sizeMb: 0 });
     expect(await list()).toMatchObject([{ size_mb: 0.001234 }]);
   });
 
-  test("listModelsFor() lists for each tier the models up to that tier", async () => {
+  test("listFor() lists for each tier the models up to that tier", async () => {
     const tiers: Tier[] = ["enterprise", "commercial", "research", "free"];
     for (const requiresLicense of tiers) await add({ name: requiresLicense, requiresLicense });
     expect(await names({ tier: "free" })).toEqual(["free"]);
@@ -71,7 +81,7 @@ describe("listModelsFor()", () => {
     expect(await names({ tier: "enterprise" })).toEqual(["commercial", "enterprise", "free", "research"]);
   });
 
-  test("listModelsFor() lists a custom model only for its owner, and only if the owner's tier allows it", async () => {
+  test("listFor() lists a custom model only for its owner, and only if the owner's tier allows it", async () => {
     const [owner, other] = [await account(), await account()];
     await add({ name: "custom", requiresLicense: "commercial", ownerUuid: owner });
     expect(await names({ accountUuid: owner, tier: "commercial" })).toEqual(["custom"]);
@@ -79,7 +89,7 @@ describe("listModelsFor()", () => {
     expect(await names({ accountUuid: other, tier: "enterprise" })).toEqual([]);
   });
 
-  test("listModelsFor() orders by the bytes of the name and filters by paradigm and type", async () => {
+  test("listFor() orders by the bytes of the name and filters by paradigm and type", async () => {
     await add({ name: "b", paradigm: "p300" });
     await add({ name: "B", type: "SvcQDA" });
     await add({ name: "a_1", paradigm: "p300", type: "SvcQDA" });

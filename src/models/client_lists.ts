@@ -1,0 +1,134 @@
+/**
+ * The lists of models that clients fetch. A key may fetch 60 of them at once, each with megabytes of metadata, so:
+ *
+ * - At most two of their statements run at once, and the pool's other connections stay free for other requests.
+ * - Equal lists that wait share the next statement. It begins after their requests have arrived, so it shows every change
+ *   that was made before them.
+ * - The metadata of a version is read and rendered once, and then kept.
+ */
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../clock.ts";
+import { type Database, DatabaseUnavailable, toTextArray } from "../database/mod.ts";
+import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
+import { type ListedFile, type ListedRow, selectListed } from "./list_models.ts";
+
+export interface ModelQuery {
+  readonly tier: Tier;
+  readonly accountUuid: string;
+  readonly paradigm?: string | undefined;
+  readonly type?: string | undefined;
+}
+
+const STATEMENTS_AT_ONCE = 2;
+const MAX_WAITING = 1_000;
+/** Short, because a look-up of the key and a statement need up to four of the five seconds that a request has. */
+const MAX_WAIT_MS = 500;
+const MAX_KEPT_BYTES = 16 * 1024 * 1024;
+
+/** A row with its metadata as JSON. */
+type Listed = Omit<ListedRow, "metadata"> & { readonly json: string };
+
+interface Waiting extends PromiseWithResolvers<readonly Listed[]> {
+  readonly query: ModelQuery;
+  readonly sinceMs: number;
+}
+
+/** Creates the lists of one process. */
+export function createClientLists({
+  database,
+  clock,
+}: {
+  readonly database: Database;
+  readonly clock: Clock;
+}) {
+  const kept = new LRUCache<string, Pick<Listed, "owner" | "json">>({
+    maxSize: MAX_KEPT_BYTES,
+    // A character takes up to two bytes, and an entry some hundred more.
+    sizeCalculation: ({ json }) => 2 * json.length + 500,
+  });
+  const waiting = new Map<string, Waiting>();
+  let running = 0;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  function read(query: ModelQuery): Promise<readonly Listed[]> {
+    const name = JSON.stringify([query.tier, query.accountUuid, query.paradigm, query.type]);
+    let list = waiting.get(name);
+    if (list === undefined) {
+      if (waiting.size >= MAX_WAITING) throw new DatabaseUnavailable("too many lists of models");
+      list = { ...Promise.withResolvers(), query, sinceMs: clock.monotonicMs() };
+      waiting.set(name, list);
+      start();
+    }
+    return list.promise;
+  }
+
+  function start() {
+    for (const [name, { query, sinceMs, resolve, reject }] of waiting) {
+      if (running >= STATEMENTS_AT_ONCE) return;
+      waiting.delete(name);
+      if (clock.monotonicMs() - sinceMs > MAX_WAIT_MS) {
+        reject(new DatabaseUnavailable("too many lists of models"));
+        continue;
+      }
+      running++;
+      void select(query)
+        .then(resolve, reject)
+        .finally(() => {
+          running--;
+          start();
+        });
+    }
+  }
+
+  async function select({ tier, accountUuid, ...filters }: ModelQuery): Promise<Listed[]> {
+    const { paradigm = null, type = null } = filters;
+    const tiers = TIERS.filter((lower) => includesTier(tier, lower)).join(",");
+    const known = new Map(
+      [...kept.entries()].filter(([, { owner }]) => owner === null || owner === accountUuid),
+    );
+    const rows = await selectListed(database, {
+      condition: (sql) => sql`
+        v.requires_license = any(string_to_array(${tiers}, ','))
+        and (m.owner_account_id is null or m.owner_account_id = ${accountUuid}::uuid)
+        and (${paradigm}::text is null or v.paradigm = ${paradigm}::text)
+        and (${type}::text is null or v.type = ${type}::text)`,
+      known: toTextArray([...known.keys()]),
+    });
+    return rows.map(({ metadata, ...row }) => {
+      const { owner, rowId } = row;
+      const json = known.get(rowId)?.json ?? JSON.stringify(metadata);
+      kept.set(rowId, { owner, json });
+      return { ...row, json };
+    });
+  }
+
+  return {
+    /**
+     * Lists the models that a key of that tier and account may download: public models and the account's own, in byte
+     * order of their names. A filter without matches gives an empty list. `linkTo` returns the address of a hosted file.
+     * Each element is the JSON of a record of the contract, "Model record". Throws {@linkcode DatabaseUnavailable} if too
+     * many other lists wait, or if the list has waited for half a second.
+     */
+    async listFor(query: ModelQuery, linkTo: (file: ListedFile) => string): Promise<string[]> {
+      const rows = await read(query);
+      // A large answer takes a millisecond: between two of them other requests come first.
+      turn = turn.then(() => new Promise((resolve) => setImmediate(resolve)));
+      await turn;
+      return rows.map(({ json, ...row }) => {
+        const fields = JSON.stringify({
+          name: row.name,
+          version: row.version,
+          type: row.type,
+          paradigm: row.paradigm,
+          n_features: row.nFeatures,
+          n_classes: row.nClasses,
+          size_mb: row.sizeMb,
+          download_url: row.downloadUrl ?? linkTo({ ...row, sha256: row.checksum }),
+          checksum: `sha256:${row.checksum}`,
+          requires_license: row.requiresLicense,
+        });
+        return `${fields.slice(0, -1)},"metadata":${json}}`;
+      });
+    },
+  };
+}
