@@ -169,13 +169,16 @@ describe("POST /admin/v1/keys", () => {
 });
 
 describe("POST /admin/v1/keys with an Idempotency-Key", () => {
-  test("is refused without the header, and with one that is short, long or not printable", async () => {
+  test("is refused without the header, and with one that is short, long or not printable ASCII", async () => {
     for (const headers of [
       {},
-      ...["x".repeat(15), "x".repeat(256), "with a blank here"].map((key) => ({ "Idempotency-Key": key })),
+      ...["x".repeat(15), "x".repeat(256), "with a blank here", "ü".repeat(20)].map((key) => ({
+        "Idempotency-Key": key,
+      })),
     ]) {
       const { status, body } = await admin.call("POST", "/keys", { body: LICENSE, headers });
       expect({ status, code: body.code }).toEqual({ status: 400, code: "INVALID_REQUEST" });
+      expect(body.error).toContain("must be 16 to 255 printable ASCII characters");
     }
   });
 

@@ -11,7 +11,7 @@ setDefaultTimeout(120_000);
 const place = createPlace();
 afterAll(() => place.remove());
 
-test("A shop has exactly one key for each of 100 orders, although its script and the service are killed", async () => {
+test("A shop has exactly one key for each of 100 orders, although its script and the service are killed and a copy starts", async () => {
   const dataDir = join(place.folder, "data");
   const [port, clients] = [await findFreePort(), await findFreePort()];
   const args = ["--admin-listen", `127.0.0.1:${port}`, "--port", String(clients)];
@@ -25,11 +25,13 @@ test("A shop has exactly one key for each of 100 orders, although its script and
     ...["tokens", "issue", "--name", "shop", "--scope", "keys:issue", "--tiers", "free", "--mode", "live"],
   );
   const shop = openShop({ url: `http://127.0.0.1:${port}`, token });
+  shop.append("orders.csv", "wrong,not-an-address\n");
   let script = shop.start();
   for (const part of [1, 2, 3]) {
     const orders = 25 * part - Math.floor(Math.random() * 20);
     await until(() => shop.delivered().length >= orders, { limitMs: 30_000 });
     if (part === 2) {
+      expect(await shop.start().exited).toBe(1);
       script.kill("SIGKILL");
       await script.exited;
       script = shop.start();
@@ -39,6 +41,7 @@ test("A shop has exactly one key for each of 100 orders, although its script and
   }
   expect(await script.exited).toBe(0);
   const delivered = shop.delivered();
+  expect(shop.refused().map(([order]) => order)).toEqual(["wrong"]);
   shop.close();
   expect(delivered.map(([order]) => order)).toEqual([...shop.orders]);
   const keys: { external_id: string; key: string }[] = await command("keys", "list", "--limit", "1000");

@@ -40,8 +40,8 @@ export function createApi(options: AdminOptions): Hono<AdminEnv> {
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{16,255}$/;
 const NO_IDEMPOTENCY_KEY = refuse(
   "INVALID_REQUEST",
-  "The header Idempotency-Key is required, with 16 to 255 printable characters: a repeated request with the same " +
-    "key gets the same answer",
+  "The header Idempotency-Key must be 16 to 255 printable ASCII characters: a repeated request with the same one gets the " +
+    "same answer",
 );
 
 async function serve(c: Context<AdminEnv>, operation: Operation, options: AdminOptions): Promise<Response> {
