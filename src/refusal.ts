@@ -28,6 +28,7 @@ export type ClientCode =
   | "PAYLOAD_TOO_LARGE"
   | "RANGE_NOT_SATISFIABLE"
   | "UNSUPPORTED_MEDIA_TYPE"
+  /** The cause can pass by itself: a client is to try again, and `serve` is to be started again. */
   | "SERVICE_UNAVAILABLE"
   /** Licenses of the tier are not signed for use without a network. */
   | "OFFLINE_NOT_ALLOWED"

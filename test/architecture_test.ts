@@ -43,6 +43,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "host",
     "tls",
     "text",
+    "wire",
     "package.json",
     ...rooms,
     ...ground,

@@ -2,5 +2,8 @@
 export const SUCCESS = 0;
 export const REFUSED = 1;
 export const WRONG_USAGE = 2;
-/** Only of `serve`: a restart does not help. Source: EX_CONFIG of sysexits.h, which systemd calls CONFIG. */
-export const WRONG_SETTINGS = 78;
+/**
+ * Only of `serve`: only a person can repair the fault, so a restart does not help. Source: EX_CONFIG of sysexits.h, which
+ * systemd calls CONFIG.
+ */
+export const NEEDS_PERSON = 78;

@@ -1,6 +1,7 @@
 /** Renders exceptions as one line for the operator: what failed, where, why, and what to check. */
 import type { Config } from "../config/mod.ts";
 import { DatabaseUnavailable, nameOfDatabase } from "../database/mod.ts";
+import { type Refusal, refuse } from "../refusal.ts";
 import { codeOf, FILE_REASONS, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 const NOT_TRUSTED =
@@ -37,25 +38,34 @@ const REMEDIES: Reasons = {
   "57P03": "wait until it has started",
 };
 
+/** The codes of faults that only a person can repair: a refused login or right, a missing database, a certificate. */
+const NEEDS_PERSON = /^(28|3D|42501|UNABLE_TO_|.*CERT)/;
+
 /**
- * Renders an error of the database or of its connection, never with a password. Returns undefined for any other
+ * Refuses for an error of the database or of its connection, never with a password. Returns undefined for any other
  * error.
  */
-export function renderDatabaseFailure(error: unknown, config: Config): string | undefined {
+export function refuseDatabaseFailure(error: unknown, config: Config): Refusal | undefined {
   const where =
     config.databaseUrl === undefined ? `in ${config.dataDir}` : `at ${nameOfDatabase(config.databaseUrl)}`;
   const cause = error instanceof DatabaseUnavailable ? (error.cause ?? error) : error;
   const code = codeOf(cause) ?? codeOf(error);
   if (code === undefined) return undefined;
+  const refused = (sentence: string) =>
+    refuse(NEEDS_PERSON.test(code) ? "INVALID_REQUEST" : "SERVICE_UNAVAILABLE", sentence);
   if (cause instanceof Error && cause.name === "PostgresError") {
     const remedy = REMEDIES[code];
-    return `The database ${where} refused: ${cause.message} (${code})${remedy === undefined ? "" : `; ${remedy}`}`;
+    return refused(
+      `The database ${where} refused: ${cause.message} (${code})${remedy === undefined ? "" : `; ${remedy}`}`,
+    );
   }
   const reason = UNREACHABLE[code];
   if (reason !== undefined || error instanceof DatabaseUnavailable) {
-    return `Cannot reach the database ${where}: ${reason ?? code}; check that it runs${
-      config.databaseUrl === undefined ? "" : " and that DATABASE_URL is right"
-    }`;
+    return refused(
+      `Cannot reach the database ${where}: ${reason ?? code}; check that it runs${
+        config.databaseUrl === undefined ? "" : " and that DATABASE_URL is right"
+      }`,
+    );
   }
   return undefined;
 }

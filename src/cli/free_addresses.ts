@@ -1,10 +1,10 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import type { Config, ListenAddress } from "../config/mod.ts";
+import type { Config } from "../config/mod.ts";
 import { findServing } from "../installation/mod.ts";
 import type { Listener, ListenOptions, Platform } from "../platform/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
-import { reasonOf } from "../system_error.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { listenOrRefuse } from "../wire/mod.ts";
 
 /**
  * Listens on the addresses of a service for a moment, before the service creates anything: so a first start whose port
@@ -18,42 +18,32 @@ export async function refuseTakenAddress(
   platform: Platform,
 ): Promise<Refusal | undefined> {
   if (findServing(dataDir) !== undefined) return undefined;
-  const addresses = [{ host, port, hint: "" }];
+  const addresses = [{ host, port, remedy: "" }];
   for (const [address, flag] of [
     [metricsListen, "--metrics-listen"],
     [adminListen, "--admin-listen"],
   ] as const) {
-    if (address !== undefined) addresses.push({ ...address, hint: `; choose another with ${flag}` });
+    if (address !== undefined) addresses.push({ ...address, remedy: `; choose another with ${flag}` });
   }
   // All at the same time, so that two settings with one address are refused.
   const listeners: Listener[] = [];
   try {
-    for (const { hint, ...address } of addresses) {
-      const taken = await tryToListen(address, { platform, listeners });
-      if (taken !== undefined) return refuse("INVALID_REQUEST", `${taken}${hint}`);
+    for (const address of addresses) {
+      const { host, port, remedy } = address;
+      if (!(await hasAddress(host))) {
+        const sentence = `Cannot listen on ${host}:${port}: there is no host of that name${remedy}`;
+        return refuse("SERVICE_UNAVAILABLE", sentence);
+      }
+      // A port that the system chooses is always free.
+      if (port === 0) continue;
+      const listener = await listenOrRefuse(platform, { ...address, ...REFUSE_ALL });
+      if (!isRefusal(listener)) listeners.push(listener);
+      else if (listeners.every((each) => each.port !== port)) return listener;
+      else return refuse("INVALID_REQUEST", listener.sentence);
     }
     return undefined;
   } finally {
     for (const listener of listeners) await listener.stop(0);
-  }
-}
-
-/**
- * Listens and adds the listener, or returns the reason why it cannot listen. A port that the system chooses is always
- * free.
- */
-async function tryToListen(
-  address: ListenAddress,
-  { platform, listeners }: { readonly platform: Platform; readonly listeners: Listener[] },
-): Promise<string | undefined> {
-  const { host, port } = address;
-  if (!(await hasAddress(host))) return `Cannot listen on ${host}:${port}: there is no host of that name`;
-  if (port === 0) return undefined;
-  try {
-    listeners.push(await platform.listen({ ...address, ...REFUSE_ALL }));
-    return undefined;
-  } catch (error) {
-    return reasonOf(error);
   }
 }
 

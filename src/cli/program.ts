@@ -26,10 +26,10 @@ import { addSystemdCommand } from "./commands/systemd_command.ts";
 import { addTokensCommands } from "./commands/tokens_commands.ts";
 import { addUsageCommands } from "./commands/usage_commands.ts";
 import { addVersionCommand } from "./commands/version_command.ts";
-import { REFUSED, SUCCESS, WRONG_SETTINGS, WRONG_USAGE } from "./exit_status.ts";
+import { REFUSED, SUCCESS, WRONG_USAGE } from "./exit_status.ts";
 import { renderFailure } from "./failures.ts";
 import { printFailure } from "./print.ts";
-import { refuseLostOutput, WrongSettings, WrongUsage } from "./run.ts";
+import { CommandRefused, refuseLostOutput } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** Matches a key or a token of any brand, alone or as an option's value. */
@@ -62,8 +62,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     if (error instanceof DoneByOther) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? SUCCESS : WRONG_USAGE;
     printFailure(surroundings, toLine(renderFailure(error)));
-    if (error instanceof WrongSettings) return WRONG_SETTINGS;
-    return error instanceof WrongUsage ? WRONG_USAGE : REFUSED;
+    return error instanceof CommandRefused ? error.status : REFUSED;
   }
 }
 

@@ -2,7 +2,7 @@
  * Runs a command that does one thing and ends: reads the settings, opens the installation and the database, does the
  * work, and closes everything.
  *
- * `exit_status.ts` has the exit statuses, and `program.ts` chooses one.
+ * `exit_status.ts` has the exit statuses. The error that ends a command carries its status.
  */
 import type { Actor } from "../audit/mod.ts";
 import { type Config, type ConfigSource, readConfig } from "../config/mod.ts";
@@ -19,26 +19,43 @@ import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import { hasCode, type Reasons, reasonOf } from "../system_error.ts";
-import { renderDatabaseFailure } from "./failures.ts";
+import { NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
+import { refuseDatabaseFailure } from "./failures.ts";
 import { withHint } from "./hints.ts";
 import type { ChangeOptions, InstallationFlags } from "./options.ts";
 import { withServiceCredentials } from "./service_credentials.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { withUnitSettings } from "./unit_settings.ts";
 
-/** Thrown to end a command with status 1 and this message as its one line. */
-export class CommandRefused extends Error {}
+/** Thrown to end a command with this message as its one line, and with status 1. */
+export class CommandRefused extends Error {
+  readonly status: number = REFUSED;
+}
 
 /** Thrown to end a command with status 2: its arguments or its input are wrong, whatever the database has. */
-export class WrongUsage extends CommandRefused {}
+export class WrongUsage extends CommandRefused {
+  override readonly status = WRONG_USAGE;
+}
 
-/** Thrown if `serve` cannot start with its settings. Ends the command with status 78. */
-export class WrongSettings extends CommandRefused {}
+/** Thrown to end `serve` with status 78. */
+class PersonNeeded extends CommandRefused {
+  override readonly status = NEEDS_PERSON;
+}
 
 /** Returns a result; throws {@linkcode CommandRefused} for a refusal. */
 export function orRefuse<Result>(result: Result | Refusal): Result {
   if (isRefusal(result)) throw new CommandRefused(withHint(result.sentence));
   return result;
+}
+
+/**
+ * Returns the result of a step by which `serve` starts. A refusal ends `serve` with status 1 if its cause can pass by
+ * itself, otherwise with status 78, so that the unit is not restarted and a person sees the fault.
+ */
+export function orRefuseStart<Result>(result: Result | Refusal): Result {
+  if (!isRefusal(result)) return result;
+  const Refused = result.code === "SERVICE_UNAVAILABLE" ? CommandRefused : PersonNeeded;
+  throw new Refused(result.sentence);
 }
 
 /**
@@ -201,13 +218,17 @@ export async function withInstallation(
   });
 }
 
-/** Runs `work`; turns an error of the database or of its connection into a refusal that names the database. */
-export async function explainFailures<Result>(config: Config, work: () => Promise<Result>): Promise<Result> {
+/** Runs `work`; refuses an error of the database or of its connection by a sentence that names the database. */
+export async function explainFailures<Result>(
+  config: Config,
+  work: () => Promise<Result>,
+  { orThrow = orRefuse }: { readonly orThrow?: (refusal: Refusal) => unknown } = {},
+): Promise<Result> {
   try {
     return await work();
   } catch (error) {
-    const sentence = error instanceof CommandRefused ? undefined : renderDatabaseFailure(error, config);
-    if (sentence === undefined) throw error;
-    throw new CommandRefused(sentence, { cause: error });
+    const refusal = error instanceof CommandRefused ? undefined : refuseDatabaseFailure(error, config);
+    if (refusal !== undefined) orThrow(refusal);
+    throw error;
   }
 }

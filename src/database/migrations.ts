@@ -64,7 +64,8 @@ export async function migrate(
     const refusal = await checkServer(session.sql);
     if (refusal !== undefined) return refusal;
     if (!(await takeLock(session, lockDeadlineMs))) {
-      return cannot(
+      return refuse(
+        "SERVICE_UNAVAILABLE",
         "Cannot migrate the database: another process has held the migration lock for " +
           `${lockDeadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
       );
@@ -82,7 +83,8 @@ export async function migrate(
     if (status.refusal !== undefined) return status.refusal;
     for (const migration of status.pending) {
       if (await applyBefore(untilMs, { session, migration, log })) continue;
-      return cannot(
+      return refuse(
+        "SERVICE_UNAVAILABLE",
         `Cannot migrate the database: another process, such as a backup, used the tables of ${migration.name} for ` +
           `${deadlineMs / 1000} s; wait for it to finish, or end it, and start again`,
       );

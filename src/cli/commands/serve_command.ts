@@ -13,7 +13,6 @@ import { originOf } from "../../endpoints.ts";
 import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { createLog, type Log, type LogFields } from "../../log.ts";
-import { isRefusal } from "../../refusal.ts";
 import { type OpenInstallation, type Service, startService } from "../../service.ts";
 import { addDemo, completeDemo, hasDemo, renderDemo } from "../demo.ts";
 import { createDemoLink, findDemoAddresses } from "../demo_console.ts";
@@ -21,7 +20,7 @@ import { refuseTakenAddress } from "../free_addresses.ts";
 import { withNeeds } from "../needs.ts";
 import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
-import { explainFailures, orRefuse, WrongSettings } from "../run.ts";
+import { explainFailures, orRefuseStart } from "../run.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../run_until_stopped.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -74,16 +73,14 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     CLAVIGER_TLS_KEY: options.tlsKey,
   };
   // Leaves out the unit's settings: the unit's own service has them already, and any other process is another service.
-  const config = readConfig({ ...surroundings, envFile: options.envFile, flags });
-  if (isRefusal(config)) throw new WrongSettings(config.sentence);
-  const unsafe = refuseAdminListener(config);
-  if (unsafe !== undefined) throw new WrongSettings(unsafe.sentence);
+  const config = orRefuseStart(readConfig({ ...surroundings, envFile: options.envFile, flags }));
+  orRefuseStart(refuseAdminListener(config));
   const say = createSay(surroundings, config);
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
-  orRefuse((await refuseTakenAddress(config, platform)) ?? {});
-  await explainFailures(config, async () => {
+  orRefuseStart(await refuseTakenAddress(config, platform));
+  const work = async () => {
     const opened = Promise.withResolvers<OpenInstallation>();
-    const service = orRefuse(
+    const service = orRefuseStart(
       await startService({
         config: options.demo ? withPublicUrl(config) : config,
         platform,
@@ -123,7 +120,8 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
       note?.remove();
     }
     log.info("Stopped");
-  });
+  };
+  await explainFailures(config, work, { orThrow: orRefuseStart });
 }
 
 /** Prints a line on standard output, in the log's format, and below it the command that the operator is to run, if any. */

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
 import { readListenAddress, refuseSameAddress, settingOf } from "../../config/mod.ts";
-import { WRONG_SETTINGS, WRONG_USAGE } from "../exit_status.ts";
+import { NEEDS_PERSON, WRONG_USAGE } from "../exit_status.ts";
 import { settingOption, wholeNumberOption } from "../options.ts";
 import { WrongUsage } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -167,8 +167,9 @@ function renderUnit(options: UnitOptions): string {
     "TimeoutStopSec=20s",
     "Restart=always",
     "RestartSec=1s",
-    "# Wrong usage and wrong settings: a restart does not help.",
-    `RestartPreventExitStatus=${WRONG_USAGE} ${WRONG_SETTINGS}`,
+    "# Faults that only a person can repair, among them a missing user and a missing credential, which systemd reports",
+    "# itself: a restart does not help (`claviger guide troubleshooting`).",
+    `RestartPreventExitStatus=${WRONG_USAGE} ${NEEDS_PERSON} 217 243`,
     "WatchdogSec=30s",
     "# If the kernel kills PostgreSQL because memory is short, the service starts it again.",
     "OOMPolicy=continue",

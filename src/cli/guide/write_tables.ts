@@ -56,7 +56,7 @@ colours on a terminal, unless \`NO_COLOR\` is set.
 | 0 | done |
 | 1 | refused: one line on standard error says why and what to do |
 | 2 | wrong usage: an unknown command or option, or a wrong value |
-| 78 | \`serve\` found a wrong setting; the unit of \`claviger systemd\` does not restart it then, nor after 2 |
+| 78 | \`serve\` found a fault that [only a person can repair](troubleshooting.md#when-serve-ends); the unit of \`claviger systemd\` does not restart it then, nor after 2 |
 
 Only \`serve\`, \`migrate\` and \`restore\` create or change the schema of a database. Every other command refuses a
 folder without data, so that nobody issues keys into a database that no service uses.

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { chownSync, constants, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { readRegularFile } from "../../read_regular_file.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
 import { hasCode } from "../../system_error.ts";
 import type { Account } from "./_account.ts";
 import { type Binaries, syncPath } from "./_binaries.ts";
@@ -24,7 +25,7 @@ const VERSION_LIMIT_BYTES = 64;
  * not exist yet. Root may read a cluster that belongs to another user, so root must not wait for a pipe in place of
  * the file, or show the target of a link.
  */
-export function readClusterMajor(cluster: string): string | undefined {
+export function readClusterMajor(cluster: string): string | Refusal | undefined {
   const path = join(cluster, "PG_VERSION");
   try {
     const { text } = readRegularFile(path, VERSION_LIMIT_BYTES, constants.O_NOFOLLOW);
@@ -33,7 +34,10 @@ export function readClusterMajor(cluster: string): string | undefined {
     if (hasCode(error, "ENOENT")) return undefined;
     throw error;
   }
-  throw new Error(`Cannot use the database in ${cluster}: ${path} holds no version; restore a backup`);
+  return refuse(
+    "INVALID_REQUEST",
+    `Cannot use the database in ${cluster}: ${path} holds no version; restore a backup`,
+  );
 }
 
 export interface InitialiseOptions {

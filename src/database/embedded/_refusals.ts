@@ -1,6 +1,6 @@
 /** Says why a data folder is not opened, in sentences for the operator. */
 import { type Refusal, refuse } from "../../refusal.ts";
-import { codeOf, type Reasons, reasonOf } from "../../system_error.ts";
+import { codeOf, hasCode, type Reasons, reasonOf } from "../../system_error.ts";
 import { type HolderKind, readHolder } from "./_holder.ts";
 import type { Layout } from "./_layout.ts";
 
@@ -27,11 +27,11 @@ export function inUse({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
   const who = holder === undefined ? "another process" : `process ${holder.pid}`;
   if (holder?.kind === "serve" && asker === "serve") {
     const why = `a service runs there already (${who}); stop it or choose another folder`;
-    return refuse("INVALID_REQUEST", `Cannot serve from ${dataDir}: ${why}`);
+    return refuse("SERVICE_UNAVAILABLE", `Cannot serve from ${dataDir}: ${why}`);
   }
   const what = holder?.kind === "serve" ? "the service there is not ready yet" : "it is in use";
   return refuse(
-    "INVALID_REQUEST",
+    "SERVICE_UNAVAILABLE",
     `Cannot open ${dataDir}: ${what} (${who}); try again when it is done, or stop it`,
   );
 }
@@ -58,7 +58,14 @@ export function toRefusal(error: unknown, { dataDir }: Layout): Refusal {
     EEXIST: "there is a file of that name; choose another folder",
   };
   // Only errors of our own system calls have such a code: PostgreSQL's failures are plain errors with a cause.
-  const what = fix[codeOf(error) ?? ""];
-  if (what === undefined) throw error;
-  return refuse("INVALID_REQUEST", `Cannot open the data folder ${dataDir}: ${reasonOf(error)}; ${what}`);
+  const code = codeOf(error) ?? "";
+  const what = fix[code];
+  if (what === undefined) {
+    // PostgreSQL cannot be run from a disk that is mounted noexec.
+    if (error instanceof Error && hasCode(error.cause, "EACCES"))
+      return refuse("INVALID_REQUEST", error.message);
+    throw error;
+  }
+  const kind = code === "ENOSPC" || code === "EDQUOT" ? "SERVICE_UNAVAILABLE" : "INVALID_REQUEST";
+  return refuse(kind, `Cannot open the data folder ${dataDir}: ${reasonOf(error)}; ${what}`);
 }

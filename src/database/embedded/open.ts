@@ -149,6 +149,7 @@ async function startServer(
   lock.write(renderHolder({ kind: holder, pid: process.pid, phase: "starting" }));
 
   const made = readClusterMajor(cluster);
+  if (isRefusal(made)) return made;
   if (made === undefined && !options.create) return noData(layout);
   const account = findAccount(layout);
   if (isRefusal(account)) return account;

@@ -1,0 +1,320 @@
+/**
+ * Starts the program with each fault of the table in the manual (`claviger guide troubleshooting`), and compares its exit
+ * status with the table.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { spawnSync } from "node:child_process";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { openSession } from "../../src/database/mod.ts";
+import { listenFailure } from "../../src/platform/listen_failure.ts";
+import { listenOrRefuse } from "../../src/wire/mod.ts";
+import { makeCertificate } from "../support/certificates.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { isRoot } from "../support/is_root.ts";
+import { type CommandLine, createCommandLine, type Ended } from "./command_line.ts";
+
+// The program waits 30 seconds for the lock of migrations.
+setDefaultTimeout(120_000);
+
+const ROOT = join(import.meta.dir, "../..");
+const asRoot = isRoot("the exit status of a full disk, and of root in a folder of another user");
+const PAGE = readFileSync(join(ROOT, "src/cli/guide/troubleshooting.md"), "utf8");
+const TABLE = new Map(
+  [...PAGE.matchAll(/^\| (.+?) \| (1|2|78) \|$/gm)].map(([, fault = "", status]) => [fault, Number(status)]),
+);
+const SECRET = "c5f2a0e9b18d47630a9be4d2f7c81653e0b7a4d9125fc83e6071d2ab94ce5f38";
+const OTHER_SECRET = [...SECRET].toReversed().join("");
+
+let line: CommandLine;
+let served: CommandLine;
+let sealed: TestDatabase;
+let proxy: FaultyProxy;
+let url: string;
+let taken: Server;
+let waiting: Promise<Ended>;
+
+beforeAll(async () => {
+  line = createCommandLine();
+  served = createCommandLine({ prepared: true });
+  sealed = await createTestDatabase();
+  proxy = await startFaultyProxy(sealed.address);
+  if (!("url" in proxy.address)) throw new Error("The proxy has no address");
+  url = proxy.address.url;
+  taken = createServer().listen(0, "127.0.0.1");
+  waiting = start({ DATABASE_URL: await lockMigrations(), CLAVIGER_SECRET: SECRET });
+});
+afterAll(async () => {
+  taken.close();
+  for (const close of closing.toReversed()) await close();
+  await proxy.close();
+  await sealed.close();
+  for (const each of [line, served]) each.remove();
+});
+const closing: (() => unknown)[] = [];
+
+/** Starts `serve` in a process of its own, and returns its end. A start without a fault is killed. */
+async function start(env: Record<string, string>, args: readonly string[] = []): Promise<Ended> {
+  const child = Bun.spawn([process.execPath, "src/main.ts", "serve", "--env-file", "/dev/null", ...args], {
+    cwd: ROOT,
+    env: { PATH: "/usr/bin:/bin", CLAVIGER_PORT: "0", CLAVIGER_DATA_DIR: join(line.folder, "none"), ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: 90_000,
+    killSignal: "SIGKILL",
+  });
+  const [out, err] = await Promise.all([child.stdout, child.stderr].map((each) => new Response(each).text()));
+  return { status: await child.exited, out: out ?? "", err: err ?? "" };
+}
+
+/** Starts it in a folder that is mounted with these options. */
+async function startIn(options: string): Promise<Ended> {
+  const folder = mkdtempSync(join(line.folder, "mounted-"));
+  spawnSync("mount", ["-t", "tmpfs", "-o", `${options},mode=755`, "none", folder]);
+  return await start({ CLAVIGER_DATA_DIR: folder }).finally(() => spawnSync("umount", [folder]));
+}
+
+/** Makes a database with rows that only these statements give it, and returns its address. */
+async function databaseWith(...statements: string[]): Promise<string> {
+  const made = await createTestDatabase();
+  const way = await startFaultyProxy(made.address);
+  closing.push(
+    () => made.close(),
+    () => way.close(),
+  );
+  for (const text of statements) await made.database.query((sql) => sql.unsafe(text));
+  return "url" in way.address ? way.address.url : "";
+}
+
+async function lockMigrations(): Promise<string> {
+  const other = await createTestDatabase();
+  const way = await startFaultyProxy(other.address);
+  const session = openSession(other.address, { statementTimeoutMs: 120_000 });
+  await session.sql`select pg_advisory_lock(4127551889)`;
+  closing.push(
+    () => other.close(),
+    () => way.close(),
+    () => session.close(),
+  );
+  return "url" in way.address ? way.address.url : "";
+}
+
+const portOf = (server: Server) => String((server.address() as { port: number }).port);
+const own = () => ({ DATABASE_URL: url, CLAVIGER_SECRET: SECRET });
+const app = { CLAVIGER_GITHUB_APP_ID: "1", CLAVIGER_GITHUB_INSTALLATION_ID: "1" };
+
+/** A folder in which `postgres` and `initdb` say that they are version 17. */
+function otherPostgres(): string {
+  const bin = join(line.folder, "postgres-17");
+  mkdirSync(bin, { recursive: true });
+  for (const name of ["postgres", "initdb"]) {
+    writeFileSync(join(bin, name), `#!/bin/sh\necho '${name} (PostgreSQL) 17.6'\n`);
+    chmodSync(join(bin, name), 0o755);
+  }
+  chmodSync(bin, 0o755);
+  return bin;
+}
+
+interface Case {
+  readonly says: string;
+  /** False if this machine or user cannot make the fault. */
+  readonly can?: boolean;
+  readonly ends: () => Promise<Ended> | Ended;
+}
+
+/** For each fault of the table, one or more starts that have it. */
+const CASES: Readonly<Record<string, readonly Case[]>> = {
+  "wrong usage: an unknown option, or a wrong value of an option": [
+    { says: "unknown option", ends: () => start({}, ["--prot", "1"]) },
+    { says: "must be a whole number", ends: () => start({}, ["--port", "x"]) },
+  ],
+  "a setting is wrong or unknown": [
+    { says: "CLAVIGER_LOG_FORMAT must be", ends: () => start({ CLAVIGER_LOG_FORMAT: "xml" }) },
+    { says: "is not a setting", ends: () => start({ CLAVIGER_PROT: "1" }) },
+    { says: "Cannot serve operators", ends: () => start({ CLAVIGER_ADMIN_LISTEN: "0.0.0.0:1" }) },
+  ],
+  "two settings name the same address": [
+    {
+      says: "the port is in use",
+      ends: () => start({ CLAVIGER_PORT: "28431", CLAVIGER_METRICS_LISTEN: "127.0.0.1:28431" }),
+    },
+  ],
+  "the key of the GitHub App is missing, or cannot be used": [
+    {
+      says: "there is no such file",
+      ends: () =>
+        start({ ...app, CLAVIGER_GITHUB_REPOSITORY: "a", CLAVIGER_GITHUB_PRIVATE_KEY_FILE: "/none" }),
+    },
+  ],
+  "the certificate or its key is missing, or they do not match": [
+    {
+      says: "does not belong to the first certificate",
+      ends() {
+        const [one, two] = ["one", "two"].map((name) => makeCertificate(line.folder, name));
+        return start({ CLAVIGER_TLS_CERT: one?.certFile ?? "", CLAVIGER_TLS_KEY: two?.keyFile ?? "" });
+      },
+    },
+    {
+      says: "there is no such file",
+      ends: () => start({ CLAVIGER_TLS_CERT: "/none", CLAVIGER_TLS_KEY: "/none" }),
+    },
+  ],
+  "the secret is missing, or is not the one of the first start": [
+    { says: "so the secret must be given", ends: () => start({ DATABASE_URL: url }) },
+    { says: "Cannot use the secret of", ends: () => start({ DATABASE_URL: url, CLAVIGER_SECRET: "short" }) },
+    {
+      says: "another one; give the secret of the first start",
+      async ends() {
+        const service = await line.serve([], { env: own() });
+        await service.stop();
+        return await start({ DATABASE_URL: url, CLAVIGER_SECRET: OTHER_SECRET });
+      },
+    },
+    {
+      says: "there is no file secret in",
+      async ends() {
+        await (await served.serve()).stop();
+        rmSync(join(served.dataDir, "secret"));
+        return await start({ CLAVIGER_DATA_DIR: served.dataDir });
+      },
+    },
+  ],
+  "`CLAVIGER_POSTGRES_BIN` has another major version, or another major version made the data": [
+    {
+      says: "is of version 17.6",
+      ends: () =>
+        start({ CLAVIGER_POSTGRES_BIN: otherPostgres(), CLAVIGER_DATA_DIR: join(line.folder, "new") }),
+    },
+    {
+      says: "PostgreSQL 17 made it",
+      ends() {
+        writeFileSync(join(served.dataDir, "postgres/PG_VERSION"), "17\n");
+        return start({ CLAVIGER_DATA_DIR: served.dataDir });
+      },
+    },
+    {
+      says: "holds no version",
+      ends() {
+        writeFileSync(join(served.dataDir, "postgres/PG_VERSION"), "\n");
+        return start({ CLAVIGER_DATA_DIR: served.dataDir });
+      },
+    },
+  ],
+  "a newer Claviger or another program made the tables": [
+    {
+      says: "it has schema 9999",
+      async ends() {
+        const later = "insert into schema_migrations (number, name, checksum) values (9999, 'later', 'x')";
+        return start({ ...own(), DATABASE_URL: await databaseWith(later) });
+      },
+    },
+    {
+      says: "is another program's",
+      async ends() {
+        const theirs = "alter table schema_migrations drop column checksum";
+        return start({ ...own(), DATABASE_URL: await databaseWith(theirs) });
+      },
+    },
+  ],
+  "the data folder belongs to another user, or this user cannot use it": [
+    {
+      says: "something else has the name of a file of the service",
+      ends() {
+        const folder = join(line.folder, "strange");
+        mkdirSync(join(folder, "lock"), { recursive: true });
+        return start({ CLAVIGER_DATA_DIR: folder });
+      },
+    },
+    {
+      says: "must not be on a file system mounted noexec",
+      can: asRoot,
+      ends: () => startIn("size=300m,noexec"),
+    },
+  ],
+  "the database refuses the login or a right, or has another name": [
+    {
+      says: "does not exist (28000)",
+      ends: () => start({ ...own(), DATABASE_URL: url.replace(/\/\/[^@]+@/, "//nobody_of_that_name@") }),
+    },
+    {
+      says: "does not exist (3D000)",
+      ends: () => start({ ...own(), DATABASE_URL: url.replace(/[^/]+$/, "no_such_database") }),
+    },
+  ],
+  "the database cannot be reached": [
+    {
+      says: "nothing listens there",
+      ends: () => start({ ...own(), DATABASE_URL: "postgres://claviger@127.0.0.1:1/claviger" }),
+    },
+  ],
+  "an address is in use, or this host does not have it yet": [
+    { says: "the port is in use", ends: () => start({ CLAVIGER_PORT: portOf(taken) }) },
+    { says: "there is no host of that name", ends: () => start({ CLAVIGER_HOST: "nope.invalid" }) },
+    {
+      says: "this machine has no such address",
+      ends: () => start({ CLAVIGER_HOST: "192.0.2.1" }, ["--port=28432"]),
+    },
+  ],
+  "another process holds the data folder": [
+    {
+      says: "a service runs there already",
+      async ends() {
+        const service = await line.serve();
+        return await start({ CLAVIGER_DATA_DIR: line.dataDir }).finally(service.stop);
+      },
+    },
+  ],
+  "the disk is full": [
+    {
+      says: "No space left on device",
+      can: asRoot,
+      ends: () => startIn("size=1m"),
+    },
+  ],
+  "another process migrates the database, or a backup uses its tables": [
+    { says: "another process has held the migration lock", ends: () => waiting },
+  ],
+};
+
+describe("claviger serve", () => {
+  test("has a case for each fault of the manual's table", () => {
+    expect(Object.keys(CASES).toSorted()).toEqual(
+      [...TABLE.keys()].filter((fault) => fault !== NO_RIGHT).toSorted(),
+    );
+  });
+
+  const all = Object.entries(CASES).flatMap(([fault, cases]) => cases.map((each) => ({ fault, ...each })));
+  for (const { fault, says, can = true, ends } of all) {
+    test.if(can)(`ends with the status of the manual if ${fault}: ${says}`, async () => {
+      const { status, out, err } = await ends();
+      expect({ status: TABLE.get(fault), out: "", err: expect.stringContaining(says) }).toEqual({
+        status,
+        out,
+        err,
+      });
+    });
+  }
+});
+
+const NO_RIGHT = "this user may not use the port";
+
+test("listenOrRefuse() says whether the cause can pass by itself", async () => {
+  const codes: Record<string, unknown> = {};
+  for (const code of ["EACCES", "EADDRINUSE", "EADDRNOTAVAIL"]) {
+    const listen = () =>
+      Promise.reject(
+        listenFailure(Object.assign(new Error(code), { code }), { host: "127.0.0.1", port: 81 }),
+      );
+    codes[code] = await listenOrRefuse(
+      { listen },
+      { host: "127.0.0.1", port: 81, answer: () => new Response(), maxBodyBytes: 1, idleTimeoutSeconds: 1 },
+    );
+  }
+  expect(TABLE.get(NO_RIGHT)).toBe(78);
+  expect(codes).toMatchObject({
+    EACCES: { code: "INVALID_REQUEST" },
+    EADDRINUSE: { code: "SERVICE_UNAVAILABLE" },
+    EADDRNOTAVAIL: { code: "SERVICE_UNAVAILABLE" },
+  });
+});
