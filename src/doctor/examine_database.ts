@@ -3,6 +3,7 @@ import { statSync } from "node:fs";
 import { toTimestamp } from "../calendar.ts";
 import { openSecrets } from "../installation/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
+import { isTooWide, listTokens } from "../operators/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
@@ -43,11 +44,25 @@ export async function examineDatabase(
     { name: "secret", examine: examineSecret },
     { name: "signing keys", examine: examineSigningKeys },
     { name: "installer token", examine: examineToken },
+    { name: "tokens", examine: examineTokens },
     { name: "model files", examine: examineModelFiles },
     { name: "public address", examine: examinePublicUrl },
     ...more,
   ]);
   return [...server, ...content];
+}
+
+async function examineTokens({ database, clock }: DatabaseContext): Promise<Finding> {
+  const tokens = await listTokens(database, { now: clock.now() });
+  const usable = tokens.filter(({ state }) => state === "active" || state === "disabled");
+  const tooWide = usable.filter(({ restriction, scopes }) => isTooWide(restriction, scopes));
+  if (tooWide.length === 0)
+    return ok("tokens", `${usable.length} usable, none with more scopes than it can have`);
+  return warn(
+    "tokens",
+    `restricted to tiers or to a mode, but with scopes beyond keys: ${tooWide.map(({ name }) => name).join(", ")}`,
+    "issue a token with another name and fewer scopes for each, then `claviger tokens revoke` the old one",
+  );
 }
 
 async function examineSecret({ database, config }: DatabaseContext): Promise<Finding> {

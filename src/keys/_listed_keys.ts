@@ -12,10 +12,10 @@
  * looked up, because every large group has keys of a long list.
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
-import { TIERS } from "../licensing/mod.ts";
+import { TIERS, UNRESTRICTED } from "../licensing/mod.ts";
 import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
 
-const MODES = ["live", "test"];
+const MODES = ["live", "test"] as const;
 /** The states that are stored. */
 const STATES = ["active", "suspended", "revoked"];
 
@@ -55,8 +55,18 @@ function candidates(sql: Sql, options: ListOptions): Fragment {
 }
 
 /** Whether no condition divides the keys, apart from the stored lists. */
-function isOneGroup({ tier, state, mode, expiringWithinDays }: KeyFilter): boolean {
-  return [tier, state, mode, expiringWithinDays].every((each) => each === undefined);
+function isOneGroup(filter: KeyFilter): boolean {
+  const { tiers, modes } = kindsOf(filter);
+  const isUndivided = tiers.length === TIERS.length && modes.length === MODES.length;
+  return isUndivided && filter.state === undefined && filter.expiringWithinDays === undefined;
+}
+
+/** Returns the tiers and modes that both the conditions and the restriction allow. */
+function kindsOf({ tier, mode, restriction = UNRESTRICTED }: KeyFilter) {
+  return {
+    tiers: (tier ? [tier] : TIERS).filter((each) => restriction.tiers?.includes(each) ?? true),
+    modes: (mode ? [mode] : MODES).filter((each) => each === (restriction.mode ?? each)),
+  };
 }
 
 function isLong({ limit }: KeyFilter): boolean {
@@ -87,7 +97,8 @@ function selectOfAccounts(sql: Sql, options: ListOptions, accountUuids: readonly
 
 function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
   const { filter } = options;
-  const { tier, state, mode, figures } = filter;
+  const { state, figures } = filter;
+  const { tiers, modes } = kindsOf(filter);
   const isShort = figures !== undefined && figures.keys <= SHORT_LIST;
   if (isOneGroup(filter) || isLong(filter)) return selectFirst(sql, options, sql``, isShort);
   const isOfGroup = sql`
@@ -95,8 +106,8 @@ function selectOfGroups(sql: Sql, options: ListOptions): Fragment {
   return sql`
     select page.key_id
       from (${selectMonths(sql, options)}) as month
-           cross join unnest(${toTextArray(tier ? [tier] : TIERS)}::text[]) as each (tier)
-           cross join unnest(${toTextArray(mode ? [mode] : MODES)}::text[]) as either (mode)
+           cross join unnest(${toTextArray(tiers)}::text[]) as each (tier)
+           cross join unnest(${toTextArray(modes)}::text[]) as either (mode)
            cross join unnest(${toTextArray(state ? [stored(state)] : STATES)}::text[]) as one (state)
            cross join lateral (${selectFirst(sql, options, isOfGroup, isShort)}) as page`;
 }
@@ -159,18 +170,24 @@ function isAfter(sql: Sql, id: Fragment, { afterUuid, newestFirst }: KeyFilter):
 
 /** Returns the condition that a row of `listed_keys` meets the filter, without the search. */
 function meets(sql: Sql, { filter, now }: ListOptions): Fragment {
-  const { accountUuid, externalId, tier, state, mode } = filter;
+  const { accountUuid, externalId, state } = filter;
+  const { tiers, modes } = kindsOf(filter);
   const { after, until } = expiriesOf({ filter, now });
   const none = sql``;
   return sql`true
        ${accountUuid === undefined ? none : sql`and account_id = ${accountUuid}::uuid`}
        ${externalId === undefined ? none : sql`and key_id = any(array(${selectKeysOf(sql, externalId)}))`}
-       ${tier === undefined ? none : sql`and tier = ${tier}`}
+       ${tiers.length === TIERS.length ? none : sql`and tier ${isOneOf(sql, tiers)}`}
        ${state === undefined ? none : sql`and state = ${stored(state)}`}
-       ${mode === undefined ? none : sql`and mode = ${mode}`}
+       ${modes.length === MODES.length ? none : sql`and mode ${isOneOf(sql, modes)}`}
        ${after === undefined ? none : sql`and expires_at > ${after}::timestamptz`}
        ${until === undefined ? none : sql`and expires_at <= ${until}::timestamptz`}
        and ${isAfter(sql, sql`listed_keys.key_id`, filter)}`;
+}
+
+/** The index has the order of a page only below one value. */
+function isOneOf(sql: Sql, [first = "", ...others]: readonly string[]): Fragment {
+  return others.length === 0 ? sql`= ${first}` : sql`= any(${toTextArray([first, ...others])}::text[])`;
 }
 
 function selectKeysOf(sql: Sql, externalId: string): Fragment {

@@ -1,6 +1,7 @@
 /** Explains why a key works or does not work, as data and codes with which support can answer a customer. */
 import { monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
+import type { Reading } from "../licensing/mod.ts";
 import type { KeyState } from "./key_record.ts";
 import { findKey, type KeySummary } from "./list_keys.ts";
 import { listRefusals, type RefusalCount } from "./refusals.ts";
@@ -37,14 +38,17 @@ export interface KeyExplanation {
   readonly refusals: readonly RefusalCount[];
 }
 
-/** Explains the key with a UUID as it is at `now`; undefined if there is no such key. Runs three statements. */
+/**
+ * Explains the key with a UUID as it is at `now`; undefined if there is no such key, or none that the restriction
+ * allows. Runs three statements.
+ */
 export async function explainKey(
   database: Database,
   uuid: string,
-  { now }: { readonly now: Date },
+  reading: Reading,
 ): Promise<KeyExplanation | undefined> {
   const [key, last, refusals] = await Promise.all([
-    findKey(database, { uuid }, { now }),
+    findKey(database, { uuid }, reading),
     findLastChange(database, uuid),
     listRefusals(database, uuid),
   ]);
@@ -55,8 +59,8 @@ export async function explainKey(
     key,
     since: isExpired ? key.expiresAt : (change?.at ?? null),
     change,
-    obstacles: findObstacles(key, now),
-    resetsAt: monthOf(now.getTime()).resetsAt,
+    obstacles: findObstacles(key, reading.now),
+    resetsAt: monthOf(reading.now.getTime()).resetsAt,
     refusals,
   };
 }

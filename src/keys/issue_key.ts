@@ -6,7 +6,9 @@ import {
   EXTERNAL_ID_UNIQUE,
   type LicenseRequest,
   licenseCtes,
+  mayJoin,
   type Restriction,
+  refuseAccount,
   refuseNewKey,
   refuseTakenExternalId,
   UNRESTRICTED,
@@ -43,7 +45,8 @@ interface Options {
  * Issues a key: creates a license with the requested tier, limit and expiry, and its first key, under the account
  * with the e-mail address or under a new account. Refuses an expiry that has passed, a name or organization that
  * differs from those of an existing account, and an external id that another license has. With a restriction, also
- * refuses another tier or mode, and a limit or an expiry beyond the tier's defaults.
+ * refuses another tier or mode, a limit or an expiry beyond the tier's defaults, and an existing account, unless the
+ * restriction says that the key may join it.
  */
 export async function issueKey(
   database: Database,
@@ -57,21 +60,22 @@ export async function issueKey(
     return refuse("INVALID_REQUEST", "Cannot issue key: the expiry lies in the past");
   }
   const key = generateApiKey(brand, request.mode);
+  const { externalId } = request;
   let row: Row | undefined;
   try {
-    [row] = await database.query<Row>((sql) => issueStatement(sql, request, { key, actor, claim }));
+    [row] = await database.query<Row>((sql) =>
+      issueStatement(sql, request, { key, actor, restriction, claim }),
+    );
   } catch (error) {
     if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
-    return await refuseTakenExternalId(database, "issue key", request.externalId ?? "");
+    return await refuseTakenExternalId(database, "issue key", { externalId, restriction });
   }
-  if (row === undefined) {
-    return refuse(
-      "CONFLICT",
-      `Cannot issue key: the account ${request.email} has another name or organization; leave them out, or ` +
-        "change the account first",
-    );
-  }
-  return toIssuedKey(row, key.apiKey);
+  if (row !== undefined) return toIssuedKey(row, key.apiKey);
+  const otherwise = refuseAccount(request.email, restriction);
+  // An order that was carried out more than 24 hours ago is known by its external id, not by its account.
+  return mayJoin(restriction)
+    ? otherwise
+    : await refuseTakenExternalId(database, "issue key", { externalId, restriction, otherwise });
 }
 
 /** Returns what {@linkcode issueKey} returned, from the answer that its claim stored. */
@@ -94,10 +98,10 @@ function toIssuedKey({ uuid, accountUuid, ...rest }: Row, apiKey: string): Issue
 function issueStatement(
   sql: Sql,
   request: IssueRequest,
-  { key, actor, claim }: Pick<Options, "actor" | "claim"> & { readonly key: NewApiKey },
+  { key, actor, restriction = UNRESTRICTED, claim }: Omit<Options, "brand"> & { readonly key: NewApiKey },
 ) {
   return sql<Row[]>`
-    with ${licenseCtes(sql, request)},
+    with ${licenseCtes(sql, { ...request, joins: mayJoin(restriction) })},
     key as (
       insert into keys (id, license_id, hash, hint, mode, created_at)
       select ${newUuid()}::uuid, license.id, ${`\\x${key.hash}`}::text::bytea, ${key.hint}, ${request.mode},

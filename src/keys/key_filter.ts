@@ -1,5 +1,5 @@
 import type { Fragment, Sql } from "../database/mod.ts";
-import type { ListPart, Tier } from "../licensing/mod.ts";
+import type { ListPart, Restriction, Tier } from "../licensing/mod.ts";
 import type { KeyMode } from "./api_key.ts";
 import type { KeyState } from "./key_record.ts";
 
@@ -13,6 +13,8 @@ export interface KeyFilter extends ListPart {
   readonly tier?: Tier | undefined;
   readonly state?: ListedState | undefined;
   readonly mode?: KeyMode | undefined;
+  /** Only keys that it allows. */
+  readonly restriction?: Restriction | undefined;
   /** Keys that expire within this number of days and have not expired yet. */
   readonly expiringWithinDays?: number | undefined;
   /** Keys that were neither used nor issued within this number of days. */

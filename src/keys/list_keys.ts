@@ -1,7 +1,14 @@
 import { monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import { effectiveLimit, monthlyLimitOf, type Tier } from "../licensing/mod.ts";
+import {
+  allowsRow,
+  effectiveLimit,
+  monthlyLimitOf,
+  type Reading,
+  type Tier,
+  UNRESTRICTED,
+} from "../licensing/mod.ts";
 import { isListed } from "./_listed_keys.ts";
 import type { KeyMode } from "./api_key.ts";
 import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
@@ -44,16 +51,19 @@ export async function listKeys(
   database: Database,
   { now, filter = {} }: { readonly now: Date; readonly filter?: KeyFilter },
 ): Promise<KeySummary[]> {
-  return await select(database, { now, filter });
+  return await select(database, { now, filter, restriction: filter.restriction });
 }
 
-/** Finds one key by its UUID or by its hash (64 hexadecimal digits); undefined if there is no such key. */
+/**
+ * Finds one key by its UUID or by its hash (64 hexadecimal digits); undefined if there is no such key, or none that the
+ * restriction allows.
+ */
 export async function findKey(
   database: Database,
   by: { readonly uuid: string } | { readonly hash: string },
-  { now }: { readonly now: Date },
+  { now, restriction }: Reading,
 ): Promise<KeySummary | undefined> {
-  const [key] = await select(database, { now, ...by });
+  const [key] = await select(database, { now, restriction, ...by });
   return key;
 }
 
@@ -63,8 +73,7 @@ export async function countKeys(database: Database): Promise<number> {
   return row?.keys ?? 0;
 }
 
-interface Selection {
-  readonly now: Date;
+interface Selection extends Reading {
   readonly uuid?: string;
   readonly hash?: string;
   readonly filter?: KeyFilter;
@@ -72,7 +81,7 @@ interface Selection {
 
 async function select(
   database: Database,
-  { now, uuid, hash, filter = {} }: Selection,
+  { now, uuid, hash, filter = {}, restriction = UNRESTRICTED }: Selection,
 ): Promise<KeySummary[]> {
   const { unusedForDays, nearQuotaPercent, limit } = filter;
   // Other conditions come on top of those of the list, which then must not end at the limit.
@@ -102,7 +111,7 @@ async function select(
                    now,
                    filter: isFiltered ? { ...filter, limit: undefined } : filter,
                  })
-         }
+         } and ${allowsRow(sql, restriction)}
       )
       select uuid, hint, "accountUuid", "licenseUuid", "externalId", email, name, organization, tier, mode, state,
              "monthlyLimit", used, "expiresAt", "licenseExpiresAt", "createdAt", "lastUsedAt", "replacedByUuid"

@@ -69,7 +69,10 @@ export async function changeLicense(
     [row] = await database.query<Row>((sql) => changeStatement(sql, name, { ...options, action }));
   } catch (error) {
     if (constraintOf(error) !== EXTERNAL_ID_UNIQUE) throw error;
-    return await refuseTakenExternalId(database, what, change.externalId ?? "");
+    return await refuseTakenExternalId(database, what, {
+      externalId: change.externalId,
+      restriction: options.restriction,
+    });
   }
   if (row === undefined) return await refuseUnknown(database, name, what);
   if (!row.isAllowed) return refuseRestricted(what);

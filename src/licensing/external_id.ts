@@ -5,6 +5,7 @@ import { type Database, type Fragment, isStorableText, type Sql } from "../datab
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { redactKeys } from "../secrets/mod.ts";
+import { allowsRow, type Restriction, UNRESTRICTED } from "./restriction.ts";
 
 /** Any characters except controls, invisible characters, and separators of lines. */
 const EXTERNAL_ID = /^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u;
@@ -25,17 +26,29 @@ export function withExternalId(sql: Sql, externalId: Fragment): Fragment {
 /** The constraint that refuses an external id that another license has. */
 export const EXTERNAL_ID_UNIQUE = "external_id_unique";
 
-/** Returns the refusal for an external id that another license has, with the id of that license. */
+/**
+ * Returns the refusal for an external id that another license has, with the id of that license if the restriction allows
+ * to see it. If no license has the external id, the refusal is `otherwise`.
+ */
 export async function refuseTakenExternalId(
   database: Database,
   what: string,
-  externalId: string,
+  { externalId, restriction = UNRESTRICTED, otherwise }: TakenExternalId,
 ): Promise<Refusal> {
-  const [license] = await database.query<{ uuid: string }>(
-    (sql) => sql`select id as uuid from licenses where external_id = ${externalId}::text`,
+  const [license] = await database.query<{ uuid: string; isShown: boolean }>(
+    (sql) => sql`
+      select l.id as uuid, exists (select from keys k where license_id = l.id and ${allowsRow(sql, restriction)}) as "isShown"
+        from licenses l where external_id = ${externalId ?? null}::text`,
     { isRead: true },
   );
+  if (license === undefined && otherwise !== undefined) return otherwise;
   return refuse("ALREADY_EXISTS", `Cannot ${what}: another license has this external id`, {
-    ...(license && { id: toId("lic", license.uuid) }),
+    ...(license?.isShown && { id: toId("lic", license.uuid) }),
   });
+}
+
+interface TakenExternalId {
+  readonly externalId: string | null | undefined;
+  readonly restriction?: Restriction | undefined;
+  readonly otherwise?: Refusal;
 }

@@ -1,6 +1,7 @@
 import { monthOf, toTimestamp } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
+import { allowsRow, type Reading, UNRESTRICTED } from "./restriction.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
 /** A license with its account and its keys. */
@@ -34,11 +35,14 @@ interface Row extends Omit<LicenseSummary, "id" | "userId" | "keys"> {
   readonly keys: readonly { uuid: string; mode: LicenseKey["mode"]; state: LicenseKey["state"] }[];
 }
 
-/** Finds a license by its UUID, with the use of the month of `now`; undefined if there is no such license. */
+/**
+ * Finds a license by its UUID, with the use of the month of `now`; undefined if there is no such license, or none with a
+ * key that the restriction allows.
+ */
 export async function findLicense(
   database: Database,
   uuid: string,
-  { now }: { readonly now: Date },
+  { now, restriction = UNRESTRICTED }: Reading,
 ): Promise<LicenseSummary | undefined> {
   const [row] = await database.query<Row>(
     (sql) => sql`
@@ -49,14 +53,15 @@ export async function findLicense(
                 from (select id as uuid, mode,
                              case when state = 'active' and least(l.expires_at, own_expires_at) <= ${now}::timestamptz
                                then 'expired' else state end as state
-                        from keys where license_id = l.id order by id desc limit ${MAX_KEYS}) newest) as keys
+                        from keys k where license_id = l.id and ${allowsRow(sql, restriction)}
+                       order by id desc limit ${MAX_KEYS}) newest) as keys
         from licenses l
         join accounts a on a.id = l.account_id
         left join usage u on u.license_id = l.id and u.month = ${monthOf(now.getTime()).firstDay}::date
        where l.id = ${uuid}::uuid`,
     { isRead: true },
   );
-  if (row === undefined) return undefined;
+  if (row === undefined || row.keys.length === 0) return undefined;
   const { accountUuid, keys, monthlyLimit, ...rest } = row;
   return {
     id: toId("lic", uuid),

@@ -41,10 +41,13 @@ export function nameFor(email: string): string {
 
 /**
  * Returns the CTEs `account` and `license` of a statement that creates a license. A known e-mail keeps its
- * account. If that account has another name or organization than the request, both CTEs are empty and
- * no license is created.
+ * account. If the license may not join that account, or the account has another name or organization than the request,
+ * both CTEs are empty and no license is created; `refuseAccount` says why.
  */
-export function licenseCtes(sql: Sql, request: LicenseRequest): Fragment {
+export function licenseCtes(
+  sql: Sql,
+  { joins, ...request }: LicenseRequest & { readonly joins: boolean },
+): Fragment {
   const name = request.name ?? null;
   const newName = name ?? nameFor(request.email);
   const organization = request.organization ?? null;
@@ -55,7 +58,7 @@ export function licenseCtes(sql: Sql, request: LicenseRequest): Fragment {
               coalesce(${organization}::text, ''), ${request.now}::timestamptz)
       -- An update that changes nothing: it makes the known account a row of this part.
       on conflict (email) do update set created_at = a.created_at
-        where a.name = coalesce(${name}::text, a.name)
+        where ${joins}::boolean and a.name = coalesce(${name}::text, a.name)
           and a.organization = coalesce(${organization}::text, a.organization)
       returning id, email, name, organization
     ),

@@ -8,12 +8,20 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { oneYearAfter } from "./licenses.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
-/** The keys that an actor may change or be given: only those of certain tiers, or of one mode. */
+/** The keys that an actor may see, change or be given: only those of certain tiers, or of one mode. */
 export interface Restriction {
   /** All tiers by default. */
   readonly tiers?: readonly Tier[] | undefined;
   /** Both modes by default. */
   readonly mode?: "live" | "test" | undefined;
+  /** Whether a new key may join an account that exists already; counts only if there are tiers or a mode. */
+  readonly joins?: boolean | undefined;
+}
+
+/** When something is read, and the restriction of the reader; by default none. */
+export interface Reading {
+  readonly now: Date;
+  readonly restriction?: Restriction | undefined;
 }
 
 /** The restriction of an actor who may change every key. */
@@ -22,6 +30,11 @@ export const UNRESTRICTED: Restriction = {};
 /** Tells whether there is a restriction at all. Then limits and expiries beyond the tier's defaults are refused too. */
 export function isRestricted({ tiers, mode }: Restriction): boolean {
   return tiers !== undefined || mode !== undefined;
+}
+
+/** Tells whether a new key may join an account that exists already. The statement that joins must contain it. */
+export function mayJoin(restriction: Restriction): boolean {
+  return restriction.joins === true || !isRestricted(restriction);
 }
 
 /** Tells whether the restriction allows a key that was read. A change must also check this in its statement. */
@@ -50,6 +63,14 @@ export function allowsRow(sql: Sql, restriction: Restriction): Fragment {
 /** Refuses a change of a key or license that the restriction does not allow; says nothing about the key. */
 export function refuseRestricted(what: string): Refusal {
   return refuse("NOT_ALLOWED", `Cannot ${what}: the token is restricted to other tiers or to another mode`);
+}
+
+/** Returns why no license was created under an account. Who may not join it learns nothing about it. */
+export function refuseAccount(email: string, restriction: Restriction): Refusal {
+  const why = mayJoin(restriction)
+    ? `the account ${email} has another name or organization; leave them out, or change the account first`
+    : "the account exists already, and a restricted token adds keys to such accounts only with the scope accounts:join";
+  return refuse("CONFLICT", `Cannot issue key: ${why}`);
 }
 
 /** Refuses a limit or an expiry that is beyond the defaults of the tier. */

@@ -11,7 +11,7 @@ export {
   type RepeatableRequest,
   type StoredAnswer,
 } from "./idempotent_answers.ts";
-export { limitsOfToken, type TokenLimits } from "./limits_of_token.ts";
+export { limitsOfToken, meaningOf, type TokenLimits } from "./limits_of_token.ts";
 export {
   type By,
   deleteCodes,
@@ -25,7 +25,15 @@ export {
   removeOperator,
   setRole,
 } from "./people.ts";
-export { ROLES, type Role, SCOPES, type Scope, scopesOf } from "./scopes.ts";
+export {
+  isTooWide,
+  ROLES,
+  type Role,
+  SCOPES,
+  SCOPES_OF_RESTRICTED,
+  type Scope,
+  scopesOf,
+} from "./scopes.ts";
 export {
   type BegunSession,
   endSession,

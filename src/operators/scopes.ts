@@ -1,6 +1,7 @@
 /**
  * The scopes: the rights of a token or an operator. A route names the scope that it needs; a role is a set of scopes.
  */
+import { isRestricted, type Restriction } from "../licensing/mod.ts";
 
 /** Every scope, in the order of the manual. */
 export const SCOPES = [
@@ -9,6 +10,7 @@ export const SCOPES = [
   "keys:manage",
   "keys:revoke",
   "accounts:read",
+  "accounts:join",
   "accounts:write",
   "accounts:erase",
   "usage:read",
@@ -19,6 +21,19 @@ export const SCOPES = [
 ] as const;
 
 export type Scope = (typeof SCOPES)[number];
+
+/** The scopes that a restricted token can have. `accounts:join` lets it issue keys for accounts that exist already. */
+export const SCOPES_OF_RESTRICTED: readonly Scope[] = SCOPES.filter(
+  (scope) => scope.startsWith("keys:") || scope === "accounts:join",
+);
+
+/** The rule for these scopes, as a phrase for messages. */
+export const SCOPES_RULE = `a token that is restricted to tiers or to a mode can have only ${SCOPES_OF_RESTRICTED.join(", ")}`;
+
+/** Tells whether a restricted token has other scopes, too. Older versions issued such tokens. */
+export function isTooWide(restriction: Restriction, scopes: readonly Scope[]): boolean {
+  return isRestricted(restriction) && !scopes.every((scope) => SCOPES_OF_RESTRICTED.includes(scope));
+}
 
 /** Every role, from the lowest to the highest. */
 export const ROLES = ["viewer", "editor", "admin"] as const;

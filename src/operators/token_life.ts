@@ -2,13 +2,13 @@
 import { auditCte } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
-import type { Database, Fragment, Sql } from "../database/mod.ts";
+import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import type { Restriction } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf } from "./_secret_text.ts";
 import type { By } from "./people.ts";
-import type { Scope } from "./scopes.ts";
+import { SCOPES_OF_RESTRICTED, SCOPES_RULE, type Scope } from "./scopes.ts";
 import { generateToken, type IssuedToken, type TokenColumns, toRestriction } from "./tokens.ts";
 
 /** `disabled`: restored from a backup, until it is resumed. `expired` tokens can be renewed; `revoked` is final. */
@@ -46,7 +46,7 @@ export async function listTokens(
   );
   return rows.map(({ tiers, mode, sources, ...row }) => ({
     ...row,
-    restriction: toRestriction({ tiers, mode }),
+    restriction: toRestriction({ tiers, mode, scopes: row.scopes }),
     sources: sources ?? undefined,
   }));
 }
@@ -59,8 +59,8 @@ function stateOf(sql: Sql, now: Date): Fragment {
 
 /**
  * Gives a token a new secret, and with `expiresAt` another expiry (null: none). Name, scopes and restriction stay the
- * same, and the old secret is refused from then on. Refuses an unknown or revoked token, and a token that would still
- * be expired.
+ * same, and the old secret is refused from then on. Refuses an unknown or revoked token, a token that would still be
+ * expired, and a token with scopes that a restricted token cannot have.
  */
 export async function renewToken(
   database: Database,
@@ -68,10 +68,12 @@ export async function renewToken(
   { brand, actor, now }: By & { readonly brand: Brand },
 ): Promise<(IssuedToken & { readonly state: TokenState }) | Refusal> {
   const token = generateToken(brand);
-  const [row] = await database.query<{ state: TokenState; expiresAt: Date | null; isChanged: boolean }>(
+  const [row] = await database.query<RenewedRow>(
     (sql) => sql`
       with old as (
         select id, state, expires_at,
+               coalesce(tiers[1], mode) is not null
+                 and not scopes <@ ${toTextArray(SCOPES_OF_RESTRICTED)}::text[] as is_too_wide,
                case when ${expiresAt === undefined}::boolean then expires_at else ${expiresAt ?? null}::timestamptz end
                  as ends_at
           from tokens where name = ${name} for update
@@ -81,20 +83,28 @@ export async function renewToken(
            set hash = ${hashOf(token)}::text::bytea, renewed_at = ${now}::timestamptz, expires_at = old.ends_at
           from old
          where t.id = old.id and old.state <> 'revoked' and (old.ends_at is null or old.ends_at > ${now}::timestamptz)
+           and not old.is_too_wide
         returning ${noSubject(sql)},
                   jsonb_build_object('token', t.name, 'expires_at', old.expires_at) as before,
                   jsonb_build_object('token', t.name, 'expires_at', t.expires_at) as after
       ),
       logged as (${auditCte(sql, { action: "token.renew", actor, at: now, from: sql`changed` })})
-      select state, ends_at as "expiresAt", exists (select from changed) as "isChanged" from old`,
+      select state, ends_at as "expiresAt", is_too_wide as "isTooWide",
+             exists (select from changed) as "isChanged" from old`,
   );
   if (row?.isChanged) return { token, state: row.state };
   const cannot = `Cannot renew token ${name}`;
   if (row === undefined) return refuse("NOT_FOUND", `${cannot}: ${NO_TOKEN}`);
   if (row.state === "revoked")
     return refuse("CONFLICT", `${cannot}: it is revoked, which is final; ${ISSUE}`);
+  if (row.isTooWide) return refuse("CONFLICT", `${cannot}: ${SCOPES_RULE}; ${ISSUE}`);
   const endedAt = toTimestamp(row.expiresAt ?? now);
   return refuse("CONFLICT", `${cannot}: it would be expired since ${endedAt}; give a later expiry`);
+}
+
+interface RenewedRow extends TokenChange {
+  readonly expiresAt: Date | null;
+  readonly isTooWide: boolean;
 }
 
 const NO_TOKEN = "no token has this name";

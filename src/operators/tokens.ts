@@ -9,7 +9,7 @@ import { type Refusal, refuse } from "../refusal.ts";
 import { noSubject } from "./_no_subject.ts";
 import { hashOf, randomDigits } from "./_secret_text.ts";
 import { isName, NAME_RULE } from "./people.ts";
-import { SCOPES, type Scope } from "./scopes.ts";
+import { isTooWide, SCOPES, SCOPES_RULE, type Scope } from "./scopes.ts";
 
 /** A token, as the checks of a request need it. */
 export interface Token {
@@ -49,8 +49,8 @@ export function generateToken(brand: Brand): string {
 export const MAX_SOURCES = 32;
 
 /**
- * Issues a token. Refuses a name that was used before or has a wrong form, no scope, an expiry that has passed, and
- * sources that are not addresses or networks.
+ * Issues a token. Refuses a name that was used before or has a wrong form, no scope, a scope that a restricted token
+ * cannot have, an expiry that has passed, and sources that are not addresses or networks.
  */
 export async function issueToken(
   database: Database,
@@ -87,9 +87,11 @@ export async function issueToken(
 }
 
 /** Returns the fault of a request, as a phrase. */
-function findWrong({ name, scopes, sources, expiresAt }: TokenRequest, now: Date): string | undefined {
+function findWrong(request: TokenRequest, now: Date): string | undefined {
+  const { name, scopes, restriction, sources, expiresAt } = request;
   if (!isName(name)) return NAME_RULE;
   if (scopes.length === 0) return `it needs at least one scope of ${SCOPES.join(", ")}`;
+  if (isTooWide(restriction, scopes)) return SCOPES_RULE;
   if (expiresAt !== undefined && expiresAt <= now) return "the expiry lies in the past";
   if (sources === undefined) return undefined;
   if (sources.length === 0 || sources.length > MAX_SOURCES) {
@@ -130,22 +132,22 @@ export async function findToken(
         from found`,
   );
   if (row === undefined) return undefined;
-  const { uuid, name, scopes, tiers, mode, sources } = row;
-  return { uuid, name, scopes, restriction: toRestriction({ tiers, mode }), sources: sources ?? undefined };
+  const { uuid, name, scopes, sources } = row;
+  return { uuid, name, scopes, restriction: toRestriction(row), sources: sources ?? undefined };
 }
 
 /** Turns the columns of a token into its restriction. */
-export function toRestriction({ tiers, mode }: Pick<TokenColumns, "tiers" | "mode">): Restriction {
-  return { tiers: tiers ?? undefined, mode: mode ?? undefined };
+export function toRestriction({ tiers, mode, scopes }: Omit<TokenColumns, "sources">): Restriction {
+  return { tiers: tiers ?? undefined, mode: mode ?? undefined, joins: scopes.includes("accounts:join") };
 }
 
 interface Row extends TokenColumns {
   readonly uuid: string;
   readonly name: string;
-  readonly scopes: readonly Scope[];
 }
 
 export interface TokenColumns {
+  readonly scopes: readonly Scope[];
   readonly tiers: readonly Tier[] | null;
   readonly mode: "live" | "test" | null;
   readonly sources: readonly string[] | null;

@@ -163,7 +163,8 @@ describe("POST /admin/v1/keys", () => {
       const { status, body } = await issue({ ...LICENSE, ...fields }, { token });
       expect({ status, code: body.code }).toEqual({ status: 403, code: "NOT_ALLOWED" });
       expect(await countRows(admin.database)).toEqual(before);
-      expect((await issue({ ...LICENSE, monthly_limit: 50_000 }, { token })).status).toBe(201);
+      const email = `${newOrder()}@example.org`;
+      expect((await issue({ ...LICENSE, email, monthly_limit: 50_000 }, { token })).status).toBe(201);
     });
   }
 });

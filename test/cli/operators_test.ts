@@ -1,5 +1,6 @@
 /** The commands `claviger operators` and `claviger tokens`, while a service with a listener for operators runs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { SCOPES } from "../../src/operators/mod.ts";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -132,12 +133,12 @@ describe("claviger tokens", () => {
   });
 
   test("issue takes every scope, tier and network of an option that is given twice", async () => {
-    const twice = ["--scope", "keys:read", "--scope", "usage:read", "--tiers", "free", "--tiers", "research"];
+    const twice = ["--scope", "keys:read", "--scope", "keys:issue", "--tiers", "free", "--tiers", "research"];
     const from = ["--from", "10.0.0.0/8", "--from", "192.0.2.1"];
     await line.json(["tokens", "issue", "--name", "twice", ...twice, ...from]);
     const tokens = await line.json(["tokens", "list"]);
     expect(tokens.find(({ name }: { name: string }) => name === "twice")).toMatchObject({
-      scopes: ["keys:read", "usage:read"],
+      scopes: ["keys:read", "keys:issue"],
       tiers: ["free", "research"],
       from: ["10.0.0.0/8", "192.0.2.1"],
     });
@@ -184,24 +185,22 @@ describe("claviger tokens", () => {
   });
 
   test("issue takes scopes, tiers, mode, networks and an expiry, and list shows them within 80 columns", async () => {
-    const every = ["keys:read", "keys:issue", "keys:manage", "accounts:read", "accounts:write", "usage:read"];
-    const more = ["models:read", "models:write", "audit:read", "status:read", "accounts:erase"];
+    const scopes = ["keys:read", "keys:issue", "keys:manage", "accounts:join"];
     const limits = ["--tiers", "free, research", "--mode", "test", "--expires-at", "2040-01-01"];
     const networks = ["--from", "10.0.0.0/8,192.0.2.1,2001:db8::/32"];
-    const scope = [...more, ...every].join(",");
-    const options = ["--name", "wide", "--scope", scope, ...limits, ...networks];
+    const options = ["--name", "narrow", "--scope", scopes.toReversed().join(), ...limits, ...networks];
     const issued = await line.json(["tokens", "issue", ...options]);
     const expected = {
-      name: "wide",
+      name: "narrow",
+      scopes,
       tiers: ["free", "research"],
       mode: "test",
       from: ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"],
       expires_at: "2040-01-01T00:00:00Z",
     };
     expect(issued).toMatchObject(expected);
-    expect(issued.scopes.toSorted()).toEqual([...every, ...more].toSorted());
     const listed = await line.json(["tokens", "list"]);
-    const row = listed.find(({ name }: { name: string }) => name === "wide");
+    const row = listed.find(({ name }: { name: string }) => name === "narrow");
     expect(row).toMatchObject({
       ...expected,
       state: "active",
@@ -209,16 +208,29 @@ describe("claviger tokens", () => {
       last_used_at: null,
     });
     expect(JSON.stringify(listed)).not.toContain("svc_op_");
+    const every = SCOPES.filter((scope) => scope !== "keys:revoke" && scope !== "accounts:join").join();
+    await line.json(["tokens", "issue", "--name", "every", "--scope", every]);
     const six = "keys:manage,accounts:read,accounts:write,accounts:erase,models:write,status:read";
     const { out: issuedSix } = await line.here(["tokens", "issue", "--name", "six", "--scope", six]);
     const { out } = await line.here(["tokens", "list"], { columns: 80 });
     expect(out).toContain("all but keys:revoke");
     // Both commands show limits in the same words; the list breaks a long text between words.
-    const [, scopes = ""] = /^scopes +(.*)$/m.exec(issuedSix) ?? [];
-    expect(scopes).toBe(six.replaceAll(",", ", "));
-    expect(out.replaceAll(/\s+/g, " ")).toContain(`${scopes} all both everywhere`);
+    const [, shown = ""] = /^scopes +(.*)$/m.exec(issuedSix) ?? [];
+    expect(shown).toBe(six.replaceAll(",", ", "));
+    expect(out.replaceAll(/\s+/g, " ")).toContain(`${shown} all both everywhere`);
     expect(out).toContain("10.0.0.0/8 and 2 more");
     for (const text of out.split("\n")) expect(text.length).toBeLessThanOrEqual(80);
+  });
+
+  test("issue says what a restriction means, and refuses scopes that a restricted token cannot have", async () => {
+    const args = ["--tiers", "free", "--name"];
+    const issue = (...more: string[]) => line.here(["tokens", "issue", ...args, ...more]);
+    expect((await issue("new", "--scope", "keys:issue")).err).toEndWith("needs the scope accounts:join\n");
+    const joining = await issue("joining", "--scope", "keys:issue,accounts:join");
+    expect(joining.err).toEndWith("send only an e-mail that you have verified\n");
+    expect(refusalOf(await issue("x", "--scope", "keys:read,accounts:write"))).toEndWith(
+      "keys:revoke, accounts:join",
+    );
   });
 
   test("issue names the values that are allowed", async () => {

@@ -22,7 +22,18 @@ test("A shop has exactly one key for each of 100 orders, although its script and
     return JSON.parse(out);
   };
   const { token } = await command(
-    ...["tokens", "issue", "--name", "shop", "--scope", "keys:issue", "--tiers", "free", "--mode", "live"],
+    ...[
+      "tokens",
+      "issue",
+      "--name",
+      "shop",
+      "--scope",
+      "keys:issue,accounts:join",
+      "--tiers",
+      "free",
+      "--mode",
+      "live",
+    ],
   );
   const shop = openShop({ url: `http://127.0.0.1:${port}`, token });
   shop.append("orders.csv", "wrong,not-an-address\n");

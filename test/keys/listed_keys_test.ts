@@ -19,7 +19,7 @@ import {
   rotateKey,
   suspendKey,
 } from "../../src/keys/mod.ts";
-import { changeLicense } from "../../src/licensing/mod.ts";
+import { allowsKey, changeLicense, type Restriction, UNRESTRICTED } from "../../src/licensing/mod.ts";
 import { importedUsageCte } from "../../src/usage/mod.ts";
 import { countWaiting } from "../support/count_waiting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -201,8 +201,10 @@ describe("listKeys() with a filter", () => {
   };
 
   /** The reference: reads the conditions as the manual has them. */
-  function meets(key: KeySummary, { tier, state, mode, expiringWithinDays: days }: KeyFilter): boolean {
+  function meets(key: KeySummary, filter: KeyFilter): boolean {
+    const { tier, state, mode, expiringWithinDays: days, restriction = UNRESTRICTED } = filter;
     return (
+      allowsKey(restriction, key) &&
       (tier === undefined || key.tier === tier) &&
       (state === undefined || key.state === state) &&
       (mode === undefined || key.mode === mode) &&
@@ -223,11 +225,17 @@ describe("listKeys() with a filter", () => {
       ),
     ),
   );
+  const restrictions: Restriction[] = [
+    { tiers: ["free", "enterprise"] },
+    { mode: "test" },
+    { tiers: ["free"], mode: "live" },
+  ];
+  const restricted = filters.map((filter, index) => ({ ...filter, restriction: restrictions[index % 3] }));
 
   test("listKeys() returns the same pages as a naive reference for every combination", async () => {
     expect(all).toHaveLength(await countKeys(server.database));
     const account = await largest();
-    for (const [index, filter] of filters.entries()) {
+    for (const [index, filter] of [...filters, ...restricted].entries()) {
       // Every second combination is one of an account, with a third of the keys.
       const accountUuid = index % 2 === 0 ? undefined : account;
       const expected = all
@@ -277,6 +285,7 @@ describe("listKeys() with a filter", () => {
     ["a rare state", () => ({ state: "suspended" })],
     ["an empty combination", () => ({ tier: "enterprise", mode: "test" })],
     ["a rare combination", () => ({ tier: "enterprise", state: "suspended" })],
+    ["a restriction", () => ({ restriction: { tiers: ["enterprise"], mode: "test" } })],
     ["an expiry soon", () => ({ expiringWithinDays: 1, tier: "free" })],
     ["expired keys behind the last of them", () => ({ state: "expired", afterUuid: last() })],
     ["an external id", () => ({ externalId: "order-700" })],

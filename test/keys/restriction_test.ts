@@ -101,7 +101,13 @@ describe("issueKey() with a restriction", () => {
     issueKey(
       server.database,
       {
-        ...{ email: "shop@example.org", tier: "free", mode: "live", now: NOW, expiresAt: oneYearAfter(NOW) },
+        ...{
+          email: `shop-${newUuid()}@example.org`,
+          tier: "free",
+          mode: "live",
+          now: NOW,
+          expiresAt: oneYearAfter(NOW),
+        },
         ...request,
       },
       { brand: BRAND, actor: ACTOR, restriction },

@@ -108,7 +108,7 @@ describe("listTokens()", () => {
       name: "listed",
       state: "active",
       scopes: ["keys:read", "keys:issue"],
-      restriction: { tiers: ["free", "research"], mode: "test" },
+      restriction: { tiers: ["free", "research"], mode: "test", joins: false },
       sources: ["10.0.0.0/8", "2001:db8::1"],
       createdBy: "command:tester",
       createdAt: NOW,

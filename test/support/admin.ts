@@ -5,9 +5,9 @@ import { createCsvInFlight } from "../../src/admin/stream_csv.ts";
 import type { Database } from "../../src/database/mod.ts";
 import { newUuid } from "../../src/ids.ts";
 import type { IssuedKey, IssueRequest } from "../../src/keys/mod.ts";
-import type { Restriction } from "../../src/licensing/mod.ts";
+import { isRestricted, type Restriction } from "../../src/licensing/mod.ts";
 import { createLog } from "../../src/log.ts";
-import { issueToken, SCOPES, type Scope } from "../../src/operators/mod.ts";
+import { issueToken, SCOPES, SCOPES_OF_RESTRICTED, type Scope } from "../../src/operators/mod.ts";
 import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createLicenseSigner, ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
@@ -27,7 +27,7 @@ export interface TestAdmin {
   /** The licenses whose cached keys were dropped. */
   readonly forgotten: string[];
   readonly logLines: string[];
-  /** Issues a token, with every scope by default, and returns its text. */
+  /** Issues a token, by default with every scope that it can have, and returns its text. */
   token(request?: TestToken): Promise<string>;
   /** Issues a key as a command would. */
   issue(request?: Partial<IssueRequest>): Promise<IssuedKey>;
@@ -107,8 +107,8 @@ export async function startAdmin(
 
   async function token({
     name,
-    scopes = SCOPES,
     restriction = {},
+    scopes = isRestricted(restriction) ? SCOPES_OF_RESTRICTED : SCOPES,
     ...rest
   }: TestToken = {}): Promise<string> {
     const request = { name: name ?? `token-${++tokens}`, scopes, restriction, ...rest };

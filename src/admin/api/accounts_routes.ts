@@ -130,8 +130,8 @@ export const renewAccountOperation = operation({
   async run({ database, directory }, call) {
     const uuid = accountUuidOf(call, "renew account");
     if (isRefusal(uuid)) return uuid;
-    const { token, actor, now } = call;
-    if (isRestricted(token.restriction)) return NO_RENEWAL;
+    const { restriction, actor, now } = call;
+    if (isRestricted(restriction)) return NO_RENEWAL;
     if ((await findAccount(database, { uuid })) === undefined) return UNKNOWN_TO_RENEW;
     const renewed = await renewAccount(database, uuid, { actor, now });
     for (const { licenseUuid } of renewed) directory.forgetLicense(licenseUuid);

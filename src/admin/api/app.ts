@@ -63,10 +63,12 @@ async function serve(c: Context<AdminEnv>, operation: Operation, options: AdminO
   }
   const query = toQuery(readQuery(request));
   if (isRefusal(query)) return answerRefusal(c, query);
+  const token = c.get("token");
   const result = await operation.perform(
     options,
     {
-      token: c.get("token"),
+      token,
+      restriction: token.restriction,
       actor: { ...c.get("actor"), ...reasonOf(body) },
       now: options.clock.now(),
       params: c.req.param(),

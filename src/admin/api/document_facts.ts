@@ -14,10 +14,11 @@ export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
   INVALID_TOKEN: "The token is missing, unknown, expired, disabled or revoked",
   SCOPE_REQUIRED: "The token lacks the scope that the error names",
   NOT_ALLOWED: "The token may not do this with that tier, mode, limit or expiry, or not from this address",
-  KEY_NOT_FOUND: "There is no such key",
-  NOT_FOUND: "There is no such license, account or model",
+  KEY_NOT_FOUND: "There is no such key, or none that the token may see",
+  NOT_FOUND: "There is no such license, account or model, or none that the token may see",
   ALREADY_EXISTS: "It exists already; `id` identifies it if the token may see it",
-  CONFLICT: "The state of the key, license, account or model does not allow the change",
+  CONFLICT:
+    "The state of the key, license, account or model does not allow the change, or a restricted token may not join the account",
   CURSOR_EXPIRED:
     "The database was restored or replaced, or a standby took its place: begin again without `after`",
   MISDIRECTED_REQUEST: "The `Host` of the request is not the host of this listener",

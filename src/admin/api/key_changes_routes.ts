@@ -60,8 +60,8 @@ function changeOfState({ verb, summary, perform }: StateChange): Operation {
     async run({ database, directory }, call) {
       const uuid = keyUuidOf(call, what);
       if (isRefusal(uuid)) return uuid;
-      const { actor, now, token } = call;
-      const changed = await perform(database, uuid, { actor, now, restriction: token.restriction });
+      const { now } = call;
+      const changed = await perform(database, uuid, call);
       if (isRefusal(changed)) return changed;
       directory.forgetLicense(changed.licenseUuid);
       const key = await readAfterChange(() => findKey(database, { uuid }, { now }));
@@ -104,15 +104,14 @@ export const rotate = operation({
     const { database, brand, directory } = options;
     const uuid = keyUuidOf(call, what);
     if (isRefusal(uuid)) return uuid;
-    const { actor, now, token, body } = call;
+    const { now, body } = call;
     const overlapMs = parseSpan(body.overlap) ?? 0;
     const rotated = await answerKeyOnce<RotatedKey>(options, call, {
       what,
       async perform(claim) {
         const old = await findKey(database, { uuid }, { now });
         if (old === undefined) return refuseUnknownKey(what, uuid);
-        const by = { brand, actor, now, restriction: token.restriction, claim };
-        return await rotateKey(database, { uuid, mode: old.mode, overlapMs }, by);
+        return await rotateKey(database, { uuid, mode: old.mode, overlapMs }, { ...call, brand, claim });
       },
       repeat: ({ answer, apiKey }) => repeatRotation(answer, apiKey),
     });

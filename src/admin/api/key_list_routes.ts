@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { toTimestamp } from "../../calendar.ts";
 import { parseId } from "../../ids.ts";
 import { listKeys, renderKey } from "../../keys/mod.ts";
-import { findAccountNamed } from "../../licensing/mod.ts";
+import { findAccountNamed, isRestricted } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../statistics/mod.ts";
 import { inJsonSchema, timestamp } from "../../wire/mod.ts";
@@ -78,7 +78,7 @@ export const listKeysOperation = operation({
     description: "A page of keys",
   },
   codes: ["NOT_FOUND"],
-  async run({ database, demandFigures }, { query, now }) {
+  async run({ database, demandFigures }, { query, now, restriction }) {
     const stored = await findStored(query, { database, demandFigures });
     if (isRefusal(stored)) return stored;
     const page = await findPage({
@@ -89,7 +89,8 @@ export const listKeysOperation = operation({
         const search = await findSearch(database, text);
         if (isRefusal(search)) return search;
         const account = who === undefined ? undefined : await findAccountNamed(database, who, "list keys");
-        if (isRefusal(account)) return account;
+        // Otherwise a restricted token could ask whether a customer exists whose keys it may not see.
+        if (isRefusal(account)) return isRestricted(restriction) ? [] : account;
         return await listKeys(database, {
           now: at,
           filter: {
@@ -101,6 +102,7 @@ export const listKeysOperation = operation({
             accountUuid: account?.uuid,
             search,
             figures: stored?.filter,
+            restriction,
             afterUuid: position,
             limit,
           },

@@ -2,7 +2,7 @@
 
 import { parseId } from "../../ids.ts";
 import { type Claim, findKey } from "../../keys/mod.ts";
-import { allowsKey, refuseRestricted } from "../../licensing/mod.ts";
+import { refuseRestricted } from "../../licensing/mod.ts";
 import { answerOnce, type StoredAnswer } from "../../operators/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { pathOf } from "../../wire/mod.ts";
@@ -23,7 +23,7 @@ interface Making<Made> {
  */
 export async function answerKeyOnce<Made extends { readonly id: string }>(
   { database, secrets }: AdminOptions,
-  { token, now, request, idempotencyKey, ...call }: Call & { readonly body: object },
+  { token, now, restriction, request, idempotencyKey, ...call }: Call & { readonly body: object },
   { what, perform, repeat }: Making<Made>,
 ): Promise<Made | Refusal> {
   let isRepeated = false;
@@ -45,6 +45,6 @@ export async function answerKeyOnce<Made extends { readonly id: string }>(
     },
   );
   if (isRefusal(made) || !isRepeated) return made;
-  const key = await findKey(database, { uuid: parseId("key", made.id) ?? "" }, { now });
-  return key !== undefined && allowsKey(token.restriction, key) ? made : refuseRestricted(what);
+  const key = await findKey(database, { uuid: parseId("key", made.id) ?? "" }, { now, restriction });
+  return key === undefined ? refuseRestricted(what) : made;
 }

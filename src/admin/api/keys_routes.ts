@@ -47,15 +47,15 @@ export const issueKeyOperation = operation({
   summary: "Issue a key",
   description:
     "Makes a license with its first key, under the account of the e-mail. Without `expires_at` the license " +
-    "expires in a year. A restricted token may not give a limit above the tier's own or an expiry later than in a year.",
+    "expires in a year. A restricted token may not give a limit above the tier's own or an expiry later than in a year, " +
+    "and gets 409 for the e-mail of an existing account, unless it has the scope `accounts:join`.",
   body: newKeyFields,
   success: { status: 201, schema: ISSUED_KEY, description: "The key, which is shown only in this answer" },
   codes: ["ALREADY_EXISTS", "CONFLICT"],
   needsIdempotencyKey: true,
   async run(options, call) {
     const { email, tier, name, organization, mode, expires_at, monthly_limit, external_id } = call.body;
-    const { now, actor, token } = call;
-    const { restriction } = token;
+    const { now, actor, restriction } = call;
     const request = {
       ...{ email, tier, mode, now },
       name: name ?? undefined,

@@ -42,7 +42,6 @@ export const updateLicense = operation({
     const what = "change license";
     const licenseUuid = licenseUuidOf(call, what);
     if (isRefusal(licenseUuid)) return licenseUuid;
-    const { actor, now, token } = call;
     const { reason: _, ...fields } = call.body;
     if (Object.keys(fields).length === 0) return NOTHING;
     const change = {
@@ -51,8 +50,7 @@ export const updateLicense = operation({
       expiresAt: fields.expires_at,
       externalId: fields.external_id,
     };
-    const by = { change, actor, now, restriction: token.restriction };
-    const changed = await changeLicense(database, { licenseUuid }, by);
+    const changed = await changeLicense(database, { licenseUuid }, { ...call, change });
     if (isRefusal(changed)) return withoutHiddenId(changed, call);
     directory.forgetLicense(licenseUuid);
     const license = await readAfterChange(() => findLicense(database, licenseUuid, call));

@@ -5,6 +5,7 @@
  */
 import * as v from "valibot";
 import type { Actor } from "../../audit/mod.ts";
+import type { Restriction } from "../../licensing/mod.ts";
 import type { Token } from "../../operators/mod.ts";
 import type { Code } from "../../refusal.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
@@ -19,6 +20,8 @@ export type Fields =
 /** One request of a program. */
 export interface Call {
   readonly token: Token;
+  /** That of the token: the functions of the rooms take it from the call. */
+  readonly restriction: Restriction;
   /** The token as the audit log names it, with the request and its address. */
   readonly actor: Actor;
   readonly now: Date;

@@ -47,10 +47,9 @@ export const exportLicense = operation({
   async run({ licenseSigner }, call) {
     const keyUuid = keyUuidOf(call, "export license");
     if (isRefusal(keyUuid)) return keyUuid;
-    const { actor, now, token, body } = call;
+    const { actor, now, restriction, body } = call;
     const signed = await licenseSigner.export({
-      ...{ keyUuid, actor, now },
-      restriction: token.restriction,
+      ...{ keyUuid, actor, now, restriction },
       days: body.days,
       fingerprint: body.fingerprint ?? undefined,
       nonce: body.nonce ?? undefined,

@@ -9,6 +9,7 @@ import {
   limitsOfToken,
   listTokens,
   MAX_SOURCES,
+  meaningOf,
   renewToken,
   resumeToken,
   revokeToken,
@@ -43,12 +44,18 @@ export function addTokensCommands(program: Command, surroundings: Surroundings):
         .makeOptionMandatory(),
     )
     .addOption(
-      new Option("--tiers <tiers>", "only keys of these tiers, separated by commas; by default all")
+      new Option(
+        "--tiers <tiers>",
+        "see, change and issue only keys of these tiers, separated by commas; by default all",
+      )
         .choices(TIERS)
         .argParser(listOf(TIERS)),
     )
     .addOption(
-      new Option("--mode <mode>", "only keys of this mode; by default both").choices(["live", "test"]),
+      new Option("--mode <mode>", "see, change and issue only keys of this mode; by default both").choices([
+        "live",
+        "test",
+      ]),
     )
     .option(
       "--expires-at <time>",
@@ -148,7 +155,8 @@ const ONCE = "The token is shown only once: store it now";
 async function issue(surroundings: Surroundings, options: IssueOptions): Promise<void> {
   const { name, scope: scopes, tiers, mode, expiresAt, from: sources } = options;
   await withDatabase(surroundings, options, async ({ config: { brand }, database, actor, now }) => {
-    const request = { name, scopes, restriction: { tiers, mode }, sources, expiresAt };
+    const restriction = { tiers, mode, joins: scopes.includes("accounts:join") };
+    const request = { name, scopes, restriction, sources, expiresAt };
     const { token } = orRefuse(await issueToken(database, request, { brand, actor, now }));
     const ends = expiresAt ? toTimestamp(expiresAt) : null;
     const rest = { tiers: tiers ?? null, mode: mode ?? null, from: sources ?? null, expires_at: ends };
@@ -156,10 +164,12 @@ async function issue(surroundings: Surroundings, options: IssueOptions): Promise
     printFields(surroundings, {
       name,
       token,
-      ...limitsOfToken({ scopes, restriction: { tiers, mode }, sources }),
+      ...limitsOfToken(request),
       expires_at: ends ?? "never",
     });
     printNote(surroundings, ONCE);
+    const meaning = meaningOf(restriction);
+    if (meaning !== undefined) printNote(surroundings, meaning);
   });
 }
 

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** The page of a token: what it may do, and its revocation. */
-import { limitsOfToken, listTokens } from "../../../operators/mod.ts";
+import { limitsOfToken, listTokens, meaningOf } from "../../../operators/mod.ts";
 import { type Refusal, refuse } from "../../../refusal.ts";
 import type { Attempt } from "../attempt.ts";
 import { TokenState } from "../components/access.tsx";
@@ -21,6 +21,7 @@ export async function tokenPage(visit: Visit, attempt?: Attempt): Promise<Page |
   if (token === undefined) return refuse("NOT_FOUND", "No token has this name");
   const { name, state, createdBy, createdAt, renewedAt, expiresAt, lastUsedAt } = token;
   const limits = limitsOfToken(token);
+  const meaning = meaningOf(token.restriction);
   return {
     title: `Token ${name}`,
     ...(attempt && { code: attempt.code }),
@@ -53,6 +54,7 @@ export async function tokenPage(visit: Visit, attempt?: Attempt): Promise<Page |
             </Action>
           </Actions>
         )}
+        {meaning && <p class="hint">{meaning}.</p>}
         <Facts
           facts={[
             ["Scopes", limits.scopes],

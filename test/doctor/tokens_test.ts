@@ -1,0 +1,45 @@
+/** The finding of `doctor` about tokens that older versions issued with more scopes than a restricted token can have. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/clock.ts";
+import { readConfig } from "../../src/config/mod.ts";
+import { examineDatabase } from "../../src/doctor/mod.ts";
+import type { Restriction } from "../../src/licensing/mod.ts";
+import { issueToken, revokeToken } from "../../src/operators/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { ACTOR, BRAND } from "../support/issue.ts";
+import { TEST_SECRET } from "../support/secrets.ts";
+
+setDefaultTimeout(30_000);
+
+let target: TestDatabase;
+beforeAll(async () => {
+  target = await createTestDatabase();
+});
+afterAll(() => target.close());
+
+async function examineTokens() {
+  const env = { CLAVIGER_SECRET: TEST_SECRET };
+  const config = readConfig({ env, envFile: "/dev/null", workingFolder: "/", isRoot: false });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  const context = { ...target, config, clock: systemClock, place: "here" };
+  return (await examineDatabase(context)).find(({ name }) => name === "tokens");
+}
+
+test("claviger doctor names restricted tokens with scopes beyond keys, until they are revoked", async () => {
+  const { database } = target;
+  const by = { brand: BRAND, actor: ACTOR, now: systemClock.now() };
+  for (const name of ["wide", "narrow", "other"]) {
+    const restriction: Restriction = name === "other" ? {} : { mode: "test" };
+    await issueToken(database, { name, scopes: ["keys:read"], restriction }, by);
+  }
+  expect(await examineTokens()).toMatchObject({ state: "ok", message: expect.stringMatching(/^3 usable/) });
+  await database.query((sql) => sql`update tokens set scopes = array['audit:read'] where name <> 'narrow'`);
+  expect(await examineTokens()).toMatchObject({
+    state: "warn",
+    message: "restricted to tiers or to a mode, but with scopes beyond keys: wide",
+    remedy: expect.stringContaining("claviger tokens revoke"),
+  });
+  await revokeToken(database, "wide", by);
+  expect(await examineTokens()).toMatchObject({ state: "ok" });
+});
