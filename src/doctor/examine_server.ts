@@ -177,9 +177,12 @@ async function examineClocks({ database, clock }: ServerContext): Promise<Findin
 async function examineSchema({ address, clock }: ServerContext): Promise<Finding> {
   const status = await migrationStatus(address, migrations);
   const refusal = checkSchema(status);
-  if (refusal !== undefined)
-    return fail("schema", refusal.sentence, "`claviger migrate`, or the program that fits");
   const newest = status.applied.at(-1);
+  if (refusal !== undefined) {
+    const isNewer = newest !== undefined && newest.number > migrations.length;
+    const remedy = isNewer ? "install the newer Claviger that migrated it" : "do what this message says";
+    return fail("schema", refusal.sentence, status.refusal === undefined ? "`claviger migrate`" : remedy);
+  }
   if (newest !== undefined && newest.appliedAt.getTime() - DAY_MS > clock.now().getTime()) {
     const text = `was made at ${toTimestamp(newest.appliedAt)}, which is in the future`;
     return fail("schema", text, "set this machine's clock right: timedatectl set-ntp true");

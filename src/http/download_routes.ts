@@ -36,6 +36,7 @@ import type { Handler, HandlerDeps } from "./handler.ts";
 const NOT_FOUND = refuse("NOT_FOUND", "There is no such model and version");
 const ELSEWHERE = refuse("NOT_FOUND", "The file is hosted elsewhere: use the download_url of the model list");
 const DAMAGED = refuse("SERVER_ERROR", "The file of this model is damaged on the server");
+const MISSING = refuse("SERVER_ERROR", "The file of this model is missing on this host");
 const OUT_OF_RANGE = refuse("RANGE_NOT_SATISFIABLE", "The file ends before the range begins");
 
 const ALL_FULL = refuse(
@@ -177,7 +178,7 @@ async function choose(
   const stored = await locateFile(deps.modelsFolder, file);
   if (typeof stored === "string") {
     reportDamage(file, stored, deps);
-    return DAMAGED;
+    return stored === "missing" ? MISSING : DAMAGED;
   }
   const bytes = (first: number, end: number) => ({
     part: { path: stored.path, first, end },
@@ -228,15 +229,19 @@ function reportDamage(
   problem: FileProblem,
   { log }: HandlerDeps,
 ): void {
+  const [why, mend] =
+    problem === "missing"
+      ? [
+          "the file is missing on this host",
+          "copy the folder models from a host that has the file, or put it back from a backup",
+        ]
+      : [
+          "the file is damaged",
+          "put the same file back from a backup, or give another by `claviger models add --file` a new version",
+        ];
   log.error(
-    "Cannot send the file of a model: `claviger models verify` finds other damaged files",
-    {
-      model: name,
-      version,
-      problem,
-      sha256,
-      mend: "put the same file back by `claviger models add --file` under a new version, or from a backup",
-    },
+    `Cannot send the file of a model: ${why}; \`claviger models verify\` finds others`,
+    { model: name, version, problem, sha256, mend },
     { kind: { model: name, version } },
   );
 }

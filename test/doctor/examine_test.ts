@@ -34,10 +34,16 @@ function setModes(ofFolder: number, ofSecret: number): void {
   chmodSync(secret, ofSecret);
 }
 
+interface ExaminedOptions {
+  readonly movedMs?: number;
+  readonly env?: Record<string, string>;
+  readonly other?: TestDatabase;
+}
+
 /** Examines host and database with a clock that is moved by `movedMs`, and returns the finding with that name. */
 async function examined(
   name: string,
-  { movedMs = 0, env = {} }: { movedMs?: number; env?: Record<string, string> } = {},
+  { movedMs = 0, env = {}, other = opened }: ExaminedOptions = {},
 ): Promise<Finding | undefined> {
   const config = readConfig({
     env: { CLAVIGER_DATA_DIR: dataDir, CLAVIGER_PORT: "0", ...env },
@@ -49,7 +55,7 @@ async function examined(
   const clock = createTestClock();
   clock.advance(movedMs);
   const host = await examineHost({ config, clock });
-  const database = await examineDatabase({ config, clock, ...opened, place: "here" });
+  const database = await examineDatabase({ config, clock, ...other, place: "here" });
   return [...host, ...database].find((finding) => finding.name === name);
 }
 
@@ -97,5 +103,22 @@ describe("doctor's database clock", () => {
   ])("compares it with a clock that is moved by %i ms", async (movedMs, state, message) => {
     const finding = await examined("database clock", { movedMs });
     expect(finding).toMatchObject({ state, message: expect.stringMatching(message) });
+  });
+});
+
+describe("doctor's schema", () => {
+  test.each([
+    [
+      "insert into schema_migrations values (9999, 'later', 'x', now())",
+      "install the newer Claviger that migrated it",
+    ],
+    ["update schema_migrations set checksum = 'x' where number = 2", "do what this message says"],
+    ["delete from schema_migrations where number > 1", "`claviger migrate`"],
+  ])("names the remedy after %s", async (change, remedy) => {
+    const other = await createTestDatabase();
+    await other.database.query((sql) => sql.unsafe(change));
+    const finding = await examined("schema", { other });
+    await other.close();
+    expect(finding).toMatchObject({ state: "fail", remedy });
   });
 });

@@ -302,21 +302,24 @@ describe("GET /v1/models/download of a file that is damaged on disk", () => {
     link = (await linkTo(service, key.apiKey, name)).slice(service.url.length);
   });
 
-  async function expectDamage(problem: string): Promise<void> {
+  async function expectDamage(problem: string, sentence = "the file is damaged"): Promise<void> {
     service.logLines.splice(0);
     for (const headers of [{}, { Range: "bytes=0-1" }]) {
       const answer = await service.get(link, headers);
       expectRefusal(answer, 500, "SERVER_ERROR");
+      expect(answer.body.error).toContain(sentence.replace(/^the file is/, ""));
       expect(answer.body.error).not.toContain(service.dataDir);
     }
     const line = service.logLines.map((text) => JSON.parse(text)).find(({ level }) => level === "error");
     expect(line).toMatchObject({ model: name, version: "1.0.0", problem });
-    expect(line.message).toContain("models verify");
+    expect(line.message).toContain(`: ${sentence}; \`claviger models verify\``);
+    // A new version would not help another host, which has the file.
+    expect(line.mend.includes("a new version")).toBe(problem !== "missing");
   }
 
   test("answers SERVER_ERROR, which the log explains, if the file is missing", async () => {
     renameSync(path, `${path}.away`);
-    await expectDamage("missing");
+    await expectDamage("missing", "the file is missing on this host");
     renameSync(`${path}.away`, path);
     expect((await fetch(service.url + link)).status).toBe(200);
   });
