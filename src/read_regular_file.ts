@@ -2,18 +2,6 @@ import { closeSync, constants, fstatSync, openSync, read, readSync, type Stats }
 import { promisify } from "node:util";
 import { FILE_REASONS, type Reasons } from "./system_error.ts";
 
-export interface RegularFile {
-  readonly text: string;
-  /** The owner. */
-  readonly uid: number;
-}
-
-export interface NamedFile {
-  readonly text: string;
-  /** The owner; undefined for a pipe. */
-  readonly uid: number | undefined;
-}
-
 /** The limit for a file of certificates. All public authorities together need a fifth of it. */
 export const CERTIFICATES_LIMIT_BYTES = 1024 * 1024;
 
@@ -35,18 +23,11 @@ export function openRegularFile(path: string, flags = 0): OpenFile {
   throw failure(named.stat.isDirectory() ? "EISDIR" : "ENOTREG", path);
 }
 
-/**
- * Opens a file that the operator named; it may be a pipe. But if root opened files for this process, every other path
- * must be a regular file: root waits for this process, and a pipe could make both wait forever.
- */
+/** Opens a file that the operator named; it may be a pipe. */
 export function openNamedFile(path: string, flags = 0): OpenFile {
-  const given = givenFiles?.get(path);
-  if (typeof given === "string") throw failure(given, path);
-  if (givenFiles !== undefined && given === undefined && (flags & constants.O_NONBLOCK) === 0)
-    return openRegularFile(path, flags);
   // Examined after opening: if it were examined before, another user could exchange the file in between.
-  const fd = given ?? openSync(path, constants.O_RDONLY | flags);
-  const close = given === undefined ? () => closeSync(fd) : () => {};
+  const fd = openSync(path, constants.O_RDONLY | flags);
+  const close = () => closeSync(fd);
   try {
     return { fd, stat: fstatSync(fd), close };
   } catch (error) {
@@ -56,15 +37,13 @@ export function openNamedFile(path: string, flags = 0): OpenFile {
 }
 
 /** Reads a small file that {@linkcode openRegularFile} opens. Also throws for a file larger than `limitBytes`. */
-export function readRegularFile(path: string, limitBytes: number, flags = 0): RegularFile {
-  const file = openRegularFile(path, flags);
-  return { text: readSmall(file, path, limitBytes), uid: file.stat.uid };
+export function readRegularFile(path: string, limitBytes: number, flags = 0): string {
+  return readSmall(openRegularFile(path, flags), path, limitBytes);
 }
 
 /** Reads a small file that {@linkcode openNamedFile} opens, which may be a pipe. */
-export function readNamedFile(path: string, limitBytes: number): NamedFile {
-  const file = openNamedFile(path);
-  return { text: readSmall(file, path, limitBytes), uid: file.stat.isFile() ? file.stat.uid : undefined };
+export function readNamedFile(path: string, limitBytes: number): string {
+  return readSmall(openNamedFile(path), path, limitBytes);
 }
 
 /** Reads the file and closes it. */
@@ -73,9 +52,8 @@ function readSmall({ fd, stat, close }: OpenFile, path: string, limitBytes: numb
     if (stat.size > limitBytes) throw failure("EFBIG", path);
     const bytes = Buffer.alloc(limitBytes + 1);
     let size = 0;
-    // By position, because a file that root opened may have been read before. A pipe has no positions.
     for (let got = -1; got !== 0 && size < bytes.length; size += got)
-      got = readSync(fd, bytes, size, bytes.length - size, stat.isFile() ? size : null);
+      got = readSync(fd, bytes, size, bytes.length - size, null);
     if (size > limitBytes) throw failure("EFBIG", path);
     return bytes.toString("utf8", 0, size);
   } finally {
@@ -100,16 +78,6 @@ export async function* readChunks(fd: number, end?: number): AsyncGenerator<Buff
 
 const CHUNK_BYTES = 1024 * 1024;
 const readSome = promisify(read);
-
-/**
- * Sets the files that root opened for this process: for each path the descriptor, or the code of the error. The
- * descriptors stay open.
- */
-export function giveFiles(files: Readonly<Record<string, number | string>>): void {
-  givenFiles = new Map(Object.entries(files));
-}
-
-let givenFiles: ReadonlyMap<string, number | string> | undefined;
 
 function failure(code: string, path: string): Error {
   const reasons: Reasons = FILE_REASONS;

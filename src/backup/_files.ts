@@ -15,12 +15,6 @@ export interface WrittenFile {
   readonly sha256: string;
 }
 
-/**
- * The target of a file: a path, `-` for standard output, or a descriptor. For a descriptor, another process creates,
- * syncs and renames the file.
- */
-export type Target = string | number;
-
 const STANDARD_OUTPUT = 1;
 
 /**
@@ -28,14 +22,12 @@ const STANDARD_OUTPUT = 1;
  * An existing file is replaced only with `replace`. `-` stands for standard output.
  */
 export async function writeWhole(
-  target: Target,
+  target: string,
   source: AsyncIterable<Uint8Array>,
   options: { readonly replace: boolean },
 ): Promise<WrittenFile> {
   if (target === "-")
     return await explain("Cannot write standard output", () => writeThrough(STANDARD_OUTPUT, source));
-  if (typeof target === "number")
-    return await explain("Cannot write the file", () => writeThrough(target, source));
   return await explain(`Cannot write ${target}`, async () => {
     const unfinished = `${target}.unfinished-${randomBytes(4).toString("hex")}`;
     const file = await open(unfinished, "wx", 0o600);
@@ -58,8 +50,8 @@ export async function writeWhole(
 }
 
 /** Throws early the errors that {@linkcode writeWhole} would throw at its end. */
-export async function checkPlace(target: Target, options: { readonly replace: boolean }): Promise<void> {
-  if (target === "-" || typeof target === "number") return;
+export async function checkPlace(target: string, options: { readonly replace: boolean }): Promise<void> {
+  if (target === "-") return;
   await explain(`Cannot write ${target}`, async () => {
     const found = await stat(target).catch(() => undefined);
     if (found !== undefined && !(options.replace && found.isFile())) throw codedError("EEXIST");
@@ -115,7 +107,7 @@ const REASONS: Reasons = {
   ENOENT: "there is no such file or folder",
   ENOTDIR: "a part of that path is a file",
   EISDIR: "it is a folder; name a file",
-  EACCES: "this user may not use it; run as root or as its owner, or choose another place",
+  EACCES: "this user may not use it; choose another place",
   EPERM:
     "this user may not use it, or its file system has no hard links: choose another place, or use --force",
   EROFS: "its file system cannot be written to; choose another place",

@@ -2,7 +2,6 @@
  * Backup and restore: one logical format for every installation. A backup can be restored from the database inside
  * to an external database and back, and from an older schema to a newer schema. `format.ts` describes the file.
  */
-export { checkPlace, FileFailure, writeWhole } from "./_files.ts";
 export type { Sums } from "./format.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";
 export { checkBackupSchema, type Restored, type RestoreOptions, restoreBackup } from "./restore_backup.ts";

@@ -23,7 +23,7 @@ import {
 import { pathOfFile, type StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, opensCanary, parseRootSecret } from "../secrets/mod.ts";
-import { checkPlace, explain, FileFailure, type Target, type WrittenFile, writeWhole } from "./_files.ts";
+import { checkPlace, explain, FileFailure, type WrittenFile, writeWhole } from "./_files.ts";
 import { seal } from "./_seal.ts";
 import { inTransaction, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
@@ -47,7 +47,7 @@ import {
 
 export interface BackupOptions {
   /** The file; `-` means standard output. */
-  readonly path: Target;
+  readonly path: string;
   /** Whether an existing file is replaced. */
   readonly replace: boolean;
   /** The migrations of this program; the database may have only the first of them. */

@@ -1,7 +1,6 @@
 /** For commands that cannot be undone: they ask first at a terminal, and `--dry-run` shows what they would do. */
 import { type Command, Option } from "commander";
 import { escapeControls } from "../text/mod.ts";
-import { withNeeds } from "./needs.ts";
 import type { JsonOptions } from "./options.ts";
 import { CommandRefused, type Opened } from "./run.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -13,13 +12,9 @@ export interface ConfirmOptions extends JsonOptions {
 
 /** Adds the options `--yes` and `--dry-run`. At a terminal the command asks before it changes anything. */
 export function withConfirmation(command: Command): Command {
-  return withNeeds(command, (command) => ({ answer: isAsking(command.opts<ConfirmOptions>()) }))
+  return command
     .addOption(new Option("--yes", "do not ask for confirmation, even at a terminal").default(false))
     .addOption(new Option("--dry-run", "only show what would be done").default(false));
-}
-
-function isAsking({ yes, dryRun }: ConfirmOptions): boolean {
-  return !yes && !dryRun;
 }
 
 const ANSWER_LIMIT_BYTES = 1_024;
@@ -34,7 +29,7 @@ export async function confirm(
   { options, stopIfInterrupted }: { readonly options: ConfirmOptions } & Pick<Opened, "stopIfInterrupted">,
 ): Promise<void> {
   const { isTyped, isTerminal } = surroundings;
-  if (!isAsking(options) || !isTyped || !isTerminal) return;
+  if (options.yes || options.dryRun || !isTyped || !isTerminal) return;
   const prompt = `${escapeControls(question)} Type yes to go on: `;
   const answer = await Promise.race([
     surroundings.readInput(ANSWER_LIMIT_BYTES, prompt),

@@ -11,15 +11,12 @@ const { stdin, stdout, stderr, env } = process;
 const USUAL_COLUMNS = 80;
 
 /** Takes the surroundings from this process; `entry` has the parts that differ between the entries. */
-export function createSurroundings(
-  entry: Pick<Surroundings, "platform" | "programName" | "handed">,
-): Surroundings {
-  const isTyped = entry.handed?.isTyped ?? stdin.isTTY === true;
+export function createSurroundings(entry: Pick<Surroundings, "platform" | "programName">): Surroundings {
+  const isTyped = stdin.isTTY === true;
   // The program that read our log may have ended: the service goes on.
   stderr.on("error", () => {});
   const { out, outputFault } = createOutput();
   return {
-    ownProgram: { ...ownCommand(), input: stdin, output: stdout, errors: stderr },
     clock: systemClock,
     env,
     workingFolder: process.cwd(),
@@ -43,7 +40,6 @@ export function createSurroundings(
     onSignal: (signal, handler) => void process.on(signal, handler),
     exitNow: (status) => process.exit(status),
     ...entry,
-    ...entry.handed,
   };
 }
 
@@ -79,16 +75,6 @@ function nameOfUser(): string {
   const id = process.getuid?.();
   if (id === undefined) return "unknown";
   return findSystemUser(id)?.name ?? env.USER ?? String(id);
-}
-
-/**
- * Returns the command that starts this program once more. On Linux the file is `/proc/self/exe`, because another user
- * may not be able to enter the folder of the program.
- */
-function ownCommand(): { readonly file: string; readonly args: readonly string[] } {
-  const script = process.argv[1] ?? "";
-  const file = process.platform === "linux" ? "/proc/self/exe" : process.execPath;
-  return { file, args: script.startsWith("/$bunfs/") ? [] : [...process.execArgv, script] };
 }
 
 /** Reads standard input to its end. With a prompt a person types, and it reads one line. Undefined above the limit. */

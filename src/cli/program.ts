@@ -3,7 +3,6 @@ import { Command, CommanderError } from "commander";
 import { findNearest } from "../config/mod.ts";
 import { redactKeys } from "../secrets/mod.ts";
 import { VERSION } from "../version.ts";
-import { DoneByOther, enterAsOwner } from "./as_owner.ts";
 import { addAccountsCommands } from "./commands/accounts_commands.ts";
 import { addActivityCommand } from "./commands/activity_command.ts";
 import { addBackupCommands } from "./commands/backup_commands.ts";
@@ -52,14 +51,12 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
     return WRONG_USAGE;
   }
   try {
-    const program = createProgram(surroundings);
+    const program = createProgram({ ...surroundings, args });
     if (args[0] === "help") showHelp(program, args.slice(1));
-    program.hook("preAction", (_, command) => enterAsOwner(surroundings, { command, args }));
     await program.parseAsync([...args], { from: "user" });
     refuseLostOutput(surroundings.outputFault?.());
     return SUCCESS;
   } catch (error) {
-    if (error instanceof DoneByOther) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? SUCCESS : WRONG_USAGE;
     printFailure(surroundings, toLine(renderFailure(error)));
     return error instanceof CommandRefused ? error.status : REFUSED;

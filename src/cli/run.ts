@@ -14,6 +14,7 @@ import {
   migrations,
   openDatabase,
 } from "../database/mod.ts";
+import { closeDataFolder, refuseForeignFolder } from "../host/mod.ts";
 import { isSealed, openInstallation, openSecrets, proveSecret } from "../installation/mod.ts";
 import { createLog, type Log } from "../log.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
@@ -23,7 +24,7 @@ import { NEEDS_PERSON, REFUSED, WRONG_USAGE } from "./exit_status.ts";
 import { refuseDatabaseFailure } from "./failures.ts";
 import { withHint } from "./hints.ts";
 import type { ChangeOptions, InstallationFlags } from "./options.ts";
-import { withServiceCredentials } from "./service_credentials.ts";
+import { quoteShellWord } from "./quote_shell_word.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { withUnitSettings } from "./unit_settings.ts";
 
@@ -75,23 +76,33 @@ const OUTPUT_REASONS: Reasons = {
   EDQUOT: "the quota of the disk is used up",
 };
 
-/** Reads the settings of a command. A wrong setting ends the command with a sentence. */
+/**
+ * Reads the settings of a command that works in the data folder. A wrong setting, or a folder of another user, ends the
+ * command with a sentence.
+ */
 export function readSettings(surroundings: Surroundings, place: InstallationFlags): Config {
-  return orRefuse(readCommandConfig(surroundings, place));
+  const config = orRefuse(readConfig(sourceOf(surroundings, place)));
+  orRefuse(enterDataFolder(surroundings, config));
+  return config;
 }
 
 /**
- * Returns the settings of a command: the settings that root handed over, if root started this process, otherwise the
- * settings from the command's sources. `asServed` adds the credentials of the running service.
+ * Refuses a data folder of another user, with the line to type. Closes a folder of this user into which others can
+ * write. Every command that works in the data folder calls it first.
  */
-export function readCommandConfig(
-  surroundings: Surroundings,
-  place: InstallationFlags,
-  { asServed = false }: { readonly asServed?: boolean } = {},
-): Config | Refusal {
-  if (surroundings.handed !== undefined) return surroundings.handed.config;
-  const source = sourceOf(surroundings, place);
-  return readConfig(asServed ? withServiceCredentials(source) : source);
+export function enterDataFolder(
+  { programName, args = [], clock, err }: Surroundings,
+  { dataDir, logFormat }: Config,
+): Refusal | undefined {
+  const asUser = (owner = "claviger") =>
+    `run \`${["sudo -u", quoteShellWord(owner), programName, ...args.map(quoteShellWord)].join(" ")}\``;
+  const refusal = refuseForeignFolder(dataDir, asUser);
+  if (refusal !== undefined) return refusal;
+  const closed = closeDataFolder(dataDir);
+  if (isRefusal(closed)) return closed;
+  const log = createLog({ format: logFormat, clock, write: err });
+  if (closed) log.warn("The data folder was closed: other users could write to it", { dataDir });
+  return undefined;
 }
 
 /** Returns the sources of a command's settings: its own sources, and the unit of the service for settings that they lack. */

@@ -91,19 +91,6 @@ export function readConfig(source: ConfigSource): Config | Refusal {
   }
 }
 
-/** Turns checked settings into JSON values for another process of this program; {@linkcode unpackConfig} reads them. */
-export function packConfig(config: Config): PackedConfig {
-  return { ...config, trustedProxies: config.trustedProxies.map(([network, bits]) => `${network}/${bits}`) };
-}
-
-export type PackedConfig = Omit<Config, "trustedProxies"> & { readonly trustedProxies: readonly string[] };
-
-/** Turns the JSON values of {@linkcode packConfig} back into settings. */
-export function unpackConfig(packed: PackedConfig): Config {
-  const proxies = parseTrustedProxies(packed.trustedProxies.join(","));
-  return { ...packed, trustedProxies: proxies.ok ? proxies.proxies : [] };
-}
-
 function read(source: ConfigSource): Config {
   const find = createLookup(source);
   const get = (name: string): string => find(name).value;

@@ -5,14 +5,12 @@ import type { TlsFiles } from "../tls/mod.ts";
 import type { ConfigSource } from "./config_source.ts";
 import { SettingError } from "./setting_error.ts";
 import type { Get } from "./setting_values.ts";
-import { readNamed } from "./settings_file.ts";
+import { readBounded } from "./settings_file.ts";
 
 export interface GivenSecret {
   readonly text: string;
   /** Where the secret was given, as text for messages. */
   readonly source: string;
-  /** The path of its file, as it was named, and the file's owner (undefined for a pipe). */
-  readonly file?: { readonly path: string; readonly uid?: number };
 }
 
 /** Finds a credential in the folder that systemd provides, else at the path that the unit names. */
@@ -56,17 +54,9 @@ export function readSecret(get: Get, from: ConfigSource): GivenSecret | undefine
     throw new SettingError("CLAVIGER_SECRET and CLAVIGER_SECRET_FILE are both given: leave one of them out");
   }
   if (text !== "") return { text, source: "CLAVIGER_SECRET" };
-  if (path !== "") return secretIn(path, { what: "CLAVIGER_SECRET_FILE", source: `the file ${path}` });
+  if (path !== "") return { text: readBounded(path, "CLAVIGER_SECRET_FILE"), source: `the file ${path}` };
   const credential = findCredential("claviger-secret", from);
   if (!credential.exists) return undefined;
   const source = "the credential claviger-secret";
-  return secretIn(credential.path, { what: source, source });
-}
-
-function secretIn(
-  path: string,
-  { what, source }: { readonly what: string; readonly source: string },
-): GivenSecret {
-  const { text, uid } = readNamed(path, what);
-  return { text, source, file: { path, ...(uid !== undefined && { uid }) } };
+  return { text: readBounded(credential.path, source), source };
 }

@@ -3,7 +3,7 @@
  * flags, the environment and the settings files.
  */
 export { refuseAdminListener, refuseSameAddress } from "./admin_listener.ts";
-export { type Config, type PackedConfig, packConfig, readConfig, unpackConfig } from "./config.ts";
+export { type Config, readConfig } from "./config.ts";
 export {
   type ConfigSource,
   createLookup,

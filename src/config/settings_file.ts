@@ -1,7 +1,7 @@
 /** Reads the settings file, and other small files that settings name. */
 import { statSync } from "node:fs";
 import { isForeignPath } from "../host/mod.ts";
-import { type NamedFile, readNamedFile, readRegularFile } from "../read_regular_file.ts";
+import { readNamedFile, readRegularFile } from "../read_regular_file.ts";
 import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 import { SettingError, unknown } from "./setting_error.ts";
 import { isSetting } from "./settings.ts";
@@ -83,11 +83,6 @@ function unquoted(value: string): string {
 
 /** Reads a small file as text; refuses a file above `limitBytes`. `what` names the file in the refusal. */
 export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): string {
-  return readNamed(path, what, limitBytes).text;
-}
-
-/** Reads a small file as {@linkcode readBounded} does, and also returns the file's owner. */
-export function readNamed(path: string, what: string, limitBytes = FILE_LIMIT_BYTES): NamedFile {
   try {
     // A pipe is allowed (`<(…)`), except where another user could have placed it: root could wait for ever.
     return (isForeignPath(path) ? readRegularFile : readNamedFile)(path, limitBytes);

@@ -53,7 +53,7 @@ const read = new Map<string, string>();
 
 /** Reads a file once and keeps the text: a new pool, opened at any moment, must not fail because the file is gone. */
 function certificatesOf(path: string): string {
-  const text = read.get(path) ?? readNamedFile(path, CERTIFICATES_LIMIT_BYTES).text;
+  const text = read.get(path) ?? readNamedFile(path, CERTIFICATES_LIMIT_BYTES);
   read.set(path, text);
   return text;
 }

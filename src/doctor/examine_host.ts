@@ -66,8 +66,7 @@ function examineFolder({ config: { dataDir, databaseUrl } }: HostContext): Findi
         )
       : ok(name, `${dataDir} does not exist, and is needed only for hosted model files`);
   }
-  const { mode, uid } = lstatSync(realpathSync(dataDir));
-  if ((mode & 0o022) !== 0) return fail(name, `other users may write to ${dataDir}`, `chmod go-w ${dataDir}`);
+  const { uid } = lstatSync(realpathSync(dataDir));
   const secret = join(dataDir, "secret");
   const secretMode = lstatSync(secret, { throwIfNoEntry: false })?.mode ?? 0;
   if ((secretMode & 0o077) !== 0) return fail(name, `other users may read ${secret}`, `chmod 600 ${secret}`);

@@ -1,11 +1,11 @@
-/** The users and groups of this host, and the users who can change where a path leads. */
+/** The users and groups of this host, the users who can change where a path leads, and the owner of a data folder. */
+export { closeDataFolder, makeDataFolder, refuseForeignFolder } from "./data_folder.ts";
 export {
   type ChangeableStep,
   type FollowedPath,
   findClosedFolder,
   followPath,
   isForeignPath,
-  refuseForeignFolder,
 } from "./path_owner.ts";
 export {
   existsSystemGroup,

@@ -4,14 +4,15 @@
  *
  * Only owners and mode bits are read, not access lists.
  */
-import { existsSync, lstatSync, readlinkSync, realpathSync, type Stats, statSync } from "node:fs";
+import { lstatSync, readlinkSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type Refusal, refuse } from "../refusal.ts";
 
 export interface FollowedPath {
   /** Where the path leads, or the nearest folder on the way that exists. */
   readonly found: string;
   readonly uid: number;
+  /** Whether the path itself exists. */
+  readonly exists: boolean;
   /** The first folder or link on the way that a user who is not trusted can change. */
   readonly changeable: ChangeableStep | undefined;
 }
@@ -58,7 +59,7 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
     if (found === undefined) {
       // Another user could make it first.
       if (isFolder) judge(at, stat, false);
-      return { found: at, uid: stat.uid, changeable };
+      return { found: at, uid: stat.uid, exists: false, changeable };
     }
     // In a folder with the sticky bit, only the owner of a name can change the name.
     if ((stat.mode & OTHERS_WRITE) !== 0 && !isTrusted(found.uid))
@@ -78,7 +79,7 @@ export function followPath(path: string, { isTrusted, isFolder = false }: Follow
     stat = found;
   }
   if (isFolder) judge(at, stat, false);
-  return { found: at, uid: stat.uid, changeable };
+  return { found: at, uid: stat.uid, exists: true, changeable };
 }
 
 /**
@@ -109,31 +110,4 @@ function namesOf(path: string): string[] {
 export function isForeignPath(path: string): boolean {
   const isTrusted = (uid: number) => uid === 0;
   return process.getuid?.() === 0 && followPath(path, { isTrusted }).changeable !== undefined;
-}
-
-/**
- * Returns why root may not work in a folder; undefined if root may. Other users are never refused: they have no
- * privileges to lose. With `mayBeMade` the folder need not exist; check it again after it was created.
- */
-export function refuseForeignFolder(
-  dataDir: string,
-  { mayBeMade = false }: { readonly mayBeMade?: boolean } = {},
-): Refusal | undefined {
-  if (process.getuid?.() !== 0) return undefined;
-  const isFolder = !mayBeMade || existsSync(dataDir);
-  const { changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0, isFolder });
-  if (changeable === undefined) return undefined;
-  const { path, uid } = changeable;
-  const [why, remedy] =
-    uid === undefined
-      ? [`other users can write to ${path}`, `\`chmod go-w ${path}\``]
-      : [
-          `${path} belongs to user ${uid}`,
-          `give that user the data folder (\`chown -R ${uid} ${dataDir}\`) and run the command as that user`,
-        ];
-  return refuse(
-    "INVALID_REQUEST",
-    `Cannot use the data folder ${dataDir} as root: ${why}, so root could be made to write elsewhere; ${remedy}, or ` +
-      "choose a folder that root alone can change, such as /var/lib/claviger",
-  );
 }

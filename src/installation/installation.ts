@@ -137,7 +137,7 @@ export function keepSecret(dataDir: string, text: string): void {
 /** Reads the secret of a data folder as text; undefined if there is none. */
 export function readSecretFile(path: string): string | Refusal | undefined {
   try {
-    return readRegularFile(path, SECRET_LIMIT_BYTES).text;
+    return readRegularFile(path, SECRET_LIMIT_BYTES);
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
     return refuse("INVALID_REQUEST", `Cannot read the secret ${path}: ${reasonOf(error, REASONS)}`);
@@ -148,7 +148,7 @@ const SECRET_LIMIT_BYTES = 64 * 1024;
 
 const REASONS: Reasons = {
   ...FILE_REASONS,
-  EACCES: "this user may not; run the command by sudo",
+  EACCES: "this user may not read it",
   EFBIG: `it has more than ${SECRET_LIMIT_BYTES} bytes`,
 };
 

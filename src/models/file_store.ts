@@ -9,7 +9,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { constants, fstatSync } from "node:fs";
 import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { refuseForeignFolder } from "../host/mod.ts";
+import { makeDataFolder } from "../host/mod.ts";
 import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { codeOf, hasCode } from "../system_error.ts";
@@ -93,18 +93,11 @@ export async function storeBytes(
 
 /** Creates the missing folders. With an external database the data folder can be missing, too. */
 async function makeStore(dataDir: string): Promise<string> {
-  demandOwnFolder(dataDir, { mayBeMade: true });
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  // Another process may have created the folder, or a folder above it, in the meantime.
-  demandOwnFolder(dataDir);
+  const made = makeDataFolder(dataDir);
+  if (isRefusal(made)) throw new Error(made.sentence);
   const folder = modelsFolderOf(dataDir);
   await makeFolder(folder);
   return folder;
-}
-
-function demandOwnFolder(dataDir: string, options?: { readonly mayBeMade: boolean }): void {
-  const foreign = refuseForeignFolder(dataDir, options);
-  if (foreign !== undefined) throw new Error(foreign.sentence);
 }
 
 async function store(

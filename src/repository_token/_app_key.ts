@@ -17,7 +17,7 @@ const MAX_BITS = 8_192;
 export function readAppKey(path: string): KeyObject | Refusal {
   let pem: string;
   try {
-    pem = readRegularFile(path, LIMIT_BYTES).text;
+    pem = readRegularFile(path, LIMIT_BYTES);
   } catch (error) {
     return cannotUse(path, reasonOf(error, REASONS));
   }

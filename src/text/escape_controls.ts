@@ -9,20 +9,11 @@
 const BEYOND_JSON = "\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069";
 const CONTROLS = new RegExp(`[\\u0000-\\u001f${BEYOND_JSON}]`);
 const EVERY_CONTROL = new RegExp(CONTROLS, "g");
-const EVERY_LINE_CONTROL = new RegExp(
-  `\\r\\u001b\\[K|\\u001b\\[3[1239]m|[\\u0000-\\u0009\\u000b-\\u001f${BEYOND_JSON}]`,
-  "g",
-);
 const EVERY_BEYOND_JSON = new RegExp(`[${BEYOND_JSON}]`, "g");
 
 /** Turns a text into one printable line: controls become escapes as in JSON, such as `\n` and `\u001b`. */
 export function escapeControls(text: string): string {
   return CONTROLS.test(text) ? text.replaceAll(EVERY_CONTROL, toEscape) : text;
-}
-
-/** Makes lines of text printable. Line breaks, the colours of words and {@linkcode LINE_ANEW} stay. */
-export function escapeLines(text: string): string {
-  return text.replaceAll(EVERY_LINE_CONTROL, (found) => (found.length > 1 ? found : toEscape(found)));
 }
 
 /** Moves the cursor to the start of its line and clears the line. */

@@ -85,7 +85,7 @@ function parseKey(text: string): KeyObject | string {
 
 function readText(path: string, what: string): string | Refusal {
   try {
-    return readRegularFile(path, CERTIFICATES_LIMIT_BYTES).text;
+    return readRegularFile(path, CERTIFICATES_LIMIT_BYTES);
   } catch (error) {
     return refused(`the ${what} ${path}: ${reasonOf(error, REASONS)}`);
   }

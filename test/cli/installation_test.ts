@@ -400,7 +400,7 @@ describe("claviger with an operator's own PostgreSQL", () => {
     const added = await line.run(["models", "add", "--file", file, ...model, ...shape, ...place], { env });
     expect(added.err).toBe("");
     const modes = [folder, join(line.folder, "new")].map((path) => statSync(path).mode & 0o777);
-    expect(modes).toEqual([0o700, 0o700]);
+    expect(modes).toEqual([0o700, 0o755]);
     const { status, out } = await line.run(["models", "verify", ...place], { env });
     expect([status, out]).toEqual([0, expect.stringContaining("good")]);
   });

@@ -1,53 +1,68 @@
 /**
- * Root runs every command on the data folder of the service's user while no service runs, as on a stopped
- * installation.
+ * The service's user runs every command on its data folder while no service runs, as on a stopped installation. Root
+ * may run none of them there, and gets the line to type.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { leavesOf } from "../../src/cli/guide/write_tables.ts";
 import { createProgram } from "../../src/cli/program.ts";
-import { canActAsBoth, createRootStage, type RootStage } from "../cli/as_root.ts";
 import { surround } from "../cli/command_line.ts";
 import { builtExecutable } from "./executable.ts";
-import { isBuilt } from "./installed.ts";
+import { canActAsBoth, createTwoUsers, NOBODY, ROOT, type TwoUsers } from "./two_users.ts";
 
 const LIMIT_MS = 180_000;
-const program = [builtExecutable];
 
-/** Root does not serve in another user's folder; the other commands here use no data folder. */
+/** `root_test.ts` has `serve`; the other commands here use no data folder. */
 const OTHERS = ["serve", "health", "systemd", "guide", "completion", "version"];
+/** They read settings or a file, and touch no data folder. */
+const FOR_ROOT = ["config check", "backup --verify"];
 
-describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
-  let stage: RootStage;
+describe.skipIf(!canActAsBoth)("while no service runs", () => {
+  let users: TwoUsers;
   beforeAll(() => {
-    stage = createRootStage();
+    users = createTwoUsers();
   });
-  afterAll(() => stage.remove());
+  afterAll(() => users.remove());
 
   test(
-    "root can run every command in the folder of the service's user",
+    "the service's user can run every command, and root none of them",
     async () => {
       const done = new Set<string>();
       const leaves = leavesOf(createProgram(surround("/", {}).surroundings));
       const names = leaves.map(({ path }) => path.replace("claviger ", ""));
+      users.shell(NOBODY, "mkdir -m 700 home/data");
       const run = async (line: string, options: { input?: string; dataDir?: string } = {}) => {
-        const words = line.split(" ");
+        const { input, dataDir = "home/data" } = options;
+        const place = ["--json", "--data-dir", dataDir, "--env-file", "empty.env"];
+        const args = [...line.split(" "), ...place];
         const name = names.find((each) => `${line} `.startsWith(`${each} `)) ?? "";
         const env = { CLAVIGER_PUBLIC_URL: "https://licenses.example.org" };
-        const ended = await stage.asRoot([...words, "--json"], { program, env, ...options });
+        const given = { env, ...(input !== undefined && { input }) };
+        const ofRoot = await users.run(ROOT, args, given);
+        if (FOR_ROOT.some((each) => line.startsWith(each)))
+          expect({ line, ...ofRoot }).toMatchObject({ line, status: 0 });
+        else {
+          expect({ line, ...ofRoot }).toMatchObject({ line, status: 1, out: "" });
+          const typed = [builtExecutable, ...args].map((word) =>
+            /^[\w./:@=-]+$/.test(word) ? word : `'${word}'`,
+          );
+          if (dataDir === "home/data")
+            expect(ofRoot.err).toEndWith(`run \`sudo -u nobody ${typed.join(" ")}\`\n`);
+        }
+        const ended = await users.run(NOBODY, args, given);
         expect({ line, ...ended }).toMatchObject({ line, status: 0, err: "" });
         done.add(name);
         return JSON.parse(ended.out);
       };
       const key = { sha256: "0b".repeat(32), mode: "live", email: "x@example.org", tier: "free" };
       const imported = { ...key, expires_at: "never", monthly_limit: null, used: 0 };
-      writeFileSync(join(stage.folder, "keys.jsonl"), `${JSON.stringify(imported)}\n`);
-      writeFileSync(join(stage.folder, "weights"), "weights");
+      writeFileSync(join(users.folder, "keys.jsonl"), `${JSON.stringify(imported)}\n`);
+      writeFileSync(join(users.folder, "weights"), "weights");
 
       await run("migrate");
       // The first start of the service makes the secret like this.
-      stage.asUser("umask 077; openssl rand -hex 32 > secret");
+      users.shell(NOBODY, "umask 077; openssl rand -hex 32 > home/data/secret");
       await run("keys import keys.jsonl");
       const { id, api_key } = await run("keys issue --email ada@example.org --tier research");
       await run("keys list");
@@ -61,7 +76,7 @@ describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
       await run(`keys usage ${id}`);
       await run(`keys why ${id}`);
       const exported = await run(`licenses export ${id} --days 30`);
-      writeFileSync(join(stage.folder, "customer.license"), exported.file);
+      writeFileSync(join(users.folder, "customer.license"), exported.file);
       await run("licenses verify customer.license");
       await run("licenses outstanding");
       await run("licenses public-keys");
@@ -99,14 +114,15 @@ describe.skipIf(!(canActAsBoth && isBuilt))("while no service runs", () => {
       await run("installer set-token", { input: "a-token" });
       await run("config check");
       await run("doctor");
-      await run("backup saved --with-secret --with-models");
-      await run("restore saved", { dataDir: join(stage.home, "restored") });
+      await run("backup home/saved --with-secret --with-models");
+      await run("restore home/saved", { dataDir: "home/restored" });
       await run("installer clear-token");
       await run("accounts erase ada@example.org");
       await run("audit");
+      await run("backup --verify home/saved");
 
       expect(names.filter((name) => !done.has(name) && !OTHERS.includes(name))).toEqual([]);
-      stage.expectOwnedByUser();
+      expect(users.shell(ROOT, "find home ! -uid 65534")).toBe("");
     },
     LIMIT_MS,
   );

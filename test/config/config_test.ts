@@ -407,7 +407,7 @@ describe("readConfig() and the secret", () => {
   test("reads the secret from a file", () => {
     const path = fileWith("from a file\n");
     const { secret } = read({ env: { CLAVIGER_SECRET_FILE: path } });
-    expect(secret).toMatchObject({ text: "from a file\n", source: `the file ${path}`, file: { path } });
+    expect(secret).toMatchObject({ text: "from a file\n", source: `the file ${path}` });
   });
 
   test("is read from a systemd credential, unless a setting gives it", () => {

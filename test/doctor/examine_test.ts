@@ -66,8 +66,6 @@ describe("doctor's data folder", () => {
     [0o700, 0o640, `other users may read ${secret}`],
     [0o700, 0o610, `other users may read ${secret}`],
     [0o700, 0o604, `other users may read ${secret}`],
-    [0o770, 0o600, `other users may write to ${dataDir}`],
-    [0o702, 0o600, `other users may write to ${dataDir}`],
   ])("judges the mode of the folder and of its secret: %#", async (ofFolder, ofSecret, why) => {
     setModes(ofFolder, ofSecret);
     expect(await examined("data folder")).toMatchObject(

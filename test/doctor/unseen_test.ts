@@ -1,6 +1,6 @@
 /** The findings of `doctor` for a user who may not read some settings or files of the installation. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/clock.ts";
@@ -8,7 +8,6 @@ import { type Config, readConfig, type Unseen } from "../../src/config/mod.ts";
 import { examine } from "../../src/doctor/finding.ts";
 import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
-import { createCommandLine } from "../cli/command_line.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { isRoot } from "../support/is_root.ts";
 
@@ -116,26 +115,6 @@ describe("claviger doctor and settings that this user may not read", () => {
       process.seteuid?.(0);
     }
   });
-
-  test.skipIf(process.getuid?.() !== 0)(
-    "skips the database in a folder that this user may not read",
-    async () => {
-      const closed = createCommandLine();
-      mkdirSync(closed.dataDir, { mode: 0o700 });
-      process.seteuid?.(65_534);
-      const { out } = await closed
-        .here(["doctor", "--json"], { isRoot: false })
-        .finally(() => process.seteuid?.(0));
-      const { findings } = JSON.parse(out) as { findings: Finding[] };
-      for (const name of ["data folder", "database"]) {
-        expect(findings.find((finding) => finding.name === name)).toMatchObject({
-          state: "skip",
-          remedy: "run as root",
-        });
-      }
-      closed.remove();
-    },
-  );
 
   test("skips a check that throws EACCES, and fails a check that throws another error", async () => {
     const failing = (code: string) => ({

@@ -26,6 +26,7 @@ describe("followPath()", () => {
     expect(followPath(path, trustMe)).toEqual({
       found: join(folder, "a/b/file"),
       uid: me,
+      exists: true,
       changeable: undefined,
     });
   });
@@ -34,6 +35,7 @@ describe("followPath()", () => {
     expect(followPath(join(folder, "a/none/file"), trustMe)).toMatchObject({
       found: join(folder, "a"),
       uid: me,
+      exists: false,
     });
     symlinkSync(join(folder, "none/file"), join(folder, "dangling"));
     expect(followPath(join(folder, "dangling"), trustMe)).toMatchObject({ found: folder });

@@ -170,7 +170,7 @@ describe("storeFile()", () => {
 
   test.skipIf(!IS_ROOT)("stores nothing as root in a folder that another user can change", async () => {
     chownSync(dataDir, 12_345, 23_456);
-    expect(store()).rejects.toThrow(`${dataDir} belongs to user 12345`);
+    expect(store()).rejects.toThrow(`${dataDir}: it belongs to user #12345`);
     expect(existsSync(modelsFolderOf(dataDir))).toBe(false);
   });
 });

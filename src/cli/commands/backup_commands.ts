@@ -22,7 +22,6 @@ import {
   toSize,
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
-import { withNeeds } from "../needs.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
@@ -40,14 +39,7 @@ interface RestoreFlags extends JsonOptions {
 }
 
 export function addBackupCommands(program: Command, surroundings: Surroundings): void {
-  withNeeds(withJsonOptions(program.command("backup")), (command) => {
-    const { verify, force } = command.opts<BackupFlags>();
-    const [file = ""] = command.args;
-    if (verify) return { keepsUser: "no_data" };
-    if (file === "-" && surroundings.columns !== undefined)
-      throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
-    return { output: { file, replace: force } };
-  })
+  withJsonOptions(program.command("backup"))
     .description("save everything into one file, while the service runs or is stopped")
     .argument("<file>", "the file to write, such as claviger.tar.zst; - is standard output")
     .option(
@@ -66,7 +58,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
       options.verify ? verify(surroundings, file, options) : backUp(surroundings, file, options),
     );
 
-  withNeeds(withJsonOptions(program.command("restore")), ({ args }) => ({ files: args }))
+  withJsonOptions(program.command("restore"))
     .description("load a backup into a new or empty database")
     .argument("<file>", "the file that `claviger backup` wrote")
     .option(
@@ -78,10 +70,12 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
 }
 
 async function backUp(surroundings: Surroundings, file: string, options: BackupFlags): Promise<void> {
-  const { clock, workingFolder } = surroundings;
+  const { clock, workingFolder, columns } = surroundings;
+  if (file === "-" && columns !== undefined)
+    throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
   const config = readSettings(surroundings, options);
   const secret = options.withSecret ? demandSecret(config) : undefined;
-  const path = surroundings.handed?.output ?? (file === "-" ? file : resolve(workingFolder, file));
+  const path = file === "-" ? file : resolve(workingFolder, file);
   const beganMs = clock.monotonicMs();
   await withInstallation(surroundings, { config, create: false }, async ({ address, stopIfInterrupted }) => {
     const progress = createProgressLine(surroundings, stopIfInterrupted);

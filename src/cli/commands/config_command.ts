@@ -6,16 +6,14 @@ import { isRefusal, type Refusal } from "../../refusal.ts";
 import { openGitHubApp } from "../../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../../tls/mod.ts";
 import { explainConfig } from "../explain_config.ts";
-import { withNeeds } from "../needs.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { printJson, printNote, printTable } from "../print.ts";
 import { CommandRefused, orRefuse, sourceOf } from "../run.ts";
-import { withServiceCredentials } from "../service_credentials.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export function addConfigCommand(program: Command, surroundings: Surroundings): void {
   const config = program.command("config").description("check the settings");
-  withNeeds(withJsonOptions(config.command("check")), () => ({ keepsUser: "no_data" }))
+  withJsonOptions(config.command("check"))
     .description(
       "read all settings and the files that they name, and show each setting and where it comes from",
     )
@@ -23,7 +21,7 @@ export function addConfigCommand(program: Command, surroundings: Surroundings): 
 }
 
 async function check(surroundings: Surroundings, options: JsonOptions): Promise<void> {
-  const source = withServiceCredentials(sourceOf(surroundings, options));
+  const source = sourceOf(surroundings, options);
   const config = readConfig(source);
   // The settings are shown even if one is wrong: the others help to correct it.
   const settings = orRefuse(explainConfig(source));

@@ -1,21 +1,21 @@
 /** `claviger doctor`: examines the installation and says what to repair. */
 import type { Command } from "commander";
+import { readConfig } from "../../config/mod.ts";
 import { openDatabase } from "../../database/mod.ts";
 import { examineDatabase, examineHost, type Finding, fail, ok, skip, warn } from "../../doctor/mod.ts";
 import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { escapeControls } from "../../text/mod.ts";
 import { hasDemo } from "../demo.ts";
-import { withNeeds } from "../needs.ts";
 import { type InstallationFlags, type JsonOptions, withJsonOptions } from "../options.ts";
 import { breakText, paint, printJson } from "../print.ts";
-import { CommandRefused, readCommandConfig, withInstallation } from "../run.ts";
+import { CommandRefused, enterDataFolder, orRefuse, sourceOf, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 const QUERY_DEADLINE_MS = 10_000;
 
 export function addDoctorCommand(program: Command, surroundings: Surroundings): void {
-  withNeeds(withJsonOptions(program.command("doctor")), () => ({ examines: true }))
+  withJsonOptions(program.command("doctor"))
     .description("examine the installation, while the service runs or is stopped, and say what to repair")
     .action((options: JsonOptions) => doctor(surroundings, options));
 }
@@ -30,10 +30,11 @@ async function doctor(surroundings: Surroundings, options: JsonOptions): Promise
 
 async function examine(surroundings: Surroundings, place: InstallationFlags): Promise<Finding[]> {
   const { clock } = surroundings;
-  const config = readCommandConfig(surroundings, place, { asServed: true });
+  const config = readConfig(sourceOf(surroundings, place));
   if (isRefusal(config)) {
     return [fail("configuration", config.sentence, "correct it, then run `claviger config check`")];
   }
+  orRefuse(enterDataFolder(surroundings, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
   const settings =
     config.unseen === undefined
@@ -59,12 +60,8 @@ async function examine(surroundings: Surroundings, place: InstallationFlags): Pr
     });
   } catch (error) {
     if (!(error instanceof CommandRefused)) throw error;
-    // A user who may not enter the data folder cannot examine its database.
-    const isClosed = host.some(({ name, state }) => name === "data folder" && state === "skip");
     findings.push(
-      isClosed
-        ? skip("database", error.message, "run as root")
-        : fail("database", error.message, "do what this message says, then run `claviger doctor` again"),
+      fail("database", error.message, "do what this message says, then run `claviger doctor` again"),
     );
   }
   return findings;

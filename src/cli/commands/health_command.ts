@@ -71,7 +71,7 @@ async function readCa({ readInput }: Surroundings, path: string): Promise<string
     const text =
       path === "-"
         ? await readInput(CERTIFICATES_LIMIT_BYTES)
-        : readNamedFile(path, CERTIFICATES_LIMIT_BYTES).text;
+        : readNamedFile(path, CERTIFICATES_LIMIT_BYTES);
     if (text === undefined) throw new Error(FILE_REASONS.EFBIG);
     if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
     throw new CommandRefused(

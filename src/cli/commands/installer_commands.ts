@@ -3,7 +3,6 @@
 import type { Command } from "commander";
 import { toTimestamp } from "../../calendar.ts";
 import { clearInstallerToken, parseInstallerToken, setInstallerToken } from "../../repository_token/mod.ts";
-import { withNeeds } from "../needs.ts";
 import { type JsonOptions, timestampOption, withJsonOptions } from "../options.ts";
 import { printJson } from "../print.ts";
 import { CommandRefused, openProvenSecrets, orRefuse, readSettings, withDatabase } from "../run.ts";
@@ -16,7 +15,7 @@ export function addInstallerCommands(program: Command, surroundings: Surrounding
     .command("installer")
     .description("set or clear the repository token that installers get");
 
-  withNeeds(withJsonOptions(installer.command("set-token")), () => ({ input: true }))
+  withJsonOptions(installer.command("set-token"))
     .description("read the repository token from standard input, and store it sealed")
     .option(
       "--expires-at <time>",

@@ -20,7 +20,6 @@ import { importedUsageCte } from "../../usage/mod.ts";
 import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { readImportFile } from "../import_file.ts";
 import { type ListOptions, partOf, showPart, withListOptions } from "../list_options.ts";
-import { withNeeds } from "../needs.ts";
 import {
   accountOption,
   type ChangeOptions,
@@ -71,9 +70,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .option("--external-id <id>", "your own name for the license, such as an order number", externalIdOption)
     .action((options: IssueOptions) => issue(surroundings, options));
 
-  withNeeds(withJsonOptions(keys.command("import")), ({ args }) =>
-    args[0] === "-" ? { input: true } : { streams: args },
-  )
+  withJsonOptions(keys.command("import"))
     .description("import keys that customers already have: all lines of a file, or none")
     .argument(
       "<file>",
@@ -123,7 +120,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       }),
     );
 
-  withNeeds(withJsonOptions(keys.command("find")), () => ({ input: true }))
+  withJsonOptions(keys.command("find"))
     .description("read a key from standard input, and show it as `keys show` does")
     .action((options: JsonOptions) => find(surroundings, options));
 

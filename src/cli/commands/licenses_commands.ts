@@ -17,7 +17,6 @@ import {
   renderExport,
 } from "../../signed_licenses/mod.ts";
 import { renderFileFailure } from "../failures.ts";
-import { withNeeds } from "../needs.ts";
 import {
   type ChangeOptions,
   idOption,
@@ -58,11 +57,7 @@ export function addLicensesCommands(program: Command, surroundings: Surroundings
     exportLicense(surroundings, keyUuid, options),
   );
 
-  withNeeds(withJsonOptions(licenses.command("verify")), (command) => {
-    const { jwks } = command.opts<VerifyOptions>();
-    const streams = command.args.slice(0, 1);
-    return jwks === undefined ? { streams } : { streams: [...streams, jwks], keepsUser: "no_data" };
-  })
+  withJsonOptions(licenses.command("verify"))
     .description("show what a license says, and whether it is valid now")
     .argument("<file>", "a license file, or a file with the JWS alone")
     .option(
@@ -224,7 +219,7 @@ async function showOutstanding(
 
 function readText({ workingFolder }: Surroundings, file: string): string {
   try {
-    return readNamedFile(resolve(workingFolder, file), LICENSE_FILE_LIMIT_BYTES).text;
+    return readNamedFile(resolve(workingFolder, file), LICENSE_FILE_LIMIT_BYTES);
   } catch (error) {
     throw new CommandRefused(`Cannot read ${file}: ${renderFileFailure(error)}`);
   }

@@ -20,7 +20,6 @@ import {
 import { isRefusal } from "../../refusal.ts";
 import { renderFileFailure } from "../failures.ts";
 import { withHint } from "../hints.ts";
-import { withNeeds } from "../needs.ts";
 import {
   accountOption,
   type JsonOptions,
@@ -36,9 +35,7 @@ import { findAccountBy } from "./accounts_commands.ts";
 
 /** Adds `models add`: with a file that the service then serves, or with the address of a file elsewhere. */
 export function addModelsAdd(models: Command, surroundings: Surroundings): void {
-  const adding = withNeeds(withJsonOptions(models.command("add")), (command) => ({
-    files: [command.opts<AddOptions>().file],
-  }))
+  const adding = withJsonOptions(models.command("add"))
     .description("add a version of a model; the list then shows this version")
     .requiredOption("--name <name>", "the model's unique name")
     .requiredOption("--version <version>", "its version")

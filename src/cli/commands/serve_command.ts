@@ -17,10 +17,9 @@ import { type OpenInstallation, type Service, startService } from "../../service
 import { addDemo, completeDemo, hasDemo, renderDemo } from "../demo.ts";
 import { createDemoLink, findDemoAddresses } from "../demo_console.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
-import { withNeeds } from "../needs.ts";
 import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
 import { quoteShellWord } from "../quote_shell_word.ts";
-import { explainFailures, orRefuseStart } from "../run.ts";
+import { enterDataFolder, explainFailures, orRefuseStart } from "../run.ts";
 import { listenForSignals, runUntilStopped, STOP_DEADLINE_MS } from "../run_until_stopped.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -35,7 +34,7 @@ interface ServeOptions extends InstallationFlags {
 }
 
 export function addServeCommand(program: Command, surroundings: Surroundings): void {
-  withNeeds(withInstallationFlags(program.command("serve")), () => ({ keepsUser: "serve" }))
+  withInstallationFlags(program.command("serve"))
     .description("run the service; without DATABASE_URL it also runs the PostgreSQL inside")
     .option(
       "--host <host>",
@@ -75,6 +74,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
   // Leaves out the unit's settings: the unit's own service has them already, and any other process is another service.
   const config = orRefuseStart(readConfig({ ...surroundings, envFile: options.envFile, flags }));
   orRefuseStart(refuseAdminListener(config));
+  orRefuseStart(enterDataFolder(surroundings, config));
   const say = createSay(surroundings, config);
   const log = createLog({ format: config.logFormat, clock, write: surroundings.err, gathers: true });
   orRefuseStart(await refuseTakenAddress(config, platform));
@@ -95,7 +95,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     );
     let note: ServingNote | undefined;
     try {
-      note = leaveNote(surroundings, service, { config, log });
+      note = leaveNote(service, { config, log });
       const address = service.url;
       say(`Claviger serves at ${address}`, { url: address });
       say(`Its data is in ${service.place}`, { place: service.place });
@@ -138,7 +138,6 @@ function sayOperators({ origin, url }: NonNullable<Service["admin"]>, say: Say):
 
 /** Writes the note that `doctor` and other commands read. They also work without it, so a failure does not stop the service. */
 function leaveNote(
-  { env }: Surroundings,
   { host, port, admin }: Service,
   { config: { dataDir, tls }, log }: { readonly config: Config; readonly log: Log },
 ): ServingNote | undefined {
@@ -148,7 +147,6 @@ function leaveNote(
       port,
       tls,
       admin: admin && { host: admin.host, port: admin.port },
-      credentials: env.CREDENTIALS_DIRECTORY,
     });
   } catch (error) {
     log.warn("Cannot write the file serving, which says where the service listens", {

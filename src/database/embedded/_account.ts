@@ -31,7 +31,7 @@ export function findAccount(
   const own = process.getuid?.();
   if (own !== 0) {
     if (cluster === undefined || cluster.uid === own) return undefined;
-    const why = `it belongs to user ${cluster.uid}; run as that user or as root`;
+    const why = `it belongs to user ${cluster.uid}; give it back to the owner of the data folder with chown -hR`;
     return refuse("INVALID_REQUEST", `Cannot use the database in ${layout.cluster}: ${why}`);
   }
   if (cluster !== undefined && cluster.uid !== 0) return { uid: cluster.uid, gid: cluster.gid };

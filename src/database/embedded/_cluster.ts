@@ -28,7 +28,7 @@ const VERSION_LIMIT_BYTES = 64;
 export function readClusterMajor(cluster: string): string | Refusal | undefined {
   const path = join(cluster, "PG_VERSION");
   try {
-    const { text } = readRegularFile(path, VERSION_LIMIT_BYTES, constants.O_NOFOLLOW);
+    const text = readRegularFile(path, VERSION_LIMIT_BYTES, constants.O_NOFOLLOW);
     if (/^\d+(\.\d+)?\n?$/.test(text)) return text.trim();
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;

@@ -1,20 +1,10 @@
-/** Prepares the data folder before a server runs in it, and removes it after a start that was refused. */
-import { chmodSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
+/** Opens the data folder to the user of the cluster, and removes it after a start that was refused. */
+import { chmodSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { findClosedFolder, refuseForeignFolder } from "../../host/mod.ts";
+import { findClosedFolder } from "../../host/mod.ts";
 import { type Refusal, refuse } from "../../refusal.ts";
 import type { Account } from "./_account.ts";
 import { isUnfinished, type Layout } from "./_layout.ts";
-
-/** Creates the data folder if needed. Returns the topmost folder that it created; undefined if it created none. */
-export function prepareDataDir(dataDir: string): string | Refusal | undefined {
-  const firstMade = mkdirSync(dataDir, { recursive: true });
-  // Another user may have created the folder, or a folder above it, a moment before.
-  const foreign = refuseForeignFolder(dataDir);
-  if (foreign !== undefined || firstMade === undefined) return foreign;
-  chmodSync(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
-  return firstMade;
-}
 
 /**
  * Removes the folders that were created for a start that was refused, with the lock file: a process that waits for the

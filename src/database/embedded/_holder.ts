@@ -27,7 +27,7 @@ export function renderHolder(holder: Holder): string {
 export function readHolder(path: string): Holder | undefined {
   let text: string;
   try {
-    text = readRegularFile(path, LIMIT_BYTES, constants.O_NOFOLLOW).text;
+    text = readRegularFile(path, LIMIT_BYTES, constants.O_NOFOLLOW);
   } catch {
     return undefined;
   }

@@ -16,7 +16,7 @@ export interface PostmasterFile {
 export function readPostmasterFile(cluster: string): PostmasterFile | undefined {
   let lines: string[];
   try {
-    lines = readRegularFile(pathIn(cluster), LIMIT_BYTES, constants.O_NOFOLLOW).text.split("\n");
+    lines = readRegularFile(pathIn(cluster), LIMIT_BYTES, constants.O_NOFOLLOW).split("\n");
   } catch {
     return undefined;
   }

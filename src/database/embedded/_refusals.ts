@@ -36,7 +36,8 @@ export function inUse({ dataDir, lock }: Layout, asker: HolderKind): Refusal {
   );
 }
 
-const OTHER_FOLDER = "run as root, or choose another folder, such as --data-dir ./claviger-data";
+const OTHER_FOLDER =
+  "run the command as the owner of the folder, or choose another, such as --data-dir ./claviger-data";
 
 const NO_FILE = "something else has the name of a file of the service or of PostgreSQL: remove it";
 

@@ -9,7 +9,7 @@
 import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
-import { refuseForeignFolder } from "../../host/mod.ts";
+import { makeDataFolder, refuseForeignFolder } from "../../host/mod.ts";
 import type { Log } from "../../log.ts";
 import type { FileLock, Platform } from "../../platform/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
@@ -23,7 +23,7 @@ import {
   versionOf,
 } from "./_binaries.ts";
 import { initialiseCluster, readClusterMajor } from "./_cluster.ts";
-import { prepareDataDir, removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
+import { removeEmpty, removeUnfinished, shareWith } from "./_data_dir.ts";
 import { type HolderKind, readHolder, renderHolder } from "./_holder.ts";
 import { type Layout, layoutOf } from "./_layout.ts";
 import { useOperatorBinaries } from "./_operator_binaries.ts";
@@ -89,9 +89,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     // Checked before the folder is created, so that a build without PostgreSQL leaves no folder behind.
     if ((await options.platform.postgresArchive()) === undefined) return noPostgres();
     if (!options.create && !isThere(layout.dataDir)) return noData(layout);
-    const foreign = refuseForeignFolder(layout.dataDir, { mayBeMade: options.create });
-    if (foreign !== undefined) return foreign;
-    const firstMade = options.create ? prepareDataDir(layout.dataDir) : undefined;
+    const firstMade = (options.create ? makeDataFolder : refuseForeignFolder)(layout.dataDir);
     if (isRefusal(firstMade)) return firstMade;
     // Do not create a lock file in a folder that is not a data folder.
     if (!options.create && !isThere(layout.lock) && !isThere(layout.cluster)) return noData(layout);

@@ -1,0 +1,112 @@
+/**
+ * A data folder belongs to the user who runs the command. In a folder of somebody else the owner could replace a file by
+ * a link, and the command would write where the link leads; or the owner could read the secret that the command writes.
+ * Root has more to lose: for root, nobody else may be able to change where the path of the folder leads.
+ */
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fchmodSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { type Refusal, refuse } from "../refusal.ts";
+import { hasCode } from "../system_error.ts";
+import { followPath } from "./path_owner.ts";
+import { findSystemUser } from "./system_users.ts";
+
+const OTHERS_WRITE = 0o022;
+/** Where systemd keeps the folders of units with DynamicUser, closed to all but root. */
+const DYNAMIC_FOLDERS = "/var/lib/private";
+
+const NEW_UNIT =
+  "the service's unit has DynamicUser: stop the service, create its user with the line that `claviger systemd " +
+  "--sysusers` prints, print a new unit with `claviger systemd`, and start it";
+const OWN_ALONE = "choose a folder that root alone can change, such as /var/lib/claviger";
+
+/**
+ * Returns why this user may not work in a folder; undefined if the user may, or if the folder does not exist.
+ * `asUser` returns the remedy for the owner of the folder, or for a user who is not known.
+ */
+export function refuseForeignFolder(
+  dataDir: string,
+  asUser = (owner: string | undefined) => `run the command as user ${owner ?? "of the service"}`,
+): Refusal | undefined {
+  const me = process.geteuid?.();
+  if (me === undefined) return undefined;
+  const cannot = (why: string, remedy: string) =>
+    refuse("INVALID_REQUEST", `Cannot work in the data folder ${dataDir}: ${why}; ${remedy}`);
+  try {
+    const { found, uid: owner, exists, changeable } = followPath(dataDir, { isTrusted: (uid) => uid === 0 });
+    if (exists && owner !== me) {
+      const name = findSystemUser(owner)?.name ?? `#${owner}`;
+      const remedy = found.startsWith(`${DYNAMIC_FOLDERS}/`) ? NEW_UNIT : asUser(name);
+      return cannot(
+        `it belongs to user ${name}, and a data folder belongs to the user of the command`,
+        remedy,
+      );
+    }
+    if (me !== 0 || changeable === undefined) return undefined;
+    const { path, uid } = changeable;
+    return uid === undefined
+      ? cannot(`other users can write to ${path}`, `\`chmod go-w ${path}\`, or ${OWN_ALONE}`)
+      : cannot(`${path} belongs to user ${uid}, who could make root work elsewhere`, OWN_ALONE);
+  } catch (error) {
+    if (!hasCode(error, "EACCES")) throw error;
+    const isDynamic = error instanceof Error && error.message.includes(`${DYNAMIC_FOLDERS}/`);
+    return cannot("a folder above it is closed to this user", isDynamic ? NEW_UNIT : asUser(undefined));
+  }
+}
+
+/**
+ * Creates a data folder, closed to other users, and the folders above it. Refuses a folder of another
+ * user, also one that was made in the meantime. Returns the topmost folder that it created; undefined if it created none.
+ */
+export function makeDataFolder(dataDir: string): string | Refusal | undefined {
+  const path = resolve(dataDir);
+  const already = refuseForeignFolder(path);
+  if (already !== undefined) return already;
+  const missing: string[] = [];
+  for (let at = path; !existsSync(at); at = dirname(at)) missing.unshift(at);
+  for (const folder of missing) {
+    // One by one: a link that another user makes in the meantime must not lead the next one elsewhere.
+    try {
+      mkdirSync(folder, { mode: folder === path ? 0o700 : 0o755 });
+    } catch (error) {
+      if (!hasCode(error, "EEXIST") || !existsSync(folder)) throw error;
+    }
+    const foreign = refuseForeignFolder(folder);
+    if (foreign !== undefined) return foreign;
+  }
+  // If it existed, another user may have made it after the first look.
+  return missing[0] ?? refuseForeignFolder(path);
+}
+
+/**
+ * Closes a data folder of this user into which other users can write. Returns whether that was necessary. Refuses a
+ * folder in which another user has left something.
+ */
+export function closeDataFolder(dataDir: string): boolean | Refusal {
+  const me = process.geteuid?.();
+  if (me === undefined || !existsSync(dataDir)) return false;
+  const folder = openSync(dataDir, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    const { uid, mode } = fstatSync(folder);
+    if (uid !== me || (mode & OTHERS_WRITE) === 0) return false;
+    // The user who runs PostgreSQL for root must be able to enter.
+    fchmodSync(folder, me === 0 ? 0o711 : 0o700);
+    const strange = readdirSync(dataDir).find((name) => lstatSync(join(dataDir, name)).uid !== me);
+    if (strange === undefined) return true;
+    fchmodSync(folder, mode & 0o7777);
+    const why = `other users can write to it, and ${strange} in it is not this user's`;
+    const remedy = `remove what you did not put there, then \`chmod go-w ${dataDir}\``;
+    return refuse("INVALID_REQUEST", `Cannot work in the data folder ${dataDir}: ${why}; ${remedy}`);
+  } finally {
+    closeSync(folder);
+  }
+}
