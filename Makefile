@@ -1,6 +1,7 @@
 # The commands for this tree; `make help` lists them. Needs make, and one of three: the Bun version that package.json
 # pins, npm, or any other Bun. With npm or another Bun, the pinned Bun is fetched into .cache/. Nothing is installed
-# outside this folder.
+# outside this folder; only npm and Bun keep their caches in the home, and for root `make run` makes a data folder
+# outside and the system user `claviger`, who runs its PostgreSQL.
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": *"bun@\([^"]*\)".*/\1/p' package.json)
 
@@ -27,7 +28,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test prove check check-style check-types check-imports guide format build release test-executable test-console node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test test-as-root prove check check-style check-types check-imports guide format build release test-executable test-console node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -38,6 +39,9 @@ run: $(INSTALLED) ## Serve the demo: a PostgreSQL of its own, sample keys and mo
 
 test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
 	$(BUN) test/support/run_suite.ts $(ARGS)
+
+test-as-root: dist/claviger ## Run again the files with tests that need root or differ for root, as root (ARGS="test/cli").
+	$(BUN) test/support/run_suite.ts --as-root $(ARGS)
 
 prove: $(INSTALLED) ## Run the slow proofs, test/**/*_proof.ts (ARGS="test/usage" for a part of them).
 	$(BUN) test/support/run_suite.ts --proofs $(ARGS)

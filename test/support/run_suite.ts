@@ -1,13 +1,16 @@
 /**
- * Runs `bun test` on one PostgreSQL for all test files: `bun test/support/run_suite.ts [--proofs] [PATTERN…]`.
+ * Runs `bun test` on one PostgreSQL for all test files:
+ * `bun test/support/run_suite.ts [--proofs | --as-root] [PATTERN…] [FLAG OF BUN TEST…]`.
  *
  * Several processes share the test files, and each would start, migrate and stop its own PostgreSQL. This script starts
  * one first, and the files find its address in their environment. A process keeps its modules from file to file, as a
  * bare `bun test` does: loading them anew for each file took 10 s of 185 s.
  * `make test ARGS=--update-timings` measures how long each file takes; the longest files then start first.
  * With `--proofs` it runs the slow proofs instead (`*_proof.ts`), one file after another and on the disk, because
- * a proof measures time.
+ * a proof measures time. With `--as-root` it runs the files whose tests ask whether root runs them, also those of the
+ * compiled executable.
  */
+import { existsSync, lstatSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { startRun, stopTestServer } from "./postgres.ts";
@@ -22,18 +25,25 @@ const SUITE_FLAGS = [
   `--timings=${TIMINGS}`,
 ];
 const PROOF_FLAGS = ["--timeout=1200000"];
-/** Names each proof file, because Bun by itself finds only `*_test.ts`. */
-const PROOFS = new Bun.Glob("test/**/*_proof.ts");
+/** Root runs some of the tests alone or in another way. Each file with such tests names one of these. */
+const ASKS_FOR_ROOT = /\bgetuid\b|\bisRoot\("|\bcanActAsBoth\b/;
+const ROOT = join(import.meta.dir, "../..");
 
+const beganMs = Date.now();
 const [first, ...rest] = process.argv.slice(2);
 const proves = first === "--proofs";
-const patterns = proves ? proofsNamedBy(rest) : process.argv.slice(2);
+const patterns = proves
+  ? filesNamedBy(rest, "_proof.ts")
+  : first === "--as-root"
+    ? ["--path-ignore-patterns=", ...filesNamedBy(rest, "_test.ts", ASKS_FOR_ROOT)]
+    : process.argv.slice(2);
 const child = Bun.spawn([process.execPath, "test", ...(proves ? PROOF_FLAGS : SUITE_FLAGS), ...patterns], {
   env: { ...process.env, ...(await startRun({ inMemory: !proves })) },
   stdio: ["inherit", "inherit", "inherit"],
 });
 const status = await child.exited;
 await stopTestServer();
+removeAbandonedMemory();
 if (patterns.length === 0) {
   console.log(
     "Left out: test/compiled, which `make test-executable` runs, test/console, which `make test-console` runs, " +
@@ -42,11 +52,46 @@ if (patterns.length === 0) {
 }
 process.exit(status);
 
-/** Returns the paths of the proofs whose path contains one of the patterns; without patterns, of all proofs. */
-function proofsNamedBy(patterns: readonly string[]): string[] {
-  const root = join(import.meta.dir, "../..");
-  const paths = [...PROOFS.scanSync(root)].sort().map((path) => `./${relative(".", join(root, path))}`);
-  const named = paths.filter((path) => patterns.length === 0 || patterns.some((text) => path.includes(text)));
-  if (named.length === 0) throw new Error(`No proof is named by ${patterns.join(" ")}`);
-  return named;
+/**
+ * Returns the flags among the words, and the paths of the files with this ending whose path contains one of the other
+ * words, or any path without such words. If `text` is given, only files that match it.
+ */
+function filesNamedBy(words: readonly string[], ending: string, text = /(?:)/): string[] {
+  const flags = words.filter((word) => word.startsWith("-"));
+  const names = words.filter((word) => !word.startsWith("-"));
+  const paths = [...new Bun.Glob(`test/**/*${ending}`).scanSync(ROOT)].sort();
+  const named = paths
+    .filter((path) => names.length === 0 || names.some((name) => `./${path}`.includes(name)))
+    .filter((path) => text.test(readFileSync(join(ROOT, path), "utf8")));
+  if (named.length === 0) throw new Error(`No file *${ending} is named by ${names.join(" ")}`);
+  return [...flags, ...named.map((path) => `./${relative(".", join(ROOT, path))}`)];
+}
+
+/**
+ * Removes the shared memory of this run's PostgreSQL processes that tests killed, 1 MB each. Leaves that of a user who
+ * still runs a PostgreSQL, because its name does not tell to which one it belongs.
+ */
+function removeAbandonedMemory(): void {
+  const find = (folder: string, pattern: string) =>
+    existsSync(folder) ? [...new Bun.Glob(pattern).scanSync({ cwd: folder, absolute: true })] : [];
+  const found = find("/dev/shm", "PostgreSQL.*").map((path) => ({ path, ...ownerOf(path) }));
+  const running = find("/proc", "[0-9]*/comm").filter((path) => textOf(path) === "postgres\n");
+  const busy = new Set(running.map((path) => ownerOf(path)?.uid));
+  const me = process.getuid?.();
+  for (const { path, uid, ctimeMs = 0 } of found) {
+    if (ctimeMs > beganMs && !busy.has(uid) && (me === 0 || me === uid)) rmSync(path, { force: true });
+  }
+}
+
+function ownerOf(path: string): { uid: number; ctimeMs: number } | undefined {
+  return lstatSync(path, { throwIfNoEntry: false });
+}
+
+/** Returns the text of a file, or none if its process has just ended. */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
 }

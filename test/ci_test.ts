@@ -1,0 +1,96 @@
+/** `.ci/run` on a checkout whose targets only tell who ran them, and with which umask. */
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { isRoot } from "./support/is_root.ts";
+import { until } from "./support/until.ts";
+
+setDefaultTimeout(60_000);
+
+const asRoot = isRoot("the user whom .ci/run makes");
+/** What follows the name of a target tells its user, its umask and, with the text of a summary, its outcome. */
+const TELL = 'echo "$@ of $$(id -u) $$(umask)"; printf " 2 pass\\n 1 fail\\n"';
+
+let folder = "";
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function checkout(recipe: string): string {
+  folder = mkdtempSync(join(tmpdir(), "claviger ci-"));
+  const tree = join(folder, "a clone");
+  mkdirSync(join(tree, ".ci"), { recursive: true });
+  cpSync(join(import.meta.dir, "../.ci/run"), join(tree, ".ci/run"));
+  writeFileSync(join(tree, "Makefile"), `%:\n\t@${recipe}\n`);
+  // Like a clone below /root.
+  chmodSync(folder, 0o700);
+  return tree;
+}
+
+function start(tree: string): { child: Bun.Subprocess<"ignore", "pipe", "pipe">; ended: Promise<string> } {
+  const child = Bun.spawn([join(tree, ".ci/run")], { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  return { child, ended: new Response(child.stdout).text() };
+}
+
+/** Returns the ids of the users whom runs have made. */
+function users(): number[] {
+  return [...readFileSync("/etc/passwd", "utf8").matchAll(/^claviger-ci-\d+:[^:]*:(\d+):/gm)].map(([, id]) =>
+    Number(id),
+  );
+}
+
+function processesOf(uid: number | undefined): string[] {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.filter((pid) => lstatSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid === uid);
+}
+
+const STEPS = ["test", "prove", "check", "build", "test-executable", "test-console", "test-node"];
+
+describe(".ci/run", () => {
+  test("runs every step as an ordinary user with umask 002, then as root what needs root, and counts all", async () => {
+    const before = users();
+    const { child, ended } = start(checkout(`case $@ in Makefile) ;; *) ${TELL};; esac`));
+    const lines = (await ended).split("\n");
+    expect(await child.exited).toBe(1);
+    const told = lines.filter((line) => / of \d+ /.test(line));
+    const [, uid = ""] = / of (\d+) /.exec(told[0] ?? "") ?? [];
+    expect(asRoot ? uid !== "0" : uid === String(process.getuid?.())).toBe(true);
+    const ofRoot = asRoot ? ["test-as-root of 0 0022", "prove of 0 0022"] : [];
+    expect(told).toEqual([...STEPS.map((step) => `${step} of ${uid} 0002`), ...ofRoot]);
+    expect(lines.some((line) => line.includes("run .ci/run as root"))).toBe(!asRoot);
+    // Each counted step passes two tests and fails one.
+    const counted = told.length - 2;
+    expect(lines.at(-2)).toBe(`${2 * counted} passed, ${counted} failed`);
+    expect(users()).toEqual(before);
+  });
+
+  test.skipIf(!(asRoot && Bun.which("useradd")))(
+    "ends the user's processes and removes the user, also when it is ended itself",
+    async () => {
+      const before = users();
+      const tree = checkout("case $@ in test) setsid sleep 1000 > /dev/null & sleep 1000;; esac");
+      const { child, ended } = start(tree);
+      await until(() => users().length > before.length);
+      const made = users().find((uid) => !before.includes(uid));
+      // make, its shell, and two that sleep.
+      await until(() => processesOf(made).length >= 4);
+      child.kill("SIGTERM");
+      const [, copy = ""] = /^Running as the user \S+ in (\/\S+)$/m.exec(await ended) ?? [];
+      expect(await child.exited).toBe(1);
+      expect(processesOf(made)).toEqual([]);
+      expect(users()).toEqual(before);
+      expect(copy).toEndWith("/tree");
+      expect(existsSync(copy)).toBe(false);
+    },
+  );
+});
