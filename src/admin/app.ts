@@ -1,9 +1,10 @@
 /**
  * Defines what the listener for operators serves. The checks of a request run in this order:
  *
- *     host → token and its rate limit, or session → path → method → scope or role → fields → state
+ *     host → site → token and its limits, or session → path → method → scope or role → fields → state
  *
- * The first check is the host: a foreign website can make a browser send requests here under its own name.
+ * Host and site come before everything that counts or asks the database: a foreign website can make a browser send
+ * requests here, under its own name or from its own page. `GET /admin/health` comes before all of them.
  */
 import { Hono } from "hono";
 import { refuse } from "../refusal.ts";

@@ -9,7 +9,7 @@
  * or a client that is not a browser can write anything there. Two headers, which the runtime joins by a comma, and a
  * name with a dot at its end are refused, because no browser sends them to the address that is set.
  */
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import { isLoopback } from "../endpoints.ts";
 import { isInNetworks } from "../limits/mod.ts";
 import { refuse } from "../refusal.ts";
@@ -22,6 +22,7 @@ const UNENCRYPTED = refuse(
   "MISDIRECTED_REQUEST",
   "This listener takes unencrypted requests only from the proxies in CLAVIGER_TRUSTED_PROXIES",
 );
+const OTHER_SITE = refuse("NOT_ALLOWED", "A page of another website sent this request, so it was refused");
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { "https:": ":443", "http:": ":80" };
 
 /**
@@ -44,7 +45,8 @@ export function createHostCheck({
 /**
  * Creates the middleware that answers 421 for a foreign `Host`, before a body is read or the database is asked. Also
  * answers 421 for a request that crossed a network unencrypted: if the listener itself serves no https, only a trusted
- * proxy may send requests from other machines, because the proxy serves https.
+ * proxy may send requests from other machines, because the proxy serves https. Answers 403 for a request that a page of
+ * another site caused, before anything counts it; such a page may only lead a browser to a page of the console.
  */
 export function refuseMisdirected(
   options: Pick<AdminOptions, "adminUrl" | "isLoopback" | "isTls" | "trustedProxies">,
@@ -60,10 +62,24 @@ export function refuseMisdirected(
     isTls || isLocal || isLoopback(peer.replace(/^::ffff:/i, "")) || isInNetworks(peer, trustedProxies);
 
   return async (c, next) => {
-    const isMine = isOwn(c.req.header("host"));
-    if (isMine && isPrivate(c.env.address(c.req.raw))) return await next();
+    const refusal = !isOwn(c.req.header("host"))
+      ? foreign
+      : !isPrivate(c.env.address(c.req.raw))
+        ? UNENCRYPTED
+        : isFromOtherSite(c)
+          ? OTHER_SITE
+          : undefined;
+    if (refusal === undefined) return await next();
     // The body stays unread, so the connection cannot carry another request.
     c.header("Connection", "close");
-    return answerRefusal(c, isMine ? UNENCRYPTED : foreign);
+    return answerRefusal(c, refusal);
   };
+}
+
+/** Browsers say which site caused a request; `none` is a person. Programs say nothing. */
+function isFromOtherSite(c: Context<AdminEnv>): boolean {
+  const site = c.req.header("sec-fetch-site") ?? "none";
+  if (site === "none" || site === "same-origin") return false;
+  const isVisit = c.req.method === "GET" && c.req.header("sec-fetch-mode") === "navigate";
+  return !(isVisit && /^\/(console(\/.*)?)?$/.test(c.req.path));
 }

@@ -23,6 +23,11 @@ export {
   isStopped,
   refusedWrite,
 } from "./errors.ts";
+export {
+  createLookUpQueue,
+  type LookUpOptions,
+  type LookUpStats,
+} from "./look_up_queue.ts";
 export { type Migration, migrations } from "./migration_files.ts";
 export {
   type AppliedMigration,

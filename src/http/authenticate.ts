@@ -10,7 +10,7 @@
  *
  * The look-up comes before the limit: the requests of one client must not block a valid key of another client
  * behind the same address. Made-up keys must still be cheap, so the look-ups of an address whose window is full
- * are gathered (see `keys/look_up_queue.ts`).
+ * are gathered (see `database/look_up_queue.ts`).
  */
 import { LRUCache } from "lru-cache";
 import type { Brand } from "../brand.ts";

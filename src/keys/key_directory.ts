@@ -1,6 +1,12 @@
 /** Finds keys by their hash: in the cache while the cache can be trusted, otherwise in the database. */
 import type { Clock } from "../clock.ts";
-import { type Database, DatabaseUnavailable } from "../database/mod.ts";
+import {
+  createLookUpQueue,
+  type Database,
+  DatabaseUnavailable,
+  type LookUpOptions,
+  type LookUpStats,
+} from "../database/mod.ts";
 import type { Log } from "../log.ts";
 import type { Refusal } from "../refusal.ts";
 import { findKeysByHash } from "./find_keys.ts";
@@ -9,7 +15,6 @@ import { type KeyHash, renderKeyHash } from "./key_hash.ts";
 import { createKeyHashByUuid } from "./key_hash_by_uuid.ts";
 import type { KeyRecord, UsageCount } from "./key_record.ts";
 import { createLastUse } from "./last_use.ts";
-import { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
 import { createPulse, type Pulse, TRUST_MS } from "./pulse.ts";
 import { createRefusals } from "./refusals.ts";
 

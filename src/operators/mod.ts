@@ -54,7 +54,7 @@ export {
   type TokenState,
 } from "./token_life.ts";
 export {
-  findToken,
+  findTokens,
   type IssuedToken,
   issueToken,
   MAX_SOURCES,

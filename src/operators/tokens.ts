@@ -105,35 +105,44 @@ function findWrong(request: TokenRequest, now: Date): string | undefined {
 }
 
 /**
- * Finds the active token with this text, in one statement, so that a revoked token is refused from the next request on.
- * Writes its last use, at most once a minute. Undefined for any other text.
+ * Finds the active tokens among these texts, in one statement, so that a revoked token is refused from the next request
+ * on. Writes their last use, at most once a minute. Returns the tokens by their texts.
  */
-export async function findToken(
+export async function findTokens(
   database: Database,
-  token: string,
+  texts: readonly string[],
   { now }: { readonly now: Date },
-): Promise<Token | undefined> {
-  const [row] = await database.query<Row>(
+): Promise<ReadonlyMap<string, Token>> {
+  const rows = await database.query<Row>(
     (sql) => sql`
       with found as (
-        select id, name, scopes, tiers, mode, sources, last_used_at
-          from tokens
-         where hash = ${hashOf(token)}::text::bytea and state = 'active'
-           and (expires_at is null or expires_at > ${now}::timestamptz)
+        select n, id, name, scopes, tiers, mode, sources
+          from unnest(${toTextArray(texts.map(hashOf))}::text[]::bytea[]) with ordinality as asked (hash, n)
+               join tokens on tokens.hash = asked.hash
+         where state = 'active' and (expires_at is null or expires_at > ${now}::timestamptz)
       ),
-      used as (
-        update tokens t set last_used_at = ${now}::timestamptz
-          from found
-         where t.id = found.id
-           and (found.last_used_at is null or found.last_used_at <= ${now}::timestamptz - interval '1 minute')
-      )
+      -- A row that another statement has locked is left out: two statements must not wait for each other.
+      idle as (
+        select id from tokens
+         where id in (select id from found)
+           and (last_used_at is null or last_used_at <= ${now}::timestamptz - interval '1 minute')
+           for no key update skip locked
+      ),
+      used as (update tokens t set last_used_at = ${now}::timestamptz from idle where t.id = idle.id)
       -- As JSON: the driver does not parse arrays.
-      select id as uuid, name, to_json(scopes) as scopes, to_json(tiers) as tiers, mode, to_json(sources) as sources
+      select n::int, id as uuid, name, to_json(scopes) as scopes, to_json(tiers) as tiers, mode,
+             to_json(sources) as sources
         from found`,
   );
-  if (row === undefined) return undefined;
-  const { uuid, name, scopes, sources } = row;
-  return { uuid, name, scopes, restriction: toRestriction(row), sources: sources ?? undefined };
+  return new Map(
+    rows.map(({ n, ...row }) => {
+      const { uuid, name, scopes, sources } = row;
+      return [
+        texts[n - 1] ?? "",
+        { uuid, name, scopes, restriction: toRestriction(row), sources: sources ?? undefined },
+      ];
+    }),
+  );
 }
 
 /** Turns the columns of a token into its restriction. */
@@ -142,6 +151,8 @@ export function toRestriction({ tiers, mode, scopes }: Omit<TokenColumns, "sourc
 }
 
 interface Row extends TokenColumns {
+  /** The number of its text among those that were asked for, from 1. */
+  readonly n: number;
   readonly uuid: string;
   readonly name: string;
 }

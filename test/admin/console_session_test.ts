@@ -107,6 +107,28 @@ describe("A session", () => {
     expect(await client.isLoggedIn(`claviger_1=${value}`)).toBe(false);
   });
 
+  test("costs no statement if its cookie was made up; 60 such in a minute, then 429, but not for an ended session", async () => {
+    // Other tests sent such cookies, too.
+    admin.clock.advance(61_000);
+    const [living, ended] = [await client.logIn(), await client.logIn()];
+    await client.send("/logout", { cookie: ended.cookie, form: {} });
+    for (let n = 0; n < 100; n++) expect(await client.isLoggedIn(ended.cookie)).toBe(false);
+    const [name] = living.cookie.split("=");
+    const before = admin.database.stats().statements;
+    const statuses: number[] = [];
+    for (let n = 0; n < 70; n++) {
+      const cookie = `${name}=${n.toString().repeat(107).slice(0, 107)}`;
+      const { status, headers } = await client.send("/keys", { cookie });
+      statuses.push(status);
+      if (status === 429) expect(Number(headers.get("retry-after"))).toBeWithin(1, 62);
+    }
+    expect(statuses).toEqual([...Array(60).fill(303), ...Array(10).fill(429)]);
+    expect(admin.database.stats().statements).toBe(before);
+    expect(await client.isLoggedIn(living.cookie)).toBe(true);
+    expect((await client.send("/keys", { cookie: ended.cookie })).location).toBe("/console/enter?ended");
+    admin.clock.advance(61_000);
+  });
+
   test("allows what the role of its operator allows now", async () => {
     const { name, cookie } = await client.logIn("editor");
     expect((await client.send("/keys/issue", { cookie })).status).toBe(200);

@@ -61,10 +61,14 @@ describe("Every answer of the console", () => {
     [
       "https://admin.example.org",
       true,
-      /^__Host-claviger_443=[0-9a-f]{64}; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
+      /^__Host-claviger_443=[0-9a-f]{64}[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
     ],
     ["https://admin.example.org:8443", false, /^__Host-claviger_8443=.*; Secure; /],
-    ["http://localhost:8081", false, /^claviger_8081=[0-9a-f]{64}; Path=\/; HttpOnly; SameSite=Strict$/],
+    [
+      "http://localhost:8081",
+      false,
+      /^claviger_8081=[0-9a-f]{64}[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/,
+    ],
   ];
   for (const [adminUrl, hasHsts, cookie] of addresses) {
     test(`fits the address ${adminUrl}`, async () => {

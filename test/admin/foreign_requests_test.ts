@@ -31,6 +31,52 @@ describe("A browser of a foreign website", () => {
   });
 });
 
+describe("A page of another website", () => {
+  const call = (path: string, method: string, headers: Record<string, string>) =>
+    fetch(admin.url + path, { method, headers, redirect: "manual" }).then(({ status }) => status);
+
+  test("causes no statement and no count, with whatever request", async () => {
+    const wrong = { authorization: `Bearer svc_op_${"0".repeat(48)}` };
+    const before = admin.database.stats().statements;
+    for (const site of ["cross-site", "same-site", "anything"]) {
+      for (const [method, path, mode] of [
+        ["GET", "/admin/v1/whoami", "no-cors"],
+        ["GET", "/admin/v1/whoami", "navigate"],
+        ["POST", "/admin/v1/keys", "no-cors"],
+        ["GET", "/console/keys", "no-cors"],
+        ["GET", "/console/assets/base.css", "no-cors"],
+        ["POST", "/console/enter", "navigate"],
+        ["HEAD", "/console/", "navigate"],
+      ] as const) {
+        const headers = { ...wrong, "sec-fetch-site": site, "sec-fetch-mode": mode };
+        const status = await call(path, method, headers);
+        expect({ site, method, path, mode, status }).toEqual({ site, method, path, mode, status: 403 });
+      }
+    }
+    for (let n = 0; n < 70; n++) {
+      expect(await call("/admin/v1/whoami", "GET", { ...wrong, "sec-fetch-site": "cross-site" })).toBe(403);
+    }
+    expect(admin.database.stats().statements).toBe(before);
+    expect(await call("/admin/v1/whoami", "GET", wrong)).toBe(401);
+  });
+
+  test("may lead a browser to a page of the console; pages of the console, people and programs pass", async () => {
+    for (const [path, status] of [
+      ["/", 303],
+      ["/console", 303],
+      ["/console/", 303],
+      ["/console/enter", 200],
+    ] as const) {
+      const headers = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate" };
+      expect([path, await call(path, "GET", headers)]).toEqual([path, status]);
+    }
+    for (const site of ["same-origin", "none", undefined]) {
+      const headers: Record<string, string> = site === undefined ? {} : { "sec-fetch-site": site };
+      expect([site, (await admin.call("GET", "/whoami", { headers })).status]).toEqual([site, 200]);
+    }
+  });
+});
+
 describe("The host of a request", () => {
   const whoami = (headers: Record<string, string>) => admin.call("GET", "/whoami", { headers });
 

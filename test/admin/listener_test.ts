@@ -297,11 +297,15 @@ describe("the pool of the listener for operators", () => {
       await session.transaction(async (sql) => {
         await sql`lock table tokens in access exclusive mode`;
         let waiting = 12;
-        const slow = Array.from({ length: waiting }, async () => {
+        const ask = async () => {
           const { status } = await whoami();
           waiting--;
           return status;
-        });
+        };
+        // The look-ups that arrive during the first statement are one more.
+        const slow = [ask()];
+        await untilWaiting(1);
+        while (slow.length < 12) slow.push(ask());
         await untilWaiting(2);
         while (waiting > 0) {
           // A new key each time: its look-up is a statement on the pool of the clients.

@@ -4,7 +4,7 @@ import { listAudit } from "../../src/audit/mod.ts";
 import { openSession } from "../../src/database/mod.ts";
 import {
   disableTokens,
-  findToken,
+  findTokens,
   issueToken,
   listTokens,
   renewToken,
@@ -50,7 +50,7 @@ async function renew(name: string, expiresAt?: Date | null): Promise<string> {
 }
 
 const find = (token: string, now = NOW): Promise<Token | undefined> =>
-  findToken(server.database, token, { now });
+  findTokens(server.database, [token], { now }).then((found) => found.get(token));
 
 async function disableAll(): Promise<number> {
   const session = openSession(server.address, { statementTimeoutMs: 15_000 });

@@ -1,21 +1,30 @@
 /**
- * Checks the token of each request with one statement, so that a revoked token is refused from the next request on, and
- * counts the request.
+ * Looks the token of each request up, so that a revoked token is refused from the next request on, and counts the
+ * request for its token.
+ *
+ * The look-up comes before the limit, as for clients: wrong tokens of one program must not block the valid token of
+ * another one behind the same address. Wrong tokens must still be cheap, so the look-ups of an address whose window is
+ * full are gathered (see `database/look_up_queue.ts`).
  */
 import { createMiddleware } from "hono/factory";
+import { createLookUpQueue } from "../../database/mod.ts";
 import { isInNetworks, parseTrustedProxies, toResetAt, type Verdict, WindowTable } from "../../limits/mod.ts";
-import { findToken, type Scope, type Token, tokenPattern } from "../../operators/mod.ts";
+import { findTokens, type Scope, type Token, tokenPattern } from "../../operators/mod.ts";
 import { refuse } from "../../refusal.ts";
 import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
+import { createTurns } from "../turns.ts";
 
 /** Requests a minute of one token. */
 const TOKEN_LIMIT = 600;
 /** Wrong tokens a minute from one address. */
 const WRONG_TOKEN_LIMIT = 60;
 const WINDOWS = 10_000;
-/** Look-ups of one address at the same time. Wrong tokens that arrive at once are counted only after their look-ups. */
-const LOOK_UPS_AT_ONCE = 100;
+/**
+ * The requests of one token that run at once, so that a token cannot take the pool from the others; two of them can wait
+ * for a statement that is stopped after two seconds, so a waiting request gets its turn or 429 after as long.
+ */
+const TURNS = { atOnce: 4, mostWaiting: 32, maxWaitMs: 2_000 };
 
 const INVALID_TOKEN = refuse(
   "INVALID_TOKEN",
@@ -23,10 +32,8 @@ const INVALID_TOKEN = refuse(
 );
 const TOO_MANY_AT_ONCE = refuse(
   "RATE_LIMIT_EXCEEDED",
-  "Too many requests at the same time: send fewer at once",
-  {
-    retryAfterSeconds: 1,
-  },
+  "Too many requests of this token at the same time: send fewer at once",
+  { retryAfterSeconds: 1 },
 );
 const WRONG_ADDRESS = refuse("NOT_ALLOWED", "The token is not accepted from this address");
 
@@ -35,29 +42,22 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
   const pattern = tokenPattern(brand);
   const byToken = new WindowTable(TOKEN_LIMIT, WINDOWS);
   const wrongByAddress = new WindowTable(WRONG_TOKEN_LIMIT, WINDOWS);
-  const lookUps = new Map<string, number>();
-
-  async function lookUp(text: string, group: string): Promise<Token | undefined> {
-    lookUps.set(group, (lookUps.get(group) ?? 0) + 1);
-    try {
-      return await findToken(database, text, { now: clock.now() });
-    } finally {
-      const left = (lookUps.get(group) ?? 1) - 1;
-      if (left === 0) lookUps.delete(group);
-      else lookUps.set(group, left);
-    }
-  }
+  const takeTurn = createTurns(TURNS);
+  const queue = createLookUpQueue<Token>({
+    clock,
+    find: (texts) => findTokens(database, texts, { now: clock.now() }),
+  });
 
   return createMiddleware<AdminEnv>(async (c, next) => {
     const address = c.get("address");
     const group = c.get("addressGroup");
-    const looked = wrongByAddress.peek(group, clock.monotonicMs());
-    if (!looked.allowed) return answerRefusal(c, tooMany(looked));
     const [, text = ""] = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "") ?? [];
-    if ((lookUps.get(group) ?? 0) >= LOOK_UPS_AT_ONCE) return answerRefusal(c, TOO_MANY_AT_ONCE);
-    const token = pattern.test(text) ? await lookUp(text, group) : undefined;
-    if (token === undefined) {
-      wrongByAddress.record(group, clock.monotonicMs());
+    const isFull = () => !wrongByAddress.peek(group, clock.monotonicMs()).allowed;
+    const token = pattern.test(text) ? await queue.lookUp(text, group, { isGathered: isFull() }) : undefined;
+    if (token === undefined || token === null) {
+      // Only an unknown token counts: any website can send requests without one.
+      const verdict = token === null ? wrongByAddress.take(group, clock.monotonicMs()) : undefined;
+      if (verdict?.allowed === false) return answerRefusal(c, tooMany(verdict));
       c.header("WWW-Authenticate", "Bearer");
       return answerRefusal(c, INVALID_TOKEN);
     }
@@ -72,7 +72,8 @@ export function authenticate({ brand, clock, database }: AdminOptions) {
     c.header("X-RateLimit-Reset", String(toResetAt(verdict, clock.nowMs())));
     if (!verdict.allowed) return answerRefusal(c, tooMany(verdict));
     if (!isAtHome) return answerRefusal(c, WRONG_ADDRESS);
-    return await next();
+    const hadTurn = await takeTurn(token.uuid, next);
+    return hadTurn ? undefined : answerRefusal(c, TOO_MANY_AT_ONCE);
   });
 }
 

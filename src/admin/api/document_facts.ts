@@ -13,7 +13,9 @@ export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
   INVALID_REQUEST: "A parameter, a header or a field is wrong; `details` names each wrong field",
   INVALID_TOKEN: "The token is missing, unknown, expired, disabled or revoked",
   SCOPE_REQUIRED: "The token lacks the scope that the error names",
-  NOT_ALLOWED: "The token may not do this with that tier, mode, limit or expiry, or not from this address",
+  NOT_ALLOWED:
+    "The token may not do this with that tier, mode, limit or expiry, or not from this address; or a page of another " +
+    "website sent the request",
   KEY_NOT_FOUND: "There is no such key, or none that the token may see",
   NOT_FOUND: "There is no such license, account or model, or none that the token may see",
   ALREADY_EXISTS: "It exists already; `id` identifies it if the token may see it",

@@ -40,7 +40,7 @@ export function createConsole(options: AdminOptions): Hono<AdminEnv> {
     return show(c, enterPage({ hasEnded: ended !== undefined, isLoggedOut: done === "logged-out" }));
   });
   app.post("/enter", logIn(options, show));
-  app.use(requireSession(options));
+  app.use(requireSession(options, showRefusal));
   app.get("/", (c) => c.redirect(`/console${CONSOLE_ROUTES[0].path}`, 303));
   for (const route of CONSOLE_ROUTES) app.on(route.method, route.path, (c) => serve(c, route, options));
   for (const [path, routes] of Map.groupBy(CONSOLE_ROUTES, (route) => route.path)) {

@@ -10,18 +10,17 @@
  * from such an address is found a tenth of a second later.
  */
 import type { Clock } from "../clock.ts";
-import { DatabaseUnavailable } from "../database/mod.ts";
-import type { KeyRecord } from "./key_record.ts";
+import { DatabaseUnavailable } from "./errors.ts";
 
-export interface LookUpQueueOptions {
+export interface LookUpQueueOptions<Found> {
   readonly clock: Clock;
-  /** Finds the records of distinct hashes in one statement. */
-  readonly find: (hashes: readonly string[]) => Promise<ReadonlyMap<string, KeyRecord>>;
+  /** Finds what is stored for distinct texts, such as the hashes of keys, in one statement. */
+  readonly find: (texts: readonly string[]) => Promise<ReadonlyMap<string, Found>>;
 }
 
-export interface LookUpQueue {
-  /** Looks a key up; null if there is no such key. Rejects if `find` rejects or if the look-up is turned away. */
-  lookUp(hash: string, address: string, how?: LookUpOptions): Promise<KeyRecord | null>;
+export interface LookUpQueue<Found> {
+  /** Looks a text up; null if nothing is found. Rejects if `find` rejects or if the look-up is turned away. */
+  lookUp(text: string, address: string, how?: LookUpOptions): Promise<Found | null>;
   stats(): LookUpStats;
 }
 
@@ -52,20 +51,20 @@ const MAX_WAITING_PER_ADDRESS = 2_000;
 /** A look-up that has waited this long is turned away, because its statement would take more time after that. */
 const MAX_WAIT_MS = 1_000;
 
-interface Waiter {
+interface Waiter<Found> {
   readonly sinceMs: number;
-  readonly hash: string;
-  readonly resolve: (record: KeyRecord | null) => void;
+  readonly text: string;
+  readonly resolve: (found: Found | null) => void;
   readonly reject: (reason: unknown) => void;
 }
 
 /** Creates the queue, in which gathered look-ups have lines of their own. */
-export function createLookUpQueue(options: LookUpQueueOptions): LookUpQueue {
+export function createLookUpQueue<Found>(options: LookUpQueueOptions<Found>): LookUpQueue<Found> {
   const prompt = createLines(PROMPT, options);
   const gathered = createLines(GATHERED, options);
   return {
-    lookUp: (hash, address, { isGathered = false } = {}) =>
-      (isGathered ? gathered : prompt).lookUp(hash, address),
+    lookUp: (text, address, { isGathered = false } = {}) =>
+      (isGathered ? gathered : prompt).lookUp(text, address),
     stats() {
       const [one, other] = [prompt.stats(), gathered.stats()];
       return { waiting: one.waiting + other.waiting, turnedAway: one.turnedAway + other.turnedAway };
@@ -74,20 +73,20 @@ export function createLookUpQueue(options: LookUpQueueOptions): LookUpQueue {
 }
 
 /** Creates the lines of one pace. One long function, because its closures share the lines and the counters. */
-function createLines(
+function createLines<Found>(
   { batchSize, batchesInFlight, pauseMs }: Pace,
-  { find, clock }: LookUpQueueOptions,
-): LookUpQueue {
+  { find, clock }: LookUpQueueOptions<Found>,
+): LookUpQueue<Found> {
   /** The look-ups that wait, by address. No line in the map is empty. */
-  const lines = new Map<string, Waiter[]>();
+  const lines = new Map<string, Waiter<Found>[]>();
   let waiting = 0;
   let inFlight = 0;
   let turnedAway = 0;
   let scheduled = false;
   let nextAtMs = Number.NEGATIVE_INFINITY;
 
-  function takeBatch(): Waiter[] {
-    const batch: Waiter[] = [];
+  function takeBatch(): Waiter<Found>[] {
+    const batch: Waiter<Found>[] = [];
     while (batch.length < batchSize && lines.size > 0) {
       for (const [address, line] of lines) {
         const waiter = line.shift();
@@ -110,12 +109,12 @@ function createLines(
     reject(new DatabaseUnavailable("look-up queue full"));
   }
 
-  async function run(batch: readonly Waiter[]) {
+  async function run(batch: readonly Waiter<Found>[]) {
     if (batch.length === 0) return;
     inFlight++;
     try {
-      const found = await find([...new Set(batch.map((waiter) => waiter.hash))]);
-      for (const waiter of batch) waiter.resolve(found.get(waiter.hash) ?? null);
+      const found = await find([...new Set(batch.map((waiter) => waiter.text))]);
+      for (const waiter of batch) waiter.resolve(found.get(waiter.text) ?? null);
     } catch (error) {
       for (const waiter of batch) waiter.reject(error);
     } finally {
@@ -142,13 +141,13 @@ function createLines(
   }
 
   return {
-    lookUp(hash, address) {
+    lookUp(text, address) {
       const line = lines.get(address);
       if (waiting >= MAX_WAITING || (line !== undefined && line.length >= MAX_WAITING_PER_ADDRESS)) {
         return new Promise((_, reject) => turnAway(reject));
       }
       return new Promise((resolve, reject) => {
-        const waiter = { sinceMs: clock.monotonicMs(), hash, resolve, reject };
+        const waiter = { sinceMs: clock.monotonicMs(), text, resolve, reject };
         if (line === undefined) lines.set(address, [waiter]);
         else line.push(waiter);
         waiting++;

@@ -1,6 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { DatabaseUnavailable } from "../../src/database/mod.ts";
-import { createLookUpQueue } from "../../src/keys/look_up_queue.ts";
+import { createLookUpQueue, DatabaseUnavailable } from "../../src/database/mod.ts";
 import type { KeyRecord } from "../../src/keys/mod.ts";
 import { createTestClock } from "../support/clock.ts";
 import { keyRecord } from "../support/records.ts";

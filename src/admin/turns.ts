@@ -1,0 +1,52 @@
+/**
+ * Turns of senders: so many pieces of work of one sender run at a time. Further ones wait in a short line of the sender,
+ * so one sender cannot take the pool away from the others.
+ */
+export interface TurnsOptions {
+  readonly atOnce: number;
+  /** The most pieces that wait for one sender. */
+  readonly mostWaiting: number;
+  /** A piece that has waited this long is turned away. */
+  readonly maxWaitMs: number;
+}
+
+/** Runs the work when it is the sender's turn; false if it was turned away. */
+export type TakeTurn = (sender: string, work: () => Promise<void>) => Promise<boolean>;
+
+interface Line {
+  running: number;
+  readonly waiting: Set<(mayRun: boolean) => void>;
+}
+
+/** Creates the lines, which are empty. */
+export function createTurns({ atOnce, mostWaiting, maxWaitMs }: TurnsOptions): TakeTurn {
+  const lines = new Map<string, Line>();
+
+  function wait({ waiting }: Line): Promise<boolean> {
+    return new Promise((resolve) => {
+      const end = (mayRun: boolean) => {
+        clearTimeout(timer);
+        waiting.delete(end);
+        resolve(mayRun);
+      };
+      const timer = setTimeout(end, maxWaitMs, false);
+      waiting.add(end);
+    });
+  }
+
+  return async (sender, work) => {
+    const line = lines.get(sender) ?? { running: 0, waiting: new Set() };
+    lines.set(sender, line);
+    if (line.running < atOnce) line.running++;
+    else if (line.waiting.size >= mostWaiting || !(await wait(line))) return false;
+    try {
+      await work();
+    } finally {
+      const [next] = line.waiting;
+      // The place goes to the piece that has waited longest, so `running` stays the same.
+      if (next !== undefined) next(true);
+      else if (--line.running === 0) lines.delete(sender);
+    }
+    return true;
+  };
+}
