@@ -2,8 +2,9 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Month, monthOf, parseSpan, parseTimestamp } from "../calendar.ts";
 import { type Get, SettingError, settingOf } from "../config/mod.ts";
+import { lineOf, type TextRule } from "../database/mod.ts";
 import { type IdKind, parseId } from "../ids.ts";
-import { EXTERNAL_ID_FORM, isExternalId, parseEmail, parseExpiry } from "../licensing/mod.ts";
+import { parseEmail, parseExpiry, TEXTS } from "../licensing/mod.ts";
 
 /** The options that say where the installation is: every command that opens it has them. */
 export interface InstallationFlags {
@@ -49,15 +50,7 @@ export function withReason(command: Command): Command {
 
 /** Reads an e-mail address, and returns it as it is stored. */
 export function emailOption(text: string): string {
-  const email = parseEmail(text);
-  if (email !== undefined) return email;
-  throw new InvalidArgumentError("It must be an e-mail address");
-}
-
-/** Accepts an operator's own name for a license. */
-export function externalIdOption(text: string): string {
-  if (isExternalId(text)) return text;
-  throw new InvalidArgumentError(`It must have ${EXTERNAL_ID_FORM}`);
+  return fieldOption("email")(text).toLowerCase();
 }
 
 /** Accepts an account's id or its e-mail. */
@@ -82,14 +75,20 @@ export function settingOption(
   };
 }
 
-/** Accepts one line of text with `minCharacters` to `maxCharacters` characters. */
-export function textOption(minCharacters: number, maxCharacters: number): (text: string) => string {
-  const least = minCharacters === 0 ? "at most" : `${minCharacters} to`;
+/** Accepts a text of accounts and licenses. */
+export function fieldOption(field: keyof typeof TEXTS): (text: string) => string {
+  return ruledOption(TEXTS[field]);
+}
+
+/** Accepts one line of text with `least` to `most` characters. */
+export function textOption(least: number, most: number): (text: string) => string {
+  return ruledOption(lineOf(least, most));
+}
+
+function ruledOption({ must, allows }: TextRule): (text: string) => string {
   return (text) => {
-    const isLengthAllowed = text.length >= minCharacters && text.length <= maxCharacters;
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused.
-    if (isLengthAllowed && !/[\u0000-\u001f\u007f\ufffd]/.test(text) && text.isWellFormed()) return text;
-    throw new InvalidArgumentError(`It must be one line of ${least} ${maxCharacters} characters`);
+    if (allows(text)) return text;
+    throw new InvalidArgumentError(`It ${must}`);
   };
 }
 

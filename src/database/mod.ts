@@ -39,4 +39,4 @@ export {
 } from "./migrations.ts";
 export { openSession, type Session } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
-export { isStorableJson, isStorableText } from "./storable.ts";
+export { isStorableJson, isStorableText, lineOf, type TextRule } from "./storable.ts";

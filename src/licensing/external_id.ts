@@ -1,22 +1,10 @@
 /**
  * The operator's own name for a license, such as an order number. It is unique in the installation and compared as bytes.
  */
-import { type Database, type Fragment, isStorableText, type Sql } from "../database/mod.ts";
+import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
-import { redactKeys } from "../secrets/mod.ts";
 import { allowsRow, type Restriction, UNRESTRICTED } from "./restriction.ts";
-
-/** Any characters except controls, invisible characters, and separators of lines. */
-const EXTERNAL_ID = /^[^\p{C}\p{Zl}\p{Zp}]{1,255}$/u;
-
-/** The rule for external ids, as a phrase for messages. */
-export const EXTERNAL_ID_FORM = "1 to 255 printable characters, and no API key";
-
-/** Tells whether a text can be an external id. An API key cannot: it would be stored and shown. */
-export function isExternalId(text: string): boolean {
-  return EXTERNAL_ID.test(text) && isStorableText(text) && redactKeys(text) === text;
-}
 
 /** Returns SQL that adds the external id to a `jsonb` of the audit log, if there is one. */
 export function withExternalId(sql: Sql, externalId: Fragment): Fragment {

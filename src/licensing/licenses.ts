@@ -26,7 +26,7 @@ export interface LicenseRequest {
   /** Inferences a month; the tier's limit by default. */
   readonly monthlyLimit?: number | undefined;
   readonly expiresAt: Date;
-  /** The operator's own name for the license; `isExternalId` tells which texts can be one. */
+  /** The operator's own name for the license; `TEXTS` has its rule. */
   readonly externalId?: string | undefined;
   readonly now: Date;
 }

@@ -20,13 +20,7 @@ export {
   type LicenseName,
 } from "./change_license.ts";
 export { eraseAccount } from "./erase_account.ts";
-export {
-  EXTERNAL_ID_FORM,
-  EXTERNAL_ID_UNIQUE,
-  isExternalId,
-  refuseTakenExternalId,
-  withExternalId,
-} from "./external_id.ts";
+export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
 export { findLicense, type LicenseKey, type LicenseSummary, renderLicense } from "./find_license.ts";
 export {
   effectiveLimit,
@@ -58,5 +52,6 @@ export {
   UNRESTRICTED,
 } from "./restriction.ts";
 export { MAX_SEARCHED, type Search, searchAccounts } from "./search_accounts.ts";
+export { TEXTS } from "./texts.ts";
 export { featuresOf, includesTier, monthlyLimitOf, type OfflineDays, TIERS, type Tier } from "./tiers.ts";
 export { REVOKED, refuseUnknownKey, refuseUnknownLicense } from "./unknown.ts";

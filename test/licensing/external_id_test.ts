@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { isExternalId } from "../../src/licensing/mod.ts";
+import { TEXTS } from "../../src/licensing/mod.ts";
 
-describe("isExternalId()", () => {
+describe("TEXTS.external_id", () => {
   for (const text of [
     "7",
     " ",
@@ -12,15 +12,15 @@ describe("isExternalId()", () => {
     "x".repeat(255),
     "😀".repeat(255),
   ]) {
-    test(`isExternalId() accepts ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
-      expect(isExternalId(text)).toBe(true);
+    test(`TEXTS.external_id accepts ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
+      expect(TEXTS.external_id.allows(text)).toBe(true);
     });
   }
 
   const wrong = ["", "x".repeat(256), "a\nb", "a\u0000b", "a\u007fb", "a\u0085b", "a\u2028b", "a\u202eb"];
   for (const text of [...wrong, "a\u200bb", "\ud800", "\ufffd", `svc_live_${"0".repeat(48)}`]) {
-    test(`isExternalId() refuses ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
-      expect(isExternalId(text)).toBe(false);
+    test(`TEXTS.external_id refuses ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => {
+      expect(TEXTS.external_id.allows(text)).toBe(false);
     });
   }
 });

@@ -16,7 +16,7 @@ import { isRefusal, refuse } from "../../refusal.ts";
 import { findUsageByMonth, renderUsageByMonth } from "../../usage/mod.ts";
 import { count, identifier, timestamp } from "../../wire/mod.ts";
 import { ACCOUNT } from "./answers.ts";
-import { lineField, MONTH_FIELD, REASON } from "./fields.ts";
+import { MONTH_FIELD, REASON, textField } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
 import { SEARCH_FIELD } from "./list_fields.ts";
 import { operation } from "./operation.ts";
@@ -84,8 +84,8 @@ export const changeAccount = operation({
   id: "changeAccount",
   summary: "Change an account's name or organization",
   body: v.strictObject({
-    name: v.optional(lineField("name", 1, 200)),
-    organization: v.optional(lineField("organization", 0, 200)),
+    name: v.optional(textField("name")),
+    organization: v.optional(textField("organization")),
     ...REASON,
   }),
   success: {

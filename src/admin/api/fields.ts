@@ -5,35 +5,32 @@
  */
 import * as v from "valibot";
 import { type Month, monthOf, parseTimestamp } from "../../calendar.ts";
-import { isStorableText } from "../../database/mod.ts";
-import { EXTERNAL_ID_FORM, isExternalId, parseEmail, parseExpiry, TIERS } from "../../licensing/mod.ts";
+import { lineOf, type TextRule } from "../../database/mod.ts";
+import { parseEmail, parseExpiry, TEXTS, TIERS } from "../../licensing/mod.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
 
-/** Returns the schema of one line of text. Its length counts characters, not code units. */
+/** Returns the schema of one line of text. */
 export function lineField(name: string, least: number, most: number) {
-  const isLine = (text: string) => {
-    const { length } = text.length > most * 2 ? text : [...text];
-    return length >= least && length <= most && !/\p{Cc}/u.test(text) && isStorableText(text);
-  };
-  const range = least === 0 ? `at most ${most}` : `${least} to ${most}`;
-  const message = `${name} must be one line of ${range} characters`;
-  return v.pipe(
-    v.string(message),
-    v.check(isLine, message),
-    inJsonSchema({ minLength: least, maxLength: most }),
-  );
+  return ruledField(name, lineOf(least, most));
+}
+
+/** Returns the schema of a text of accounts and licenses. */
+export function textField(name: keyof typeof TEXTS) {
+  return ruledField(name, TEXTS[name]);
+}
+
+function ruledField(name: string, { must, range: [minLength, maxLength], allows }: TextRule) {
+  const message = `${name} ${must}`;
+  return v.pipe(v.string(message), v.check(allows, message), inJsonSchema({ minLength, maxLength }));
 }
 
 /** The reason of a change, for the audit log. */
 export const REASON = { reason: v.optional(lineField("reason", 0, 2_000)) } as const;
 
-const WRONG_EMAIL = "email must be an e-mail address";
-
 /** An e-mail address, in lower case as accounts have it. */
 export const EMAIL_FIELD = v.pipe(
-  v.string(WRONG_EMAIL),
-  v.check((text) => parseEmail(text) !== undefined, WRONG_EMAIL),
-  inJsonSchema({ format: "email", maxLength: 254 }),
+  textField("email"),
+  inJsonSchema({ format: "email" }),
   v.transform((text) => parseEmail(text) ?? ""),
 );
 
@@ -64,17 +61,10 @@ export const LIMIT_FIELD = v.pipe(
   v.description("Inferences a month; null means the tier's own limit"),
 );
 
-const WRONG_EXTERNAL_ID = `external_id must have ${EXTERNAL_ID_FORM}`;
-
 /** The operator's own name for a license. */
 export const EXTERNAL_ID_FIELD = v.pipe(
-  v.string(WRONG_EXTERNAL_ID),
-  v.check(isExternalId, WRONG_EXTERNAL_ID),
-  inJsonSchema({
-    minLength: 1,
-    maxLength: 255,
-    description: "Your own name for the license, such as an order number; unique, and compared as bytes",
-  }),
+  textField("external_id"),
+  v.description("Your own name for the license, such as an order number; unique, and compared as bytes"),
 );
 
 const WRONG_MONTH = "month must be a month such as 2026-11";

@@ -21,10 +21,10 @@ import {
   EXPIRY_FIELD,
   EXTERNAL_ID_FIELD,
   LIMIT_FIELD,
-  lineField,
   MODE_FIELD,
   MONTH_FIELD,
   TIER_FIELD,
+  textField,
 } from "./fields.ts";
 import { answerKeyOnce } from "./key_once.ts";
 import { EXPLANATION, ISSUED_KEY, KEY, USAGE_BY_DAY } from "./key_schemas.ts";
@@ -34,8 +34,8 @@ import { keyUuidOf } from "./path_ids.ts";
 const newKeyFields = v.strictObject({
   email: v.pipe(EMAIL_FIELD, v.description("The account's e-mail; a new account is made for a new e-mail")),
   tier: TIER_FIELD,
-  name: v.nullish(lineField("name", 1, 200)),
-  organization: v.nullish(lineField("organization", 0, 200)),
+  name: v.nullish(textField("name")),
+  organization: v.nullish(textField("organization")),
   mode: v.optional(MODE_FIELD, "live"),
   expires_at: v.nullish(EXPIRY_FIELD),
   monthly_limit: v.optional(LIMIT_FIELD),

@@ -7,7 +7,7 @@ import { toTimestamp } from "../../calendar.ts";
 import type { IssueRequest } from "../../keys/mod.ts";
 import { oneYearAfter } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
-import { EMAIL_FIELD, EXTERNAL_ID_FIELD, lineField, MODE_FIELD, TIER_FIELD } from "../api/fields.ts";
+import { EMAIL_FIELD, EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD, textField } from "../api/fields.ts";
 import {
   EXPIRY_ENTRIES,
   expiryOf,
@@ -21,8 +21,8 @@ import {
 const FIELDS = v.object({
   email: v.pipe(TEXT, EMAIL_FIELD),
   tier: v.pipe(TEXT, v.nonEmpty("Choose a tier"), TIER_FIELD),
-  name: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("name", 1, 200))),
-  organization: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("organization", 0, 200))),
+  name: v.pipe(TEXT_OR_NOTHING, v.optional(textField("name"))),
+  organization: v.pipe(TEXT_OR_NOTHING, v.optional(textField("organization"))),
   external_id: v.pipe(TEXT_OR_NOTHING, v.optional(EXTERNAL_ID_FIELD)),
   mode: v.pipe(TEXT, MODE_FIELD),
   ...EXPIRY_ENTRIES,

@@ -1,7 +1,7 @@
 /** The conditions of the list of keys, as the address of the page has them. */
 import { isStorableText } from "../../database/mod.ts";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
-import { findAccountNamed, isExternalId, type Search, searchAccounts, TIERS } from "../../licensing/mod.ts";
+import { findAccountNamed, type Search, searchAccounts, TEXTS, TIERS } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { UNUSED_DAYS } from "../../statistics/mod.ts";
 import { findStored } from "../api/find_stored.ts";
@@ -47,7 +47,7 @@ export function readConditions(query: URLSearchParams): KeyConditions {
     mode: one("mode", MODES),
     account: text("account", 254),
     expiring_within: /^\d+$/.test(days) && Number(days) <= MAX_DAYS ? days : "",
-    external_id: isExternalId(externalId) ? externalId : "",
+    external_id: TEXTS.external_id.allows(externalId) ? externalId : "",
     near_quota: one("near_quota", NEAR_PERCENTAGES) ?? "",
     unused_for: one("unused_for", UNUSED_DAYS.map(String)) ?? "",
   };

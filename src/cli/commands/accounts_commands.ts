@@ -18,6 +18,7 @@ import { type ListOptions, partOf, showPart, withListOptions } from "../list_opt
 import {
   accountOption,
   type ChangeOptions,
+  fieldOption,
   type JsonOptions,
   monthOption,
   textOption,
@@ -54,8 +55,8 @@ export function addAccountsCommands(program: Command, surroundings: Surroundings
   const update = withJsonOptions(accounts.command("update"))
     .description("change an account's name or organization")
     .argument("<account>", "the account's id or e-mail", accountOption)
-    .option("--name <name>", "the new name", textOption(1, 200))
-    .option("--organization <organization>", "the new organization", textOption(0, 200))
+    .option("--name <name>", "the new name", fieldOption("name"))
+    .option("--organization <organization>", "the new organization", fieldOption("organization"))
     .action((account: string, options: UpdateOptions) => {
       if (options.name === undefined && options.organization === undefined) {
         update.error("error: give --name or --organization");

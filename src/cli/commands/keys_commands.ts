@@ -25,10 +25,9 @@ import {
   type ChangeOptions,
   emailOption,
   expiryOption,
-  externalIdOption,
+  fieldOption,
   idOption,
   type JsonOptions,
-  textOption,
   wholeNumberOption,
   withJsonOptions,
   withReason,
@@ -58,8 +57,8 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       emailOption,
     )
     .addOption(new Option("--tier <tier>", "the license's tier").choices(TIERS).makeOptionMandatory())
-    .option("--name <name>", "the account holder's name; by default the e-mail", textOption(1, 200))
-    .option("--organization <organization>", "the account's organization", textOption(0, 200))
+    .option("--name <name>", "the account holder's name; by default the e-mail", fieldOption("name"))
+    .option("--organization <organization>", "the account's organization", fieldOption("organization"))
     .addOption(new Option("--mode <mode>", "the key's mode").choices(["live", "test"]).default("live"))
     .option(
       "--expires-at <time>",
@@ -67,7 +66,11 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
       expiryOption,
     )
     .option("--monthly-limit <n>", "inferences a month; by default the tier's limit", wholeNumberOption(0))
-    .option("--external-id <id>", "your own name for the license, such as an order number", externalIdOption)
+    .option(
+      "--external-id <id>",
+      "your own name for the license, such as an order number",
+      fieldOption("external_id"),
+    )
     .action((options: IssueOptions) => issue(surroundings, options));
 
   withJsonOptions(keys.command("import"))

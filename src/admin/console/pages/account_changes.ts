@@ -3,7 +3,7 @@ import type { Context } from "hono";
 import * as v from "valibot";
 import { type Account, eraseAccount, renewAccount, updateAccount } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
-import { lineField } from "../../api/fields.ts";
+import { textField } from "../../api/fields.ts";
 import type { AdminEnv } from "../../options.ts";
 import { answerChange } from "../answer_change.ts";
 import { repeatEntry, TEXT } from "../attempt.ts";
@@ -14,8 +14,8 @@ import { type AccountDone, accountOf, accountPage } from "./account.tsx";
 type Answer = Promise<Page | Response | Refusal>;
 
 const CHANGE = {
-  name: v.pipe(TEXT, lineField("name", 1, 200)),
-  organization: v.pipe(TEXT, lineField("organization", 0, 200)),
+  name: v.pipe(TEXT, textField("name")),
+  organization: v.pipe(TEXT, textField("organization")),
 };
 
 /** Changes name and organization. */
