@@ -245,6 +245,7 @@ async function listen(
   const { isStopping } = order;
   const { adminListen, dataDir, host, port } = config;
   let certificate: Certificate | undefined;
+  const certificateExpiresAt = () => certificate?.expiresAt() ?? tls?.expiresAt;
   const addresses = adminListen ? [adminListen] : await findAdminAddresses?.(stores.pool);
   const admin = await listenForOperators(addresses ?? [], {
     ...config,
@@ -257,7 +258,7 @@ async function listen(
     processUuid: parts.processUuid,
     databaseAddress: stores.installation.address,
     tls,
-    certificateExpiresAt: () => certificate?.expiresAt() ?? tls?.expiresAt,
+    certificateExpiresAt,
     isStopping,
     demandFigures: parts.figures.demand,
     examine: (database) => examineBriefly({ ...stores.installation, config, clock, database }),
@@ -269,7 +270,14 @@ async function listen(
     (await listenOrRefuse(platform, {
       ...config.metricsListen,
       ...LIMITS,
-      answer: createMetricsPage({ ...parts, isStopping, tokens: parts.minted, dataDir }),
+      answer: createMetricsPage({
+        ...parts,
+        isStopping,
+        tokens: parts.minted,
+        dataDir,
+        clock,
+        certificateExpiresAt,
+      }),
       remedy: "; choose another with --metrics-listen",
     }));
   if (isRefusal(metrics)) return metrics;

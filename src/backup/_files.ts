@@ -1,10 +1,11 @@
 /** Writes files that appear complete or not at all, and turns errors of the system into sentences. */
 import { createHash, randomBytes } from "node:crypto";
-import { write } from "node:fs";
+import { constants, readdirSync, rmSync, write } from "node:fs";
 import { link, open, rename, rm, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { openRegularFile } from "../read_regular_file.ts";
 import { FILE_REASONS, hasCode, type Reasons, reasonOf } from "../system_error.ts";
 
 /** Thrown if a file cannot be written or read. The message is a sentence for the operator. */
@@ -17,36 +18,63 @@ export interface WrittenFile {
 
 const STANDARD_OUTPUT = 1;
 
+export interface WholeOptions {
+  /** Whether an existing file is replaced. */
+  readonly replace: boolean;
+  /** Locks an open file until it is closed; false if another process has locked it. */
+  readonly lock: (fd: number) => boolean;
+  /** Called with the written file, before it gets its name. If it throws, the file is removed. */
+  readonly check: (path: string) => Promise<void>;
+}
+
 /**
- * Writes a file of mode 0600 under a temporary name in the same folder, syncs it to disk, and then gives it its name.
- * An existing file is replaced only with `replace`. `-` stands for standard output.
+ * Has `write` write a file of mode 0600 under a temporary name in the same folder, syncs it to disk, checks it, and then
+ * gives it its name. `-` stands for standard output, which cannot be checked. First removes the files that earlier
+ * writers left unfinished in the folder when they were killed.
  */
-export async function writeWhole(
+export async function writeWhole<Written>(
   target: string,
-  source: AsyncIterable<Uint8Array>,
-  options: { readonly replace: boolean },
-): Promise<WrittenFile> {
-  if (target === "-")
-    return await explain("Cannot write standard output", () => writeThrough(STANDARD_OUTPUT, source));
+  write: (fd: number) => Promise<Written>,
+  { replace, lock, check }: WholeOptions,
+): Promise<Written> {
+  if (target === "-") return await explain("Cannot write standard output", () => write(STANDARD_OUTPUT));
   return await explain(`Cannot write ${target}`, async () => {
+    removeAbandoned(dirname(target), lock);
     const unfinished = `${target}.unfinished-${randomBytes(4).toString("hex")}`;
     const file = await open(unfinished, "wx", 0o600);
     try {
-      const written = await writeThrough(file.fd, source)
-        .then(async (whole) => {
-          await file.sync();
-          return whole;
-        })
-        .finally(() => file.close());
-      if (options.replace) await rename(unfinished, target);
+      lock(file.fd);
+      const written = await write(file.fd);
+      await file.sync();
+      await check(unfinished);
+      if (replace) await rename(unfinished, target);
       else await link(unfinished, target);
       const folder = await open(dirname(target), "r");
       await folder.sync().finally(() => folder.close());
       return written;
     } finally {
+      await file.close();
       await rm(unfinished, { force: true });
     }
   });
+}
+
+/** For this time a file may have no lock yet. */
+const BEGINNING_MS = 60_000;
+
+/** Removes the unfinished files of this user that no process has locked. Follows no link. */
+function removeAbandoned(folder: string, lock: (fd: number) => boolean): void {
+  for (const name of readdirSync(folder).filter((each) => /.\.unfinished-[0-9a-f]{8}$/.test(each))) {
+    const path = join(folder, name);
+    try {
+      const { fd, stat, close } = openRegularFile(path, constants.O_NOFOLLOW);
+      const isAbandoned = stat.uid === process.geteuid?.() && Date.now() - stat.mtimeMs > BEGINNING_MS;
+      if (isAbandoned && lock(fd)) rmSync(path);
+      close();
+    } catch {
+      // A link, a file of another user, or one that is gone.
+    }
+  }
 }
 
 /** Throws early the errors that {@linkcode writeWhole} would throw at its end. */
@@ -59,7 +87,7 @@ export async function checkPlace(target: string, options: { readonly replace: bo
   });
 }
 
-async function writeThrough(fd: number, source: AsyncIterable<Uint8Array>): Promise<WrittenFile> {
+export async function writeThrough(fd: number, source: AsyncIterable<Uint8Array>): Promise<WrittenFile> {
   const hash = createHash("sha256");
   let bytes = 0;
   for await (const chunk of source) {

@@ -4,7 +4,7 @@ import type { BackedUpTable } from "./format.ts";
 
 /**
  * Tables whose rows mean nothing in another database, or must not become valid again: an old login code, session or
- * answer to a repeated request. Figures are computed again. The migrations create `schema_migrations`.
+ * answer to a repeated request, and the last backup of another database. Figures are computed again. The migrations create `schema_migrations`.
  */
 const NOT_CARRIED: readonly string[] = [
   "usage_changes",
@@ -17,6 +17,7 @@ const NOT_CARRIED: readonly string[] = [
   "figure_near_quota",
   "figure_unused",
   "figure_run",
+  "last_backup",
 ];
 
 /** Returns the tables that the migrations create. Other tables in the database belong to the operator. */

@@ -1,14 +1,11 @@
 /**
  * Backup and restore: one logical format for every installation. A backup can be restored from the database inside
- * to an external database and back, and from an older schema to a newer schema. `format.ts` describes the file.
+ * to an external database and back, and from an older schema to a newer schema. `format.ts` describes the file. Owns the
+ * table `last_backup`.
  */
 export type { Sums } from "./format.ts";
+export { findLastBackup, type LastBackup } from "./last_backup.ts";
+export type { Progress, Watch } from "./progress.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";
 export { checkBackupSchema, type Restored, type RestoreOptions, restoreBackup } from "./restore_backup.ts";
-export {
-  type Backup,
-  type BackupOptions,
-  type Progress,
-  type Watch,
-  writeBackup,
-} from "./write_backup.ts";
+export { type Backup, type BackupOptions, writeBackup } from "./write_backup.ts";

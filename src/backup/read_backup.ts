@@ -31,7 +31,7 @@ import {
   type Sums,
   sumsSchema,
 } from "./format.ts";
-import type { Watch } from "./write_backup.ts";
+import type { Watch } from "./progress.ts";
 
 /**
  * A section of a backup, in the order of the file. No section is proven correct before `sums` has arrived. Read the

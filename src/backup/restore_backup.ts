@@ -30,8 +30,9 @@ import { inTransaction, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
 import { findContents, quoted, renderCopyIn, setCopySettings, tableNamesOf } from "./_tables.ts";
 import { type BackedUpTable, modelName, type Sums } from "./format.ts";
+import type { Watch } from "./progress.ts";
 import { type ProvenBackup, readBackup, toRefusal } from "./read_backup.ts";
-import { sumTable, type Watch } from "./write_backup.ts";
+import { sumTable } from "./write_backup.ts";
 
 export interface RestoreOptions {
   readonly proven: ProvenBackup;

@@ -21,9 +21,18 @@ import {
   type Sql,
 } from "../database/mod.ts";
 import { pathOfFile, type StoredFile } from "../models/mod.ts";
-import { type Refusal, refuse } from "../refusal.ts";
+import { isRefusal, type Refusal, refuse } from "../refusal.ts";
 import { createSecrets, opensCanary, parseRootSecret } from "../secrets/mod.ts";
-import { checkPlace, explain, FileFailure, type WrittenFile, writeWhole } from "./_files.ts";
+import { reasonOf } from "../system_error.ts";
+import {
+  checkPlace,
+  explain,
+  FileFailure,
+  type WholeOptions,
+  type WrittenFile,
+  writeThrough,
+  writeWhole,
+} from "./_files.ts";
 import { seal } from "./_seal.ts";
 import { inTransaction, LOCKED } from "./_session.ts";
 import { createRowSum } from "./_sums.ts";
@@ -44,12 +53,13 @@ import {
   type Sums,
   type TableSum,
 } from "./format.ts";
+import { noteBackup } from "./last_backup.ts";
+import type { Watch } from "./progress.ts";
+import { verifyBackup } from "./read_backup.ts";
 
-export interface BackupOptions {
+export interface BackupOptions extends Omit<WholeOptions, "check"> {
   /** The file; `-` means standard output. */
   readonly path: string;
-  /** Whether an existing file is replaced. */
-  readonly replace: boolean;
   /** The migrations of this program; the database may have only the first of them. */
   readonly migrations: readonly Migration[];
   readonly version: string;
@@ -64,27 +74,20 @@ export interface BackupOptions {
   readonly watch: Watch;
 }
 
-/** Receives the progress of a backup or restore. */
-export interface Watch {
-  /** Called often; may throw to stop the work. */
-  onProgress(progress: Progress): void;
-}
-
-export interface Progress {
-  readonly doing: "saving" | "checking" | "loading" | "reading back";
-  /** The table, or the model file. */
-  readonly what: string;
-  readonly done: number;
-  /** The total; undefined if it is not known. */
-  readonly of: number | undefined;
-}
-
 export interface Backup extends WrittenFile {
   readonly head: Head;
   readonly sums: Sums;
+  /** Whether the file was read again and is right; standard output cannot be read. */
+  readonly isVerified: boolean;
+  /** Why the database could not note that a backup was taken; undefined if it did. */
+  readonly notNoted: string | undefined;
 }
 
-/** Writes a backup of the database to a file; refuses an empty database, and a path that cannot be written. */
+/**
+ * Writes a backup of the database to a file, reads the file again, and then gives it its name: a file that is wrong
+ * replaces no other. Notes in the database that a backup was taken. Refuses an empty database, and a path that cannot be
+ * written.
+ */
 export async function writeBackup(
   address: DatabaseAddress,
   options: BackupOptions,
@@ -100,13 +103,30 @@ export async function writeBackup(
   const known = options.migrations.slice(0, status.applied.length);
   try {
     await checkPlace(options.path, options);
-    return await inTransaction(address, async (sql) => {
-      await sql`set transaction isolation level repeatable read, read only`;
-      await setCopySettings(sql, options.lockWaitMs);
-      // The lock takes no snapshot: the first statement that reads rows does.
-      await sql.unsafe(`lock table ${tableNamesOf(known).map(quoted).join(", ")} in access share mode`);
-      return await writeSnapshot(sql, known, options);
+    const write = (fd: number) =>
+      inTransaction(address, async (sql) => {
+        await sql`set transaction isolation level repeatable read, read only`;
+        await setCopySettings(sql, options.lockWaitMs);
+        // The lock takes no snapshot: the first statement that reads rows does.
+        await sql.unsafe(`lock table ${tableNamesOf(known).map(quoted).join(", ")} in access share mode`);
+        return await writeSnapshot(sql, known, { ...options, fd });
+      });
+    let isVerified = false;
+    const written = await writeWhole(options.path, write, {
+      ...options,
+      // After the transaction, which holds back migrations.
+      async check(path) {
+        const proven = await verifyBackup(path, options.watch);
+        if (isRefusal(proven)) throw new BackupFailure(`the written file is wrong: ${proven.sentence}`);
+        isVerified = true;
+      },
     });
+    const note = (sql: Sql) => noteBackup(sql, { takenAt: options.now, isVerified });
+    const notNoted =
+      status.pending.length > 0
+        ? "its schema is older than this program"
+        : await inTransaction(address, note).catch(reasonOf);
+    return { ...written, isVerified, notNoted };
   } catch (error) {
     if (error instanceof BackupFailure) return refuse("INVALID_REQUEST", `Cannot back up: ${error.message}`);
     if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
@@ -121,8 +141,8 @@ class BackupFailure extends Error {}
 async function writeSnapshot(
   sql: Sql,
   migrations: readonly Migration[],
-  options: BackupOptions,
-): Promise<Backup> {
+  options: BackupOptions & { readonly fd: number },
+): Promise<Omit<Backup, "isVerified" | "notNoted">> {
   const [seen] = await sql<{ applied: number; postgres: number }[]>`
     select count(*) as applied, current_setting('server_version_num')::integer as postgres
       from schema_migrations`;
@@ -144,7 +164,7 @@ async function writeSnapshot(
   };
   const sums: Sums = { tables: [], models: [], sha256: "" };
   const compressed = pipeline(renderTar(sql, { head, sums, options }), zlib.createZstdCompress(), () => {});
-  const written = await writeWhole(options.path, seal(compressed), options);
+  const written = await writeThrough(options.fd, seal(compressed));
   return { ...written, head, sums };
 }
 

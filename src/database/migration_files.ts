@@ -21,6 +21,7 @@ import signedLicenses from "../../sql/0019_signed_licenses.sql" with { type: "te
 import processes from "../../sql/0020_processes.sql" with { type: "text" };
 import activity from "../../sql/0021_activity.sql" with { type: "text" };
 import statistics from "../../sql/0022_statistics.sql" with { type: "text" };
+import lastBackup from "../../sql/0023_last_backup.sql" with { type: "text" };
 
 export interface Migration {
   readonly number: number;
@@ -56,4 +57,5 @@ export const migrations: readonly Migration[] = [
   { number: 20, name: "0020_processes", text: processes },
   { number: 21, name: "0021_activity", text: activity },
   { number: 22, name: "0022_statistics", text: statistics },
+  { number: 23, name: "0023_last_backup", text: lastBackup },
 ];

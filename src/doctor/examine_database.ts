@@ -8,6 +8,7 @@ import { isRefusal } from "../refusal.ts";
 import { openGitHubApp } from "../repository_token/mod.ts";
 import { opensCanary } from "../secrets/mod.ts";
 import { listSigningKeys, openSigningKey } from "../signed_licenses/mod.ts";
+import { backupCheck } from "./examine_backup.ts";
 import { APP_REMEDY } from "./examine_host.ts";
 import { examineServer, type ServerContext } from "./examine_server.ts";
 import {
@@ -47,6 +48,7 @@ export async function examineDatabase(
     { name: "tokens", examine: examineTokens },
     { name: "model files", examine: examineModelFiles },
     { name: "public address", examine: examinePublicUrl },
+    backupCheck,
     ...more,
   ]);
   return [...server, ...content];

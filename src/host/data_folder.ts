@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type Refusal, refuse } from "../refusal.ts";
-import { hasCode } from "../system_error.ts";
+import { hasCode, reasonOf } from "../system_error.ts";
 import { followPath } from "./path_owner.ts";
 import { findSystemUser } from "./system_users.ts";
 
@@ -57,6 +57,8 @@ export function refuseForeignFolder(
       ? cannot(`other users can write to ${path}`, `\`chmod go-w ${path}\`, or ${OWN_ALONE}`)
       : cannot(`${path} belongs to user ${uid}, who could make root work elsewhere`, OWN_ALONE);
   } catch (error) {
+    if (hasCode(error, "ENOTDIR") || hasCode(error, "ELOOP"))
+      return cannot(reasonOf(error), "choose another folder");
     if (!hasCode(error, "EACCES")) throw error;
     const isDynamic = error instanceof Error && error.message.includes(`${DYNAMIC_FOLDERS}/`);
     return cannot("a folder above it is closed to this user", isDynamic ? NEW_UNIT : asUser(undefined));

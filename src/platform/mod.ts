@@ -89,6 +89,11 @@ export interface Platform {
    */
   tryLock(path: string): FileLock | undefined;
   /**
+   * Locks an open file until it is closed. Returns false if another process has locked it, or if this runtime has no such
+   * locks.
+   */
+  lockOpenFile(fd: number): boolean;
+  /**
    * Sends a datagram to a unix socket: a path, or an abstract name that begins with `@`. Never waits; throws if no
    * process receives it. Absent if the runtime has no such sockets.
    */

@@ -18,6 +18,7 @@ import { type Database, type DatabaseAddress, migrations } from "../../src/datab
 import { proveSecret } from "../../src/installation/mod.ts";
 import type { IssuedKey } from "../../src/keys/mod.ts";
 import { silentLog } from "../../src/log.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { isRefusal, type Refusal } from "../../src/refusal.ts";
 import { setInstallerToken } from "../../src/repository_token/mod.ts";
 import { ensureSigningKeys } from "../../src/signed_licenses/mod.ts";
@@ -40,6 +41,7 @@ export function tryBackup(
   return writeBackup(address, {
     path,
     replace: false,
+    lock: bunPlatform.lockOpenFile,
     migrations,
     version: "0.1.0",
     brand: "svc",
@@ -246,7 +248,7 @@ export async function dump(database: Database): Promise<Record<string, string[]>
       select relname as name from pg_class
        where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition
          and relname not in ('schema_migrations', 'usage_changes', 'login_codes', 'operator_sessions', 'idempotent_answers', 'processes',
-                             'figures', 'figure_near_quota', 'figure_unused', 'figure_run')
+                             'figures', 'figure_near_quota', 'figure_unused', 'figure_run', 'last_backup')
        order by relname`,
   );
   const dumped: Record<string, string[]> = {};

@@ -55,7 +55,9 @@ describe("claviger backup", () => {
     await line.here(["installer", "set-token"], { input: "the-token" });
     const ended = await line.here(["backup", file("plain")]);
     expect(ended).toMatchObject({ status: 0, err: "" });
-    expect(ended.out).toMatch(/^Saved \d+ rows of \d+ tables to \S+plain \(\d+ kB, [\d.]+ s\)\n$/);
+    expect(ended.out).toMatch(
+      /^Saved and verified \d+ rows of \d+ tables to \S+plain \(\d+ kB, [\d.]+ s\)\n$/,
+    );
     expect(refusalOf(await line.here(["restore", file("plain")]))).toBe(
       `Cannot restore into ${line.dataDir}: a service runs there; stop it, or name an empty ` +
         "folder with --data-dir",
@@ -69,6 +71,7 @@ describe("claviger backup", () => {
       file: file("secret"),
       bytes: statSync(file("secret")).size,
       brand: "svc",
+      verified: true,
       with_secret: true,
       with_models: true,
       tables: { keys: 1, installer_token: 1, secret_canary: 1 },

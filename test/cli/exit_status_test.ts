@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { openSession } from "../../src/database/mod.ts";
@@ -218,6 +218,16 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     },
   ],
   "the data folder belongs to another user, or this user cannot use it": [
+    { says: "choose another folder", ends: () => start({ CLAVIGER_DATA_DIR: "/dev/null/data" }) },
+    {
+      says: "belongs to",
+      can: asRoot,
+      ends() {
+        const folder = mkdtempSync(join(line.folder, "foreign-"));
+        chownSync(folder, 65_534, 65_534);
+        return start({ CLAVIGER_DATA_DIR: folder });
+      },
+    },
     {
       says: "something else has the name of a file of the service",
       ends() {

@@ -1,9 +1,11 @@
 /** The dashboard and the alert rules of the guide name the metrics that a service exports, and no others. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { YAML } from "bun";
+import { makeCertificate, type TestCertificate } from "../support/certificates.ts";
 import { createTestClock } from "../support/clock.ts";
 import { parseExposition } from "../support/exposition.ts";
 import { startGitHubStandIn } from "../support/github_stand_in.ts";
@@ -14,8 +16,10 @@ import { type CommandLine, createCommandLine } from "./command_line.ts";
 setDefaultTimeout(30_000);
 
 let line: CommandLine;
-/** Every metric of a service with a data folder and a GitHub App. */
+/** Every metric of a service with a data folder, a certificate and a GitHub App. */
 let exported: Set<string>;
+let certificateEnds: number | undefined;
+let tls: TestCertificate;
 
 beforeAll(async () => {
   line = createCommandLine();
@@ -23,15 +27,20 @@ beforeAll(async () => {
   const clock = createTestClock();
   const host = await startGitHubStandIn({ clock, folder });
   const metricsListen = { host: "127.0.0.1", port: 0 };
+  tls = makeCertificate(folder, "monitored");
   const service = await startTestService({
     clock,
-    config: { gitHubApp: host.settings, dataDir: folder, metricsListen },
+    config: { gitHubApp: host.settings, dataDir: folder, metricsListen, tls },
   });
   try {
     // The first request has the figures computed.
     await until(async () => {
       const response = await fetch(`http://127.0.0.1:${service.service.metrics?.port}/metrics`);
-      exported = new Set(parseExposition(await response.text()).keys());
+      const families = parseExposition(await response.text());
+      exported = new Set(families.keys());
+      [certificateEnds] = [
+        ...(families.get("claviger_tls_not_after_timestamp_seconds")?.samples.values() ?? []),
+      ];
       return exported.has("claviger_keys");
     });
   } finally {
@@ -41,6 +50,10 @@ beforeAll(async () => {
   }
 });
 afterAll(() => line.remove());
+
+test("the metrics have the end of the certificate", () => {
+  expect(certificateEnds).toBe(Date.parse(new X509Certificate(tls.certificate).validTo) / 1_000);
+});
 
 /** Returns the metrics that an expression names; a part of a histogram counts as the histogram. */
 function metricsOf(expression: string): string[] {

@@ -64,8 +64,7 @@ describe.skipIf(!isBuilt || isRoot)("the page `service`", () => {
       expect(existsSync(join(folder, "rehearsal"))).toBe(false);
 
       const [nightly, keys, doctor] = walked.slice(8).map(({ output }) => output);
-      expect(nightly).toMatch(/^Saved \d+ rows of \d+ tables and 1 model file to /);
-      expect(nightly).toMatch(/ is whole: \d+ rows /);
+      expect(nightly).toMatch(/^Saved and verified \d+ rows of \d+ tables and 1 model file to /);
       expect(keys).toContain("ada@example.org");
       // Without root, the credentials of the stopped service cannot be read.
       if (!isRoot) return;

@@ -120,3 +120,25 @@ describe("doctor's schema", () => {
     expect(finding).toMatchObject({ state: "fail", remedy });
   });
 });
+
+describe("doctor's backup", () => {
+  test.each([
+    [35, undefined, "ok", /^none since this database was made at \S+; the first is due by \S+$/],
+    [37, undefined, "warn", /^none since this database was made at \S+; the first was due by \S+$/],
+    [35, "now(), now()", "ok", /^taken at \S+ and verified; the next is due by \S+$/],
+    [37, "now(), now()", "warn", /^taken at \S+ and verified; the next was due by \S+$/],
+    [1, "now(), null", "ok", /^taken at \S+, not verified; the next is due by/],
+    [-2, "now(), now()", "warn", /^taken at \S+ and verified; that is in the future, so a clock was wrong$/],
+  ])("judges after %i hours %s", async (hours, times, state, message) => {
+    const { database } = opened;
+    await database.query((sql) => sql`delete from last_backup`);
+    if (times !== undefined)
+      await database.query((sql) =>
+        sql.unsafe(`insert into last_backup (taken_at, verified_at) values (${times})`),
+      );
+    // The test database was made a moment ago, from a template that is older.
+    await database.query((sql) => sql`update schema_migrations set applied_at = now()`);
+    const finding = await examined("backup", { movedMs: hours * 3_600_000 });
+    expect(finding).toMatchObject({ state, message: expect.stringMatching(message) });
+  });
+});

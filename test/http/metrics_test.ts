@@ -45,6 +45,18 @@ describe("GET /metrics", () => {
     return Object.fromEntries(grown.map(([key, value]) => [key, value - (before.get(key) ?? 0)]));
   }
 
+  test("has the time from which the next backup is awaited", async () => {
+    const { database } = service;
+    const awaited = async () => (await scrape()).get("claviger_last_backup_timestamp_seconds{}");
+    await until(async () => (await scrape()).get("claviger_database_up{}") === 1);
+    const [made] = await database.query<{ at: Date }>(
+      (sql) => sql`select min(applied_at) as at from schema_migrations`,
+    );
+    expect(await awaited()).toBe((made?.at.getTime() ?? 0) / 1_000);
+    await database.query((sql) => sql`insert into last_backup (taken_at) values ('2026-11-23T03:15:00Z')`);
+    expect(await awaited()).toBe(Date.parse("2026-11-23T03:15:00Z") / 1_000);
+  });
+
   test("is valid, and complete before the first request", async () => {
     // On a busy machine the database may be a moment late.
     await until(async () => (await scrape()).get("claviger_database_up{}") === 1);

@@ -266,7 +266,7 @@ describe("claviger.mjs", () => {
 
   test("serve without a database says that none is embedded, and leaves no file behind", () => {
     expect(run(["serve", "--env-file", "/dev/null", "--data-dir", "data"])).toEqual({
-      status: 1,
+      status: 78,
       out: "",
       err: "claviger: Cannot start a database: this build has no PostgreSQL inside; set DATABASE_URL\n",
       left: [],

@@ -23,7 +23,7 @@ import {
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
-import { counted, printJson, printLine } from "../print.ts";
+import { counted, printJson, printLine, printNote } from "../print.ts";
 import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -70,7 +70,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
 }
 
 async function backUp(surroundings: Surroundings, file: string, options: BackupFlags): Promise<void> {
-  const { clock, workingFolder, columns } = surroundings;
+  const { clock, workingFolder, columns, platform } = surroundings;
   if (file === "-" && columns !== undefined)
     throw new CommandRefused("Cannot write a backup to a terminal: name a file, or pipe it to a program");
   const config = readSettings(surroundings, options);
@@ -82,6 +82,7 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
     const outcome = await writeBackup(address, {
       path,
       replace: options.force,
+      lock: platform.lockOpenFile,
       migrations,
       version: packageJson.version,
       brand: config.brand.name,
@@ -90,15 +91,22 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
       modelsFolder: options.withModels ? modelsFolderOf(config.dataDir) : undefined,
       watch: progress,
     }).finally(progress.clear);
-    const { head, sums, bytes, sha256 } = orRefuse(outcome);
+    const { head, sums, bytes, sha256, isVerified, notNoted } = orRefuse(outcome);
     const seconds = toSeconds(clock.monotonicMs() - beganMs);
     // With `-`, standard output has the backup itself.
     const to = file === "-" ? { ...surroundings, out: surroundings.err } : surroundings;
     if (options.json) {
-      printJson(to, { file, bytes, sha256, seconds, ...describe({ head, sums }) });
+      printJson(to, { file, bytes, sha256, seconds, verified: isVerified, ...describe({ head, sums }) });
     } else {
       const name = file === "-" ? "standard output" : file;
-      printLine(to, `Saved ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`);
+      const saved = isVerified ? "Saved and verified" : "Saved";
+      printLine(to, `${saved} ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`);
+    }
+    if (notNoted !== undefined) {
+      printNote(
+        surroundings,
+        `The backup is good, but the database could not note that it was taken: ${notNoted}`,
+      );
     }
   });
 }

@@ -233,6 +233,14 @@ const SECTIONS: readonly Section[] = [
           ["time() - max(claviger_figures_as_of_seconds)", "age of the figures"],
         ],
       },
+      {
+        title: "Age of the last backup, and time until the certificate ends",
+        unit: "s",
+        lines: [
+          ["time() - claviger_last_backup_timestamp_seconds", "backup {{instance}}"],
+          ["claviger_tls_not_after_timestamp_seconds - time()", "certificate {{instance}}"],
+        ],
+      },
     ],
   },
 ];

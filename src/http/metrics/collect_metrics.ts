@@ -5,6 +5,8 @@
  * holds a key, an address or an e-mail: every label is one of a few words that the program defines.
  */
 import { statfsSync } from "node:fs";
+import { findLastBackup, type LastBackup } from "../../backup/mod.ts";
+import type { Clock } from "../../clock.ts";
 import type { Database } from "../../database/mod.ts";
 import type { LimitedEndpoint } from "../../endpoints.ts";
 import type { KeyDirectory } from "../../keys/mod.ts";
@@ -24,6 +26,9 @@ export interface MetricsSources {
   readonly events: EventWriter;
   readonly upkeep: Upkeep;
   readonly figures: Pick<FigureComputer, "demand" | "latest">;
+  readonly clock: Clock;
+  /** When the certificate ends; undefined without TLS. */
+  readonly certificateExpiresAt: () => Date | undefined;
   readonly database: Database;
   /** Absent if the repository token is stored and not minted. */
   readonly tokens?: { stats(): GitHubAppStats } | undefined;
@@ -32,8 +37,12 @@ export interface MetricsSources {
   readonly isStopping: () => boolean;
 }
 
-/** Returns all metrics as they are now. */
-export function collectMetrics(sources: MetricsSources): Family[] {
+/** Returns all metrics as they are now; without the last backup if the database does not answer. */
+export async function collectMetrics(sources: MetricsSources): Promise<Family[]> {
+  const { database, directory, clock } = sources;
+  const lastBackup = directory.isTrusted()
+    ? await findLastBackup(database, clock.now()).catch(() => undefined)
+    : undefined;
   return [
     ...ofRequests(sources),
     ...ofLimits(sources),
@@ -41,6 +50,7 @@ export function collectMetrics(sources: MetricsSources): Family[] {
     ...ofEvents(sources),
     ...ofDatabase(sources),
     ...ofTokens(sources),
+    ...ofExpiry(sources, lastBackup),
     ...figureMetrics(sources.figures),
     ...processMetrics(sources),
   ];
@@ -262,5 +272,23 @@ function ofTokens({ tokens }: MetricsSources): Family[] {
         { labels: { result: "failed" }, value: failed },
       ],
     },
+  ];
+}
+
+/** Returns the times that alerts compare with now. */
+function ofExpiry({ certificateExpiresAt }: MetricsSources, lastBackup: LastBackup | undefined): Family[] {
+  const timeOf = (name: string, help: string, at: Date | undefined) =>
+    at === undefined ? [] : [single("gauge", name, { help, value: at.getTime() / 1_000 })];
+  return [
+    ...timeOf(
+      "claviger_last_backup_timestamp_seconds",
+      "When the last backup was taken, as Unix time; before the first one, when the database was made",
+      lastBackup?.since,
+    ),
+    ...timeOf(
+      "claviger_tls_not_after_timestamp_seconds",
+      "When the certificate ends, as Unix time",
+      certificateExpiresAt(),
+    ),
   ];
 }

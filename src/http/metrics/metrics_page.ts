@@ -8,12 +8,12 @@ const METRICS_PATH = "/metrics";
 
 /** Creates the function that answers `GET` and `HEAD` of `/metrics`; other paths get 404, other methods 405. */
 export function createMetricsPage(sources: MetricsSources): Answer {
-  return (request) => {
+  return async (request) => {
     if (pathOf(request) !== METRICS_PATH) return plain(404, `The only path here is ${METRICS_PATH}\n`);
     if (request.method !== "GET" && request.method !== "HEAD") {
       return plain(405, "Only GET and HEAD are allowed here\n", { Allow: "GET, HEAD" });
     }
-    const text = renderExposition(collectMetrics(sources));
+    const text = renderExposition(await collectMetrics(sources));
     return new Response(text, { headers: { "Content-Type": EXPOSITION_TYPE, "Cache-Control": "no-store" } });
   };
 }

@@ -16,7 +16,7 @@ const library = onFirstUse((name) => dlopen(name, { flock: { args: ["i32", "i32"
 /** Locks a file without waiting; undefined if another process has locked it. */
 export function tryLock(path: string): FileLock | undefined {
   const fd = openOwnFile(path);
-  if (library().symbols.flock(fd, LOCK_EX | LOCK_NB) !== 0) {
+  if (!lockOpenFile(fd)) {
     closeSync(fd);
     return undefined;
   }
@@ -33,6 +33,11 @@ export function tryLock(path: string): FileLock | undefined {
       closeSync(fd);
     },
   };
+}
+
+/** Locks an open file without waiting, until it is closed; false if another process has locked it. */
+export function lockOpenFile(fd: number): boolean {
+  return library().symbols.flock(fd, LOCK_EX | LOCK_NB) === 0;
 }
 
 /** Opens or creates a file of this user. Throws for anything else at that path, and follows no link. */

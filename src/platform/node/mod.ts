@@ -9,6 +9,7 @@ export const nodePlatform: Platform = {
   fileBody,
   sha256: (text, into) => into.set(hash("sha256", text, "buffer")),
   listen,
+  lockOpenFile: () => false,
   tryLock(path) {
     // Never called: locks are for the data folder of the PostgreSQL inside, which this build does not have.
     throw new Error(`Cannot lock ${path}: this build has no file locks, so set DATABASE_URL`);

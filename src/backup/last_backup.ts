@@ -1,0 +1,45 @@
+/**
+ * Remembers when the last backup of this database was taken, so that a missing backup is noticed. A restored database has
+ * no backup yet.
+ */
+import type { Database, Sql } from "../database/mod.ts";
+
+export interface LastBackup {
+  /** The time of its snapshot; null if none was taken. */
+  readonly takenAt: Date | null;
+  /** The time of the snapshot of the last one that was read back; null if none was. */
+  readonly verifiedAt: Date | null;
+  /** The time of the last one, otherwise the time of the first start or the restore that made this database. */
+  readonly since: Date;
+  /** 36 hours after `since`. */
+  readonly dueAt: Date;
+  /** Whether the next one is overdue. A time in the future, which a wrong clock wrote, says nothing. */
+  readonly isOverdue: boolean;
+}
+
+/** Finds what is known of the last backup. The alert rule ClavigerBackupOverdue is the same rule. */
+export async function findLastBackup(database: Pick<Database, "query">, now: Date): Promise<LastBackup> {
+  const [row] = await database.query<LastBackup>(
+    (sql) => sql`
+      select *, since + interval '36 hours' as "dueAt",
+             ${now}::timestamptz not between since - interval '1 hour' and since + interval '36 hours' as "isOverdue"
+        from (select taken_at as "takenAt", verified_at as "verifiedAt",
+                     coalesce(taken_at, (select min(applied_at) from schema_migrations)) as since
+                from (select) as always left join last_backup on true) as last`,
+    { isRead: true },
+  );
+  if (row === undefined) throw new Error("The statement returns one row");
+  return row;
+}
+
+/** Notes a backup. An earlier time replaces a later one, which a wrong clock wrote. */
+export async function noteBackup(
+  sql: Sql,
+  { takenAt, isVerified }: { readonly takenAt: Date; readonly isVerified: boolean },
+): Promise<undefined> {
+  await sql`
+    insert into last_backup as last (taken_at, verified_at)
+    values (${takenAt}::timestamptz, case when ${isVerified}::boolean then ${takenAt}::timestamptz end)
+    on conflict (is_only) do update
+      set taken_at = excluded.taken_at, verified_at = coalesce(excluded.verified_at, last.verified_at)`;
+}

@@ -1,0 +1,25 @@
+import { findLastBackup } from "../backup/mod.ts";
+import { toTimestamp } from "../calendar.ts";
+import type { ServerContext } from "./examine_server.ts";
+import { type Check, ok, warn } from "./finding.ts";
+
+const REMEDY = "`claviger backup FILE`; `claviger guide service` has a timer for every night";
+
+/** Examines when the last backup of this database was taken. */
+export const backupCheck: Check<Pick<ServerContext, "database" | "clock">> = {
+  name: "backup",
+  async examine({ database, clock }) {
+    const now = clock.now();
+    const { takenAt, verifiedAt, since, dueAt, isOverdue } = await findLastBackup(database, now);
+    const isVerified = takenAt?.getTime() === verifiedAt?.getTime();
+    const taken =
+      takenAt === null
+        ? `none since this database was made at ${toTimestamp(since)}`
+        : `taken at ${toTimestamp(takenAt)}${isVerified ? " and verified" : ", not verified"}`;
+    const due = `due by ${toTimestamp(dueAt)}`;
+    const next = takenAt === null ? "the first" : "the next";
+    if (!isOverdue) return ok("backup", `${taken}; ${next} is ${due}`);
+    const why = since > now ? "that is in the future, so a clock was wrong" : `${next} was ${due}`;
+    return warn("backup", `${taken}; ${why}`, REMEDY);
+  },
+};
