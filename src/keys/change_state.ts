@@ -1,6 +1,14 @@
 import { type Actor, auditCte } from "../audit/mod.ts";
 import type { Database } from "../database/mod.ts";
-import { allowsRow, REVOKED, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
+import {
+  allowsRow,
+  ERASED,
+  isErased,
+  isLiving,
+  REVOKED,
+  type Restriction,
+  UNRESTRICTED,
+} from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import type { KeyState } from "./key_record.ts";
@@ -58,6 +66,7 @@ async function changeState(
         select k.id, k.license_id, l.account_id
           from keys k join licenses l on l.id = k.license_id
          where k.id = ${uuid}::uuid and k.state = ${from} and ${allowsRow(sql, restriction)}
+           and ${to === "active" ? isLiving(sql, sql`l.account_id`) : sql`true`}
            for update of k for share of l
       ),
       changed as (
@@ -75,8 +84,9 @@ async function changeState(
     what: `${verb} key`,
     now,
     restriction,
-    reasonOf({ state }) {
+    reasonOf({ state, email }) {
       if (state === "revoked") return REVOKED;
+      if (to === "active" && isErased({ email })) return ERASED;
       return state === from ? undefined : otherwise;
     },
   });

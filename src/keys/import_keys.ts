@@ -10,8 +10,10 @@ import { toTimestamp } from "../calendar.ts";
 import { constraintOf, type Fragment, type Session, type Sql } from "../database/mod.ts";
 import { newUuid } from "../ids.ts";
 import {
+  ERASED,
   EXTERNAL_ID_UNIQUE,
   importedLicenseCtes,
+  isErased,
   nameFor,
   oneYearAfter,
   parseExpiry,
@@ -110,6 +112,8 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
   if (sha256 !== undefined && mode === undefined) return wrong("sha256 needs mode, live or test");
   if (apiKey !== undefined && mode !== undefined && mode !== modeOf(apiKey))
     return wrong("mode and api_key differ");
+  const email = rest.email.toLowerCase();
+  if (isErased({ email })) return wrong(`email names no account: ${ERASED}`);
   const expiresAt = rest.expires_at == null ? null : parseExpiry(rest.expires_at);
   if (expiresAt === undefined)
     return wrong("expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never");
@@ -118,7 +122,7 @@ export function parseImportLine(line: string, brand: Brand): ImportedKey | Refus
     hash: sha256 ?? hashApiKey(apiKey ?? ""),
     hint: apiKey === undefined ? `${brand.name}_${keyMode}_…` : toHint(apiKey),
     mode: keyMode,
-    email: rest.email.toLowerCase(),
+    email,
     name: rest.name,
     organization: rest.organization,
     tier,

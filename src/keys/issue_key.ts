@@ -4,6 +4,7 @@ import { constraintOf, type Database, type Sql } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
 import {
   EXTERNAL_ID_UNIQUE,
+  isErased,
   type LicenseRequest,
   licenseCtes,
   mayJoin,
@@ -44,7 +45,7 @@ interface Options {
 /**
  * Issues a key: creates a license with the requested tier, limit and expiry, and its first key, under the account
  * with the e-mail address or under a new account. Refuses an expiry that has passed, a name or organization that
- * differs from those of an existing account, and an external id that another license has. With a restriction, also
+ * differs from those of an existing account, an erased account, and an external id that another license has. With a restriction, also
  * refuses another tier or mode, a limit or an expiry beyond the tier's defaults, and an existing account, unless the
  * restriction says that the key may join it.
  */
@@ -59,6 +60,8 @@ export async function issueKey(
   if (request.expiresAt <= request.now) {
     return refuse("INVALID_REQUEST", "Cannot issue key: the expiry lies in the past");
   }
+  // The e-mail alone tells it: the statement makes or finds the account with exactly this e-mail.
+  if (isErased(request)) return refuseAccount(request.email, restriction);
   const key = generateApiKey(brand, request.mode);
   const { externalId } = request;
   let row: Row | undefined;

@@ -3,7 +3,15 @@ import type { Brand } from "../brand.ts";
 import { toTimestamp } from "../calendar.ts";
 import type { Database, Sql } from "../database/mod.ts";
 import { newUuid, toId } from "../ids.ts";
-import { allowsRow, REVOKED, type Restriction, UNRESTRICTED } from "../licensing/mod.ts";
+import {
+  allowsRow,
+  ERASED,
+  isErased,
+  isLiving,
+  REVOKED,
+  type Restriction,
+  UNRESTRICTED,
+} from "../licensing/mod.ts";
 import type { Refusal } from "../refusal.ts";
 import { refuseKeyChange } from "./_refuse_key_change.ts";
 import { generateApiKey, type KeyMode, type NewApiKey } from "./api_key.ts";
@@ -52,8 +60,9 @@ export async function rotateKey(
     what: "rotate key",
     now,
     restriction,
-    reasonOf: ({ state, replacedBy, expiresAt }) => {
+    reasonOf: ({ state, replacedBy, expiresAt, email }) => {
       if (state === "revoked") return REVOKED;
+      if (isErased({ email })) return ERASED;
       if (replacedBy !== null) return `it was replaced already, by ${replacedBy}; rotate that one`;
       if (state === "suspended") return "it is suspended; resume it first";
       if (state !== "expired") return undefined;
@@ -91,7 +100,7 @@ function rotateStatement(
         from keys k join licenses l on l.id = k.license_id
        where k.id = ${old.uuid}::uuid and k.mode = ${old.mode} and k.state = 'active'
          and k.replaced_by is null and least(l.expires_at, k.own_expires_at) > ${now}::timestamptz
-         and ${allowsRow(sql, restriction)}
+         and ${allowsRow(sql, restriction)} and ${isLiving(sql, sql`l.account_id`)}
          for update of k for share of l
     ),
     made as (

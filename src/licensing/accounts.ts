@@ -173,7 +173,5 @@ export async function updateAccount(
   if (updated === undefined) {
     return refuse("NOT_FOUND", "Cannot update account: no account has that id or e-mail");
   }
-  return isErased({ uuid: change.uuid, email: updated.email })
-    ? refuse("CONFLICT", "Cannot update account: it is erased")
-    : updated;
+  return isErased(updated) ? refuse("CONFLICT", "Cannot update account: it is erased") : updated;
 }

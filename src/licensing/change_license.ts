@@ -1,6 +1,7 @@
 import { type Action, type Actor, auditCte } from "../audit/mod.ts";
 import { constraintOf, type Database, type Fragment, type Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { ERASED, isLiving } from "./_erased_email.ts";
 import { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
 import { oneYearAfter, tierLimit } from "./licenses.ts";
 import {
@@ -46,13 +47,14 @@ interface Row extends ChangedLicense {
   readonly isAllowed: boolean;
   readonly isWithin: boolean;
   readonly isOpen: boolean;
+  readonly isLiving: boolean;
 }
 
 /**
  * Changes tier, monthly limit, expiry and external id of a license, for all its keys: one change with one row in the
  * audit log. Every process applies the change within a second. Refuses an expiry in the past, an external id that
- * another license has, and a revoked key. If all keys of a license are revoked, only its external id can change. The
- * restriction must allow the old and the new tier, and all keys.
+ * another license has, and a revoked key. If all keys of a license are revoked or its account is erased, only its
+ * external id can change. The restriction must allow the old and the new tier, and all keys.
  */
 export async function changeLicense(
   database: Database,
@@ -79,6 +81,7 @@ export async function changeLicense(
   if (!row.isWithin) return refuseBeyondDefaults(what);
   if (!row.isOpen)
     return refuse("CONFLICT", `Cannot ${what}: all its keys are revoked; issue a new key instead`);
+  if (!row.isLiving) return refuse("CONFLICT", `Cannot ${what}: ${ERASED}`);
   return { licenseUuid: row.licenseUuid, isChanged: row.isChanged };
 }
 
@@ -125,14 +128,15 @@ function changeStatement(
                     or coalesce(new_limit <= ${tierLimit(sql, sql`new_tier`)}, true))
                    and (new_expires_at = expires_at or new_expires_at <= ${oneYearAfter(now)}::timestamptz))
                as is_within,
-             key_id is not null or ${isForRevoked}::boolean as is_open
+             key_id is not null or ${isForRevoked}::boolean as is_open,
+             ${isForRevoked}::boolean or ${isLiving(sql, sql`account_id`)} as is_living
         from old
     ),
     changed as (
       update licenses l
          set tier = new_tier, monthly_limit = new_limit, expires_at = new_expires_at, external_id = new_external_id
         from judged old
-       where l.id = old.id and is_allowed and is_within and is_open
+       where l.id = old.id and is_allowed and is_within and is_open and is_living
          and (new_tier, new_limit, new_expires_at, new_external_id)
              is distinct from (old.tier, old.monthly_limit, old.expires_at, old.external_id)
       returning l.account_id, l.id as license_id, old.key_id,
@@ -143,6 +147,7 @@ function changeStatement(
     ),
     logged as (${auditCte(sql, { action, actor, at: now, from: sql`changed` })})
     select id as "licenseUuid", is_allowed as "isAllowed", is_within as "isWithin", is_open as "isOpen",
+           is_living as "isLiving",
            exists (select from changed) as "isChanged"
       from judged`;
 }

@@ -19,12 +19,17 @@ export async function eraseAccount(
     isDryRun = false,
   }: { readonly actor: Actor; readonly now: Date; readonly isDryRun?: boolean },
 ): Promise<{ readonly isPersonal: boolean } | Refusal> {
-  const [row] = await database.query<{ isPersonal: boolean; keysInUse: number }>(
+  const [row] = await database.query<{ isPersonal: boolean; isSame: boolean; keysInUse: number }>(
     (sql) => sql`
-      with old as (
+      -- The row when the statement began. If it waited for the issue of a key, it does not see the key, but the row is another.
+      with begun as materialized (
+        select id, xmin::text as version from accounts where id = ${uuid}::uuid
+      ),
+      old as (
         -- Also the name: earlier versions let operators change an erased account.
-        select id, (email, name, organization) <> (${erasedEmail(sql, sql`id`)}, 'erased', '') as is_personal
-          from accounts where id = ${uuid}::uuid for update
+        select id, (email, name, organization) <> (${erasedEmail(sql, sql`id`)}, 'erased', '') as is_personal,
+               a.xmin::text = version as is_same
+          from accounts a join begun using (id) for update of a
       ),
       in_use as (
         select count(*) as keys
@@ -35,14 +40,19 @@ export async function eraseAccount(
         update accounts a
            set email = ${erasedEmail(sql, sql`a.id`)}, name = 'erased', organization = ''
           from old, in_use
-         where a.id = old.id and in_use.keys = 0 and old.is_personal and not ${isDryRun}::boolean
+         where a.id = old.id and in_use.keys = 0 and old.is_personal and old.is_same and not ${isDryRun}::boolean
         returning a.id as account_id, a.email, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before, null::jsonb as after
       ),
       logged as (${auditCte(sql, { action: "account.erase", actor, at: now, from: sql`changed` })})
-      select old.is_personal as "isPersonal", in_use.keys as "keysInUse" from old, in_use`,
+      select old.is_personal as "isPersonal", old.is_same as "isSame", in_use.keys as "keysInUse" from old, in_use`,
   );
   if (row === undefined) return refuse("NOT_FOUND", "Cannot erase account: no account has that id or e-mail");
+  if (!row.isSame)
+    return refuse(
+      "CONFLICT",
+      "Cannot erase account: it got a key or another name at the same moment; try again",
+    );
   if (row.keysInUse === 0) return { isPersonal: row.isPersonal };
   const why =
     row.keysInUse === 1

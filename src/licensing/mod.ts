@@ -1,7 +1,7 @@
 /**
  * Accounts, their licenses, and what each tier includes. Owns the tables `accounts` and `licenses`.
  */
-export { isErased } from "./_erased_email.ts";
+export { ERASED, isErased, isLiving } from "./_erased_email.ts";
 export {
   type Account,
   findAccount,

@@ -2,6 +2,7 @@ import { type Actor, auditCte } from "../audit/mod.ts";
 import { NEVER_EXPIRES, toTimestamp } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
+import { isLiving } from "./_erased_email.ts";
 
 export interface RenewedLicense {
   /** The license whose cached keys must be forgotten before a request is answered. */
@@ -104,6 +105,7 @@ function selectRenewable(sql: Sql, accountUuid: string, now: Date): Fragment {
            cross join lateral (select id from keys where license_id = l.id and state <> 'revoked'
                                 order by id desc limit 1) k
      where l.account_id = ${accountUuid}::uuid and l.expires_at < ${NEVER_EXPIRES}::timestamptz
+       and ${isLiving(sql, sql`l.account_id`)}
        -- An expired license was not renewed by a request whose answer was lost: that would have added a year. An earlier
        -- expiry is a correction, which the log has under the same action.
        and (l.expires_at <= ${now}::timestamptz

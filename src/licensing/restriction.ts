@@ -5,6 +5,7 @@
  */
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import { ERASED, isErased } from "./_erased_email.ts";
 import { oneYearAfter } from "./licenses.ts";
 import { monthlyLimitOf, type Tier } from "./tiers.ts";
 
@@ -67,6 +68,7 @@ export function refuseRestricted(what: string): Refusal {
 
 /** Returns why no license was created under an account. Who may not join it learns nothing about it. */
 export function refuseAccount(email: string, restriction: Restriction): Refusal {
+  if (isErased({ email }) && mayJoin(restriction)) return refuse("CONFLICT", `Cannot issue key: ${ERASED}`);
   const why = mayJoin(restriction)
     ? `the account ${email} has another name or organization; leave them out, or change the account first`
     : "the account exists already, and a restricted token adds keys to such accounts only with the scope accounts:join";

@@ -3,7 +3,7 @@
 import type { Child } from "hono/jsx";
 import { NEVER_EXPIRES, toTimestamp } from "../../../calendar.ts";
 import type { KeySummary } from "../../../keys/mod.ts";
-import { oneYearAfter, TIERS } from "../../../licensing/mod.ts";
+import { isErased, oneYearAfter, TIERS } from "../../../licensing/mod.ts";
 import type { Scope } from "../../../operators/mod.ts";
 import { EXPORT_DAYS } from "../../../signed_licenses/mod.ts";
 import type { Attempt } from "../attempt.ts";
@@ -32,6 +32,8 @@ interface Offer {
 
 const isOpen = ({ state }: KeySummary) => state !== "revoked";
 const isActive = ({ state }: KeySummary) => state === "active";
+/** An erased account gets no key that works: what remains is to suspend and revoke its keys. */
+const LASTING = ["suspend", "external-id", "license", "revoke"];
 
 /** Each action has a route with its name. */
 const OFFERS: readonly Offer[] = [
@@ -91,7 +93,10 @@ interface OfKey {
 
 /** Tells whether the page offers an action. */
 export function isOffered(action: string, { of, visit }: OfKey): boolean {
-  return OFFERS.some(({ name, scope, fits }) => name === action && visit.may(scope) && fits(of));
+  return OFFERS.some(
+    ({ name, scope, fits }) =>
+      name === action && visit.may(scope) && fits(of) && (!isErased(of) || LASTING.includes(name)),
+  );
 }
 
 /** The actions of a key. The parameter `open` of the address opens one of them. */

@@ -3,6 +3,7 @@
 import type { Child } from "hono/jsx";
 import { toTimestamp } from "../../../calendar.ts";
 import type { KeyExplanation, KeySummary, Obstacle } from "../../../keys/mod.ts";
+import { isErased } from "../../../licensing/mod.ts";
 import { formIdOf } from "../components/action.tsx";
 import { Notice } from "../components/layout.tsx";
 import { Ago, Foreign } from "../components/values.tsx";
@@ -102,5 +103,7 @@ function WayOut({ of, obstacle, visit }: WayOutProps): Child {
   if (of.replacedBy !== null)
     return <a href={`/console/keys/${of.replacedBy}`}>Show the key that replaced it</a>;
   const query = new URLSearchParams({ email: of.email, tier: of.tier });
-  return visit.may("keys:issue") ? <a href={`/console/keys/issue?${query}`}>Issue a new key</a> : null;
+  return visit.may("keys:issue") && !isErased(of) ? (
+    <a href={`/console/keys/issue?${query}`}>Issue a new key</a>
+  ) : null;
 }

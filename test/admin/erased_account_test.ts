@@ -1,0 +1,197 @@
+/**
+ * An erased account gets no key that works, through no door. Earlier versions issued such keys: they can be suspended and
+ * revoked, but not rotated, resumed or renewed.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { NEVER_EXPIRES } from "../../src/calendar.ts";
+import { openSession } from "../../src/database/mod.ts";
+import { parseId, toId } from "../../src/ids.ts";
+import {
+  generateApiKey,
+  type IssuedKey,
+  parseImportLine,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../../src/keys/mod.ts";
+import { changeLicense, eraseAccount, renewAccount } from "../../src/licensing/mod.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { countWaiting } from "../support/count_waiting.ts";
+import { ACTOR, BRAND, countRows, issue, NOW, sentenceOf, tryToIssue } from "../support/issue.ts";
+import { uuidOf } from "../support/keys.ts";
+import { until } from "../support/until.ts";
+import { type CommandsOn, commandsOn } from "./commands_on.ts";
+import { createConsoleClient } from "./console_client.ts";
+import { newIdempotencyKey } from "./sample_requests.ts";
+
+setDefaultTimeout(30_000);
+
+let admin: TestAdmin;
+let commands: CommandsOn;
+
+beforeAll(async () => {
+  admin = await startAdmin();
+  commands = await commandsOn(admin.testDatabase, admin.clock);
+});
+afterAll(async () => {
+  await commands.close();
+  await admin.close();
+});
+
+const BY = { actor: ACTOR, now: NOW };
+const LATER = new Date("2027-05-01T00:00:00Z");
+const accountOf = ({ userId }: IssuedKey) => parseId("usr", userId) ?? "";
+const emailOf = (key: IssuedKey) => `erased-${accountOf(key)}@erased.invalid`;
+
+/** Issues a key for an account that is erased, as earlier versions did. */
+async function keyOfErased(): Promise<IssuedKey> {
+  const key = await issue(admin.database, { expiresAt: LATER });
+  await admin.database.query(
+    (sql) =>
+      sql`update accounts set email = ${emailOf(key)}, name = 'erased' where id = ${accountOf(key)}::uuid`,
+  );
+  return key;
+}
+
+const WHY = /: .*the person was erased from its account/;
+
+describe("An erased account", () => {
+  test("gets no new key by its e-mail, through any door", async () => {
+    const key = await keyOfErased();
+    const email = emailOf(key);
+    const client = createConsoleClient(admin);
+    const { cookie } = await client.logIn();
+    // The first request issues its token, with a row of the audit log.
+    const { audit: _, ...before } = await countRows(admin.database);
+    for (const written of [email, email.toUpperCase()]) {
+      const body = { email: written, tier: "free" };
+      const api = await admin.call("POST", "/keys", { body, headers: newIdempotencyKey() });
+      expect([api.status, api.body.code]).toEqual([409, "CONFLICT"]);
+      expect(api.body.error).toMatch(WHY);
+      const command = await commands.run(["keys", "issue", "--email", written, "--tier", "free"]);
+      expect([command.status, command.err]).toEqual([1, expect.stringMatching(WHY)]);
+      const form = { ...body, mode: "live", last_day: "2999-01-01" };
+      expect((await client.send("/keys/issue", { cookie, form })).text).toMatch(WHY);
+      const line = JSON.stringify({ ...body, api_key: generateApiKey(BRAND, "live").apiKey });
+      expect(sentenceOf(parseImportLine(line, BRAND))).toMatch(WHY);
+    }
+    expect(await countRows(admin.database)).toMatchObject(before);
+  });
+
+  test("hides from a restricted token that it is erased", async () => {
+    const token = await admin.token({ scopes: ["keys:issue"], restriction: { tiers: ["free"] } });
+    const answers = [emailOf(await keyOfErased()), "known@example.org", "known@example.org"].map(
+      (email) => async () => {
+        const sent = { token, headers: newIdempotencyKey(), body: { email, tier: "free" } };
+        return (await admin.call("POST", "/keys", sent)).body;
+      },
+    );
+    const [erased, , known] = [await answers[0]?.(), await answers[1]?.(), await answers[2]?.()];
+    expect(erased).toEqual(known);
+  });
+
+  type Change = (key: IssuedKey) => Promise<unknown>;
+  const change = (to: Parameters<typeof changeLicense>[2]["change"]): Change => {
+    return ({ licenseUuid }) => changeLicense(admin.database, { licenseUuid }, { ...BY, change: to });
+  };
+  const refused: [name: string, Change][] = [
+    [
+      "rotateKey()",
+      (key) =>
+        rotateKey(admin.database, { uuid: uuidOf(key), mode: "live", overlapMs: 0 }, { ...BY, brand: BRAND }),
+    ],
+    ["changeLicense() with an expiry", change({ expiresAt: NEVER_EXPIRES })],
+    ["changeLicense() with a tier", change({ tier: "enterprise" })],
+    [
+      "resumeKey()",
+      async (key) => {
+        await suspendKey(admin.database, uuidOf(key), BY);
+        return await resumeKey(admin.database, uuidOf(key), BY);
+      },
+    ],
+  ];
+  test.each(refused)("%s refuses its key, and changes nothing", async (_, make) => {
+    const key = await keyOfErased();
+    const { audit: _audit, ...before } = await countRows(admin.database);
+    expect(await make(key)).toMatchObject({ code: "CONFLICT", sentence: expect.stringMatching(WHY) });
+    expect(await countRows(admin.database)).toMatchObject(before);
+  });
+
+  test("is not renewed, but its keys can be revoked, and their licenses lose their external id", async () => {
+    const key = await keyOfErased();
+    expect(await renewAccount(admin.database, accountOf(key), BY)).toEqual([]);
+    expect(await change({ externalId: null })(key)).toMatchObject({ isChanged: false });
+    expect(await revokeKey(admin.database, { uuid: uuidOf(key) }, BY)).toHaveProperty("id");
+  });
+
+  test("eraseAccount() refuses an account that gets a key at the same moment", async () => {
+    const email = "race@example.org";
+    const old = await issue(admin.database, { email });
+    await revokeKey(admin.database, { uuid: uuidOf(old) }, BY);
+    const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 10_000 });
+    let erasing: Promise<unknown> | undefined;
+    try {
+      await session.transaction(async (sql) => {
+        const query = ((build: (sql: unknown) => unknown) => build(sql)) as unknown;
+        await issue({ ...admin.database, query } as typeof admin.database, { email });
+        erasing = eraseAccount(admin.database, accountOf(old), BY);
+        await until(async () => (await countWaiting(admin.database)) > 0);
+      });
+    } finally {
+      await session.close();
+    }
+    expect(await erasing).toMatchObject({ code: "CONFLICT", sentence: expect.stringContaining("try again") });
+    expect(await eraseAccount(admin.database, accountOf(old), BY)).toMatchObject({
+      sentence: "Cannot erase account: a key of it is not revoked; revoke it first",
+    });
+  });
+
+  test("a key that is issued while the account is erased belongs to a new account", async () => {
+    const email = "again@example.org";
+    const old = await issue(admin.database, { email });
+    await revokeKey(admin.database, { uuid: uuidOf(old) }, BY);
+    const session = openSession(admin.testDatabase.address, { statementTimeoutMs: 10_000 });
+    let issuing: ReturnType<typeof tryToIssue> | undefined;
+    try {
+      await session.transaction(async (sql) => {
+        const query = ((build: (sql: unknown) => unknown) => build(sql)) as unknown;
+        await eraseAccount({ ...admin.database, query } as typeof admin.database, accountOf(old), BY);
+        issuing = tryToIssue(admin.database, { email });
+        await until(async () => (await countWaiting(admin.database)) > 0);
+      });
+    } finally {
+      await session.close();
+    }
+    expect(await issuing).toMatchObject({ userId: expect.not.stringContaining(toId("usr", accountOf(old))) });
+  });
+
+  test("has no link to a new key on the page of its revoked key, nor forms that would be refused", async () => {
+    const client = createConsoleClient(admin);
+    const { cookie } = await client.logIn();
+    const page = async ({ id }: IssuedKey) => (await client.send(`/keys/${id}`, { cookie })).text;
+    const forms = (html: string) => [...html.matchAll(/action="[^"]*\/([a-z-]+)"/g)].map(([, name]) => name);
+    const [erased, other] = [await keyOfErased(), await issue(admin.database)];
+    const offered = [
+      "suspend",
+      "renew",
+      "tier",
+      "limit",
+      "external-id",
+      "rotate",
+      "license",
+      "revoke",
+      "logout",
+    ];
+    expect(forms(await page(other)).toSorted()).toEqual(offered.toSorted());
+    const left = ["suspend", "external-id", "license", "revoke", "logout"];
+    expect(forms(await page(erased)).toSorted()).toEqual(left.toSorted());
+    for (const [key, isLinked] of [
+      [other, true],
+      [erased, false],
+    ] as const) {
+      await revokeKey(admin.database, { uuid: uuidOf(key) }, BY);
+      expect((await page(key)).includes("Issue a new key")).toBe(isLinked);
+    }
+  });
+});
