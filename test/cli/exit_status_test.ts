@@ -8,6 +8,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wri
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { openSession } from "../../src/database/mod.ts";
+import { bunPlatform } from "../../src/platform/bun/mod.ts";
 import { listenFailure } from "../../src/platform/listen_failure.ts";
 import { listenOrRefuse } from "../../src/wire/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
@@ -35,6 +36,7 @@ let proxy: FaultyProxy;
 let url: string;
 let taken: Server;
 let waiting: Promise<Ended>;
+let waitingToo: Promise<Ended>;
 
 beforeAll(async () => {
   line = createCommandLine();
@@ -44,6 +46,12 @@ beforeAll(async () => {
   if (!("url" in proxy.address)) throw new Error("The proxy has no address");
   url = proxy.address.url;
   taken = createServer().listen(0, "127.0.0.1");
+  const held = join(line.folder, "held");
+  mkdirSync(held, { mode: 0o711 });
+  const lock = bunPlatform.tryLock(join(held, "lock"));
+  closing.push(() => lock?.release());
+  // It waits ten seconds for a command that uses the folder.
+  waitingToo = start({ CLAVIGER_DATA_DIR: held });
   waiting = start({ DATABASE_URL: await lockMigrations(), CLAVIGER_SECRET: SECRET });
 });
 afterAll(async () => {
@@ -274,6 +282,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
         return await start({ CLAVIGER_DATA_DIR: line.dataDir }).finally(service.stop);
       },
     },
+    { says: "it is in use", ends: () => waitingToo },
   ],
   "the disk is full": [
     {
