@@ -22,6 +22,11 @@ const NOT_FOUND = refuse("NOT_FOUND", "There is nothing at this path");
 /** Builds the app that answers operators. The platform calls its `fetch` with the request and the connection. */
 export function createAdminApp(options: AdminOptions): Hono<AdminEnv> {
   const app = new Hono<AdminEnv>({ getPath: pathOf });
+  // For balancers, which know neither our name nor a token. It costs no statement, and is not in the log.
+  app.get("/admin/health", (c) => {
+    const isHealthy = options.directory.isTrusted() && !options.isStopping();
+    return c.body(null, isHealthy ? 200 : 503, { "Cache-Control": "no-store" });
+  });
   app.use(logRequests(options));
   app.use(refuseMisdirected(options));
   for (const path of ["/", "/console"]) app.get(path, (c) => c.redirect("/console/", 303));

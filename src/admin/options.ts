@@ -20,8 +20,11 @@ export interface AdminOptions {
   readonly database: Database;
   readonly secrets: Secrets;
   readonly licenseSigner: Pick<LicenseSigner, "export">;
-  /** Forgets a changed license at once, so that a revoked key is refused as soon as the change is answered. */
-  readonly directory: Pick<KeyDirectory, "forgetLicense">;
+  /**
+   * Forgets a changed license at once, so that a revoked key is refused as soon as the change is answered. Tells whether
+   * the database answers.
+   */
+  readonly directory: Pick<KeyDirectory, "forgetLicense" | "isTrusted">;
   readonly trustedProxies: TrustedProxies;
   /** The address at which clients reach the service, without a slash at its end; undefined if it is not set. */
   readonly publicUrl: string | undefined;

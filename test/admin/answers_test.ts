@@ -23,6 +23,8 @@ setDefaultTimeout(30_000);
 /** A request that must be refused with the code. Parts that it leaves out are as in the sample request. */
 interface Refused extends CallOptions {
   readonly path?: string;
+  /** By default that of the route. */
+  readonly method?: string;
   readonly on?: TestAdmin;
 }
 
@@ -59,6 +61,7 @@ const PROVOKED: Partial<Readonly<Record<Code, Provoke>>> = {
   INVALID_REQUEST: ({ path }) => ({ path: `${path}${path.includes("?") ? "&" : "?"}colour=red` }),
   INVALID_TOKEN: () => ({ token: `svc_op_${"0".repeat(48)}` }),
   NOT_ALLOWED: async () => ({ token: await admin.token({ sources: ["192.0.2.0/24"] }) }),
+  METHOD_NOT_ALLOWED: () => ({ method: "PUT" }),
   MISDIRECTED_REQUEST: () => ({ headers: { host: "licenses.example" } }),
   RATE_LIMIT_EXCEEDED: async () => {
     while ((await admin.call("GET", "/whoami", { token: exhausted })).status !== 429);

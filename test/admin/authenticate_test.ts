@@ -54,7 +54,7 @@ describe("GET /admin/v1/whoami", () => {
   test("names the methods of a path, and refuses unknown parameters by name", async () => {
     const wrongMethod = await admin.call("DELETE", "/whoami");
     expect(wrongMethod.status).toBe(405);
-    expect(wrongMethod.headers.get("allow")).toBe("GET");
+    expect(wrongMethod.headers.get("allow")).toBe("GET, HEAD");
     const { status, body } = await admin.call("GET", "/whoami?colour=red");
     expect({ status, code: body.code, field: body.details[0].field }).toEqual({
       status: 400,

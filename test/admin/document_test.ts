@@ -77,12 +77,19 @@ describe("The document", () => {
   });
 
   test("has each route with its scope, its parameters and its codes", () => {
-    const written = Object.entries<object>(document.paths).flatMap(([path, operations]) =>
+    const { "/health": health, ...paths } = document.paths;
+    const written = Object.entries<object>(paths).flatMap(([path, operations]) =>
       Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
     );
-    expect(written.toSorted()).toEqual(
-      ROUTES.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`).toSorted(),
+    const served = ROUTES.flatMap(({ method, path }) =>
+      (method === "GET" ? ["GET", "HEAD"] : [method]).map(
+        (each) => `${each} ${path.replace(/:(\w+)/g, "{$1}")}`,
+      ),
     );
+    expect(written.toSorted()).toEqual(served.toSorted());
+    expect(Object.keys(health)).toEqual(["servers", "get", "head"]);
+    expect(health.servers).toEqual([{ url: "/admin" }]);
+    expect(health.get.security).toEqual([]);
     for (const route of ROUTES) {
       const { method, path, scope } = route;
       const described = document.paths[path.replace(/:(\w+)/g, "{$1}")][method.toLowerCase()];
@@ -130,9 +137,13 @@ describe("The document", () => {
   });
 
   test("has a different identifier for each operation, and a description for each tag and operation", () => {
-    const operations = Object.values<object>(document.paths).flatMap((path) => Object.values(path));
+    const operations = Object.values<object>(document.paths)
+      .flatMap((path) => Object.values(path))
+      .filter(({ operationId }) => operationId !== undefined);
     const identifiers = operations.map(({ operationId }) => operationId);
-    expect(new Set(identifiers).size).toBe(ROUTES.length);
+    const reads = ROUTES.filter(({ method }) => method === "GET");
+    // Each GET has a HEAD, and there is the health.
+    expect(new Set(identifiers).size).toBe(ROUTES.length + reads.length + 2);
     const tags = document.tags.map(({ name }: { name: string }) => name);
     for (const { tags: own, description, summary } of operations) {
       expect(tags).toContain(own[0]);
@@ -229,6 +240,7 @@ describe("renderDocument()", () => {
       "400",
       "401",
       "403",
+      "405",
       "409",
       "413",
       "415",

@@ -11,6 +11,8 @@ const OURS = /^(x-ratelimit-.*|retry-after|allow|etag|www-authenticate|accept-en
 export interface DocumentedCallOptions extends CallOptions {
   /** The listener; by default the one that gave the document. */
   readonly on?: TestAdmin;
+  /** By default that of the route. */
+  readonly method?: string;
 }
 
 /** Sends a request to a route, which is named as in the table of routes. Throws if the document forbids the answer. */
@@ -24,8 +26,8 @@ export type DocumentedCall = (
 export async function createDocumentedCall(admin: TestAdmin): Promise<DocumentedCall> {
   const { body: document } = await admin.call("GET", "/openapi.json");
   const paths = readPaths(document);
-  return async (route, path, { on = admin, ...options } = {}) => {
-    const answer = await on.call(route.method, path, options);
+  return async (route, path, { on = admin, method = route.method, ...options } = {}) => {
+    const answer = await on.call(method, path, options);
     const rules = paths.find((each) => each.pattern.test(route.path))?.operations.get(route.method);
     const problem = problemOf(rules?.get(answer.status), answer);
     if (problem === undefined) return answer;

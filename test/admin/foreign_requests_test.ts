@@ -113,6 +113,30 @@ describe("The host of a request", () => {
   });
 });
 
+describe("GET /admin/health", () => {
+  test("answers every host and website with 200 or 503, without body, statement and log", async () => {
+    let [isTrusted, isStopping] = [true, false];
+    const { testDatabase: on, clock, database } = admin;
+    const directory = { forgetLicense() {}, isTrusted: () => isTrusted };
+    const asked = await startAdmin({ on, clock, admin: { directory, isStopping: () => isStopping } });
+    const { statements } = database.stats();
+    const headers = { host: "balancer.example", "sec-fetch-site": "cross-site" };
+    const ask = async (method: string) => {
+      const answer = await fetch(`${asked.url}/admin/health`, { method, headers });
+      return [answer.status, await answer.text(), answer.headers.get("cache-control")];
+    };
+    for (const method of ["GET", "HEAD"]) expect(await ask(method)).toEqual([200, "", "no-store"]);
+    isTrusted = false;
+    for (const method of ["GET", "HEAD"]) expect(await ask(method)).toEqual([503, "", "no-store"]);
+    [isTrusted, isStopping] = [true, true];
+    expect(await ask("GET")).toEqual([503, "", "no-store"]);
+    expect(database.stats().statements).toBe(statements);
+    expect(asked.logLines).toEqual([]);
+    expect((await ask("POST"))[0]).toBe(421);
+    await asked.close();
+  });
+});
+
 test("100 kB of headers are refused", async () => {
   const host = new URL(admin.url).host;
   const token = await admin.token();

@@ -47,15 +47,18 @@ export function readPaths(document: ApiDocument): PathRule[] {
 }
 
 function toPath(path: string, operations: ApiDocument["paths"][string], document: ApiDocument): PathRule {
-  const names = Object.keys(operations);
+  const names = Object.keys(operations).filter((name) => name !== "servers");
   return {
     pattern: new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
     methods: names.map((name) => name.toUpperCase()),
     operations: new Map(
-      Object.entries(operations).map(([name, { responses }]) => [
+      names.map((name) => [
         name.toUpperCase(),
         new Map(
-          Object.entries(responses).map(([status, each]) => [Number(status), toAnswerRule(each, document)]),
+          Object.entries(operations[name]?.responses ?? {}).map(([status, each]) => [
+            Number(status),
+            toAnswerRule(each, document),
+          ]),
         ),
       ]),
     ),

@@ -24,7 +24,7 @@ export function createApi(options: AdminOptions): Hono<AdminEnv> {
     api.on(method, path, requireScope(scope), (c) => serve(c, operation, options));
   }
   for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path)) {
-    const methods = routes.map(({ method }) => method).join(", ");
+    const methods = routes.map(({ method }) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
     api.all(path, (c) => {
       c.header("Allow", methods);
       return answerRefusal(

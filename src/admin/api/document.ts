@@ -20,6 +20,7 @@ import {
   ERROR,
   HEADERS,
   HEADERS_OF_STATUS,
+  HEALTH,
   IDEMPOTENCY_KEY,
   PATH_PARAMETERS,
   TAGS,
@@ -42,8 +43,11 @@ export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): st
   const paths: Record<string, Json> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, "{$1}");
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: renderOperation(route, names) };
+    const rendered = renderOperation(route, names);
+    const head = route.method === "GET" && { head: toHead(rendered, route.operation) };
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: rendered, ...head };
   }
+  paths["/health"] = { servers: [{ url: `${adminUrl ?? ""}/admin` }], ...HEALTH };
   return JSON.stringify({
     openapi: "3.1.1",
     info: {
@@ -51,8 +55,7 @@ export function renderDocument({ brand, adminUrl, routes }: DocumentOptions): st
       version: "v1",
       description:
         "Issues and changes keys, licenses, accounts and models, and reads usage and the audit log. If you do not know " +
-        "the `code` of an error, use the status. A path that is not listed here gets 404 `NOT_FOUND`, and a method " +
-        "that is not listed gets 405 `METHOD_NOT_ALLOWED` with `Allow`.",
+        "the `code` of an error, use the status. A path that is not listed here gets 404 `NOT_FOUND`.",
     },
     servers: [{ url: `${adminUrl ?? ""}/admin/v1` }],
     tags: Object.entries(TAGS)
@@ -168,6 +171,20 @@ function renderOperation(route: Route, names: ReadonlyMap<v.GenericSchema, strin
       },
     }),
     responses,
+  };
+}
+
+/** Renders the HEAD request of an operation that reads. */
+function toHead(rendered: Json, { id, summary, success }: Operation): Json {
+  const { headers } = (rendered.responses as Record<string, Json>)[200] ?? {};
+  return {
+    ...rendered,
+    operationId: `head${toPascalCase(id)}`,
+    summary: `${summary}: the headers alone`,
+    responses: {
+      200: { description: success.description, headers },
+      default: { description: "The status and the headers of GET, without its body" },
+    },
   };
 }
 

@@ -32,6 +32,7 @@ const EVERYWHERE: readonly Code[] = [
   "INVALID_REQUEST",
   "INVALID_TOKEN",
   "NOT_ALLOWED",
+  "METHOD_NOT_ALLOWED",
   "MISDIRECTED_REQUEST",
   "RATE_LIMIT_EXCEEDED",
   "SERVER_ERROR",
@@ -52,6 +53,7 @@ export function codesOf({ method, scope, operation }: Route): readonly Code[] {
 /** The headers that only answers of a status have. */
 export const HEADERS_OF_STATUS: Readonly<Record<number, readonly string[]>> = {
   401: ["WWW-Authenticate"],
+  405: ["Allow"],
   415: ["Accept-Encoding"],
   429: ["Retry-After"],
   503: ["Retry-After"],
@@ -59,9 +61,8 @@ export const HEADERS_OF_STATUS: Readonly<Record<number, readonly string[]>> = {
 /** The statuses of answers that come before a request is counted for its token. */
 export const UNCOUNTED: readonly number[] = [401, 421];
 
-const { Allow: _, ...ownHeaders } = COMMON_HEADERS;
 export const HEADERS = {
-  ...ownHeaders,
+  ...COMMON_HEADERS,
   "X-RateLimit-Limit": {
     description: "Allowed requests a minute of this token; absent if the request was not counted for a token",
     required: false,
@@ -77,6 +78,21 @@ export const HEADERS = {
     required: true,
     schema: { type: "string", const: "Bearer" },
   },
+};
+
+const HEALTH_ANSWER = {
+  description: "For balancers: needs no token and no own `Host`, and is not counted. The answer has no body.",
+  tags: ["service"],
+  security: [],
+  responses: {
+    200: { description: "The service answers" },
+    503: { description: "The service stops, or its database does not answer" },
+  },
+};
+/** The path that is not below `/admin/v1`. */
+export const HEALTH: Json = {
+  get: { operationId: "getHealth", summary: "Tell whether the service works", ...HEALTH_ANSWER },
+  head: { operationId: "headHealth", summary: "Tell whether the service works", ...HEALTH_ANSWER },
 };
 
 /** The groups of operations, by the first segment of the path. */
