@@ -51,17 +51,18 @@ export function refuseDatabaseFailure(error: unknown, config: Config): Refusal |
   const cause = error instanceof DatabaseUnavailable ? (error.cause ?? error) : error;
   const code = codeOf(cause) ?? codeOf(error);
   if (code === undefined) return undefined;
-  const refused = (sentence: string) =>
-    refuse(NEEDS_PERSON.test(code) ? "INVALID_REQUEST" : "SERVICE_UNAVAILABLE", sentence);
+  const kind = NEEDS_PERSON.test(code) ? "INVALID_REQUEST" : "SERVICE_UNAVAILABLE";
   if (cause instanceof Error && cause.name === "PostgresError") {
     const remedy = REMEDIES[code];
-    return refused(
+    return refuse(
+      kind,
       `The database ${where} refused: ${cause.message} (${code})${remedy === undefined ? "" : `; ${remedy}`}`,
     );
   }
   const reason = UNREACHABLE[code];
   if (reason !== undefined || error instanceof DatabaseUnavailable) {
-    return refused(
+    return refuse(
+      kind,
       `Cannot reach the database ${where}: ${reason ?? code}; check that it runs${
         config.databaseUrl === undefined ? "" : " and that DATABASE_URL is right"
       }`,

@@ -40,7 +40,7 @@ interface RestoreFlags extends JsonOptions {
 
 export function addBackupCommands(program: Command, surroundings: Surroundings): void {
   withJsonOptions(program.command("backup"))
-    .description("save everything into one file, while the service runs or is stopped")
+    .description("save everything into one file and verify it, while the service runs or is stopped")
     .argument("<file>", "the file to write, such as claviger.tar.zst; - is standard output")
     .option(
       "--with-secret",
@@ -102,12 +102,8 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
       const saved = isVerified ? "Saved and verified" : "Saved";
       printLine(to, `${saved} ${renderContents(sums)} to ${name} (${toSize(bytes)}, ${seconds} s)`);
     }
-    if (notNoted !== undefined) {
-      printNote(
-        surroundings,
-        `The backup is good, but the database could not note that it was taken: ${notNoted}`,
-      );
-    }
+    if (notNoted !== undefined)
+      printNote(surroundings, `The database could not note that this backup was taken: ${notNoted}`);
   });
 }
 

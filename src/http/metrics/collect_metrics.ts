@@ -50,7 +50,7 @@ export async function collectMetrics(sources: MetricsSources): Promise<Family[]>
     ...ofEvents(sources),
     ...ofDatabase(sources),
     ...ofTokens(sources),
-    ...ofExpiry(sources, lastBackup),
+    ...ofTimes(sources, lastBackup),
     ...figureMetrics(sources.figures),
     ...processMetrics(sources),
   ];
@@ -276,19 +276,20 @@ function ofTokens({ tokens }: MetricsSources): Family[] {
 }
 
 /** Returns the times that alerts compare with now. */
-function ofExpiry({ certificateExpiresAt }: MetricsSources, lastBackup: LastBackup | undefined): Family[] {
-  const timeOf = (name: string, help: string, at: Date | undefined) =>
-    at === undefined ? [] : [single("gauge", name, { help, value: at.getTime() / 1_000 })];
-  return [
-    ...timeOf(
+function ofTimes({ certificateExpiresAt }: MetricsSources, lastBackup: LastBackup | undefined): Family[] {
+  const times = [
+    [
       "claviger_last_backup_timestamp_seconds",
       "When the last backup was taken, as Unix time; before the first one, when the database was made",
       lastBackup?.since,
-    ),
-    ...timeOf(
+    ],
+    [
       "claviger_tls_not_after_timestamp_seconds",
       "When the certificate ends, as Unix time",
       certificateExpiresAt(),
-    ),
-  ];
+    ],
+  ] as const;
+  return times.flatMap(([name, help, at]) =>
+    at ? single("gauge", name, { help, value: at.getTime() / 1_000 }) : [],
+  );
 }
