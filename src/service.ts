@@ -272,6 +272,7 @@ async function listen(
       ...LIMITS,
       answer: createMetricsPage({
         ...parts,
+        ...config.metricsListen,
         isStopping,
         tokens: parts.minted,
         dataDir,
