@@ -216,7 +216,7 @@ describe("claviger restore", () => {
 
   test("refuses a data folder whose secret differs from the secret in the file", async () => {
     const restored = installation();
-    mkdirSync(restored.dataDir);
+    mkdirSync(restored.dataDir, { mode: 0o700 });
     writeFileSync(secretOf(restored), otherSecret());
     expect(refusalOf(await restored.here(["restore", file("secret")]))).toBe(
       `Cannot restore ${file("secret")}: the backup has its own secret, and ${secretOf(restored)} is another one; ` +
