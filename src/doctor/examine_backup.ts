@@ -12,10 +12,11 @@ export const backupCheck: Check<Pick<ServerContext, "database" | "clock">> = {
     const now = clock.now();
     const { takenAt, verifiedAt, since, dueAt, isOverdue } = await findLastBackup(database, now);
     const isVerified = takenAt?.getTime() === verifiedAt?.getTime();
+    const lastVerified = verifiedAt === null ? "" : `; the last verified one at ${toTimestamp(verifiedAt)}`;
     const taken =
       takenAt === null
         ? `none since this database was made at ${toTimestamp(since)}`
-        : `taken at ${toTimestamp(takenAt)}${isVerified ? " and verified" : ", not verified"}`;
+        : `taken at ${toTimestamp(takenAt)}${isVerified ? " and verified" : `, not verified${lastVerified}`}`;
     const due = `due by ${toTimestamp(dueAt)}`;
     const next = takenAt === null ? "the first" : "the next";
     if (!isOverdue) return ok("backup", `${taken}; ${next} is ${due}`);

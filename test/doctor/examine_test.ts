@@ -128,6 +128,12 @@ describe("doctor's backup", () => {
     [35, "now(), now()", "ok", /^taken at \S+ and verified; the next is due by \S+$/],
     [37, "now(), now()", "warn", /^taken at \S+ and verified; the next was due by \S+$/],
     [1, "now(), null", "ok", /^taken at \S+, not verified; the next is due by/],
+    [
+      1,
+      "now(), '2026-11-01'",
+      "ok",
+      /, not verified; the last verified one at 2026-11-01T00:00:00Z; the next is/,
+    ],
     [-2, "now(), now()", "warn", /^taken at \S+ and verified; that is in the future, so a clock was wrong$/],
   ])("judges after %i hours %s", async (hours, times, state, message) => {
     const { database } = opened;
