@@ -14,6 +14,7 @@ import { listenOrRefuse } from "../../src/wire/mod.ts";
 import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { findFreePort } from "../support/find_free_port.ts";
 import { isRoot } from "../support/is_root.ts";
 import { type CommandLine, createCommandLine, type Ended } from "./command_line.ts";
 
@@ -146,7 +147,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   "two settings name the same address": [
     {
       says: "the port is in use",
-      ends: () => start({ CLAVIGER_PORT: "28431", CLAVIGER_METRICS_LISTEN: "127.0.0.1:28431" }),
+      async ends() {
+        const port = String(await findFreePort());
+        return await start({ CLAVIGER_PORT: port, CLAVIGER_METRICS_LISTEN: `127.0.0.1:${port}` });
+      },
     },
   ],
   "the key of the GitHub App is missing, or cannot be used": [
