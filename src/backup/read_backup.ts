@@ -48,6 +48,8 @@ export type Section =
 /** A backup that was completely read and is correct. */
 export interface ProvenBackup {
   readonly path: string;
+  /** The path as text for messages, or `standard input`. */
+  readonly name: string;
   readonly head: Head;
   readonly sums: Sums;
   /** The root secret's text; undefined if the backup was taken without it. */
@@ -60,7 +62,10 @@ const MAX_JSON_BYTES = 64 * 1024 * 1024;
 const MAX_SECRET_BYTES = 4_096;
 
 /** Reads a backup completely, without a database; refuses a damaged or incomplete file. */
-export async function verifyBackup(path: string, watch: Watch): Promise<ProvenBackup | Refusal> {
+export async function verifyBackup(
+  path: string,
+  { name = path, ...watch }: Watch & { readonly name?: string },
+): Promise<ProvenBackup | Refusal> {
   let head: Head | undefined;
   let sums: Sums | undefined;
   let secret: string | undefined;
@@ -84,10 +89,10 @@ export async function verifyBackup(path: string, watch: Watch): Promise<ProvenBa
       }
     }
   } catch (error) {
-    return toRefusal(error, path);
+    return toRefusal(error, name);
   }
   if (head === undefined || sums === undefined) throw new Error("A backup ended without its sums");
-  return { path, head, sums, secret, canary };
+  return { path, name, head, sums, secret, canary };
 }
 
 const CANARY_TABLE = "secret_canary";
@@ -103,11 +108,11 @@ async function readCanary(
 }
 
 /** Turns an error that the file caused into a refusal; throws every other error again. */
-export function toRefusal(error: unknown, path: string): Refusal {
+export function toRefusal(error: unknown, name: string): Refusal {
   if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
   if (error instanceof BadBackup || error instanceof TarError) {
     const remedy = error instanceof TarError ? `: ${DAMAGED}` : "";
-    return refuse("INVALID_REQUEST", `Cannot use the backup ${path}: ${error.message}${remedy}`);
+    return refuse("INVALID_REQUEST", `Cannot use the backup ${name}: ${error.message}${remedy}`);
   }
   throw error;
 }

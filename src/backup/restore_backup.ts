@@ -55,14 +55,14 @@ export interface RestoreOptions {
 
 /** Returns the refusal of a backup whose schema is not among this program's migrations; undefined if it is. */
 export function checkBackupSchema(
-  { path, head }: ProvenBackup,
+  { name, head }: ProvenBackup,
   migrations: readonly Migration[],
 ): string | undefined {
   const newest = migrations.at(-1)?.number ?? 0;
   const own = head.migrations.at(-1)?.number ?? 0;
   if (own > newest) {
     return (
-      `Cannot restore ${path}: it has schema ${own} and this program knows only ${newest}; ` +
+      `Cannot restore ${name}: it has schema ${own} and this program knows only ${newest}; ` +
       `use Claviger ${head.claviger} or newer`
     );
   }
@@ -72,7 +72,7 @@ export function checkBackupSchema(
   });
   return differs === undefined
     ? undefined
-    : `Cannot restore ${path}: its migration ${differs.number} (${differs.name}) is not the one inside ` +
+    : `Cannot restore ${name}: its migration ${differs.number} (${differs.name}) is not the one inside ` +
         `this program; use Claviger ${head.claviger}, which wrote it`;
 }
 
@@ -109,7 +109,7 @@ export async function restoreBackup(
   } catch (error) {
     if (error instanceof NotEmpty) return cannot(notEmpty(options.place, error.message));
     if (isLockTimeout(error)) return cannot(LOCKED);
-    return toRefusal(error, proven.path);
+    return toRefusal(error, proven.name);
   }
   const migrated = await migrate(address, migrations);
   if (isRefusal(migrated)) return migrated;
@@ -152,7 +152,7 @@ async function load(sql: Sql, migrations: readonly Migration[], options: Restore
   const sums = await loadSections(sql, options);
   for (const { table, name } of triggers) await sql`alter table ${sql(table)} enable trigger ${sql(name)}`;
   if (sums?.sha256 !== proven.sums.sha256) {
-    throw new Error(`${proven.path} was changed while it was read: restore again`);
+    throw new Error(`${proven.name} was changed while it was read: restore again`);
   }
   for (const table of tables) {
     const saved = sums.tables.find(({ name }) => name === table.name);

@@ -23,20 +23,20 @@ export function planSecret(
   config: Config,
   { forgetSealed }: { readonly forgetSealed: boolean },
 ): SecretPlan {
-  const { path, secret, canary } = proven;
+  const { name, secret, canary } = proven;
   const present = findSecret(config);
   if (secret !== undefined) {
-    const own = rootOf({ text: secret, source: path });
+    const own = rootOf({ text: secret, source: name });
     if (present === undefined) {
       if (config.databaseUrl === undefined) return { ...NOTHING_TO_DO, keep: secret };
       const advice =
-        `The database is external, so give the service the backup's secret: \`tar --zstd -xOf ${path} secret\` ` +
+        `The database is external, so give the service the backup's secret: \`tar --zstd -xOf ${name === proven.path ? name : "FILE"} secret\` ` +
         "prints it; put it into a file, and name the file in CLAVIGER_SECRET_FILE";
       return { withoutSealed: false, advice: [advice] };
     }
     if (rootOf(present).equals(own)) return adviseGiven(config);
     throw new CommandRefused(
-      `Cannot restore ${path}: the backup has its own secret, and ${present.source} is another one; remove ` +
+      `Cannot restore ${name}: the backup has its own secret, and ${present.source} is another one; remove ` +
         "that secret first",
     );
   }
@@ -60,7 +60,7 @@ export function planSecret(
       ? `put the right secret into ${join(config.dataDir, "secret")}, or name its file in CLAVIGER_SECRET_FILE`
       : "name the file of the right secret in CLAVIGER_SECRET_FILE";
   throw new CommandRefused(
-    `Cannot restore ${path}: the backup has no secret, and its sealed data needs the secret of the ` +
+    `Cannot restore ${name}: the backup has no secret, and its sealed data needs the secret of the ` +
       `installation that made the backup${wrong}; ${where}, or leave out the repository token ` +
       "and the keys that sign licenses with --forget-sealed",
   );

@@ -23,7 +23,7 @@ export interface ConfigSource {
   readonly workingFolder: string;
   /** Whether the process runs as root; the default data folder depends on it. */
   readonly isRoot: boolean;
-  /** The settings that the service's unit gives to the service, for commands of root on the same installation. */
+  /** The settings that the service's unit gives to the service, for commands on the same installation. */
   readonly unit?: UnitSettings | undefined;
   /** Set if the service may have settings that this process cannot see. */
   readonly unseen?: Unseen | undefined;

@@ -35,10 +35,11 @@ export function readTls(get: Get, source: ConfigSource): TlsFiles | undefined {
     );
   }
   const folder = source.env.CREDENTIALS_DIRECTORY;
+  const isLoaded = (path: string) => [...(source.unit?.credentials.values() ?? [])].includes(path);
   const find = (certFile: string, keyFile: string): TlsFiles => ({
     certFile,
     keyFile,
-    ...(folder && certFile.startsWith(`${folder}/`) && { isCopy: true }),
+    ...((isLoaded(keyFile) || (folder && certFile.startsWith(`${folder}/`))) && { isCopy: true }),
   });
   if (cert !== "") return find(resolve(workingFolder, cert), resolve(workingFolder, key));
   const certFile = findCredential("claviger-tls-cert", source);

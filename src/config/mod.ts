@@ -18,7 +18,3 @@ export type { GitHubAppSettings } from "./github_app.ts";
 export { SettingError, settingOf } from "./setting_error.ts";
 export { type Get, type ListenAddress, readHost, readListenAddress, readPort } from "./setting_values.ts";
 export { findSetting, SETTINGS } from "./settings.ts";
-export {
-  DEFAULT_ENV_FILE,
-  settingsFilesOf,
-} from "./settings_file.ts";

@@ -21,7 +21,7 @@ export interface FileSetting {
   readonly place: string;
 }
 
-export const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
+const DEFAULT_ENV_FILE = "/etc/claviger/claviger.env";
 const FILE_LIMIT_BYTES = 64 * 1024;
 
 class UnreadableFile extends SettingError {}
@@ -35,7 +35,7 @@ export function readSettingsFile(source: SettingsFileSource): ReadonlyMap<string
 }
 
 /** Returns the settings files to read: the named file, or without a name, the standard files that exist. */
-export function settingsFilesOf({
+function settingsFilesOf({
   envFile,
   unitFiles = [],
 }: Pick<SettingsFileSource, "envFile" | "unitFiles">): readonly string[] {
@@ -96,5 +96,6 @@ export function readBounded(path: string, what: string, limitBytes = FILE_LIMIT_
 const REASONS: Reasons = {
   ...FILE_REASONS,
   EACCES:
-    "this user may not read it; run the command with sudo, or give a secret to the service as a systemd credential",
+    "this user may not read it; run the command as the user of the service (`sudo -u claviger claviger …`), and let that " +
+    "user read the file (`chgrp claviger FILE; chmod 640 FILE`)",
 };

@@ -1,6 +1,7 @@
 /** Asks a service for its health, as a load balancer does. Uses `node:` modules: they accept a CA of our own. */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
+import { connect } from "node:tls";
 import { codeOf, NETWORK_REASONS, type Reasons, reasonOf } from "../system_error.ts";
 
 export interface HealthAnswer {
@@ -75,6 +76,25 @@ export function ask(url: URL, { ca, trustAny = false, timeoutMs }: AskOptions): 
       fail("it closed the connection");
     });
     asked.end();
+  });
+}
+
+/** Returns the certificate that a service of this machine shows; undefined if none answers with one. */
+export function askCertificate(
+  url: URL,
+  { timeoutMs }: { readonly timeoutMs: number },
+): Promise<{ readonly validFrom: Date; readonly expiresAt: Date } | undefined> {
+  return new Promise((resolve) => {
+    const port = Number(url.port || 443);
+    const options = { host: url.hostname.replace(/^\[|\]$/g, ""), port, rejectUnauthorized: false };
+    const socket = connect(options, () => {
+      const { valid_from, valid_to } = socket.getPeerCertificate();
+      resolve({ validFrom: new Date(valid_from), expiresAt: new Date(valid_to) });
+      socket.destroy();
+    });
+    socket.setTimeout(timeoutMs, () => socket.destroy());
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(undefined));
   });
 }
 

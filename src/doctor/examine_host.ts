@@ -18,10 +18,21 @@ import type { ServingAt } from "../installation/mod.ts";
 import { isRefusal } from "../refusal.ts";
 import { openGitHubApp, tryGitHubApp } from "../repository_token/mod.ts";
 import { readTlsIdentity, tlsWarning } from "../tls/mod.ts";
-import { askHealth, toHealthUrl } from "./ask_health.ts";
+import { askCertificate, askHealth, toHealthUrl } from "./ask_health.ts";
 import { examineOperators } from "./examine_operators.ts";
 import { findForeignFile } from "./find_foreign_file.ts";
-import { type Check, examine, type Finding, fail, ok, requireReadable, skipUnseen, warn } from "./finding.ts";
+import {
+  type Check,
+  examine,
+  type Finding,
+  fail,
+  isReadable,
+  ok,
+  requireReadable,
+  skip,
+  skipUnseen,
+  warn,
+} from "./finding.ts";
 
 export interface HostContext {
   readonly config: Config;
@@ -130,7 +141,7 @@ function examineClock({ clock }: HostContext): Finding {
     : ok("clock", toTimestamp(now));
 }
 
-function examineTls({ config, clock, serving }: HostContext): Finding {
+async function examineTls({ config, clock, serving }: HostContext): Promise<Finding> {
   const { trustedProxies } = config;
   // The running service counts, not the settings: they apply from its next start.
   const { host, tls } = serving ?? config;
@@ -146,8 +157,13 @@ function examineTls({ config, clock, serving }: HostContext): Finding {
         )
       : ok("tls", "none: only a proxy or this machine should call the service");
   }
-  for (const file of [tls.certFile, tls.keyFile]) requireReadable(file);
-  const found = readTlsIdentity(tls);
+  const found = [tls.certFile, tls.keyFile].every(isReadable)
+    ? readTlsIdentity(tls)
+    : serving && (await askCertificate(new URL(toUrl(serving)), { timeoutMs: HEALTH_LIMIT_MS }));
+  if (found === undefined) {
+    const why = `this user may not read ${tls.certFile} and ${tls.keyFile}, and no running service shows the certificate`;
+    return skip("tls", why, "run it while the service runs");
+  }
   if (isRefusal(found)) return fail("tls", found.sentence, "see CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY");
   const warning = tlsWarning(found, clock.now());
   if (warning === undefined)

@@ -42,7 +42,6 @@ export function skip(name: string, message: string, remedy: string): Finding {
   return { name, state: "skip", message, remedy };
 }
 
-const AS_ROOT = "run as root";
 /** The remedy for a disk to which the database cannot write. */
 export const FREE_SPACE = "free some space on the server's disk";
 
@@ -65,6 +64,16 @@ export function requireReadable(file: string): void {
   }
 }
 
+/** Tells whether this user may read a file; true for any other fault of it. */
+export function isReadable(file: string): boolean {
+  try {
+    requireReadable(file);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Runs checks in order. If a check throws, that is its finding, and the next check runs. */
 export async function examine<Context>(
   context: Context,
@@ -82,7 +91,8 @@ export async function examine<Context>(
 }
 
 function explain(name: string, error: unknown): Finding {
-  if (hasCode(error, "EACCES")) return skip(name, `cannot be seen by this user: ${reasonOf(error)}`, AS_ROOT);
+  if (hasCode(error, "EACCES"))
+    return skip(name, `cannot be seen by this user: ${reasonOf(error)}`, "let the service's user read it");
   const refusal = refusedWrite(error);
   return refusal === undefined
     ? fail(

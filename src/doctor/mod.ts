@@ -10,5 +10,6 @@ export { examineBriefly } from "./examine_briefly.ts";
 export { type DatabaseContext, examineDatabase } from "./examine_database.ts";
 export { examineHost, type HostContext } from "./examine_host.ts";
 export { RELEASED_WITH_INSIDE, type ServerContext } from "./examine_server.ts";
-export { type Check, type Finding, type FindingState, fail, ok, skip, warn } from "./finding.ts";
+export { findExposedFile } from "./find_exposed_file.ts";
+export { type Check, type Finding, type FindingState, fail, isReadable, ok, skip, warn } from "./finding.ts";
 export { type DatabaseFacts, measureDatabase } from "./measure_database.ts";

@@ -53,7 +53,10 @@ export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | 
 }
 
 /** Returns why clients refuse the certificate now or will refuse it soon; undefined if they accept it. */
-export function tlsWarning({ validFrom, expiresAt }: TlsIdentity, now: Date): string | undefined {
+export function tlsWarning(
+  { validFrom, expiresAt }: Pick<TlsIdentity, "validFrom" | "expiresAt">,
+  now: Date,
+): string | undefined {
   if (expiresAt <= now) return `The certificate expired at ${toTimestamp(expiresAt)}: clients refuse it`;
   if (validFrom > now)
     return `The certificate is valid only from ${toTimestamp(validFrom)}: clients refuse it until then`;
@@ -94,7 +97,8 @@ function readText(path: string, what: string): string | Refusal {
 const REASONS: Reasons = {
   ...FILE_REASONS,
   EFBIG: `it has more than ${CERTIFICATES_LIMIT_BYTES} bytes`,
-  EACCES: "this user may not read it; hand it over as a credential (see `claviger systemd --help`)",
+  EACCES:
+    "this user may not read it; let the service's user read it, or hand it over as a credential (see `claviger systemd --help`)",
 };
 
 function refused(why: string): Refusal {

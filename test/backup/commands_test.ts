@@ -104,7 +104,26 @@ describe("claviger backup", () => {
     expect(refusalOf(await line.here(["backup", file("x"), "--with-secret"], external))).toBe(
       "Cannot back up the secret: none is given; name its file in CLAVIGER_SECRET_FILE",
     );
-    expect(usageErrorOf(await line.here(["restore", "-"]))).toContain("it is read twice");
+  });
+
+  test("verifies and restores a backup that comes through standard input, and leaves nothing in TMPDIR", async () => {
+    const input = readFileSync(file("plain"));
+    mkdirSync(file("tmp"));
+    const env = { TMPDIR: file("tmp") };
+    const { out } = await line.here(["backup", "--verify", "-"], { input, env });
+    expect(out).toStartWith("standard input is whole: ");
+    const other = installation();
+    const args = ["restore", "-", "--forget-sealed"];
+    const restored = await other.here(args, { input, env });
+    expect(restored).toMatchObject({
+      status: 0,
+      out: expect.stringContaining(" from standard input, made "),
+    });
+    const none = await other.here(args, { input, env: { TMPDIR: file("no/where") } });
+    expect(refusalOf(none)).toStartWith(
+      `Cannot keep standard input in ${file("no/where")} while it is read twice: `,
+    );
+    expect(readdirSync(env.TMPDIR)).toEqual([]);
   });
 
   test("writes no backup to a terminal", async () => {

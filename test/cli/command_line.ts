@@ -18,7 +18,7 @@ export interface Ended {
 
 export interface RunOptions {
   /** The text at standard input. */
-  readonly input?: string;
+  readonly input?: string | Uint8Array;
   readonly env?: Readonly<Record<string, string>>;
   readonly isTerminal?: boolean;
   /** The width of the terminal at standard output; by default there is no terminal. */
@@ -182,7 +182,7 @@ export function surround(folder: string, options: RunOptions): { surroundings: S
     },
     async readInput(limit, prompt = "") {
       seen.err += prompt;
-      return Buffer.byteLength(input) > limit ? undefined : input;
+      return Buffer.byteLength(input) > limit ? undefined : input.toString();
     },
     untilSignal: () => (signal === undefined ? new Promise(() => {}) : Promise.resolve(signal)),
   };

@@ -1,6 +1,8 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { warnOfUser } from "../../src/cli/commands/systemd_command.ts";
+import { findPage } from "../../src/cli/guide/pages.ts";
 import { createCommandLine, usageErrorOf } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -14,7 +16,8 @@ const sysusers = Bun.which("systemd-sysusers");
 
 async function unit(...args: string[]): Promise<string> {
   const { status, out, err } = await line.run(["systemd", ...args]);
-  expect([status, err]).toEqual([0, ""]);
+  // A host without the service's user gets a warning.
+  expect([status, err.replace(/^claviger: The user claviger [^\n]+\n$/, "")]).toEqual([0, ""]);
   return out;
 }
 
@@ -85,16 +88,35 @@ describe("claviger systemd", () => {
     expect(await unit("--port", "8443", "--admin-listen", "127.0.0.1:8080")).toContain("127.0.0.1:8080");
   });
 
-  test("passes the operator's files as credentials, and names each in a setting, so that a missing one is an error", async () => {
-    const text = await unit("--secret", "/etc/claviger/secret", ...TLS);
-    expect(text.match(/^(LoadCredential|Environment)=.*/gm)).toEqual([
-      "LoadCredential=claviger-secret:/etc/claviger/secret",
-      "Environment=CLAVIGER_SECRET_FILE=/run/credentials/%n/claviger-secret",
+  test("names secret and key in settings, and passes only the certificate and its key as credentials", async () => {
+    const files = ["--secret", "/etc/claviger/secret", "--github-key", "/etc/claviger/app.pem"];
+    expect((await unit(...files, ...TLS)).match(/^(LoadCredential|Environment)=.*/gm)).toEqual([
+      "Environment=CLAVIGER_SECRET_FILE=/etc/claviger/secret",
+      "Environment=CLAVIGER_GITHUB_PRIVATE_KEY_FILE=/etc/claviger/app.pem",
       "LoadCredential=claviger-tls-cert:/etc/claviger/tls.crt",
       "Environment=CLAVIGER_TLS_CERT=/run/credentials/%n/claviger-tls-cert",
       "LoadCredential=claviger-tls-key:/etc/claviger/tls.key",
       "Environment=CLAVIGER_TLS_KEY=/run/credentials/%n/claviger-tls-key",
     ]);
+  });
+
+  test.each([
+    [
+      undefined,
+      "The user claviger is missing on this host: before you start this unit, create it with the line",
+    ],
+    [
+      61_184,
+      "The user claviger exists only while the unit with DynamicUser runs: stop that unit first, then create",
+    ],
+    [65_519, "The user claviger exists only while"],
+    [999, undefined],
+    [61_183, undefined],
+    [65_520, undefined],
+  ])("warns if its user has the number %j", (uid, warning) => {
+    const warned = warnOfUser(uid === undefined ? undefined : { uid });
+    if (warning === undefined) expect(warned).toBeUndefined();
+    else expect(warned).toStartWith(warning);
   });
 
   test("lets a group read certificates that a reload must read again", async () => {
@@ -135,6 +157,23 @@ describe("claviger systemd", () => {
       const score = /exposure level for claviger\.service: ([\d.]+)/.exec(security.stdout.toString())?.[1];
       expect(Number(score)).toBeLessThanOrEqual(exposure);
       expect(security.exitCode).toBe(0);
+    },
+  );
+
+  test.skipIf(analyze === null)(
+    "has beside it a unit of the backup, on the page `service`, with an exposure of at most 1.5",
+    () => {
+      const [, text = ""] =
+        /claviger-backup\.service <<'EOF'\n(.*?)^EOF$/ms.exec(findPage("service")?.text ?? "") ?? [];
+      expect(text).toContain("\nUser=claviger\n");
+      // The backup would not see the service that holds the data folder.
+      expect(text).not.toMatch(/^(ProtectProc|PrivatePIDs|StateDirectory)=/m);
+      const path = line.write("claviger-backup.service", text);
+      const security = Bun.spawnSync([analyze ?? "", "security", "--offline=true", path]);
+      const score = /exposure level for claviger-backup\.service: ([\d.]+)/.exec(
+        security.stdout.toString(),
+      )?.[1];
+      expect(Number(score)).toBeLessThanOrEqual(1.5);
     },
   );
 });

@@ -36,19 +36,18 @@ function render({ environment = [], envFiles = [], credentials = {}, state }: Un
 }
 
 /** Makes a folder for the PATH with a busctl that gives this answer and writes down its arguments. */
-function standIn(name: string, text: string, status = 0, activeState = "inactive"): string {
+function standIn(name: string, text: string, status = 0): string {
   const folder = join(line.folder, name);
   mkdirSync(folder);
   writeFileSync(join(folder, "answer"), text);
-  const state = `case "$*" in *ActiveState) echo '{"type":"s","data":"${activeState}"}'; exit;; esac`;
-  const script = `#!/bin/sh\necho "$*" >> ${folder}/asked\n${state}\n/bin/cat ${folder}/answer\nexit ${status}\n`;
+  const script = `#!/bin/sh\necho "$*" >> ${folder}/asked\n/bin/cat ${folder}/answer\nexit ${status}\n`;
   writeFileSync(join(folder, "busctl"), script);
   chmodSync(join(folder, "busctl"), 0o755);
   return folder;
 }
 
-function parsed(text: string, options?: Parameters<typeof parseUnit>[1]) {
-  const unit = parseUnit(text, options);
+function parsed(text: string) {
+  const unit = parseUnit(text);
   if (unit === undefined || isRefusal(unit)) throw new Error(`No unit: ${JSON.stringify(unit)}`);
   return unit;
 }
@@ -81,23 +80,8 @@ describe("parseUnit()", () => {
     ]);
   });
 
-  test("gives a credential's source while the service is stopped or starts, and its copy while it runs", () => {
+  test("gives the path of a credential's source in place of its copy", () => {
     expect(parsed(REAL).env.CLAVIGER_TLS_KEY).toBe("/etc/claviger/tls.key");
-    const folder = join(line.folder, "handed-over");
-    mkdirSync(folder);
-    writeFileSync(join(folder, "claviger-tls-key"), "");
-    const text = REAL.replaceAll("/run/credentials/claviger.service", folder);
-    const running = parsed(text, { credentialsFolder: folder, isUp: true });
-    expect(running.env.CLAVIGER_TLS_KEY).toBe(join(folder, "claviger-tls-key"));
-    expect(running.credentials.get("claviger-tls-key")).toBe(join(folder, "claviger-tls-key"));
-    expect(running.credentials.get("claviger-github-key")).toBe("/etc/claviger/github app.pem");
-    // The service fails at each start, and its copy disappears a moment later.
-    const named = (activeState: string) => {
-      const env = { PATH: standIn(activeState, text, 0, activeState) };
-      return withUnitSettings({ workingFolder: "/", isRoot: true, env }, folder).unit?.env.CLAVIGER_TLS_KEY;
-    };
-    expect(named("activating")).toBe("/etc/claviger/tls.key");
-    expect(named("active")).toBe(join(folder, "claviger-tls-key"));
   });
 
   test("reads the empty answer as that of a missing unit", () => {
@@ -118,21 +102,21 @@ describe("parseUnit()", () => {
 describe("withUnitSettings()", () => {
   const source = { workingFolder: "/", isRoot: true };
 
-  test("does not ask systemd if a command has its settings already, or root does not run it", async () => {
+  test("asks systemd for every user, unless a command has its settings already", async () => {
     const PATH = standIn("idle", render({ state: "claviger" }));
     const own = [
       { ...source, env: { PATH }, envFile: "/dev/null" },
       { ...source, env: { PATH, STATE_DIRECTORY: "/var/lib/claviger" } },
       { ...source, env: { PATH, CREDENTIALS_DIRECTORY: "/run/credentials/x" } },
-      { ...source, env: { PATH }, isRoot: false },
       { ...source, env: {} },
       { ...source, env: { PATH: "idle:" } },
     ];
     for (const each of own) expect(withUnitSettings(each)).toMatchObject(each);
     expect(await Bun.file(join(PATH, "asked")).exists()).toBe(false);
-    expect(withUnitSettings({ ...source, env: { PATH } }).unit?.env.STATE_DIRECTORY).toBe(
-      "/var/lib/claviger",
-    );
+    for (const isRoot of [true, false]) {
+      const { unit } = withUnitSettings({ ...source, isRoot, env: { PATH } });
+      expect(unit?.env.STATE_DIRECTORY).toBe("/var/lib/claviger");
+    }
   });
 
   test("goes on if there is no systemd", () => {
@@ -158,11 +142,28 @@ test("config check says when the service may have settings that this user cannot
   });
 });
 
-describe("root's commands, while the service of the unit is stopped", () => {
+test("config check does not examine a certificate that only systemd can read", () => {
+  const { certFile, keyFile } = makeCertificate(line.folder, "closed", 60);
+  const config = readConfig({ env: {}, envFile: "/dev/null", workingFolder: "/", isRoot: false });
+  if (isRefusal(config)) throw new Error(config.sentence);
+  const check = (isCopy?: true) =>
+    checkFiles({ ...config, tls: { certFile, keyFile, isCopy } }, { clock: systemClock });
+  const isRoot = process.getuid?.() === 0;
+  chmodSync(keyFile, 0);
+  if (isRoot) process.seteuid?.(65_534);
+  try {
+    expect(check(true)).toEqual({ warnings: [expect.stringContaining("The certificate was not checked: ")] });
+    expect(check().fault?.sentence).toContain("this user may not read it");
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+  }
+});
+
+describe("commands, while the service of the unit is stopped", () => {
   const credentials: Record<string, string> = {};
   let settings = "";
   let PATH = "";
-  const run = (...args: string[]) => line.run(args, { env: { PATH }, isRoot: true });
+  const run = (...args: string[]) => line.run(args, { env: { PATH }, isRoot: false });
 
   let host: GitHubStandIn;
   afterAll(() => host.close());
@@ -221,7 +222,7 @@ describe("root's commands, while the service of the unit is stopped", () => {
     expect(await run("migrate")).toMatchObject({ status: 0, err: "" });
     const token = await line.run(["installer", "set-token"], {
       env: { PATH },
-      isRoot: true,
+      isRoot: false,
       input: "a-token",
     });
     expect([token.status, token.out]).toEqual([0, "The repository token is set\n"]);

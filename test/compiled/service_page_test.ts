@@ -13,9 +13,8 @@ import { isBuilt } from "./installed.ts";
 import { readWalkSteps, type Walked, walk } from "./walk.ts";
 
 const TEST_LIMIT_MS = 120_000;
-const isRoot = process.getuid?.() === 0;
 
-describe.skipIf(!isBuilt || isRoot)("the page `service`", () => {
+describe.skipIf(!isBuilt)("the page `service`", () => {
   let place: Place;
   let host: GitHubStandIn;
   beforeEach(async () => {
@@ -42,11 +41,11 @@ describe.skipIf(!isBuilt || isRoot)("the page `service`", () => {
         folder,
         port: await findFreePort(),
         gitHubUrl: host.settings.apiUrl,
-        afterwards: ["claviger-backup.service", "claviger keys list", ...(isRoot ? ["claviger doctor"] : [])],
+        afterwards: ["claviger-backup.service", "claviger keys list", "claviger doctor"],
       });
 
       expect(walked.filter(({ status }) => status !== 0)).toEqual([]);
-      expect(walked).toHaveLength(8 + (isRoot ? 3 : 2));
+      expect(walked).toHaveLength(8 + 3);
       for (const { script, shown, output } of walked) {
         if (shown !== undefined)
           expect({ script, output: maskWalk(output) }).toEqual({ script, output: maskWalk(shown) });
@@ -61,13 +60,11 @@ describe.skipIf(!isBuilt || isRoot)("the page `service`", () => {
       const rehearsed = outputOf(walked, "claviger restore");
       expect(rehearsed).toContain("ada@example.org");
       expect(rehearsed).toContain("p300_speller 1.0.0  good");
-      expect(existsSync(join(folder, "rehearsal"))).toBe(false);
+      expect(existsSync(join(folder, "tmp/rehearsal"))).toBe(false);
 
       const [nightly, keys, doctor] = walked.slice(8).map(({ output }) => output);
       expect(nightly).toMatch(/^Saved and verified \d+ rows of \d+ tables and 1 model file to /);
       expect(keys).toContain("ada@example.org");
-      // Without root, the credentials of the stopped service cannot be read.
-      if (!isRoot) return;
       expect(doctor).toMatch(/^ok +tls +the certificate is good until /m);
       expect(doctor).toMatch(/^ok +github app +App 190219 mints tokens for core-package$/m);
       expect(doctor).toMatch(/^warn +service +no service runs from \/var\/lib\/claviger$/m);

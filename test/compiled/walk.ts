@@ -6,8 +6,8 @@
  * user, the environment, the credentials and the state folder that they name. A stand-in for `busctl` describes the unit
  * as systemd would, so that commands find the settings.
  *
- * Root runs the steps unchanged. Another user cannot make the service's user or ask for the unit. For such a user all
- * files belong to that user, and the commands get the path of the settings.
+ * Root runs the steps unchanged, with a stand-in for the alias. Another user cannot make the service's user: for such a
+ * user all files belong to that user.
  */
 import { spawn } from "node:child_process";
 import {
@@ -65,7 +65,8 @@ export async function walk(
 ): Promise<Walked[]> {
   const { folder, port, gitHubUrl } = options;
   const below = (name: string) => join(folder, name);
-  for (const name of ["units", "bin", "sysusers.d"]) mkdirSync(below(name));
+  for (const name of ["units", "bin", "sysusers.d", "tmp"]) mkdirSync(below(name));
+  chmodSync(below("tmp"), 0o1777);
   // The service's user must be able to enter.
   chmodSync(folder, 0o755);
 
@@ -77,7 +78,7 @@ export async function walk(
       .replaceAll(PATHS.bin, below("bin"))
       .replaceAll("/var/lib/claviger", below("state"))
       .replaceAll("/var/backups/claviger", below("backups"))
-      .replaceAll("/var/tmp/rehearsal", below("rehearsal"))
+      .replaceAll("/var/tmp/rehearsal", below("tmp/rehearsal"))
       .replaceAll("/run/credentials/claviger.service", below("credentials"))
       .replaceAll("CLAVIGER_HOST=0.0.0.0", "CLAVIGER_HOST=127.0.0.1")
       .replaceAll("CLAVIGER_PORT=443", `CLAVIGER_PORT=${port}`)
@@ -87,7 +88,7 @@ export async function walk(
     text
       .replaceAll(below("state"), "/var/lib/claviger")
       .replaceAll(below("backups"), "/var/backups/claviger")
-      .replaceAll(below("rehearsal"), "/var/tmp/rehearsal")
+      .replaceAll(below("tmp/rehearsal"), "/var/tmp/rehearsal")
       // The default port of https.
       .replaceAll(`healthy at https://127.0.0.1:${port}`, "healthy at https://127.0.0.1")
       .replaceAll(`https://127.0.0.1:${port}`, "https://licenses.example.org");
@@ -101,18 +102,17 @@ claviger() {
   case $1 in
     systemd | version) command claviger "$@" ;;
     health) command claviger "$@" --ca ${below("etc")}/tls.crt ;;
-    *) command claviger "$@" ${isRoot ? "" : `--env-file ${settings}`} ;;
+    *) ${isRoot ? AS_CLAVIGER : "command"} claviger "$@" ;;
   esac
 }
+alias() { :; }
 curl() { command curl --cacert ${below("etc")}/tls.crt "$@"; }
 systemctl() { echo "$*" >> ${asked}; }
 ${isRoot ? "" : OWN_FILES}
 `;
   writeFileSync(below("bin/systemd-sysusers"), SYSUSERS, { mode: 0o755 });
-  if (isRoot) {
-    writeFileSync(below("bin/busctl"), `#!/bin/sh\nexec cat ${below("unit.json")}\n`, { mode: 0o755 });
-    writeFileSync(below("unit.json"), describeUnit(new Map(), folder));
-  }
+  writeFileSync(below("bin/busctl"), `#!/bin/sh\nexec cat ${below("unit.json")}\n`, { mode: 0o755 });
+  writeFileSync(below("unit.json"), describeUnit(new Map(), folder));
 
   async function run(script: string, own: Readonly<Record<string, string>> = {}) {
     const shell = Bun.spawn(["sh", "-ec", `exec 2>&1\n${script}`], {
@@ -127,7 +127,7 @@ ${isRoot ? "" : OWN_FILES}
   const unitOf = (name: string) =>
     readUnit(moved(readFileSync(below(`units/${name.replace(/\.service$/, "")}.service`), "utf8")));
   const runUnit = (unit: ReadonlyMap<string, readonly string[]>) =>
-    run(`${isRoot ? "" : WITH_SETTINGS(settings)}${unit.get("ExecStart")?.[0] ?? ""}`);
+    run(`${isRoot ? `${AS_CLAVIGER} ` : ""}${unit.get("ExecStart")?.[0] ?? ""}`);
 
   const canAnalyze = Bun.which("systemd-analyze", { PATH: env.PATH }) !== null;
   let service: RunningService | undefined;
@@ -138,7 +138,6 @@ ${isRoot ? "" : OWN_FILES}
       const step = await run(`${prelude}${moved(script)}`);
       if (script.includes(`${PATHS.etc}/${SETTINGS_FILE} <<`)) {
         appendFileSync(settings, `CLAVIGER_GITHUB_URL=${gitHubUrl}\n`);
-        if (!isRoot) appendFileSync(settings, `CLAVIGER_DATA_DIR=${below("state")}\n`);
       }
       const calls = existsSync(asked) ? readFileSync(asked, "utf8").split("\n") : [];
       for (const call of calls) {
@@ -150,7 +149,7 @@ ${isRoot ? "" : OWN_FILES}
           step.output += ended.output;
           step.status ||= ended.status;
         } else {
-          if (isRoot) writeFileSync(below("unit.json"), describeUnit(unit, folder));
+          writeFileSync(below("unit.json"), describeUnit(unit, folder));
           service = startService(unit, { path: env.PATH, folder, settings });
           const isHealthy = async () =>
             (await run(`claviger health --url https://127.0.0.1:${port} --ca etc/tls.crt`)).status === 0;
@@ -178,11 +177,14 @@ const SYSUSERS = `#!/bin/sh -e
 grep -q '^u claviger - ' "$1"
 [ $(id -u) != 0 ] || getent passwd claviger > /dev/null || useradd --system --no-create-home claviger
 `;
-/** Replaces `install` for a user who may not give files to another user. */
-const OWN_FILES = `install() { [ "$4" != -o ] || set -- -d -m 700 "$8"; command install "$@"; }`;
-
-/** Gives a unit's commands their settings if no unit can be asked. */
-const WITH_SETTINGS = (settings: string) => `set -a; . ${settings}; set +a; exec `;
+/** Replaces the alias of the page on a machine without sudo. */
+const AS_CLAVIGER = "setpriv --reuid=claviger --regid=claviger --clear-groups";
+/** Replaces programs that give files to another user, for a user who may not do that. */
+const OWN_FILES = `chgrp() { :; }
+install() {
+  case "$*" in *"-g claviger"*) set -- $(echo "$*" | sed "s/-o claviger//; s/-g claviger//") ;; esac
+  command install "$@"
+}`;
 
 /** Returns the answer of busctl about a unit; an empty map stands for no unit. */
 function describeUnit(unit: ReadonlyMap<string, readonly string[]>, folder: string): string {

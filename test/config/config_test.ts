@@ -385,7 +385,7 @@ describe("readConfig() and the settings file", () => {
     const standard = { unit, envFile: undefined };
     asOrdinaryUser(() => {
       expect(refusal(standard)).toStartWith(
-        `Cannot read the settings file: ${path}: this user may not read it; run the command with sudo`,
+        `Cannot read the settings file: ${path}: this user may not read it; run the command as the user of the service`,
       );
       expect(read({ ...standard, env: { STATE_DIRECTORY: "/state" } }).dataDir).toBe("/state");
     });

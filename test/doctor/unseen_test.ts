@@ -7,7 +7,9 @@ import { systemClock } from "../../src/clock.ts";
 import { type Config, readConfig, type Unseen } from "../../src/config/mod.ts";
 import { examine } from "../../src/doctor/finding.ts";
 import { examineDatabase, examineHost, type Finding } from "../../src/doctor/mod.ts";
+import type { ServingAt } from "../../src/installation/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
+import { makeCertificate } from "../support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { isRoot } from "../support/is_root.ts";
 
@@ -31,7 +33,11 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function examineAll(env: Record<string, string>, unseen?: Unseen): Promise<(name: string) => Finding> {
+async function examineAll(
+  env: Record<string, string>,
+  unseen?: Unseen,
+  serving?: ServingAt,
+): Promise<(name: string) => Finding> {
   const config = readConfig({
     env: { CLAVIGER_DATA_DIR: folder, CLAVIGER_PORT: "0", ...env },
     envFile: "/dev/null",
@@ -42,7 +48,7 @@ async function examineAll(env: Record<string, string>, unseen?: Unseen): Promise
   if (isRefusal(config)) throw new Error(config.sentence);
   const context = { config: config satisfies Config, clock: systemClock };
   const findings = [
-    ...(await examineHost(context)),
+    ...(await examineHost({ ...context, serving })),
     ...(await examineDatabase({ ...context, ...target, place: "here" })),
   ];
   return (name) => findings.find((finding) => finding.name === name) ?? { name, state: "fail", message: "" };
@@ -98,23 +104,32 @@ describe("claviger doctor and settings that this user may not read", () => {
     ).toEqual(["ok", "fail", "fail", "fail", "ok"]);
   });
 
-  test.skipIf(!asRoot)("skips files that this user may not read", async () => {
-    const [cert, key] = [join(folder, "cert"), join(folder, "key")];
-    for (const path of [cert, key]) writeFileSync(path, "", { mode: 0o600 });
-    const files = { CLAVIGER_TLS_CERT: cert, CLAVIGER_TLS_KEY: key, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key };
-    const all = async () => {
-      const of = await examineAll({ ...APP, ...files });
-      return ["tls", "github app"].map((name) => of(name).state);
-    };
-    expect(await all()).toEqual(["fail", "fail"]);
-    chmodSync(folder, 0o755);
-    process.seteuid?.(65_534);
-    try {
-      expect(await all()).toEqual(["skip", "skip"]);
-    } finally {
-      process.seteuid?.(0);
-    }
-  });
+  test.skipIf(!asRoot)(
+    "skips files that this user may not read, and asks the running service for its certificate",
+    async () => {
+      const [cert, key] = [join(folder, "cert"), join(folder, "key")];
+      for (const path of [cert, key]) writeFileSync(path, "", { mode: 0o600 });
+      const files = { CLAVIGER_TLS_CERT: cert, CLAVIGER_TLS_KEY: key, CLAVIGER_GITHUB_PRIVATE_KEY_FILE: key };
+      const all = async (serving?: ServingAt) => {
+        const of = await examineAll({ ...APP, ...files }, undefined, serving);
+        return ["tls", "github app"].map((name) => of(name).state);
+      };
+      const { certificate, privateKey } = makeCertificate(folder, "served", 3);
+      const tls = { cert: certificate, key: privateKey };
+      const service = Bun.serve({ port: 0, hostname: "127.0.0.1", tls, fetch: () => new Response("") });
+      const serving = { host: "127.0.0.1", port: service.port ?? 0, tls: { certFile: cert, keyFile: key } };
+      expect(await all()).toEqual(["fail", "fail"]);
+      chmodSync(folder, 0o755);
+      process.seteuid?.(65_534);
+      try {
+        expect(await all()).toEqual(["skip", "skip"]);
+        expect(await all(serving)).toEqual(["warn", "skip"]);
+      } finally {
+        process.seteuid?.(0);
+        await service.stop(true);
+      }
+    },
+  );
 
   test("skips a check that throws EACCES, and fails a check that throws another error", async () => {
     const failing = (code: string) => ({
@@ -128,7 +143,7 @@ describe("claviger doctor and settings that this user may not read", () => {
         name: "EACCES",
         state: "skip",
         message: "cannot be seen by this user: EACCES: no",
-        remedy: "run as root",
+        remedy: "let the service's user read it",
       },
       {
         name: "EIO",

@@ -38,6 +38,21 @@ describe("claviger models add --file", () => {
     expect(hash("sha256", new Uint8Array(await response.arrayBuffer()))).toBe(SHA256);
   });
 
+  test("stores a file that comes through standard input, under the name of --file-name", async () => {
+    const args = [...addArgs({ name: "piped", file: "-" }), "--file-name", "speller.onnx"];
+    expect(await line.here(args, { env: PUBLIC, input: BYTES })).toMatchObject({ status: 0, err: "" });
+    expect(await listed("piped")).toMatchObject({
+      size_mb: 2.35,
+      checksum: `sha256:${SHA256}`,
+      download_url: expect.stringContaining("/piped/1.0.0/speller.onnx?"),
+    });
+    const none = await line.here(addArgs({ name: "none", file: "-" }), { env: PUBLIC });
+    expect(refusalOf(none)).toBe("Cannot add model: standard input is empty");
+    expect(unfinished()).toEqual([]);
+    for (const name of ["a/b", "-", ""])
+      usageErrorOf(await line.here([...args, "--file-name", name], { env: PUBLIC, input: BYTES }));
+  });
+
   test("leaves the file readable for the service, with the owner of the data folder", async () => {
     const { uid, gid } = statSync(line.dataDir);
     expect(statSync(storedPath(SHA256))).toMatchObject({ uid, gid });

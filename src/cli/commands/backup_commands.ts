@@ -22,9 +22,10 @@ import {
   toSize,
 } from "../backup_report.ts";
 import { demandSecret, planSecret } from "../backup_secret.ts";
+import { withKeptInput } from "../file_input.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printJson, printLine, printNote } from "../print.ts";
-import { CommandRefused, orRefuse, readSettings, WrongUsage, withInstallation } from "../run.ts";
+import { CommandRefused, orRefuse, readSettings, withInstallation } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 interface BackupFlags extends JsonOptions {
@@ -41,7 +42,10 @@ interface RestoreFlags extends JsonOptions {
 export function addBackupCommands(program: Command, surroundings: Surroundings): void {
   withJsonOptions(program.command("backup"))
     .description("save everything into one file and verify it, while the service runs or is stopped")
-    .argument("<file>", "the file to write, such as claviger.tar.zst; - is standard output")
+    .argument(
+      "<file>",
+      "the file to write, such as claviger.tar.zst; - is standard output, and standard input with --verify",
+    )
     .option(
       "--with-secret",
       "put the root secret into the file; anyone who can read the file then has the secret",
@@ -60,7 +64,7 @@ export function addBackupCommands(program: Command, surroundings: Surroundings):
 
   withJsonOptions(program.command("restore"))
     .description("load a backup into a new or empty database")
-    .argument("<file>", "the file that `claviger backup` wrote")
+    .argument("<file>", "the file that `claviger backup` wrote; - is standard input")
     .option(
       "--forget-sealed",
       "leave out the repository token and the keys that sign licenses, because the secret that sealed them is lost",
@@ -108,16 +112,37 @@ async function backUp(surroundings: Surroundings, file: string, options: BackupF
 }
 
 async function verify(surroundings: Surroundings, file: string, options: JsonOptions): Promise<void> {
-  const proven = await prove(surroundings, file);
-  if (options.json) printJson(surroundings, { file, whole: true, ...describe(proven) });
-  else printLine(surroundings, `${file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`);
+  await withProven(surroundings, file, async (proven) => {
+    if (options.json) printJson(surroundings, { file, whole: true, ...describe(proven) });
+    else
+      printLine(
+        surroundings,
+        `${file === "-" ? "standard input" : file} is whole: ${renderContents(proven.sums)}, ${renderOrigin(proven)}`,
+      );
+  });
 }
 
 async function restore(surroundings: Surroundings, file: string, options: RestoreFlags): Promise<void> {
-  const { clock, userName } = surroundings;
   const config = readSettings(surroundings, options);
-  const beganMs = clock.monotonicMs();
-  const proven = await prove(surroundings, file);
+  const beganMs = surroundings.clock.monotonicMs();
+  await withProven(surroundings, file, (proven) =>
+    load(surroundings, proven, { config, file, beganMs, options }),
+  );
+}
+
+interface LoadOptions {
+  readonly config: Config;
+  readonly file: string;
+  readonly beganMs: number;
+  readonly options: RestoreFlags;
+}
+
+async function load(
+  surroundings: Surroundings,
+  proven: ProvenBackup,
+  { config, file, beganMs, options }: LoadOptions,
+): Promise<void> {
+  const { clock, userName } = surroundings;
   const { head, sums } = proven;
   const mismatch = checkBackupSchema(proven, migrations) ?? checkBrand(proven, config);
   if (mismatch !== undefined) throw new CommandRefused(mismatch);
@@ -161,27 +186,33 @@ async function restore(surroundings: Surroundings, file: string, options: Restor
     }
     printLine(
       surroundings,
-      `Restored ${renderContents(sums)} from ${file}, ${renderOrigin({ head })} (${seconds} s)`,
+      `Restored ${renderContents(sums)} from ${file === "-" ? "standard input" : file}, ${renderOrigin({ head })} (${seconds} s)`,
     );
     if (secret !== null) printLine(surroundings, `The secret is in ${secret}`);
     for (const line of advice) printLine(surroundings, line);
   });
 }
 
-async function prove(surroundings: Surroundings, file: string): Promise<ProvenBackup> {
-  if (file === "-") {
-    throw new WrongUsage("Cannot read a backup from standard input: it is read twice, so it must be a file");
-  }
-  const progress = createProgressLine(surroundings, () => {});
-  const path = resolve(surroundings.workingFolder, file);
-  return orRefuse(await verifyBackup(path, progress).finally(progress.clear));
+/** Reads a backup to its end, from a file or from standard input, and calls `work` while it can be read again. */
+async function withProven(
+  surroundings: Surroundings,
+  file: string,
+  work: (proven: ProvenBackup) => Promise<void>,
+): Promise<void> {
+  const prove = async (path: string, name = path) => {
+    const progress = createProgressLine(surroundings, () => {});
+    await work(orRefuse(await verifyBackup(path, { ...progress, name }).finally(progress.clear)));
+  };
+  await (file === "-"
+    ? withKeptInput(surroundings, (path) => prove(path, "standard input"))
+    : prove(resolve(surroundings.workingFolder, file)));
 }
 
 /** Refuses a backup of another brand: keys begin with the brand, so the service would refuse every restored key. */
-function checkBrand({ path, head }: ProvenBackup, config: Config): string | undefined {
+function checkBrand({ name, head }: ProvenBackup, config: Config): string | undefined {
   if (head.brand === config.brand.name) return undefined;
   return (
-    `Cannot restore ${path}: its keys have the brand ${head.brand}, and this installation has the brand ` +
+    `Cannot restore ${name}: its keys have the brand ${head.brand}, and this installation has the brand ` +
     `${config.brand.name}; set CLAVIGER_BRAND=${head.brand}`
   );
 }

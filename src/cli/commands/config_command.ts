@@ -1,6 +1,7 @@
 /** `claviger config check`: reads every setting and file as the service would, and shows the settings in force. */
 import type { Command } from "commander";
 import { type Config, readConfig, refuseAdminListener } from "../../config/mod.ts";
+import { isReadable } from "../../doctor/mod.ts";
 import { openSecrets } from "../../installation/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
 import { openGitHubApp } from "../../repository_token/mod.ts";
@@ -60,7 +61,14 @@ export function checkFiles(config: Config, { clock }: Pick<Surroundings, "clock"
   if (unsafe !== undefined) return { warnings, fault: unsafe };
   const app = config.gitHubApp && openGitHubApp(config.gitHubApp);
   if (isRefusal(app)) return { warnings, fault: app };
-  const identity = config.tls && readTlsIdentity(config.tls);
+  const { tls } = config;
+  if (tls?.isCopy && ![tls.certFile, tls.keyFile].every(isReadable)) {
+    warnings.push(
+      "The certificate was not checked: only root may read its files, and systemd passes them on",
+    );
+    return { warnings };
+  }
+  const identity = tls && readTlsIdentity(tls);
   if (isRefusal(identity)) return { warnings, fault: identity };
   const warning = identity && tlsWarning(identity, clock.now());
   if (warning !== undefined) warnings.push(warning);

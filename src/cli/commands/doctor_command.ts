@@ -1,8 +1,17 @@
 /** `claviger doctor`: examines the installation and says what to repair. */
 import type { Command } from "commander";
-import { readConfig } from "../../config/mod.ts";
+import { type Config, type ConfigSource, readConfig } from "../../config/mod.ts";
 import { openDatabase } from "../../database/mod.ts";
-import { examineDatabase, examineHost, type Finding, fail, ok, skip, warn } from "../../doctor/mod.ts";
+import {
+  examineDatabase,
+  examineHost,
+  type Finding,
+  fail,
+  findExposedFile,
+  ok,
+  skip,
+  warn,
+} from "../../doctor/mod.ts";
 import { findServing } from "../../installation/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { escapeControls } from "../../text/mod.ts";
@@ -30,21 +39,14 @@ async function doctor(surroundings: Surroundings, options: JsonOptions): Promise
 
 async function examine(surroundings: Surroundings, place: InstallationFlags): Promise<Finding[]> {
   const { clock } = surroundings;
-  const config = readConfig(sourceOf(surroundings, place));
+  const source = sourceOf(surroundings, place);
+  const config = readConfig(source);
   if (isRefusal(config)) {
     return [fail("configuration", config.sentence, "correct it, then run `claviger config check`")];
   }
   orRefuse(enterDataFolder(surroundings, config));
   const host = await examineHost({ config, clock, serving: findServing(config.dataDir) });
-  const settings =
-    config.unseen === undefined
-      ? ok("configuration", "every setting is valid")
-      : skip(
-          "configuration",
-          `every visible setting is valid; the service may have others: ${config.unseen.why}`,
-          config.unseen.remedy,
-        );
-  const findings = [settings, ...host];
+  const findings = [examineSettings(source, config), ...host];
   try {
     await withInstallation(surroundings, { config, create: false }, async ({ address, log }) => {
       const options = { clock, log, maxConnections: 1, deadlineMs: QUERY_DEADLINE_MS };
@@ -65,6 +67,20 @@ async function examine(surroundings: Surroundings, place: InstallationFlags): Pr
     );
   }
   return findings;
+}
+
+function examineSettings(source: ConfigSource, { unseen }: Config): Finding {
+  const name = "configuration";
+  if (unseen !== undefined) {
+    const message = `every visible setting is valid; the service may have others: ${unseen.why}`;
+    return skip(name, message, unseen.remedy);
+  }
+  const exposed = findExposedFile(source);
+  if (exposed === undefined) return ok(name, "every setting is valid");
+  const remedy = exposed.startsWith("/")
+    ? `chgrp claviger ${exposed} && chmod 640 ${exposed}`
+    : "move the secret into the settings file: systemd shows the unit's Environment= to every user";
+  return warn(name, `every user of this host may read ${exposed}, which has a secret`, remedy);
 }
 
 const DEMO = warn(

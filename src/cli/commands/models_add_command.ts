@@ -1,6 +1,6 @@
 /** `claviger models add`. */
 import { basename, resolve } from "node:path";
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Config } from "../../config/mod.ts";
 import type { Database } from "../../database/mod.ts";
 import { TIERS, type Tier } from "../../licensing/mod.ts";
@@ -13,12 +13,13 @@ import {
   parseNewModel,
   renderAddedModel,
   type StoredFile,
-  type StoreOptions,
+  storeBytes,
   storeFile,
   toMegabytes,
 } from "../../models/mod.ts";
-import { isRefusal } from "../../refusal.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
 import { renderFileFailure } from "../failures.ts";
+import { InputRefused, readWholeInput } from "../file_input.ts";
 import { withHint } from "../hints.ts";
 import {
   accountOption,
@@ -48,7 +49,15 @@ export function addModelsAdd(models: Command, surroundings: Surroundings): void 
         .makeOptionMandatory(),
     )
     .requiredOption("--paradigm <paradigm>", "motor_imagery, p300, ssvep, erp or another")
-    .option("--file <path>", "the model's file; the service serves a copy in the data folder")
+    .option(
+      "--file <path>",
+      "the model's file, - is standard input; the service serves a copy in the data folder",
+    )
+    .option(
+      "--file-name <name>",
+      "the name of the file for clients; by default the one of --file",
+      fileNameOption,
+    )
     .option("--url <url>", "instead of --file: the address where clients download the file")
     .option("--sha256 <hex>", "the file's SHA-256, only with --url")
     .option("--size-mb <n>", "the file's size in megabytes; by default the size of --file", numberOption)
@@ -60,7 +69,7 @@ export function addModelsAdd(models: Command, surroundings: Surroundings): void 
     )
     .action((options: AddOptions) => {
       const isHosted = options.file !== undefined;
-      if (isHosted && (options.url !== undefined || options.sha256 !== undefined)) {
+      if (isHosted ? (options.url ?? options.sha256) !== undefined : options.fileName !== undefined) {
         adding.error("error: give either --file, or --url and --sha256");
       }
       if (!isHosted && [options.url, options.sha256, options.sizeMb].includes(undefined)) {
@@ -79,6 +88,7 @@ interface AddOptions extends JsonOptions {
   readonly requiresLicense: Tier;
   readonly paradigm: string;
   readonly file?: string;
+  readonly fileName?: string;
   readonly url?: string;
   readonly sha256?: string;
   readonly sizeMb?: number;
@@ -112,7 +122,9 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
     checksum: "0".repeat(64),
     hostedBytes: 0,
   });
-  const source = resolve(surroundings.workingFolder, file);
+  const isInput = file === "-";
+  const source = isInput ? "standard input" : resolve(surroundings.workingFolder, file);
+  const fileName = options.fileName ?? basename(file);
   await withDatabase(surroundings, { config }, async ({ database, actor, now, stopIfInterrupted }) => {
     const owned = await withOwner(database, planned, options);
     const refused = await checkNewModel(database, owned);
@@ -122,12 +134,19 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
       stopIfInterrupted();
       show(done, total);
     };
-    const stored = await store(config.dataDir, source, { now, onProgress });
+    const stored = await orFileRefusal(source, config.dataDir, () =>
+      isInput
+        ? storeBytes(config.dataDir, readWholeInput(surroundings, config.dataDir), {
+            sizeBytes: 0,
+            onProgress: stopIfInterrupted,
+          })
+        : storeFile(config.dataDir, source, { now, onProgress }),
+    );
     const model = {
       ...owned,
       checksum: stored.sha256,
       hostedBytes: stored.sizeBytes,
-      fileName: isFileName(basename(file)) ? basename(file) : undefined,
+      fileName: isFileName(fileName) && fileName !== "-" ? fileName : undefined,
       sizeMb: options.sizeMb || toMegabytes(stored.sizeBytes),
     };
     orRefuse(await addModel(database, model, { actor, now }));
@@ -135,16 +154,27 @@ async function addHosted(surroundings: Surroundings, options: AddOptions, file: 
   });
 }
 
-async function store(dataDir: string, source: string, options: StoreOptions): Promise<StoredFile> {
+/** Runs the copy of a model's file, and explains its errors. */
+async function orFileRefusal(
+  source: string,
+  dataDir: string,
+  copy: () => Promise<StoredFile | Refusal>,
+): Promise<StoredFile> {
   try {
-    return orRefuse(await storeFile(dataDir, source, options));
+    return orRefuse(await copy());
   } catch (error) {
+    if (error instanceof InputRefused) throw new CommandRefused(`Cannot add model: ${error.message}`);
     if (error instanceof CommandRefused) throw error;
     // The error names the path of the operator's file; every other error comes from the folder of the models.
     const isSource = error instanceof Error && "path" in error && error.path === source;
     const where = isSource ? source : `the folder ${modelsFolderOf(dataDir)}`;
     throw new CommandRefused(`Cannot add model: ${where}: ${renderFileFailure(error)}`, { cause: error });
   }
+}
+
+function fileNameOption(text: string): string {
+  if (isFileName(text) && text !== "-") return text;
+  throw new InvalidArgumentError("It must be the name of a file, without a folder");
 }
 
 function parseModel(options: AddOptions, config: Config, source: object): NewModel {

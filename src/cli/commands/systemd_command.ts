@@ -3,8 +3,10 @@ import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import packageJson from "../../../package.json" with { type: "json" };
 import { readListenAddress, refuseSameAddress, settingOf } from "../../config/mod.ts";
+import { findSystemUser, type SystemUser } from "../../host/mod.ts";
 import { NEEDS_PERSON, WRONG_USAGE } from "../exit_status.ts";
 import { settingOption, wholeNumberOption } from "../options.ts";
+import { printNote } from "../print.ts";
 import { WrongUsage } from "../run.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -51,10 +53,14 @@ export function addSystemdCommand(program: Command, surroundings: Surroundings):
       "give no credentials for TLS: the service reads both files as a member of this group",
       groupOption,
     )
-    .option("--secret <file>", "the root secret, given to the service as a credential", pathOption)
+    .option(
+      "--secret <file>",
+      "the file of the root secret, which the user claviger must be able to read",
+      pathOption,
+    )
     .option(
       "--github-key <file>",
-      "the GitHub App's private key, given to the service as a credential",
+      "the file of the GitHub App's private key, which the user claviger must be able to read",
       pathOption,
     )
     .addOption(
@@ -65,9 +71,11 @@ export function addSystemdCommand(program: Command, surroundings: Surroundings):
         .default(false)
         .conflicts(["host", "port", "adminListen", "tlsCert", "tlsKey", "tlsGroup", "secret", "githubKey"]),
     )
-    .action((options: SystemdOptions) =>
-      surroundings.out(options.sysusers ? SYSUSERS_LINE : renderUnit(options)),
-    );
+    .action((options: SystemdOptions) => {
+      surroundings.out(options.sysusers ? SYSUSERS_LINE : renderUnit(options));
+      const warning = options.sysusers ? undefined : warnOfUser(findSystemUser("claviger"));
+      if (warning !== undefined) printNote(surroundings, `claviger: ${warning}`);
+    });
 }
 
 const STATE_FOLDER = "/var/lib/claviger";
@@ -75,12 +83,18 @@ const STATE_FOLDER = "/var/lib/claviger";
 /** Names no shell: systemd's default is a shell that does not allow a login. Source: sysusers.d(5). */
 const SYSUSERS_LINE = `u claviger - "Claviger, licensing and model registry" ${STATE_FOLDER}\n`;
 
-const CREDENTIALS = [
-  { option: "secret", name: "claviger-secret", setting: "CLAVIGER_SECRET_FILE" },
-  { option: "githubKey", name: "claviger-github-key", setting: "CLAVIGER_GITHUB_PRIVATE_KEY_FILE" },
-  { option: "tlsCert", name: "claviger-tls-cert", setting: "CLAVIGER_TLS_CERT" },
-  { option: "tlsKey", name: "claviger-tls-key", setting: "CLAVIGER_TLS_KEY" },
-] as const;
+/** The numbers of users that a unit with DynamicUser gets. Source: the page UIDS-GIDS of systemd. */
+const DYNAMIC_UIDS = [61_184, 65_519] as const;
+
+/** Returns why the unit cannot start on this host yet, from the user of the name `claviger`; undefined if it can. */
+export function warnOfUser(user: Pick<SystemUser, "uid"> | undefined): string | undefined {
+  const create =
+    "create it with the line that `claviger systemd --sysusers` prints; see `claviger guide service`";
+  if (user === undefined)
+    return `The user claviger is missing on this host: before you start this unit, ${create}`;
+  if (user.uid < DYNAMIC_UIDS[0] || user.uid > DYNAMIC_UIDS[1]) return undefined;
+  return `The user claviger exists only while the unit with DynamicUser runs: stop that unit first, then ${create}`;
+}
 
 /** A port below this one needs a capability, and no user namespace of the unit's own (`PrivateUsers=`). */
 const FIRST_FREE_PORT = 1_024;
@@ -94,7 +108,7 @@ const FIRST_FREE_PORT = 1_024;
  * This is one long function, so that the code shows the unit in the order of its lines.
  */
 function renderUnit(options: UnitOptions): string {
-  const { binary, host, port, adminListen, tlsCert, tlsKey, tlsGroup } = options;
+  const { binary, host, port, adminListen, tlsCert, tlsKey, tlsGroup, secret, githubKey } = options;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw new WrongUsage("Cannot print the unit: --tls-cert and --tls-key go together");
   }
@@ -113,18 +127,17 @@ function renderUnit(options: UnitOptions): string {
     ...(host === undefined ? [] : [`CLAVIGER_HOST=${host}`]),
     ...(port === undefined ? [] : [`CLAVIGER_PORT=${port}`]),
     ...(adminListen === undefined ? [] : [`CLAVIGER_ADMIN_LISTEN=${adminListen}`]),
+    ...(secret === undefined ? [] : [`CLAVIGER_SECRET_FILE=${secret}`]),
+    ...(githubKey === undefined ? [] : [`CLAVIGER_GITHUB_PRIVATE_KEY_FILE=${githubKey}`]),
     ...(tlsGroup === undefined ? [] : [`CLAVIGER_TLS_CERT=${tlsCert}`, `CLAVIGER_TLS_KEY=${tlsKey}`]),
   ];
-  const credentials = CREDENTIALS.filter(({ option }) => options[option] !== undefined).filter(
-    ({ option }) => tlsGroup === undefined || !option.startsWith("tls"),
-  );
-  const handsTlsOver = credentials.some(({ option }) => option.startsWith("tls"));
+  const credentials = tlsCert === undefined || tlsGroup !== undefined ? [] : ["cert", "key"];
 
   return `${[
     `# Printed by \`claviger systemd\`, version ${packageJson.version}. Put it into`,
     "# /etc/systemd/system/claviger.service, then",
     "#   systemctl daemon-reload && systemctl enable --now claviger",
-    "# Settings are in /etc/claviger/claviger.env. systemd reads the file as root, so only root must be able to.",
+    "# Settings are in /etc/claviger/claviger.env. Commands of the user claviger read the file, too.",
     "",
     "[Unit]",
     "Description=Claviger, licensing and model registry",
@@ -140,11 +153,11 @@ function renderUnit(options: UnitOptions): string {
     "EnvironmentFile=-/etc/claviger/claviger.env",
     ...environment.map((line) => `Environment=${line}`),
     // The setting names the credential too: if it is missing, the service refuses to start.
-    ...credentials.flatMap(({ option, name, setting }) => [
-      `LoadCredential=${name}:${options[option]}`,
-      `Environment=${setting}=/run/credentials/%n/${name}`,
+    ...credentials.flatMap((file) => [
+      `LoadCredential=claviger-tls-${file}:${file === "cert" ? tlsCert : tlsKey}`,
+      `Environment=CLAVIGER_TLS_${file.toUpperCase()}=/run/credentials/%n/claviger-tls-${file}`,
     ]),
-    ...(handsTlsOver
+    ...(credentials.length > 0
       ? ["# Credentials are copied at start: after a renewal, `systemctl restart claviger`."]
       : []),
     ...(tlsGroup === undefined
