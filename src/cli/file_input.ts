@@ -24,7 +24,7 @@ export async function* readWholeInput(
   for await (const chunk of input) {
     size += chunk.length;
     if (size > most) throw new InputRefused(`standard input is larger than the free space for ${folder}`);
-    yield Buffer.from(chunk);
+    yield Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
   }
   if (size === 0) throw new InputRefused("standard input is empty");
 }

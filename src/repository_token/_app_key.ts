@@ -62,7 +62,5 @@ const REASONS: Reasons = {
   ENOTREG: NO_FILE,
   ENXIO: NO_FILE,
   EFBIG: NO_FILE,
-  EACCES:
-    "this user may not read it; give it to the service as a credential (see `claviger systemd --help`), and run " +
-    "commands as root",
+  EACCES: "this user may not read it; let the service's user read it (`chgrp claviger FILE; chmod 640 FILE`)",
 };

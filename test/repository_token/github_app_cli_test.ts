@@ -19,7 +19,7 @@ const APP = {
 
 test("serve refuses a GitHub App without its key before it creates a database", async () => {
   const ended = await line.here(["serve", "--port", "0"], { env: APP });
-  expect(ended).toMatchObject({ status: 1, out: "" });
+  expect(ended).toMatchObject({ status: 78, out: "" });
   expect(ended.err).toContain("CLAVIGER_GITHUB_PRIVATE_KEY_FILE is missing");
   expect(existsSync(join(line.dataDir, "postgres"))).toBe(false);
 });
