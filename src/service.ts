@@ -26,7 +26,7 @@ import { createStopOrder, type StopOrder } from "./lifecycle/mod.ts";
 import { createLimiter } from "./limits/mod.ts";
 import type { Log } from "./log.ts";
 import { createFileDirectory, modelsFolderOf } from "./models/mod.ts";
-import { deleteEnded } from "./operators/mod.ts";
+import { createFailedLogins, deleteEnded } from "./operators/mod.ts";
 import type { Platform } from "./platform/mod.ts";
 import { createPresence } from "./processes/mod.ts";
 import { isRefusal, type Refusal, refuse } from "./refusal.ts";
@@ -202,6 +202,8 @@ async function startParts(
   const requestMetrics = createRequestMetrics();
   // Started before the listeners, so it writes its last minute after the last request is answered.
   await order.start(createActivityWriter({ database, clock, read: requestMetrics.answers }), LAST_WORDS_MS);
+  const failedLogins = createFailedLogins({ database, clock });
+  await order.start(failedLogins, LAST_WORDS_MS);
   const { address } = stores.installation;
   const cleaning = { cleanOperators: deleteEnded, cleanActivity: deleteOldActivity, countUse };
   const upkeep = createUpkeep({ address, clock, log, keptMonths: config.eventsKeptMonths, ...cleaning });
@@ -230,6 +232,7 @@ async function startParts(
     directory,
     events,
     minted,
+    failedLogins,
     tokens: minted ?? createTokenSource({ database, secrets, clock }),
     limiter: createLimiter(config.limits),
     requestMetrics,
@@ -261,6 +264,7 @@ async function listen(
     certificateExpiresAt,
     isStopping,
     demandFigures: parts.figures.demand,
+    noteFailedLogin: parts.failedLogins.note,
     examine: (database) => examineBriefly({ ...stores.installation, config, clock, database }),
   });
   if (isRefusal(admin)) return admin;

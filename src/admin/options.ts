@@ -7,7 +7,7 @@ import type { Finding } from "../doctor/mod.ts";
 import type { KeyDirectory } from "../keys/mod.ts";
 import type { InFlight, TrustedProxies } from "../limits/mod.ts";
 import type { Log } from "../log.ts";
-import type { Session, Token } from "../operators/mod.ts";
+import type { FailedLogins, Session, Token } from "../operators/mod.ts";
 import type { Peer } from "../platform/mod.ts";
 import type { Secrets } from "../secrets/mod.ts";
 import type { LicenseSigner } from "../signed_licenses/mod.ts";
@@ -50,6 +50,8 @@ export interface AdminOptions {
    * figures.
    */
   readonly demandFigures: () => void;
+  /** Counts a login that failed for the audit log, by the group of its address. */
+  readonly noteFailedLogin: FailedLogins["note"];
   /** Tells whether the service was told to stop. */
   readonly isStopping: () => boolean;
 }

@@ -22,6 +22,7 @@ export const ACTIONS = [
   "operator.role",
   "operator.remove",
   "session.begin",
+  "session.fail",
   "session.end",
   "token.issue",
   "token.renew",

@@ -3,6 +3,7 @@
  * `operators`, `login_codes`, `operator_sessions`, `tokens` and `idempotent_answers`.
  */
 export { deleteEnded } from "./delete_ended.ts";
+export { createFailedLogins, type FailedLogins } from "./failed_logins.ts";
 export {
   answerOnce,
   type Claim,

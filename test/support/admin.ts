@@ -92,6 +92,7 @@ export async function startAdmin(
     certificateExpiresAt: () => undefined,
     examine: async () => [{ name: "database", state: "ok", message: "PostgreSQL in the test's database" }],
     demandFigures() {},
+    noteFailedLogin() {},
     isStopping: () => false,
     ...options.admin,
   });

@@ -31,6 +31,7 @@ export function logIn(
     const group = c.get("addressGroup");
     const { allowed, retryAfterSeconds } = wrongByAddress.peek(group, clock.monotonicMs());
     if (!allowed) {
+      options.noteFailedLogin(group);
       c.header("Retry-After", String(retryAfterSeconds));
       const wait = `Too many wrong codes came from your address: wait ${retryAfterSeconds} seconds`;
       return await show(c, enterPage({ refusal: refuse("RATE_LIMIT_EXCEEDED", wait) }));
@@ -47,6 +48,7 @@ export function logIn(
     const session = await redeemCode(database, code, by);
     if (session === undefined) {
       wrongByAddress.record(group, clock.monotonicMs());
+      options.noteFailedLogin(group);
       return await show(c, enterPage({ refusal: WRONG_CODE }));
     }
     if (replaced !== undefined) await endReplacedSession(c, options, replaced);

@@ -1,0 +1,104 @@
+/**
+ * Counts failed logins, and writes them to the audit log when their hour has ended or the service stops: one row for each
+ * group of addresses, so that an attacker cannot fill the log. The counts of the last hour are lost if the process is killed.
+ */
+import { auditCte } from "../audit/mod.ts";
+import { toTimestamp } from "../calendar.ts";
+import { type Clock, type Repetition, repeat } from "../clock.ts";
+import { type Database, toTextArray } from "../database/mod.ts";
+import { noSubject } from "./_no_subject.ts";
+
+export interface FailedLogins {
+  start(): Promise<void>;
+  /** Counts a login that failed, by the group of addresses that it came from. */
+  note(group: string): void;
+  /** Writes the counts of the hours that have ended. Counts that cannot be written are kept for the next time. */
+  flush(): Promise<void>;
+  /** Stops the timer and writes all counts. */
+  stop(): Promise<void>;
+}
+
+interface Failures {
+  readonly hourMs: number;
+  readonly group: string;
+  count: number;
+}
+
+const HOUR_MS = 3_600_000;
+const LONGEST_PAUSE_MS = 60_000;
+/** Failures of further groups are one row of their hour. */
+const MOST_GROUPS = 999;
+const OTHERS = "others";
+
+/** Creates the counter. `start` begins to write. */
+export function createFailedLogins({
+  database,
+  clock,
+}: {
+  readonly database: Pick<Database, "query">;
+  readonly clock: Clock;
+}): FailedLogins {
+  let waiting = new Map<string, Failures>();
+  let repetition: Repetition | undefined;
+
+  function add({ hourMs, group, count }: Failures): void {
+    const isFull = waiting.size >= MOST_GROUPS && !waiting.has(`${hourMs} ${group}`);
+    const shown = isFull ? OTHERS : group;
+    const known = waiting.get(`${hourMs} ${shown}`);
+    if (known !== undefined) known.count += count;
+    else waiting.set(`${hourMs} ${shown}`, { hourMs, group: shown, count });
+  }
+
+  async function write(isDue: (row: Failures) => boolean): Promise<void> {
+    const rows = [...waiting.values()].filter(isDue);
+    if (rows.length === 0) return;
+    waiting = new Map([...waiting].filter(([, row]) => !isDue(row)));
+    try {
+      await insertFailures(database, rows, clock.now());
+    } catch {
+      // The database does not answer, which the pulse reports.
+      for (const row of rows) add(row);
+    }
+  }
+
+  const flush = () => write(({ hourMs }) => hourMs + HOUR_MS <= clock.nowMs());
+  return {
+    async start() {
+      repetition = repeat(LONGEST_PAUSE_MS, async () => {
+        await flush();
+        return Math.min(LONGEST_PAUSE_MS, HOUR_MS - (clock.nowMs() % HOUR_MS));
+      });
+    },
+    note: (group) => add({ hourMs: Math.floor(clock.nowMs() / HOUR_MS) * HOUR_MS, group, count: 1 }),
+    flush,
+    async stop() {
+      repetition?.stop();
+      await write(() => true);
+    },
+  };
+}
+
+async function insertFailures(
+  database: Pick<Database, "query">,
+  rows: readonly Failures[],
+  now: Date,
+): Promise<void> {
+  const groups = toTextArray(rows.map(({ group }) => group));
+  const counts = toTextArray(rows.map(({ count }) => String(count)));
+  const hours = toTextArray(rows.map(({ hourMs }) => toTimestamp(new Date(hourMs))));
+  await database.query(
+    (sql) => sql`
+      with failed as (
+        select ${noSubject(sql)}, null::jsonb as before,
+               jsonb_build_object('address', address, 'failed_logins', count, 'hour', hour) as after
+          from unnest(${groups}::text[], ${counts}::text[]::bigint[], ${hours}::text[]) as row (address, count, hour)
+      )
+      ${auditCte(sql, {
+        action: "session.fail",
+        // No operator has such a name.
+        actor: { kind: "operator", name: "(unknown)" },
+        at: now,
+        from: sql`failed`,
+      })}`,
+  );
+}

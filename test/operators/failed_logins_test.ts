@@ -1,0 +1,71 @@
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { describeChanges, listAudit } from "../../src/audit/mod.ts";
+import { createFailedLogins } from "../../src/operators/mod.ts";
+import { createConsoleClient } from "../admin/console_client.ts";
+import { startAdmin } from "../support/admin.ts";
+
+setDefaultTimeout(30_000);
+
+const admin = await startAdmin();
+afterAll(() => admin.close());
+const HOUR_MS = 3_600_000;
+const { clock, database } = admin;
+
+async function rows() {
+  const found = await listAudit(database, { action: "session.fail", limit: 5_000 });
+  return found.map(({ at, actor, door, after }) => ({ at, actor, door, after }));
+}
+
+test("a failed login is a row for each address and hour when the hour ends, and when the service stops", async () => {
+  const failed = createFailedLogins({ database, clock });
+  const on = await startAdmin({ on: admin.testDatabase, clock, admin: { noteFailedLogin: failed.note } });
+  const client = createConsoleClient(on);
+  const code = await client.newCode("olga");
+  for (const wrong of ["", "0".repeat(32), code.slice(1)])
+    await client.send("/enter", { form: { code: wrong } });
+  const { cookie } = await client.logIn("admin", "grace");
+  expect(await client.isLoggedIn(cookie)).toBe(true);
+  failed.note("2001:db8:0:1::/64");
+  await failed.flush();
+  expect(await rows()).toEqual([]);
+
+  const hour = Math.floor(clock.nowMs() / HOUR_MS) * HOUR_MS;
+  const hourOf = (ms: number) => new Date(ms).toISOString().replace(".000", "");
+  clock.advance(HOUR_MS);
+  failed.note("127.0.0.1");
+  await failed.flush();
+  const row = (address: string, failed_logins: number, hourMs = hour) => ({
+    at: expect.any(Date),
+    actor: "operator:(unknown)",
+    door: "console",
+    after: { address, failed_logins, hour: hourOf(hourMs) },
+  });
+  expect(await rows()).toEqual([row("2001:db8:0:1::/64", 1), row("127.0.0.1", 3)]);
+  await failed.stop();
+  const [last] = await rows();
+  expect(last).toEqual(row("127.0.0.1", 1, hour + HOUR_MS));
+  expect(describeChanges(null, last?.after).map(({ field, after }) => `${field} ${after}`)).toEqual([
+    expect.stringMatching(/^hour 20/),
+    "address 127.0.0.1",
+    "failed logins 1",
+  ]);
+  await on.close();
+});
+
+test("failed logins from a million addresses are a thousand rows, and wait while the database does not answer", async () => {
+  let fails = true;
+  const query: typeof database.query = (...call) =>
+    fails ? Promise.reject(new Error("does not answer")) : database.query(...call);
+  const failed = createFailedLogins({ database: { query }, clock });
+  const before = (await rows()).length;
+  for (let n = 0; n < 1_000_000; n++) failed.note(`address-${n}`);
+  await failed.stop();
+  expect((await rows()).length).toBe(before);
+  fails = false;
+  await failed.stop();
+  const written = (await rows()).slice(0, -before);
+  expect(written.length).toBe(1_000);
+  const counts = written.map(({ after }) => (after as { failed_logins: number }).failed_logins);
+  expect(counts.filter((count) => count === 1).length).toBe(999);
+  expect(counts.reduce((sum, count) => sum + count, 0)).toBe(1_000_000);
+});
