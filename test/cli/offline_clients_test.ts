@@ -7,6 +7,7 @@ import type { JWK } from "jose";
 import { generateKeyPair } from "../../src/signed_licenses/jws.ts";
 import { toJwk, toPem } from "../../src/signed_licenses/mod.ts";
 import { createTestClock } from "../support/clock.ts";
+import { shortest } from "../support/shortest.ts";
 import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
 
 setDefaultTimeout(30_000);
@@ -164,6 +165,17 @@ describe.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])("the client in %
         expect(await check(forged)).toMatchObject({ status: 1, out: "", err: refused });
         expect({ text, ran: existsSync(planted) }).toEqual({ text, ran: false });
       }
+    });
+
+    test("refuses an over-long file within seconds", async () => {
+      const [head, payload] = license.split(".");
+      const measure = async () => {
+        const beganMs = performance.now();
+        const { status, err } = await check(`${head}.${payload}.${"x".repeat(200_000)}`);
+        expect({ status, err }).toEqual({ status: 1, err: refused });
+        return performance.now() - beganMs;
+      };
+      expect(await shortest(3_000, measure)).toBeLessThan(3_000);
     });
 
     test("refuses a text that a pinned key has signed, if the text is no license", async () => {
