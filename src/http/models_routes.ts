@@ -8,9 +8,8 @@ import { readQuery } from "../wire/mod.ts";
 import type { Handler, HandlerDeps } from "./handler.ts";
 
 /** Creates the handler that lists the models that a key may load. */
-export function modelsList(deps: HandlerDeps): Handler {
-  const { authenticator, links, publicUrl, log } = deps;
-  const lists = createClientLists(deps);
+export function modelsList({ authenticator, database, clock, links, publicUrl, log }: HandlerDeps): Handler {
+  const lists = createClientLists(database, clock);
   let isWarned = publicUrl !== undefined;
 
   function linkFor(file: ListedFile, record: KeyRecord): string {
@@ -34,12 +33,7 @@ export function modelsList(deps: HandlerDeps): Handler {
     // An empty filter counts as no filter. Of a repeated parameter the last value counts, as in JSON.
     const filterBy = (name: string) => query.getAll(name).at(-1) || undefined;
     const models = await lists.listFor(
-      {
-        tier: record.tier,
-        accountUuid: record.accountUuid,
-        paradigm: filterBy("paradigm"),
-        type: filterBy("type"),
-      },
+      { ...record, paradigm: filterBy("paradigm"), type: filterBy("type") },
       (file) => linkFor(file, record),
     );
     return { status: 200, body: `{"models":[${models.join(",")}],"total":${models.length}}` };

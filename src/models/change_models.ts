@@ -4,6 +4,13 @@ import { newUuid } from "../ids.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { NewModel } from "./model.ts";
 
+export interface Change {
+  readonly actor: Actor;
+  readonly now: Date;
+  /** True: only answers as the change would. */
+  readonly isDryRun?: boolean;
+}
+
 /**
  * Adds a version of a model and lists this version. Refuses a name and version that exist, and a name that belongs
  * to another owner.
@@ -106,7 +113,7 @@ function existing({ name, version }: NewModel): Refusal {
 export async function removeModel(
   database: Database,
   name: string,
-  { actor, now }: { readonly actor: Actor; readonly now: Date },
+  { actor, now, isDryRun = false }: Change,
 ): Promise<{ readonly version: string } | Refusal> {
   if (!isStorableText(name)) return refuse("NOT_FOUND", "Cannot remove model: its name must be text");
   const [row] = await database.query<{ version: string }>(
@@ -116,7 +123,7 @@ export async function removeModel(
          where name = ${name} and listed_version is not null for update
       ),
       changed as (
-        update models m set listed_version = null from old where m.id = old.id
+        update models m set listed_version = null from old where m.id = old.id and not ${isDryRun}::boolean
         returning old.owner_account_id as account_id, null::uuid as license_id, null::uuid as key_id,
                   jsonb_build_object('name', m.name, 'listed_version', old.listed_version) as before,
                   jsonb_build_object('name', m.name, 'listed_version', null) as after

@@ -1,16 +1,15 @@
 /**
- * The lists of models that clients fetch. A key may fetch 60 of them at once, each with megabytes of metadata, so:
- *
- * - At most two of their statements run at once, and the pool's other connections stay free for other requests.
- * - Equal lists that wait share the next statement. It begins after their requests have arrived, so it shows every change
- *   that was made before them.
- * - The metadata of a version is read and rendered once, and then kept.
+ * The lists of models that clients fetch: a key may fetch 60 of them at once, each with megabytes of metadata. At most two
+ * of their statements run at once, and the pool's other connections stay free for other requests. Equal lists that wait
+ * share the next statement. It begins after their requests have arrived, so it shows every change that was made before
+ * them. The metadata of a version is read and rendered once, and then kept.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 import { type Database, DatabaseUnavailable, toTextArray } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type ListedFile, type ListedRow, selectListed } from "./list_models.ts";
+import { renderModel } from "./render_model.ts";
 
 export interface ModelQuery {
   readonly tier: Tier;
@@ -34,13 +33,7 @@ interface Waiting extends PromiseWithResolvers<readonly Listed[]> {
 }
 
 /** Creates the lists of one process. */
-export function createClientLists({
-  database,
-  clock,
-}: {
-  readonly database: Database;
-  readonly clock: Clock;
-}) {
+export function createClientLists(database: Database, clock: Clock) {
   const kept = new LRUCache<string, Pick<Listed, "owner" | "json">>({
     maxSize: MAX_KEPT_BYTES,
     // A character takes up to two bytes, and an entry some hundred more.
@@ -115,19 +108,9 @@ export function createClientLists({
       turn = turn.then(() => new Promise((resolve) => setImmediate(resolve)));
       await turn;
       return rows.map(({ json, ...row }) => {
-        const fields = JSON.stringify({
-          name: row.name,
-          version: row.version,
-          type: row.type,
-          paradigm: row.paradigm,
-          n_features: row.nFeatures,
-          n_classes: row.nClasses,
-          size_mb: row.sizeMb,
-          download_url: row.downloadUrl ?? linkTo({ ...row, sha256: row.checksum }),
-          checksum: `sha256:${row.checksum}`,
-          requires_license: row.requiresLicense,
-        });
-        return `${fields.slice(0, -1)},"metadata":${json}}`;
+        const downloadUrl = row.downloadUrl ?? linkTo({ ...row, sha256: row.checksum });
+        const { owner, metadata, ...fields } = renderModel({ ...row, downloadUrl, metadata: {} });
+        return `${JSON.stringify(fields).slice(0, -1)},"metadata":${json}}`;
       });
     },
   };

@@ -92,9 +92,10 @@ function schemaFor(brand: Brand) {
   return v.object({
     name: slug(200),
     version: slug(100),
-    type: v.picklist(
-      brand.modelTypes,
-      `must be one of ${brand.modelTypes.join(", ")}; the state-space kind lives in the client alone`,
+    type: v.picklist(brand.modelTypes, ({ input }) =>
+      /state.?space/i.test(String(input))
+        ? "must not be the state-space kind, which exists only in the client"
+        : `must be one of ${brand.modelTypes.join(", ")}; for another type set CLAVIGER_MODEL_TYPES`,
     ),
     paradigm: v.pipe(
       v.string("must be a text"),
@@ -116,6 +117,10 @@ function schemaFor(brand: Brand) {
           // The parser ignores spaces and control characters, but clients get the text unchanged.
           (text) => /^https?:\/\/[\x21-\x7e]+$/i.test(text) && URL.canParse(text),
           "must be an http or https address, in printable ASCII without spaces",
+        ),
+        v.check(
+          (text) => !URL.parse(text)?.username && !URL.parse(text)?.password,
+          "must have no user and no password, because every client that lists the model gets them",
         ),
       ),
     ),

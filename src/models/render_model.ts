@@ -1,6 +1,6 @@
 import type { ModelSummary, NewModel } from "./model.ts";
 
-/** Renders a listed model as JSON for operators: commands and the API show the same fields. */
+/** Renders a listed model as JSON: the record of the contract, in its order, and the owner for operators. */
 export function renderModel(model: ModelSummary) {
   return {
     name: model.name,
@@ -10,10 +10,10 @@ export function renderModel(model: ModelSummary) {
     n_features: model.nFeatures,
     n_classes: model.nClasses,
     size_mb: model.sizeMb,
-    requires_license: model.requiresLicense,
-    owner: model.owner,
     download_url: model.downloadUrl,
     checksum: `sha256:${model.checksum}`,
+    requires_license: model.requiresLicense,
+    owner: model.owner,
     metadata: model.metadata,
   };
 }

@@ -2,15 +2,11 @@
 import { statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { type Actor, auditCte } from "../audit/mod.ts";
+import { auditCte } from "../audit/mod.ts";
 import { type Database, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
+import type { Change } from "./change_models.ts";
 import { listStored, modelsFolderOf, pathOfFile } from "./file_store.ts";
-
-interface Change {
-  readonly actor: Actor;
-  readonly now: Date;
-}
 
 /**
  * Retires a version: it is no longer listed, and its downloads end in every process within a minute. The record stays,
@@ -19,7 +15,7 @@ interface Change {
 export async function retireVersion(
   database: Database,
   { name, version }: { readonly name: string; readonly version: string },
-  { actor, now }: Change,
+  { actor, now, isDryRun = false }: Change,
 ): Promise<Refusal | undefined> {
   if (!isStorableText(name + version)) {
     return refuse("NOT_FOUND", "Cannot retire model: its name and version must be text");
@@ -33,11 +29,12 @@ export async function retireVersion(
          where m.name = ${name} and v.version = ${version} for update
       ),
       unlisted as (
-        update models m set listed_version = null from old where m.id = old.model_id and old.was_listed
+        update models m set listed_version = null from old
+         where m.id = old.model_id and old.was_listed and not ${isDryRun}::boolean
       ),
       changed as (
         update model_versions v set retired_at = ${now}::timestamptz
-          from old where v.id = old.id and old.retired_at is null
+          from old where v.id = old.id and old.retired_at is null and not ${isDryRun}::boolean
         returning old.owner_account_id as account_id, null::uuid as license_id, null::uuid as key_id,
                   null::jsonb as before, jsonb_build_object('name', old.name, 'version', v.version) as after
       ),
@@ -67,7 +64,7 @@ export interface Purge {
 export async function purgeFiles(
   database: Database,
   dataDir: string,
-  { actor, now }: Change,
+  { actor, now }: Omit<Change, "isDryRun">,
 ): Promise<Purge> {
   const until = new Date(now.getTime() - KEPT_MS);
   await database.query(

@@ -34,7 +34,7 @@ beforeEach(async () => {
     read.push(rows.filter((row) => "metadata" in row && row.metadata !== null).length);
     return rows as never;
   };
-  lists = createClientLists({ database: { ...database, query }, clock });
+  lists = createClientLists({ ...database, query }, clock);
 });
 afterEach(async () => {
   await database.close();

@@ -32,7 +32,7 @@ function add(fields: object): Promise<Refusal | undefined> {
 }
 
 async function list(query: { tier?: Tier; accountUuid?: string; paradigm?: string; type?: string } = {}) {
-  const lists = createClientLists({ database: server.database, clock: systemClock });
+  const lists = createClientLists(server.database, systemClock);
   const records = await lists.listFor({ tier: "enterprise", accountUuid: newUuid(), ...query }, () => "");
   return records.map((record) => JSON.parse(record));
 }

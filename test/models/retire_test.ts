@@ -82,6 +82,48 @@ describe("claviger models retire and purge", () => {
     expect([left, ...others].map((path) => existsSync(path))).toEqual([false, true, true]);
   });
 
+  test("remove and retire ask at a terminal, and change nothing unless the answer is yes", async () => {
+    await add({ name: "asked", file });
+    await line.json(["models", "retire", "asked", "1.0.0", "--dry-run"]);
+    expect(await listed("asked")).toMatchObject({ version: "1.0.0" });
+    const terminal = { isTyped: true, isTerminal: true, env: { NO_COLOR: "1" } };
+    for (const [command, question, done] of [
+      [
+        ["remove", "asked"],
+        /^Take asked 1.0.0 off the list\? No command lists this version again/,
+        "Removed",
+      ],
+      [["retire", "asked", "1.0.0"], /^Retire asked 1.0.0\? Its downloads end, and no command/, "Retired"],
+    ] as const) {
+      const run = (...more: string[]) => line.here(["models", ...command, ...more], terminal);
+      const typed = (input: string) => line.here(["models", ...command], { ...terminal, input });
+      for (const input of ["", "no\n", "y\n"]) {
+        const { status, out, err } = await typed(input);
+        expect([status, out]).toEqual([1, ""]);
+        expect(err).toMatch(question);
+        expect(err).toEndWith("claviger: Nothing was changed: the answer was not yes\n");
+      }
+      expect((await run("--dry-run")).out).toMatch(/^Would re(move|tire) asked 1.0.0/);
+      expect(await line.json(["models", ...command, "--dry-run"])).toMatchObject({
+        version: "1.0.0",
+        [command[0] === "remove" ? "listed" : "retired"]: command[0] === "remove",
+        dry_run: true,
+      });
+      expect(await line.json(["audit"])).not.toContainEqual(
+        expect.objectContaining({
+          action: `model.${command[0]}`,
+          [command[0] === "remove" ? "before" : "after"]: expect.objectContaining({ name: "asked" }),
+        }),
+      );
+      expect(await typed("yes\n")).toMatchObject({
+        status: 0,
+        out: expect.stringContaining(`${done} asked`),
+      });
+    }
+    expect(await load("asked")).toBe(404);
+    expect(await line.here(["models", "retire", "asked", "1.0.0", "--dry-run"])).toMatchObject({ status: 1 });
+  });
+
   test("refuse a version that does not exist, and a version that is retired already", async () => {
     const retire = async (...args: string[]) => refusalOf(await line.here(["models", "retire", ...args]));
     expect(await retire("nothing", "1")).toBe("Cannot retire model: there is no nothing 1");

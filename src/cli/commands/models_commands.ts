@@ -12,6 +12,7 @@ import {
   retireVersion,
   verifyFiles,
 } from "../../models/mod.ts";
+import { type ConfirmOptions, confirm, withConfirmation } from "../confirm.ts";
 import { type JsonOptions, withJsonOptions } from "../options.ts";
 import { counted, printFields, printJson, printLine, printNote, printTable } from "../print.ts";
 import { byteProgress } from "../progress.ts";
@@ -38,27 +39,18 @@ export function addModelsCommands(program: Command, surroundings: Surroundings):
     .description("read every hosted file to its end and compare it with the registry")
     .action((options: JsonOptions) => verify(surroundings, options));
 
-  withJsonOptions(models.command("remove"))
-    .description("take a model off the list; clients can still download its files by name and version")
-    .argument("<name>", "the model's name")
-    .action((name: string, options: JsonOptions) =>
-      withDatabase(surroundings, options, async ({ database, actor, now }) => {
-        const { version } = orRefuse(await removeModel(database, name, { actor, now }));
-        if (options.json) printJson(surroundings, { name, version, listed: false });
-        else printLine(surroundings, `Removed ${name} ${version} from the list`);
-      }),
-    );
+  const final = (name: string) =>
+    withConfirmation(withJsonOptions(models.command(name))).argument("<name>", "the model's name");
 
-  withJsonOptions(models.command("retire"))
+  final("remove")
+    .description("take a model off the list; clients can still download its files by name and version")
+    .action((name: string, options: ConfirmOptions) => remove(surroundings, name, options));
+
+  final("retire")
     .description("end the downloads of a version, and take it off the list")
-    .argument("<name>", "the model's name")
     .argument("<version>", "its version")
-    .action((name: string, version: string, options: JsonOptions) =>
-      withDatabase(surroundings, options, async ({ database, actor, now }) => {
-        orRefuse(await retireVersion(database, { name, version }, { actor, now }));
-        if (options.json) printJson(surroundings, { name, version, retired: true });
-        else printLine(surroundings, `Retired ${name} ${version}: its downloads end within a minute`);
-      }),
+    .action((name: string, version: string, options: ConfirmOptions) =>
+      retire(surroundings, { name, version }, options),
     );
 
   withJsonOptions(models.command("purge"))
@@ -127,6 +119,40 @@ async function verify(surroundings: Surroundings, options: JsonOptions): Promise
         "put the same files back from a backup, or add them as new versions with `claviger models add --file`";
       throw new CommandRefused(`Not every model file is good: ${bad.join(", ")}; ${remedy}`);
     }
+  });
+}
+
+async function remove(surroundings: Surroundings, name: string, options: ConfirmOptions): Promise<void> {
+  await withDatabase(surroundings, options, async (context) => {
+    const { version } = orRefuse(await removeModel(context.database, name, { ...context, isDryRun: true }));
+    if (!options.dryRun) {
+      const question = `Take ${name} ${version} off the list? No command lists this version again.`;
+      await confirm(surroundings, question, { ...context, options });
+      orRefuse(await removeModel(context.database, name, context));
+    }
+    const dry = options.dryRun && { dry_run: true };
+    if (options.json) printJson(surroundings, { name, version, listed: options.dryRun, ...dry });
+    else printLine(surroundings, `${dry ? "Would remove" : "Removed"} ${name} ${version} from the list`);
+  });
+}
+
+async function retire(
+  surroundings: Surroundings,
+  model: { readonly name: string; readonly version: string },
+  options: ConfirmOptions,
+): Promise<void> {
+  const named = `${model.name} ${model.version}`;
+  await withDatabase(surroundings, options, async (context) => {
+    orRefuse(await retireVersion(context.database, model, { ...context, isDryRun: true }));
+    if (!options.dryRun) {
+      const question = `Retire ${named}? Its downloads end, and no command can undo this.`;
+      await confirm(surroundings, question, { ...context, options });
+      orRefuse(await retireVersion(context.database, model, context));
+    }
+    const dry = options.dryRun && { dry_run: true };
+    if (options.json) printJson(surroundings, { ...model, retired: !options.dryRun, ...dry });
+    else if (dry) printLine(surroundings, `Would retire ${named}: its downloads would end`);
+    else printLine(surroundings, `Retired ${named}: its downloads end within a minute`);
   });
 }
 
