@@ -1,4 +1,7 @@
-/** Runs every line of the page `service` with the executable: from the downloaded file to a running service. */
+/**
+ * Runs every line of the page `service` with the executable: from the downloaded file to a running service. Root runs it,
+ * too, because the walk differs for root (`getuid` in walk.ts).
+ */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
