@@ -22,7 +22,8 @@ export const listUsageOperation = operation({
   id: "listUsage",
   summary: "List what each license used in a month, oldest licenses first",
   description:
-    "With `Accept: text/csv` the answer is the whole month as comma-separated values (RFC 4180), without `limit` and " +
+    "A license that used nothing in the month is left out. A `monthly_limit` of null means unlimited; in CSV it is " +
+    "`unlimited`. With `Accept: text/csv` the answer is the whole month as comma-separated values (RFC 4180), without `limit` and " +
     "`after`. If the answer ends early, the connection is closed before its end.",
   query: v.strictObject({ month: v.optional(MONTH_FIELD), ...PAGE_FIELDS }),
   success: { schema: pageOf(USAGE), description: "A page of licenses", otherTypes: ["text/csv"] },
