@@ -1,5 +1,6 @@
 /** The list of keys as CSV: all keys that meet the conditions of the page, and nothing that a spreadsheet runs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { IssuedKey } from "../../src/keys/mod.ts";
 import { computeFigures } from "../../src/statistics/mod.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createConsoleClient } from "./console_client.ts";
@@ -15,10 +16,16 @@ const HEADING =
 let admin: TestAdmin;
 let client: ReturnType<typeof createConsoleClient>;
 let cookie: string;
+let hostile: IssuedKey;
 beforeAll(async () => {
   admin = await startAdmin();
   client = createConsoleClient(admin);
   ({ cookie } = await client.logIn("viewer"));
+  hostile = await admin.issue({
+    ...{ email: "+grace@example.org", name: `=cmd|' /C calc'!A1, "x"`, organization: "@SUM(1)" },
+    ...{ externalId: "-order 1", tier: "free", mode: "test", monthlyLimit: 12 },
+    expiresAt: new Date("2027-03-01T00:00:00Z"),
+  });
 });
 afterAll(() => admin.close());
 
@@ -32,11 +39,6 @@ const emailsIn = (text: string) =>
 
 describe("GET /keys.csv", () => {
   test("has every value of a key, as text that a spreadsheet does not run, and not the key itself", async () => {
-    const hostile = `=cmd|' /C calc'!A1, "x"`;
-    const key = await admin.issue({
-      ...{ email: "+grace@example.org", name: hostile, organization: "@SUM(1)", externalId: "-order 1" },
-      ...{ tier: "free", mode: "test", monthlyLimit: 12, expiresAt: new Date("2027-03-01T00:00:00Z") },
-    });
     const { status, text, headers } = await get("?external_id=-order+1");
     expect({ status, type: headers.get("content-type"), cache: headers.get("cache-control") }).toEqual({
       status: 200,
@@ -46,10 +48,10 @@ describe("GET /keys.csv", () => {
     expect(headers.get("content-disposition")).toMatch(/^attachment; filename="keys-\d{4}-\d\d-\d\d\.csv"$/);
     const [heading, line = "", end] = text.split("\r\n");
     expect([heading, end]).toEqual([HEADING, ""]);
-    expect(line).toStartWith(`${key.id},svc_test_…`);
+    expect(line).toStartWith(`${hostile.id},svc_test_…`);
     expect(line).toContain(`,'+grace@example.org,"'=cmd|' /C calc'!A1, ""x""",'@SUM(1),lic_`);
     expect(line).toContain(",'-order 1,free,test,active,12,0,2027-03-01T00:00:00Z,");
-    expect(text).not.toContain(key.apiKey.slice(-48));
+    expect(text).not.toContain(hostile.apiKey.slice(-48));
   });
 
   test("has the keys of all pages, newest first, and only those that meet every condition", async () => {

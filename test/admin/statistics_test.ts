@@ -14,14 +14,16 @@ setDefaultTimeout(30_000);
 let admin: TestAdmin;
 let demands = 0;
 
-beforeAll(async () => {
+async function start() {
   const clock = createTestClock("2026-11-20T12:00:00Z");
   admin = await startAdmin({ clock, admin: { demandFigures: () => void demands++ } });
   await makeRandomCustomers(admin.database, { licenses: 400, now: clock.now() });
-});
-afterAll(() => admin.close());
+}
 
 describe("before the first computation", () => {
+  beforeAll(start);
+  afterAll(() => admin.close());
+
   test("GET /figures says so, and demands one", async () => {
     const before = demands;
     expect((await admin.call("GET", "/figures")).body).toEqual({
@@ -53,10 +55,12 @@ describe("before the first computation", () => {
 
 describe("after the first computation", () => {
   beforeAll(async () => {
+    await start();
     const { database, clock } = admin;
     await computeFigures(database, { clock });
     await countUse(database, { clock, isStopping: () => false });
   });
+  afterAll(() => admin.close());
 
   test("GET /keys lists by the stored figures the keys that `keys list` finds at once, also with other conditions", async () => {
     const now = admin.clock.now();

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newUuid, parseId, toId } from "../../src/ids.ts";
 import { revokeKey } from "../../src/keys/mod.ts";
 import {
@@ -60,10 +60,10 @@ describe("parseEmail()", () => {
 describe("accounts", () => {
   let server: TestDatabase;
 
-  beforeAll(async () => {
+  beforeEach(async () => {
     server = await createTestDatabase();
   });
-  afterAll(() => server.close());
+  afterEach(() => server.close());
 
   test("listAccounts() lists the oldest accounts first, with their number of keys", async () => {
     for (const email of ["b@example.org", "a_@example.org", "a1@example.org", "b@example.org"]) {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { NEVER_EXPIRES } from "../../src/calendar.ts";
 import { openSession } from "../../src/database/mod.ts";
 import { parseId } from "../../src/ids.ts";
@@ -13,10 +13,10 @@ setDefaultTimeout(30_000);
 
 let server: TestDatabase;
 
-beforeAll(async () => {
+beforeEach(async () => {
   server = await createTestDatabase();
 });
-afterAll(() => server.close());
+afterEach(() => server.close());
 
 const BY = { actor: { ...ACTOR, reason: "paid" }, now: NOW };
 const issueUntil = (email: string, expiresAt: Date) => issue(server.database, { email, expiresAt });

@@ -1,6 +1,6 @@
 /** `usage daily`: the numbers of the API, and small bars on a terminal. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { countUse } from "../../src/statistics/mod.ts";
+import { countUse, restartCount } from "../../src/statistics/mod.ts";
 import { type CommandsOn, commandsOn } from "../admin/commands_on.ts";
 import { startAdmin, type TestAdmin } from "../support/admin.ts";
 import { createTestClock } from "../support/clock.ts";
@@ -27,6 +27,7 @@ afterAll(async () => {
   await admin.close();
 });
 
+const count = () => countUse(admin.database, { clock: admin.clock, isStopping: () => false });
 const daily = (...args: string[]) => [
   "usage",
   "daily",
@@ -39,6 +40,7 @@ const daily = (...args: string[]) => [
 
 describe("claviger usage daily", () => {
   test("says that nothing is counted yet", async () => {
+    await restartCount(admin.database);
     const { status, out, err } = await commands.run(daily());
     expect({ status, out, err }).toEqual({
       ...{ status: 0, out: "none\n" },
@@ -47,7 +49,7 @@ describe("claviger usage daily", () => {
   });
 
   test("prints what GET /usage/daily answers", async () => {
-    await countUse(admin.database, { clock: admin.clock, isStopping: () => false });
+    await count();
     for (const by of ["", "tier", "mode"]) {
       const { body } = await admin.call(
         "GET",
@@ -59,6 +61,7 @@ describe("claviger usage daily", () => {
   });
 
   test("draws bars on a terminal, and tells how exact the days are", async () => {
+    await count();
     const { out, err } = await commands.run(daily("--by", "tier"), { columns: 60 });
     expect(out.split("\n").map((text) => text.trimEnd())).toEqual([
       "DAY         TIER      USED  CHART",
