@@ -14,19 +14,19 @@ interface PageOptions {
   readonly filter: AuditFilter;
   /** The rows of a page, at most 999. */
   readonly limit: number;
-  /** `next` of the page before; any other text means the first page. */
+  /** `next` of the page before, which has the form {@linkcode PAGE_POSITION}. */
   readonly after?: string | undefined;
 }
 
 /** The transaction of a row, or nothing for a row of an older program, and its id. */
-const POSITION = /^(\d{0,19})\.(\d{1,18})$/;
+export const PAGE_POSITION = /^(\d{0,19})\.(\d{1,18})$/;
 
 /** Returns a page of the audit log, newest first. Rows that appear meanwhile are on the first page only. */
 export async function pageAudit(
   database: Database,
   { filter, limit, after }: PageOptions,
 ): Promise<AuditPage> {
-  const [, xid, id = "0"] = POSITION.exec(after ?? "") ?? [];
+  const [, xid, id = "0"] = PAGE_POSITION.exec(after ?? "") ?? [];
   const wanted = limit + 1;
   const find = (isNext: (sql: Sql) => Fragment, most: number) =>
     findRows(database, { filter, limit: most, isNext });

@@ -15,6 +15,33 @@ import { ACTIVITY_ROW } from "./answers.ts";
 import { timeField } from "./list_fields.ts";
 import { operation } from "./operation.ts";
 
+/** The conditions that the API and the console have. */
+export const ACTIVITY_CONDITIONS = {
+  to: v.optional(
+    v.pipe(
+      timeField("to"),
+      v.description(
+        "Hours that begin at this time or later are left out; by day and by month, days. By default now",
+      ),
+    ),
+  ),
+  by: v.optional(
+    v.pipe(
+      v.picklist(ACTIVITY_NAMES, `by must be one of ${ACTIVITY_NAMES.join(", ")}`),
+      inJsonSchema({
+        default: "code",
+        description: "By `reason`, only refusals with a reason are counted",
+      }),
+    ),
+  ),
+  step: v.optional(
+    v.pipe(
+      v.picklist(ACTIVITY_STEPS, `step must be one of ${ACTIVITY_STEPS.join(", ")}`),
+      inJsonSchema({ default: "hour" }),
+    ),
+  ),
+} as const;
+
 export const findActivityOperation = operation({
   id: "findActivity",
   summary: "Count the requests of clients by endpoint, code or reason",
@@ -32,29 +59,7 @@ export const findActivityOperation = operation({
         ),
       ),
     ),
-    to: v.optional(
-      v.pipe(
-        timeField("to"),
-        v.description(
-          "Hours that begin at this time or later are left out; by day and by month, days. By default now",
-        ),
-      ),
-    ),
-    by: v.optional(
-      v.pipe(
-        v.picklist(ACTIVITY_NAMES, `by must be one of ${ACTIVITY_NAMES.join(", ")}`),
-        inJsonSchema({
-          default: "code",
-          description: "By `reason`, only refusals with a reason are counted",
-        }),
-      ),
-    ),
-    step: v.optional(
-      v.pipe(
-        v.picklist(ACTIVITY_STEPS, `step must be one of ${ACTIVITY_STEPS.join(", ")}`),
-        inJsonSchema({ default: "hour" }),
-      ),
-    ),
+    ...ACTIVITY_CONDITIONS,
   }),
   success: {
     schema: v.object({

@@ -1,6 +1,6 @@
 /** Mounts the routes of the API. Each request is authenticated and counted, then the route checks scope and fields. */
 import { type Context, Hono } from "hono";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { isRefusal, refuse } from "../../refusal.ts";
 import {
   discardBody,
   type JsonObject,
@@ -14,6 +14,7 @@ import { answerRefusal } from "../answer.ts";
 import type { AdminEnv, AdminOptions } from "../options.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
 import type { Operation } from "./operation.ts";
+import { toQuery } from "./parse_sent.ts";
 import { ROUTES } from "./routes.ts";
 
 /** Creates the app of `/admin/v1`. */
@@ -80,19 +81,6 @@ async function serve(c: Context<AdminEnv>, operation: Operation, options: AdminO
   if (isRefusal(result)) return answerRefusal(c, result);
   if (result instanceof Response) return result;
   return c.json(result, operation.success.status ?? 200);
-}
-
-/** Returns the parameters by name. Refuses a parameter that is sent twice, because one of its values would be ignored. */
-function toQuery(parameters: URLSearchParams): JsonObject | Refusal {
-  const query: Record<string, string> = Object.create(null);
-  for (const [name, value] of parameters) {
-    if (name in query) {
-      const error = "A parameter may be sent only once";
-      return refuse("INVALID_REQUEST", error, { fields: [{ field: name.slice(0, 100), error }] });
-    }
-    query[name] = value;
-  }
-  return query;
 }
 
 /** Returns the field `reason` of a change for the audit log. The schema of the operation checks it. */

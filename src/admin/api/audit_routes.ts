@@ -11,6 +11,13 @@ import { ACCOUNT_FIELD, idField, timeField } from "./list_fields.ts";
 import { operation } from "./operation.ts";
 import { PAGE_FIELDS, ROWS } from "./page.ts";
 
+/** The conditions of the audit log that the API and the console read in the same way. */
+export const AUDIT_CONDITIONS = {
+  account: v.optional(ACCOUNT_FIELD),
+  key: v.optional(idField("key", "key")),
+  actor: v.optional(v.pipe(lineField("actor", 1, 300), inJsonSchema({ description: "Such as token:shop" }))),
+} as const;
+
 export const followAuditOperation = operation({
   id: "followAudit",
   summary: "Read the audit log, oldest rows first, and follow it",
@@ -22,11 +29,7 @@ export const followAuditOperation = operation({
   query: v.strictObject({
     since: v.optional(timeField("since")),
     until: v.optional(timeField("until")),
-    account: v.optional(ACCOUNT_FIELD),
-    key: v.optional(idField("key", "key")),
-    actor: v.optional(
-      v.pipe(lineField("actor", 1, 300), inJsonSchema({ description: "Such as token:shop" })),
-    ),
+    ...AUDIT_CONDITIONS,
     action: v.optional(
       v.pipe(lineField("action", 1, 100), inJsonSchema({ description: "Such as key.revoke" })),
     ),

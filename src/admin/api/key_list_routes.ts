@@ -15,7 +15,7 @@ import { ACCOUNT_FIELD, SEARCH_FIELD, wholeNumberField } from "./list_fields.ts"
 import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
 
-const STATES = ["active", "suspended", "revoked", "expired"] as const;
+export const STATES = ["active", "suspended", "revoked", "expired"] as const;
 
 const WRONG_PERCENT =
   `near_quota must be a whole number from ${NEAR_QUOTA_PERCENT} to 100: the stored figures have only the licenses that ` +
@@ -47,26 +47,28 @@ const UNUSED_FOR_FIELD = v.pipe(
   v.transform(Number),
 );
 
+/** The conditions of the list, in the API and in the console. */
+export const KEY_CONDITIONS = {
+  search: v.optional(SEARCH_FIELD),
+  account: v.optional(ACCOUNT_FIELD),
+  tier: v.optional(TIER_FIELD),
+  state: v.optional(v.picklist(STATES, `state must be one of ${STATES.join(", ")}`)),
+  mode: v.optional(MODE_FIELD),
+  expiring_within: v.optional(
+    v.pipe(
+      wholeNumberField("expiring_within", 0, 36_500),
+      inJsonSchema({ description: "Only keys that expire within this many days after the first page" }),
+    ),
+  ),
+  external_id: v.optional(EXTERNAL_ID_FIELD),
+  near_quota: v.optional(NEAR_QUOTA_FIELD),
+  unused_for: v.optional(UNUSED_FOR_FIELD),
+} as const;
+
 export const listKeysOperation = operation({
   id: "listKeys",
   summary: "List the keys that meet every condition, oldest first",
-  query: v.strictObject({
-    search: v.optional(SEARCH_FIELD),
-    account: v.optional(ACCOUNT_FIELD),
-    tier: v.optional(TIER_FIELD),
-    state: v.optional(v.picklist(STATES, `state must be one of ${STATES.join(", ")}`)),
-    mode: v.optional(MODE_FIELD),
-    expiring_within: v.optional(
-      v.pipe(
-        wholeNumberField("expiring_within", 0, 36_500),
-        inJsonSchema({ description: "Only keys that expire within this many days after the first page" }),
-      ),
-    ),
-    external_id: v.optional(EXTERNAL_ID_FIELD),
-    near_quota: v.optional(NEAR_QUOTA_FIELD),
-    unused_for: v.optional(UNUSED_FOR_FIELD),
-    ...PAGE_FIELDS,
-  }),
+  query: v.strictObject({ ...KEY_CONDITIONS, ...PAGE_FIELDS }),
   success: {
     schema: v.object({
       ...pageOf(KEY).entries,

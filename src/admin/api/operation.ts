@@ -8,14 +8,9 @@ import type { Actor } from "../../audit/mod.ts";
 import type { Restriction } from "../../licensing/mod.ts";
 import type { Token } from "../../operators/mod.ts";
 import type { Code } from "../../refusal.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
-import { redactKeys } from "../../secrets/mod.ts";
+import { isRefusal, type Refusal } from "../../refusal.ts";
 import type { AdminOptions } from "../options.ts";
-
-/** A schema of the fields of a query or a body. */
-export type Fields =
-  | v.ObjectSchema<v.ObjectEntries, undefined>
-  | v.StrictObjectSchema<v.ObjectEntries, undefined>;
+import { type Fields, parseSent } from "./parse_sent.ts";
 
 /** One request of a program. */
 export interface Call {
@@ -84,9 +79,9 @@ export function operation<Query extends Fields = typeof NO_FIELDS, Body extends 
   return {
     ...described,
     async perform(options, call, sent) {
-      const query = parse(specification.query ?? NO_FIELDS, sent.query, "query");
+      const query = parseSent(specification.query ?? NO_FIELDS, sent.query, "query");
       if (isRefusal(query)) return query;
-      const body = parse(specification.body ?? NO_FIELDS, sent.body, "body");
+      const body = parseSent(specification.body ?? NO_FIELDS, sent.body, "body");
       if (isRefusal(body)) return body;
       return await run(options, {
         ...call,
@@ -95,25 +90,4 @@ export function operation<Query extends Fields = typeof NO_FIELDS, Body extends 
       });
     },
   };
-}
-
-/** The most wrong fields that one refusal names. */
-const MAX_WRONG_FIELDS = 20;
-
-function parse(schema: Fields, sent: unknown, place: string): unknown {
-  const parsed = v.safeParse(schema, sent);
-  if (parsed.success) return parsed.output;
-  const fields = parsed.issues.slice(0, MAX_WRONG_FIELDS).map((issue) => ({
-    // A field can have any name, even a key's text.
-    field: redactKeys((v.getDotPath(issue) ?? place).slice(0, 100)),
-    error: redactKeys(sentenceOf(issue).slice(0, 300)),
-  }));
-  return refuse("INVALID_REQUEST", `The ${place} has fields that are wrong: ${fields[0]?.error}`, { fields });
-}
-
-/** Returns the message for a wrong field. The library has no message for a missing or unknown field. */
-function sentenceOf({ type, expected, message, path }: v.BaseIssue<unknown>): string {
-  if (type !== "strict_object" || path === undefined) return message;
-  const field = String(path.at(-1)?.key).slice(0, 100);
-  return expected === "never" ? `${field} is not known` : `${field} is required`;
 }

@@ -31,7 +31,8 @@ export const listUsageOperation = operation({
   async run(options, { query, now, request, actor }) {
     const { database } = options;
     if (/\btext\/csv\b/i.test(request.headers.get("accept") ?? "")) {
-      if (query.limit !== undefined || query.after !== undefined) return WHOLE_MONTH;
+      const part = (["limit", "after"] as const).filter((field) => query[field] !== undefined);
+      if (part.length > 0) return refuse("INVALID_REQUEST", WHOLE_MONTH, { fields: part.map(toWrong) });
       return await streamMonth({ options, actor }, query.month ?? monthOf(now.getTime()));
     }
     return await findPage({
@@ -48,7 +49,8 @@ export const listUsageOperation = operation({
   },
 });
 
-const WHOLE_MONTH = refuse("INVALID_REQUEST", "Leave out limit and after: the CSV has the whole month");
+const WHOLE_MONTH = "Leave out limit and after: the CSV has the whole month";
+const toWrong = (field: string) => ({ field, error: WHOLE_MONTH });
 
 function positionOf({ licenseId }: MonthOfUse): string {
   return parseId("lic", licenseId) ?? "";

@@ -1,56 +1,19 @@
-/** The conditions of the list of keys, as the address of the page has them. */
-import { isStorableText } from "../../database/mod.ts";
+/** The keys that meet the conditions of the list of keys. */
+import * as v from "valibot";
 import { type KeySummary, listKeys } from "../../keys/mod.ts";
-import { findAccountNamed, type Search, searchAccounts, TEXTS, TIERS } from "../../licensing/mod.ts";
+import { findAccountNamed, searchAccounts } from "../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../refusal.ts";
-import { UNUSED_DAYS } from "../../statistics/mod.ts";
 import { findStored } from "../api/find_stored.ts";
+import { KEY_CONDITIONS } from "../api/key_list_routes.ts";
+import { idField } from "../api/list_fields.ts";
+import { type Asked, readConditions } from "./conditions.ts";
 import type { Visit } from "./visit.ts";
 
-export const STATES = ["active", "suspended", "expired", "revoked"] as const;
-export const MODES = ["live", "test"] as const;
-export const MAX_SEARCH_LENGTH = 200;
-export const NEAR_PERCENTAGES = ["80", "90", "100"] as const;
-const MAX_DAYS = 36_500;
+const ENTRIES = { ...KEY_CONDITIONS, after: v.optional(idField("after", "key")) } as const;
+export type AskedKeys = Asked<typeof ENTRIES>;
 
-/** An empty text is no condition. */
-export interface KeyConditions {
-  readonly search: string;
-  readonly state: (typeof STATES)[number] | undefined;
-  readonly tier: (typeof TIERS)[number] | undefined;
-  readonly mode: (typeof MODES)[number] | undefined;
-  /** The id or the e-mail of an account. */
-  readonly account: string;
-  /** A number of days. */
-  readonly expiring_within: string;
-  readonly external_id: string;
-  /** At least this percentage of the month's limit. */
-  readonly near_quota: string;
-  /** For how many days the key was neither used nor issued. */
-  readonly unused_for: string;
-}
-
-/** Reads the conditions from the query. Unknown values are ignored. */
-export function readConditions(query: URLSearchParams): KeyConditions {
-  const text = (name: string, most: number) => {
-    const given = (query.get(name) ?? "").trim().slice(0, most);
-    return isStorableText(given) ? given : "";
-  };
-  const one = <Value extends string>(name: string, values: readonly Value[]) =>
-    values.find((value) => value === query.get(name));
-  const days = text("expiring_within", 5);
-  const externalId = text("external_id", 255);
-  return {
-    search: text("search", MAX_SEARCH_LENGTH),
-    state: one("state", STATES),
-    tier: one("tier", TIERS),
-    mode: one("mode", MODES),
-    account: text("account", 254),
-    expiring_within: /^\d+$/.test(days) && Number(days) <= MAX_DAYS ? days : "",
-    external_id: TEXTS.external_id.allows(externalId) ? externalId : "",
-    near_quota: one("near_quota", NEAR_PERCENTAGES) ?? "",
-    unused_for: one("unused_for", UNUSED_DAYS.map(String)) ?? "",
-  };
+export function readKeyConditions(query: URLSearchParams): AskedKeys {
+  return readConditions(query, ENTRIES);
 }
 
 export interface KeysFound {
@@ -62,36 +25,33 @@ export interface KeysFound {
   read(afterUuid: string | undefined, limit: number): Promise<readonly KeySummary[]>;
 }
 
-/** Finds the keys that meet every condition. Refuses an unknown account, and a search without a word. */
+/**
+ * Finds the keys that meet every condition. Refuses a condition that cannot be read, an unknown account, and a search
+ * without a word.
+ */
 export async function findKeys(
   { options, now }: Pick<Visit, "options" | "now">,
-  conditions: KeyConditions,
+  { values }: AskedKeys,
 ): Promise<KeysFound | Refusal> {
+  if (isRefusal(values)) return values;
   const { database } = options;
-  const { search: text, account: who, expiring_within: days, external_id: externalId } = conditions;
-  const { state, tier, mode, near_quota: percent, unused_for: unused } = conditions;
-  const figures = { near_quota: toNumber(percent), unused_for: toNumber(unused) };
-  const stored = await findStored(figures, options);
+  const stored = await findStored(values, options);
   if (isRefusal(stored)) return stored;
-  const search: Search | Refusal | undefined = text === "" ? undefined : await searchAccounts(database, text);
+  const search = values.search && (await searchAccounts(database, values.search));
   if (isRefusal(search)) return search;
-  const account = who === "" ? undefined : await findAccountNamed(database, who, "list keys");
+  const account = values.account && (await findAccountNamed(database, values.account, "list keys"));
   if (isRefusal(account)) return account;
+  const { state, tier, mode, expiring_within: expiringWithinDays, external_id: externalId } = values;
   const filter = {
-    ...{ state, tier, mode, search },
-    accountUuid: account?.uuid,
-    expiringWithinDays: toNumber(days),
+    ...{ state, tier, mode, expiringWithinDays, externalId },
+    search: search || undefined,
+    accountUuid: account ? account.uuid : undefined,
     figures: stored?.filter,
-    externalId: externalId === "" ? undefined : externalId,
     newestFirst: true,
   };
   return {
-    isTooWide: search?.isTooWide ?? false,
+    isTooWide: search ? search.isTooWide : false,
     asOf: stored?.asOf,
     read: (afterUuid, limit) => listKeys(database, { now, filter: { ...filter, afterUuid, limit } }),
   };
-}
-
-function toNumber(text: string): number | undefined {
-  return text === "" ? undefined : Number(text);
 }

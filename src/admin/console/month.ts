@@ -3,11 +3,8 @@ import * as v from "valibot";
 import type { Month } from "../../calendar.ts";
 import { MONTH_FIELD } from "../api/fields.ts";
 
-/** Reads the month of the query; undefined if there is none. */
-export function readMonth(query: URLSearchParams): Month | undefined {
-  const parsed = v.safeParse(MONTH_FIELD, query.get("month"));
-  return parsed.success ? parsed.output : undefined;
-}
+/** The month of an address. */
+export const MONTH_ENTRY = { month: v.optional(MONTH_FIELD) } as const;
 
 /** Returns a month as addresses and people write it: `2026-11`. */
 export function toMonthText({ firstDay }: Month): string {

@@ -97,12 +97,13 @@ interface SelectProps extends Omit<FieldProps, "children"> {
   readonly required?: boolean;
 }
 
-/** A field whose value is one of a few. */
+/** A field whose value is one of a few. A value of an address that is none of them is shown, too. */
 export function Select({ value, choices, required, ...field }: SelectProps) {
+  const isOther = value && !choices.some((choice) => choice.value === value);
   return (
     <Field {...field}>
       <select id={field.id ?? field.name} name={field.name} required={required} {...describe(field)}>
-        {choices.map((choice) => (
+        {[...choices, ...(isOther ? [{ value, label: value }] : [])].map((choice) => (
           <option value={choice.value} selected={choice.value === value}>
             {choice.label}
           </option>

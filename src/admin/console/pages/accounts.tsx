@@ -1,33 +1,39 @@
 /** @jsxImportSource hono/jsx */
-import { isStorableText } from "../../../database/mod.ts";
-import { parseId } from "../../../ids.ts";
+import * as v from "valibot";
 import { type Account, listAccounts, MAX_SEARCHED, searchAccounts } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
+import { idField, SEARCH_FIELD } from "../../api/list_fields.ts";
 import { TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Day, Foreign } from "../components/values.tsx";
+import { type Asked, codeOf, fieldOf, readConditions } from "../conditions.ts";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
-const MAX_SEARCH_LENGTH = 200;
+const ENTRIES = { search: v.optional(SEARCH_FIELD), after: v.optional(idField("after", "usr")) } as const;
 
 /** The list of the accounts that match the search, newest first. */
 export async function accountsPage({ options: { database }, query, now, may }: Visit): Promise<Page> {
-  const text = (query.get("search") ?? "").trim().slice(0, MAX_SEARCH_LENGTH);
-  const searched = isStorableText(text) ? text : "";
-  const search = searched === "" ? undefined : await searchAccounts(database, searched);
-  const afterUuid = parseId("usr", query.get("after") ?? "");
+  const asked = readConditions(query, ENTRIES);
+  const values = isRefusal(asked.values) ? {} : asked.values;
+  const search = isRefusal(asked.values)
+    ? asked.values
+    : values.search === undefined
+      ? undefined
+      : await searchAccounts(database, values.search);
+  const { after: afterUuid } = values;
   const part = { afterUuid, newestFirst: true, limit: ROWS + 1 };
   const found = isRefusal(search) ? [] : await listAccounts(database, { ...part, search });
   return {
     title: "Accounts",
+    ...codeOf(asked),
     body: (
       <Accounts
-        searched={searched}
+        asked={asked}
         page={takePage(found)}
         isFirst={afterUuid === undefined}
         now={now}
@@ -42,7 +48,7 @@ const MOST = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST} accounts match, and only ${MOST} of them are listed: narrow the search`;
 
 interface AccountsProps {
-  readonly searched: string;
+  readonly asked: Asked<typeof ENTRIES>;
   readonly page: ListPage<Account>;
   readonly isFirst: boolean;
   readonly now: Date;
@@ -50,28 +56,27 @@ interface AccountsProps {
   readonly warning: string | undefined;
 }
 
-function Accounts({ searched, page, isFirst, now, mayIssue, warning }: AccountsProps) {
+function Accounts({ asked, page, isFirst, now, mayIssue, warning }: AccountsProps) {
+  const isFiltered = Object.keys(asked.entered).length > 0;
   return (
     <>
       <Heading title="Accounts" />
       <form class="filters" action="/console/accounts" aria-label="Conditions">
         <TextField
-          name="search"
+          {...fieldOf(asked, "search")}
           label="Search"
           type="search"
-          value={searched}
-          maxlength={MAX_SEARCH_LENGTH}
           hint="Words of e-mail, name or organization, or the last four characters of a key"
         />
         <div class="actions">
           <button type="submit">Show</button>
-          {searched !== "" && <a href="/console/accounts">Show all</a>}
+          {isFiltered && <a href="/console/accounts">Show all</a>}
         </div>
       </form>
       {warning && <Notice kind="warning">{warning}.</Notice>}
       {page.rows.length > 0 ? (
         <Table caption="Accounts, newest first" columns={columnsAt(now)} rows={page.rows} />
-      ) : searched !== "" || !isFirst ? (
+      ) : isFiltered || !isFirst || warning ? (
         <p class="empty">No account matches.</p>
       ) : (
         <p class="empty">
@@ -79,12 +84,7 @@ function Accounts({ searched, page, isFirst, now, mayIssue, warning }: AccountsP
           {mayIssue && <a href="/console/keys/issue">Issue a key</a>}
         </p>
       )}
-      <Pages
-        path="/console/accounts"
-        conditions={{ search: searched }}
-        after={page.last?.id}
-        isFirst={isFirst}
-      />
+      <Pages path="/console/accounts" conditions={asked.entered} after={page.last?.id} isFirst={isFirst} />
     </>
   );
 }

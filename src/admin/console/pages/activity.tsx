@@ -1,8 +1,7 @@
 /** @jsxImportSource hono/jsx */
+import type * as v from "valibot";
 import {
   ACTIVITY_KEPT_DAYS,
-  ACTIVITY_NAMES,
-  ACTIVITY_STEPS,
   type ActivityCount,
   type ActivityName,
   type ActivityQuery,
@@ -16,15 +15,17 @@ import {
   stepsOf,
   type Unusual,
 } from "../../../activity/mod.ts";
-import { parseTimestamp, toTimestamp } from "../../../calendar.ts";
+import { toTimestamp } from "../../../calendar.ts";
 import type { Database } from "../../../database/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
+import { ACTIVITY_CONDITIONS } from "../../api/activity_routes.ts";
 import { Bars, Marked, StackedBars } from "../components/charts.tsx";
 import { Select } from "../components/form.tsx";
-import { Heading } from "../components/layout.tsx";
+import { Heading, Notice } from "../components/layout.tsx";
 import { Table } from "../components/table.tsx";
 import { Minute } from "../components/values.tsx";
+import { type Asked, fieldOf, readConditions } from "../conditions.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
@@ -42,18 +43,14 @@ const MAX_PARTS = 6;
 const MAX_UNUSUAL = 50;
 const OK = "OK";
 
-/** How many requests were answered, and how; unusual hours are marked. Unknown values of conditions are ignored. */
-export async function activityPage({ options, query: asked, now }: Visit): Promise<Page | Refusal> {
-  const to = parseTimestamp(asked.get("to") ?? "");
+/** How many requests were answered, and how; unusual hours are marked. */
+export async function activityPage({ options, query: sent, now }: Visit): Promise<Page | Refusal> {
+  const asked = readConditions(sent, ACTIVITY_CONDITIONS);
+  const { values } = asked;
+  if (isRefusal(values)) return { title: "Activity", code: values.code, body: <NotRead asked={asked} /> };
+  const { to } = values;
   const isLatest = to === undefined || to >= now;
-  const query = completeQuery(
-    {
-      to: isLatest ? now : to,
-      by: ACTIVITY_NAMES.find((name) => name === asked.get("by")),
-      step: ACTIVITY_STEPS.find((step) => step === asked.get("step")),
-    },
-    now,
-  );
+  const query = completeQuery({ ...values, to: isLatest ? now : to }, now);
   const found = await findShown(options.database, query, now);
   if (isRefusal(found)) return found;
   const body = <Activity query={query} isLatest={isLatest} {...found} />;
@@ -73,12 +70,22 @@ async function findShown(database: Database, query: ActivityQuery, now: Date) {
   };
 }
 
+function NotRead({ asked }: { readonly asked: Asked<v.ObjectEntries> }) {
+  return (
+    <>
+      <Heading title="Activity" />
+      <Filters by={fieldOf(asked, "by")} step={fieldOf(asked, "step")} />
+      <Notice kind="warning">{isRefusal(asked.values) && `${asked.values.sentence}.`}</Notice>
+    </>
+  );
+}
+
 function Activity(props: ActivityProps) {
   const { query, counts, unusual } = props;
   return (
     <>
       <Heading title="Activity" />
-      <Filters query={query} />
+      <Filters by={{ value: query.by }} step={{ value: query.step }} />
       {counts.length === 0 && unusual.length === 0 ? (
         <p class="empty">
           No answered request was counted in this time. A request of a client appears about a minute after its
@@ -109,13 +116,18 @@ const LABELS = { code: "Code", endpoint: "Endpoint", reason: "Reason" } as const
 const STEPS = { hour: "Hour", day: "Day", month: "Month" } as const;
 const CAPTIONS = { endpoint: "Answers, by endpoint", reason: "Refused keys, by reason" } as const;
 
-function Filters({ query }: { readonly query: ActivityQuery }) {
+interface Chosen {
+  readonly value: string;
+  readonly error?: string | undefined;
+}
+
+function Filters({ by, step }: { readonly by: Chosen; readonly step: Chosen }) {
   const choices = (labels: Readonly<Record<string, string>>) =>
     Object.entries(labels).map(([value, label]) => ({ value, label: label.toLowerCase() }));
   return (
     <form class="filters choices" action="/console/activity" aria-label="Conditions">
-      <Select name="by" label="By" value={query.by} choices={choices(LABELS)} />
-      <Select name="step" label="For each" value={query.step} choices={choices(STEPS)} />
+      <Select {...by} name="by" label="By" choices={choices(LABELS)} />
+      <Select {...step} name="step" label="For each" choices={choices(STEPS)} />
       <div class="actions">
         <button type="submit">Show</button>
       </div>

@@ -1,99 +1,93 @@
 /** @jsxImportSource hono/jsx */
-import { ACTIONS, type AuditRow, pageAudit } from "../../../audit/mod.ts";
+import * as v from "valibot";
+import { ACTIONS, type AuditRow, PAGE_POSITION, pageAudit } from "../../../audit/mod.ts";
 import { parseTimestamp } from "../../../calendar.ts";
-import { isStorableText } from "../../../database/mod.ts";
 import { parseId } from "../../../ids.ts";
 import { findAccountNamed, findEmails } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
+import { AUDIT_CONDITIONS } from "../../api/audit_routes.ts";
 import { Changes } from "../components/changes.tsx";
 import { Select, TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { Pages, ROWS, toAddress } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Foreign } from "../components/values.tsx";
+import { type Asked, codeOf, fieldOf, readConditions } from "../conditions.ts";
 import { cutText, MOST_OF_REASON } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
 const PATH = "/console/audit";
 const DAY_MS = 86_400_000;
-const MAX_ACTOR_LENGTH = 300;
+const dayEntry = (name: string) =>
+  v.optional(
+    v.pipe(
+      v.string(),
+      v.check((text) => dayOf(text) !== undefined, `${name} must be a day such as 2026-11-22`),
+    ),
+  );
 
-/** The conditions as the query has them; unknown values are left out. */
-interface Filter {
-  readonly actor: string;
-  readonly action: (typeof ACTIONS)[number] | "";
-  readonly key: string;
-  /** An id or an e-mail. */
-  readonly account: string;
+const ENTRIES = {
+  ...AUDIT_CONDITIONS,
+  action: v.optional(v.picklist(ACTIONS, "action must be one of the list")),
   /** The first and the last day. */
-  readonly since: string;
-  readonly until: string;
-}
+  since: dayEntry("since"),
+  until: dayEntry("until"),
+  after: v.optional(
+    v.pipe(v.string(), v.regex(PAGE_POSITION, "after must be that of a link to the next page")),
+  ),
+} as const;
+type AskedAudit = Asked<typeof ENTRIES>;
 
 /** The audit log, newest first: the rows that meet every condition of the query. */
 export async function auditPage({ options: { database }, query, now }: Visit): Promise<Page> {
-  const filter = filterOf(query);
-  const found = await findRows(database, filter, query.get("after") ?? undefined);
+  const asked = readConditions(query, ENTRIES);
+  const found = await findRows(database, asked);
+  const rest = isRefusal(found) ? { ...NOTHING, warning: found.sentence } : found;
   const isFirst = !query.get("after");
-  return { title: "Audit", body: <Audit filter={filter} {...found} isFirst={isFirst} now={now} /> };
+  return {
+    title: "Audit",
+    ...codeOf(asked),
+    body: <Audit asked={asked} {...rest} isFirst={isFirst} now={now} />,
+  };
 }
 
-async function findRows(database: Visit["options"]["database"], filter: Filter, after: string | undefined) {
-  const account = await findAccountUuid(database, filter.account);
-  if (account === null) {
-    const warning = `No account has the id or e-mail ${filter.account}`;
-    return { rows: [], next: undefined, emails: new Map<string, string>(), warning };
-  }
+const NOTHING = { rows: [], next: undefined, emails: new Map<string, string>() };
+
+async function findRows(database: Visit["options"]["database"], { values }: AskedAudit) {
+  if (isRefusal(values)) return values;
+  const { account: who, key: keyUuid, since, until, after, ...filter } = values;
+  const accountUuid = who === undefined ? undefined : await findAccountUuid(database, who);
+  if (isRefusal(accountUuid)) return accountUuid;
   const conditions = {
-    actor: filter.actor || undefined,
-    action: filter.action || undefined,
-    keyUuid: parseId("key", filter.key),
-    accountUuid: account,
-    since: dayOf(filter.since),
+    ...filter,
+    ...{ keyUuid, accountUuid },
+    since: dayOf(since),
     // The last day is included.
-    until: dayOf(filter.until, DAY_MS),
+    until: dayOf(until, DAY_MS),
   };
   const page = await pageAudit(database, { filter: conditions, limit: ROWS, after });
   const uuids = page.rows.flatMap(({ userId }) => parseId("usr", userId ?? "") ?? []);
   return { ...page, emails: await findEmails(database, [...new Set(uuids)]), warning: undefined };
 }
 
-/** Undefined without an account; null for an unknown e-mail. */
+/** The log keeps the rows of an erased account, so an id need not be that of an account. */
 async function findAccountUuid(database: Visit["options"]["database"], who: string) {
-  if (who === "") return undefined;
   const uuid = parseId("usr", who);
-  // The log keeps the rows of an erased account.
   if (uuid !== undefined) return uuid;
   const account = await findAccountNamed(database, who, "show audit log");
-  return isRefusal(account) ? null : account.uuid;
-}
-
-function filterOf(query: URLSearchParams): Filter {
-  const text = (name: string) => {
-    const value = (query.get(name) ?? "").trim().slice(0, MAX_ACTOR_LENGTH);
-    return isStorableText(value) ? value : "";
-  };
-  const day = (name: string) => (dayOf(text(name)) === undefined ? "" : text(name));
-  return {
-    actor: text("actor"),
-    action: ACTIONS.find((action) => action === text("action")) ?? "",
-    key: parseId("key", text("key")) === undefined ? "" : text("key"),
-    account: text("account"),
-    since: day("since"),
-    until: day("until"),
-  };
+  return isRefusal(account) ? account : account.uuid;
 }
 
 /** Returns the first moment of a day such as `2026-11-22`, or a moment so much later; undefined after the year 9999. */
-function dayOf(text: string, laterMs = 0): Date | undefined {
+function dayOf(text = "", laterMs = 0): Date | undefined {
   const at = text.length === 10 ? parseTimestamp(text) : undefined;
   // PostgreSQL does not read the year 10000 as Date writes it, and no change is later.
   return at && parseTimestamp(new Date(at.getTime() + laterMs).toISOString());
 }
 
 interface AuditProps {
-  readonly filter: Filter;
+  readonly asked: AskedAudit;
   readonly rows: readonly AuditRow[];
   /** The e-mails of accounts, by their ids. */
   readonly emails: ReadonlyMap<string, string>;
@@ -103,12 +97,12 @@ interface AuditProps {
   readonly now: Date;
 }
 
-function Audit({ filter, rows, emails, next, isFirst, warning, now }: AuditProps) {
-  const isFiltered = Object.values(filter).some((value) => value !== "");
+function Audit({ asked, rows, emails, next, isFirst, warning, now }: AuditProps) {
+  const isFiltered = Object.keys(asked.entered).length > 0;
   return (
     <>
       <Heading title="Audit" />
-      <Filters filter={filter} isFiltered={isFiltered} />
+      <Filters asked={asked} isFiltered={isFiltered} />
       {warning && (
         <Notice kind="warning">
           <Foreign text={warning} />.
@@ -116,12 +110,12 @@ function Audit({ filter, rows, emails, next, isFirst, warning, now }: AuditProps
       )}
       {rows.length === 0 ? (
         <p class="empty">
-          {isFiltered ? "No change meets these conditions." : "Nothing has been changed yet."}
+          {isFiltered || warning ? "No change meets these conditions." : "Nothing has been changed yet."}
         </p>
       ) : (
         <Table caption="Changes, newest first" columns={columnsOf({ emails, now })} rows={rows} />
       )}
-      <Pages path={PATH} conditions={{ ...filter }} after={next} isFirst={isFirst} />
+      <Pages path={PATH} conditions={asked.entered} after={next} isFirst={isFirst} />
     </>
   );
 }
@@ -131,27 +125,21 @@ const ACTION_CHOICES = [
   ...ACTIONS.map((action) => ({ value: action, label: action })),
 ];
 
-function Filters({ filter, isFiltered }: { readonly filter: Filter; readonly isFiltered: boolean }) {
+function Filters({ asked, isFiltered }: { readonly asked: AskedAudit; readonly isFiltered: boolean }) {
+  const field = (name: keyof typeof ENTRIES) => fieldOf(asked, name);
+  // A browser shows nothing in a field for a day if the text is none.
+  const day = (name: "since" | "until") => ({
+    ...field(name),
+    type: asked.errors[name] ? ("text" as const) : ("date" as const),
+  });
   return (
     <form class="filters many" action="/console/audit" aria-label="Conditions">
-      <TextField
-        name="account"
-        label="Account"
-        value={filter.account}
-        maxlength={MAX_ACTOR_LENGTH}
-        hint="Its e-mail or its id"
-      />
-      <TextField
-        name="actor"
-        label="Actor"
-        value={filter.actor}
-        maxlength={MAX_ACTOR_LENGTH}
-        hint="Such as operator:olga"
-      />
-      <Select name="action" label="Action" value={filter.action} choices={ACTION_CHOICES} />
-      <TextField name="key" label="Key" value={filter.key} maxlength={36} hint="Its id" />
-      <TextField name="since" label="From" type="date" value={filter.since} />
-      <TextField name="until" label="To" type="date" value={filter.until} hint="This day is included, UTC" />
+      <TextField {...field("account")} label="Account" hint="Its e-mail or its id" />
+      <TextField {...field("actor")} label="Actor" hint="Such as operator:olga" />
+      <Select {...field("action")} label="Action" choices={ACTION_CHOICES} />
+      <TextField {...field("key")} label="Key" hint="Its id" />
+      <TextField {...day("since")} label="From" />
+      <TextField {...day("until")} label="To" hint="This day is included, UTC" />
       <div class="actions">
         <button type="submit">Show</button>
         {isFiltered && <a href="/console/audit">Show all</a>}

@@ -9,13 +9,14 @@ import { refuseUnknownKey } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { findUsageByDay } from "../../../usage/mod.ts";
 import type { AdminEnv } from "../../options.ts";
-import { type Attempt, toAttempt } from "../attempt.ts";
+import { type Attempt, TEXT, toAttempt } from "../attempt.ts";
 import { Done } from "../components/action.tsx";
 import { History } from "../components/history.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { State } from "../components/values.tsx";
+import { readConditions } from "../conditions.ts";
 import { KEY_CHANGES } from "../key_change.ts";
-import { readMonth } from "../month.ts";
+import { MONTH_ENTRY } from "../month.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 import { isOffered, KeyActions } from "./key_actions.tsx";
@@ -43,7 +44,9 @@ export async function keyPage(visit: Visit, attempt?: Attempt): Promise<Page | R
   const { database } = options;
   const explanation = await explainKey(database, uuid, { now });
   if (explanation === undefined) return refuseUnknownKey(WHAT, uuid);
-  const month = readMonth(query) ?? monthOf(now.getTime());
+  const { values } = readConditions(query, { ...MONTH_ENTRY, done: TEXT, open: TEXT });
+  if (isRefusal(values)) return values;
+  const { month = monthOf(now.getTime()) } = values;
   const [usage, history] = await Promise.all([
     findUsageByDay(database, parseId("lic", explanation.key.licenseId) ?? "", month),
     listAudit(database, { keyUuid: uuid, limit: HISTORY_ROWS }),

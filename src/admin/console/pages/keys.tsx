@@ -6,6 +6,7 @@ import { MAX_SEARCHED, TIERS } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal, refuse } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
 import { UNUSED_DAYS } from "../../../statistics/mod.ts";
+import { type KEY_CONDITIONS, STATES } from "../../api/key_list_routes.ts";
 import { streamCsv } from "../../stream_csv.ts";
 import { Customer } from "../components/customer.tsx";
 import { Select, TextField } from "../components/form.tsx";
@@ -13,15 +14,8 @@ import { Heading, Notice } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage, toAddress } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Ago, Day, Foreign, State, Used } from "../components/values.tsx";
-import {
-  findKeys,
-  type KeyConditions,
-  MAX_SEARCH_LENGTH,
-  MODES,
-  NEAR_PERCENTAGES,
-  readConditions,
-  STATES,
-} from "../key_filter.ts";
+import { codeOf, fieldOf } from "../conditions.ts";
+import { type AskedKeys, findKeys, readKeyConditions } from "../key_filter.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
@@ -29,7 +23,7 @@ const MOST_SEARCHED = renderCount(MAX_SEARCHED);
 const TOO_WIDE = `More than ${MOST_SEARCHED} accounts match, and only ${MOST_SEARCHED} of them are searched: narrow the search`;
 
 interface KeysProps {
-  readonly conditions: KeyConditions;
+  readonly asked: AskedKeys;
   readonly page: ListPage<KeySummary>;
   readonly isFirst: boolean;
   readonly now: Date;
@@ -40,19 +34,20 @@ interface KeysProps {
   readonly warning: string | undefined;
 }
 
-/** The list of the keys that meet every condition of the query. Unknown values of conditions are ignored. */
+/** The list of the keys that meet every condition of the query. */
 export async function keysPage(visit: Visit): Promise<Page> {
-  const { query, now, may } = visit;
-  const conditions = readConditions(query);
-  const found = await findKeys(visit, conditions);
-  const afterUuid = parseId("key", query.get("after") ?? "");
+  const { now, may } = visit;
+  const asked = readKeyConditions(visit.query);
+  const found = await findKeys(visit, asked);
+  const afterUuid = isRefusal(asked.values) ? undefined : asked.values.after;
   const rows = isRefusal(found) ? [] : await found.read(afterUuid, ROWS + 1);
   const warning = isRefusal(found) ? found.sentence : found.isTooWide ? TOO_WIDE : undefined;
   return {
     title: "Keys",
+    ...codeOf(asked),
     body: (
       <Keys
-        conditions={conditions}
+        asked={asked}
         page={takePage(rows)}
         isFirst={afterUuid === undefined}
         now={now}
@@ -66,7 +61,7 @@ export async function keysPage(visit: Visit): Promise<Page> {
 
 /** Answers the keys of all pages that meet every condition of the query, as CSV. */
 export async function keysCsv(visit: Visit): Promise<Response | Refusal> {
-  const found = await findKeys(visit, readConditions(visit.query));
+  const found = await findKeys(visit, readKeyConditions(visit.query));
   if (isRefusal(found)) return found;
   // A file does not show that it is incomplete.
   if (found.isTooWide) return refuse("INVALID_REQUEST", `${TOO_WIDE}, then download the keys`);
@@ -82,9 +77,10 @@ export async function keysCsv(visit: Visit): Promise<Response | Refusal> {
   );
 }
 
-function Keys({ conditions, page, isFirst, now, mayIssue, asOf, warning }: KeysProps) {
+function Keys({ asked, page, isFirst, now, mayIssue, asOf, warning }: KeysProps) {
   const { rows: keys, last } = page;
-  const isFiltered = Object.values(conditions).some((value) => value);
+  const { entered: conditions } = asked;
+  const isFiltered = Object.keys(conditions).length > 0;
   return (
     <>
       <Heading title="Keys">
@@ -94,7 +90,7 @@ function Keys({ conditions, page, isFirst, now, mayIssue, asOf, warning }: KeysP
           </a>
         )}
       </Heading>
-      <Filters conditions={conditions} isFiltered={isFiltered} />
+      <Filters asked={asked} isFiltered={isFiltered} />
       {warning && (
         <Notice kind="warning">
           <Foreign text={`${warning}.`} />
@@ -118,8 +114,8 @@ function Keys({ conditions, page, isFirst, now, mayIssue, asOf, warning }: KeysP
           rows={keys}
         />
       )}
-      <Pages path="/console/keys" conditions={{ ...conditions }} after={last?.id} isFirst={isFirst}>
-        {keys.length > 0 && <a href={toAddress("/console/keys.csv", { ...conditions })}>Download as CSV</a>}
+      <Pages path="/console/keys" conditions={conditions} after={last?.id} isFirst={isFirst}>
+        {keys.length > 0 && <a href={toAddress("/console/keys.csv", conditions)}>Download as CSV</a>}
       </Pages>
     </>
   );
@@ -133,55 +129,45 @@ function describeRows(keys: readonly KeySummary[], isPart: boolean): string {
 }
 
 interface FiltersProps {
-  readonly conditions: KeyConditions;
+  readonly asked: AskedKeys;
   readonly isFiltered: boolean;
 }
 
-function Filters({ conditions, isFiltered }: FiltersProps) {
-  const { search, state, tier, mode, ...more } = conditions;
-  const { account, expiring_within, external_id, near_quota, unused_for } = more;
+const NEAR_PERCENTAGES = ["80", "90", "100"];
+
+function Filters({ asked, isFiltered }: FiltersProps) {
+  const { search, state, tier, mode, ...more } = asked.entered;
+  const field = (name: keyof typeof KEY_CONDITIONS) => fieldOf(asked, name);
   return (
     <form class="filters" action="/console/keys" aria-label="Conditions">
       <TextField
-        name="search"
+        {...field("search")}
         label="Search"
         type="search"
-        value={search}
-        maxlength={MAX_SEARCH_LENGTH}
         hint="Words of e-mail, name or organization, or the last four characters of a key"
       />
-      <Select name="state" label="State" value={state} choices={choicesOf(STATES)} />
-      <Select name="tier" label="Tier" value={tier} choices={choicesOf(TIERS)} />
-      <Select name="mode" label="Mode" value={mode} choices={choicesOf(MODES)} />
-      <details class="more-filters" open={Object.values(more).some((value) => value !== "")}>
+      <Select {...field("state")} label="State" choices={choicesOf(STATES)} />
+      <Select {...field("tier")} label="Tier" choices={choicesOf(TIERS)} />
+      <Select {...field("mode")} label="Mode" choices={choicesOf(["live", "test"])} />
+      <details class="more-filters" open={Object.keys(more).length > 0}>
         <summary>More conditions</summary>
         <div>
-          <TextField name="account" label="Account" value={account} hint="Its id or e-mail" maxlength={254} />
+          <TextField {...field("account")} label="Account" hint="Its id or e-mail" />
           <TextField
-            name="expiring_within"
+            {...field("expiring_within")}
             label="Expires within"
-            value={expiring_within}
             hint="Days from now"
             inputmode="numeric"
-            maxlength={5}
           />
-          <TextField
-            name="external_id"
-            label="External id"
-            value={external_id}
-            hint="Your own name for the license"
-            maxlength={255}
-          />
+          <TextField {...field("external_id")} label="External id" hint="Your own name for the license" />
           <Select
-            name="near_quota"
+            {...field("near_quota")}
             label="Quota used"
-            value={near_quota}
             choices={choicesOf(NEAR_PERCENTAGES, (percent) => `${percent} % or more`)}
           />
           <Select
-            name="unused_for"
+            {...field("unused_for")}
             label="Not used for"
-            value={unused_for}
             choices={choicesOf(UNUSED_DAYS.map(String), (days) => `${days} days`)}
           />
         </div>

@@ -1,18 +1,26 @@
 /** @jsxImportSource hono/jsx */
-import { parseId, toId } from "../../../ids.ts";
+import * as v from "valibot";
+import { toId } from "../../../ids.ts";
 import { listRegistered, type RegisteredModel, toBytes } from "../../../models/mod.ts";
+import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
+import { idField } from "../../api/list_fields.ts";
 import { addCommand } from "../add_command.ts";
 import { Copyable, Heading } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
 import { Foreign, Size } from "../components/values.tsx";
+import { readConditions } from "../conditions.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
+const ENTRIES = { after: v.optional(idField("after", "mdl")) } as const;
+
 /** The list of models, newest first, including models that clients do not see. */
-export async function modelsPage({ options, query, may }: Visit): Promise<Page> {
-  const afterUuid = parseId("mdl", query.get("after") ?? "");
+export async function modelsPage({ options, query, may }: Visit): Promise<Page | Refusal> {
+  const { values } = readConditions(query, ENTRIES);
+  if (isRefusal(values)) return values;
+  const { after: afterUuid } = values;
   const found = await listRegistered(options.database, { afterUuid, limit: ROWS + 1 });
   return {
     title: "Models",

@@ -1,11 +1,12 @@
 /** @jsxImportSource hono/jsx */
+import * as v from "valibot";
 import { type Month, monthOf, toMonth } from "../../../calendar.ts";
-import { parseId } from "../../../ids.ts";
 import { TIERS, type Tier } from "../../../licensing/mod.ts";
-import type { Refusal } from "../../../refusal.ts";
+import { isRefusal, type Refusal } from "../../../refusal.ts";
 import { renderCount } from "../../../render_count.ts";
 import { readUsageDays, type UsageDays } from "../../../statistics/mod.ts";
 import { listUsage, type MonthOfUse } from "../../../usage/mod.ts";
+import { idField } from "../../api/list_fields.ts";
 import { streamMonth } from "../../api/usage_routes.ts";
 import { StackedBars } from "../components/charts.tsx";
 import { Customer } from "../components/customer.tsx";
@@ -15,7 +16,8 @@ import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
 import { AsOf } from "../components/panel.tsx";
 import { Table } from "../components/table.tsx";
 import { Used } from "../components/values.tsx";
-import { readMonth, toMonthText } from "../month.ts";
+import { type Asked, fieldOf, readConditions } from "../conditions.ts";
+import { MONTH_ENTRY, toMonthText } from "../month.ts";
 import type { Page } from "../page.tsx";
 import { sumByTier } from "../use_by_tier.ts";
 import type { Visit } from "../visit.ts";
@@ -39,8 +41,11 @@ interface UsageProps {
 /** The page Usage: a month by tier and by customer, and twelve months next to each other. */
 export async function usagePage({ options: { database }, query, now }: Visit): Promise<Page> {
   const current = monthOf(now.getTime());
-  const month = readMonth(query) ?? current;
-  const afterUuid = parseId("lic", query.get("after") ?? "");
+  const asked = readConditions(query, { ...MONTH_ENTRY, after: v.optional(idField("after", "lic")) });
+  const { values } = asked;
+  if (isRefusal(values))
+    return { title: "Usage", code: values.code, body: <NotRead asked={asked} now={now} /> };
+  const { month = current, after: afterUuid } = values;
   const [year, use, found] = await Promise.all([
     readUsageDays(database, { from: toMonth(current.index - MONTHS + 1).firstDay, to: lastDayOf(current) }),
     readUsageDays(database, { from: month.firstDay, to: lastDayOf(month) }),
@@ -52,11 +57,23 @@ export async function usagePage({ options: { database }, query, now }: Visit): P
 
 /** Downloads a month for accounting: the same rows as those of the command and of the API. */
 export async function usageCsv(visit: Visit): Promise<Response | Refusal> {
-  return await streamMonth(visit, readMonth(visit.query) ?? monthOf(visit.now.getTime()));
+  const { values } = readConditions(visit.query, MONTH_ENTRY);
+  if (isRefusal(values)) return values;
+  return await streamMonth(visit, values.month ?? monthOf(visit.now.getTime()));
 }
 
 function lastDayOf({ endsAtMs }: Month): string {
   return new Date(endsAtMs - 1).toISOString().slice(0, 10);
+}
+
+function NotRead({ asked, now }: { readonly asked: Asked<v.ObjectEntries>; readonly now: Date }) {
+  return (
+    <>
+      <Heading title="Usage" />
+      <Months {...fieldOf(asked, "month")} now={now} />
+      <Notice kind="warning">{isRefusal(asked.values) && `${asked.values.sentence}.`}</Notice>
+    </>
+  );
 }
 
 function Usage(props: UsageProps) {
@@ -69,7 +86,7 @@ function Usage(props: UsageProps) {
           Download {text} as CSV
         </a>
       </Heading>
-      <Months month={month} now={now} />
+      <Months value={text} now={now} />
       {isFirst && (
         <>
           {use === undefined ? (
@@ -107,16 +124,23 @@ function Usage(props: UsageProps) {
   );
 }
 
-function Months({ month, now }: Pick<UsageProps, "month" | "now">) {
+interface MonthsProps {
+  readonly value: string;
+  readonly error?: string | undefined;
+  readonly now: Date;
+}
+
+function Months({ value, error, now }: MonthsProps) {
   const current = monthOf(now.getTime()).index;
-  const indices = Array.from({ length: CHOICES }, (_, ago) => current - ago);
-  const choices = [...new Set([...indices, month.index])]
-    .sort((a, b) => b - a)
-    .map((index) => toMonthText(toMonth(index)))
-    .map((text) => ({ value: text, label: text }));
+  const choices = Array.from({ length: CHOICES }, (_, ago) => toMonthText(toMonth(current - ago))).map(
+    (text) => ({
+      value: text,
+      label: text,
+    }),
+  );
   return (
     <form class="filters month" action="/console/usage" aria-label="Month">
-      <Select name="month" label="Month" value={toMonthText(month)} choices={choices} />
+      <Select name="month" label="Month" value={value} error={error} choices={choices} />
       <div class="actions">
         <button type="submit">Show</button>
       </div>

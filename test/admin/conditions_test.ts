@@ -1,0 +1,261 @@
+/**
+ * Every condition of every list and download counts: in the console, in the API and in commands. A value that cannot be
+ * read, an unknown name and a name that is sent twice are refused by name, and nothing is shown instead.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { ROUTES } from "../../src/admin/api/routes.ts";
+import { CONSOLE_ROUTES } from "../../src/admin/console/routes.ts";
+import { leavesOf } from "../../src/cli/guide/write_tables.ts";
+import { createProgram } from "../../src/cli/program.ts";
+import { type CommandLine, createCommandLine, surround } from "../cli/command_line.ts";
+import { startAdmin, type TestAdmin } from "../support/admin.ts";
+import { createConsoleClient } from "./console_client.ts";
+
+setDefaultTimeout(30_000);
+
+type Wrong = Readonly<Record<string, string>>;
+
+/** A value that cannot be read, for each condition of the keys in the API and in the console. */
+const KEYS: Wrong = {
+  search: "two\nlines",
+  account: "Grace",
+  tier: "gold",
+  state: "live",
+  mode: "demo",
+  expiring_within: "30 days",
+  external_id: "x".repeat(256),
+  near_quota: "79",
+  unused_for: "31",
+};
+const AFTER: Wrong = { after: "next" };
+const PAGES: Wrong = { ...AFTER, limit: "all" };
+
+let admin: TestAdmin;
+let client: ReturnType<typeof createConsoleClient>;
+let [token, cookie, keyId] = ["", "", ""];
+beforeAll(async () => {
+  admin = await startAdmin();
+  ({ id: keyId } = await admin.issue({ email: "grace@example.org" }));
+  token = await admin.token();
+  client = createConsoleClient(admin);
+  ({ cookie } = await client.logIn());
+});
+afterAll(() => admin.close());
+
+/** Each wrong value alone, an unknown name, and each name twice. */
+function casesOf(wrong: Wrong, { isFree = [] as readonly string[] } = {}) {
+  const twice = Object.keys(wrong).filter((name) => name !== "colour");
+  return [
+    ...Object.entries({ ...wrong, colour: "red" }).map(([name, text]) => ({
+      name,
+      text,
+      query: [[name, text]],
+    })),
+    ...[...twice, ...isFree].map((name) => ({
+      name,
+      text: "1",
+      query: [
+        [name, "1"],
+        [name, "2"],
+      ],
+    })),
+  ].map(({ query, ...rest }) => ({
+    ...rest,
+    query: String(new URLSearchParams(query as [string, string][])),
+  }));
+}
+
+describe("the console", () => {
+  const LISTS: Readonly<Record<string, Wrong>> = {
+    "/keys": { ...KEYS, ...AFTER },
+    "/keys.csv": KEYS,
+    "/keys/:id": { month: "2026-13" },
+    "/accounts": { search: "x".repeat(201), ...AFTER },
+    "/models": AFTER,
+    "/audit": {
+      account: "Grace",
+      key: "svc_test_…ce05",
+      actor: "x".repeat(301),
+      action: "key.revoked",
+      since: "yesterday",
+      until: "2026-11-31",
+      ...AFTER,
+    },
+    "/usage": { month: "November", ...AFTER },
+    "/usage.csv": { month: "2026-00" },
+    "/activity": { by: "tier", step: "week", to: "now" },
+  };
+  /** Pages without a condition, and forms. */
+  const OTHERS = ["/overview", "/keys/issue", "/accounts/:id", "/models/:name", "/health", "/access"];
+  OTHERS.push("/access/operators/:name", "/access/tokens/:name");
+  /** Conditions without a field, which only links have. */
+  const WITHOUT_FIELD = ["after", "colour", "to"];
+
+  test("has no other list", () => {
+    const pages = CONSOLE_ROUTES.filter(({ method }) => method === "GET").map(({ path }) => path);
+    expect(pages.toSorted()).toEqual([...Object.keys(LISTS), ...OTHERS].toSorted());
+  });
+
+  for (const [path, wrong] of Object.entries(LISTS)) {
+    for (const { name, text, query } of casesOf(wrong)) {
+      test(`GET ${path}?${query.slice(0, 60)} shows nothing, and names the condition`, async () => {
+        const answer = await client.send(`${path.replace(":id", keyId)}?${query}`, { cookie });
+        expect(answer.status).toBe(400);
+        expect(answer.headers.get("content-type")).toStartWith("text/html");
+        expect(answer.text).toMatch(
+          new RegExp(`Nothing is shown: (.*; )?${name} (must|is not known|may be sent)`),
+        );
+        expect(answer.text).not.toContain("<table");
+        expect(answer.text).not.toContain("grace@example.org");
+        expect(answer.text).not.toContain(".csv?");
+        const hasForm = answer.text.includes('class="filters');
+        expect(hasForm).toBe(!["/keys.csv", "/usage.csv", "/models", "/keys/:id"].includes(path));
+        if (!hasForm || WITHOUT_FIELD.includes(name)) return;
+        const [control = ""] =
+          new RegExp(`<(input|select) id="${name}".*?(/>|</select>)`, "s").exec(answer.text) ?? [];
+        expect(control).toContain('aria-invalid="true"');
+        if (text !== "1") expect(control).toContain(`value="${text}"`);
+      });
+    }
+  }
+
+  test("GET /keys and GET /audit accept empty conditions, which a form sends, and blanks around a text", async () => {
+    for (const path of [
+      "/keys?search=&state=&tier=&account=",
+      "/keys?tier=+research+",
+      "/audit?key=&since=",
+    ]) {
+      const answer = await client.send(path, { cookie });
+      expect([answer.status, answer.text.includes("grace@example.org")]).toEqual([200, true]);
+    }
+  });
+
+  test("no field of conditions cuts a text that is typed or pasted", async () => {
+    for (const path of ["/keys", "/accounts", "/audit"]) {
+      expect((await client.send(path, { cookie })).text).not.toContain("maxlength");
+    }
+  });
+});
+
+describe("the API", () => {
+  const LISTS: Readonly<Record<string, Wrong>> = {
+    "/keys": { ...KEYS, ...PAGES },
+    "/keys/:id/usage": { month: "2026-13" },
+    "/accounts": { search: "", ...PAGES },
+    "/accounts/:id/usage": { month: "2026-13" },
+    "/usage": { month: "November", ...PAGES },
+    "/usage/daily": { from: "monday", to: "2026-11-31", by: "code" },
+    "/activity": { from: "monday", to: "now", by: "tier", step: "week" },
+    "/models": PAGES,
+    "/audit": {
+      account: "Grace",
+      key: "svc_test_…ce05",
+      actor: "",
+      action: "x".repeat(101),
+      since: "yesterday",
+      until: "2026-11-31",
+      ...PAGES,
+    },
+  };
+
+  test("has no other condition", () => {
+    const known = ROUTES.filter(({ operation }) => operation.query !== undefined).map(
+      ({ path, operation }) => [path, Object.keys(operation.query?.entries ?? {}).toSorted()],
+    );
+    expect(Object.fromEntries(known)).toEqual(
+      Object.fromEntries(Object.entries(LISTS).map(([path, wrong]) => [path, Object.keys(wrong).toSorted()])),
+    );
+  });
+
+  for (const { method, path, operation } of ROUTES) {
+    if (method !== "GET") continue;
+    for (const { name, query } of casesOf(LISTS[path] ?? {}, { isFree: ["colour"] })) {
+      test(`GET ${path}?${query.slice(0, 60)} is refused, and names the condition`, async () => {
+        const headers = operation.success.otherTypes ? { accept: "text/csv" } : undefined;
+        const place = path
+          .replace(":id", path.startsWith("/keys") ? keyId : "usr_1")
+          .replace(":name", "none");
+        for (const more of headers ? [{}, { headers }] : [{}]) {
+          const { status, body } = await admin.call("GET", `${place}?${query}`, { token, ...more });
+          expect({ status, field: body.details?.[0].field }).toEqual({ status: 400, field: name });
+        }
+      });
+    }
+  }
+});
+
+describe("a command", () => {
+  const LISTS: Readonly<Record<string, Wrong>> = {
+    "keys list": {
+      ...{
+        search: "",
+        limit: "all",
+        after: "next",
+        account: "Grace",
+        tier: "gold",
+        state: "live",
+        mode: "demo",
+      },
+      ...{ "expiring-within": "30 days", "unused-for": "-1", "near-quota": "101" },
+    },
+    "keys usage": { month: "2026-13" },
+    "usage export": { month: "November" },
+    "usage daily": { from: "monday", to: "2026-11-31", by: "code" },
+    activity: { by: "tier", step: "week", from: "monday", to: "now" },
+    "accounts list": { search: "", limit: "0", after: "next" },
+    "accounts usage": { month: "2026-13" },
+    "licenses outstanding": { key: "svc_test_…ce05", limit: "0" },
+    audit: {
+      ...{ limit: "0", key: "svc_test_…ce05", account: "Grace", actor: "", action: "" },
+      ...{ since: "yesterday", until: "2026-11-31" },
+    },
+    "models list": {},
+    "operators list": {},
+    "tokens list": {},
+  };
+  const leaves = leavesOf(createProgram(surround("/", {}).surroundings));
+  const place = ["data-dir", "env-file"];
+  const valuesOf = (path: string) =>
+    leaves
+      .find((leaf) => leaf.path === `claviger ${path}`)
+      ?.command.options.filter((option) => option.required || option.optional)
+      .map(({ long }) => long?.slice(2) ?? "")
+      .filter((name) => !place.includes(name));
+  let line: CommandLine;
+  beforeAll(() => {
+    line = createCommandLine();
+  });
+  afterAll(() => line.remove());
+
+  test("has no other condition, and no other command is a list", () => {
+    for (const [path, wrong] of Object.entries(LISTS)) {
+      expect({ path, options: valuesOf(path)?.toSorted() }).toEqual({
+        path,
+        options: Object.keys(wrong).toSorted(),
+      });
+    }
+    const named = leaves
+      .map(({ path }) => path.replace("claviger ", ""))
+      .filter((path) => path.endsWith(" list"));
+    expect(named.filter((path) => LISTS[path] === undefined)).toEqual([]);
+  });
+
+  for (const [path, wrong] of Object.entries(LISTS)) {
+    const argument =
+      path === "keys usage" ? [`key_${"0".repeat(32)}`] : path === "accounts usage" ? ["a@b.example"] : [];
+    const asked = [
+      ...Object.entries({ ...wrong, colour: "red" }).map(([name, text]) => ({
+        name,
+        args: [`--${name}=${text}`],
+      })),
+      ...["csv,json", "extra"].slice(1).map((name) => ({ name: "arguments", args: [name, name] })),
+    ];
+    for (const { name, args } of asked) {
+      test(`${path} ${args.join(" ").slice(0, 40)} is refused, and names the condition`, async () => {
+        const { status, out, err } = await line.here([...path.split(" "), ...argument, ...args]);
+        expect({ status, out }).toEqual({ status: 2, out: "" });
+        if (path !== "usage export" || name in wrong) expect(err).toContain(name);
+      });
+    }
+  }
+});
