@@ -25,9 +25,11 @@ export { listenOrRefuse } from "./listen_or_refuse.ts";
 export {
   COMMON_CONDITIONS,
   COMMON_HEADERS,
+  header,
   type Json,
+  optionalNumber,
   refTo,
-  renderHeaders,
+  renderAnswer,
   renderRefusals,
   renderSchemas,
   WINDOW_HEADERS,

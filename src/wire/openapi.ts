@@ -5,50 +5,45 @@
 import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";
 import type { ClientCode, Code } from "../refusal.ts";
-import { toWireCode } from "./error_response.ts";
+import { statusOf, toWireCode } from "./error_response.ts";
 import { BODY_LIMIT_BYTES } from "./read_body.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
+/** Describes a header that an answer always has. It is a text unless the keywords of JSON Schema say otherwise. */
+export function header(description: string, keywords: Json = {}): Json {
+  return { description, required: true, schema: { type: "string", ...keywords } };
+}
+
+/** Describes a header with a whole number that an answer may lack. */
+export function optionalNumber(description: string, minimum = 0): Json {
+  return { description, required: false, schema: { type: "integer", minimum } };
+}
+
 /** The headers that answers of both listeners have, each as the document describes it. */
 export const COMMON_HEADERS = {
-  "X-Request-Id": {
-    description: "The identifier of the request in the service's log",
-    required: true,
-    schema: { type: "string", pattern: "^req_[0-9a-f]{32}$" },
-  },
-  "X-RateLimit-Limit": {
-    description:
-      "Allowed requests a minute; all three X-RateLimit headers are absent if the limit is switched off",
-    required: false,
-    schema: { type: "integer", minimum: 1 },
-  },
-  "X-RateLimit-Remaining": {
-    description: "How many requests are left now",
-    required: false,
-    schema: { type: "integer", minimum: 0 },
-  },
-  "X-RateLimit-Reset": {
-    description: "The Unix second at which all requests would be available again",
-    required: false,
-    schema: { type: "integer", minimum: 0 },
-  },
-  "Accept-Encoding": {
-    description: "The only encoding that a body may have: none",
-    required: true,
-    schema: { type: "string", const: "identity" },
-  },
-  Allow: {
-    description: "The methods that the path accepts",
-    required: true,
-    schema: { type: "string" },
-  },
-  ETag: {
-    description: "Strong: it changes with the bytes",
-    required: true,
-    schema: { type: "string" },
-  },
+  "X-Request-Id": header("The identifier of the request in the service's log", {
+    pattern: "^req_[0-9a-f]{32}$",
+  }),
+  "X-RateLimit-Limit": optionalNumber(
+    "Allowed requests a minute; all three X-RateLimit headers are absent if the limit is switched off",
+    1,
+  ),
+  "X-RateLimit-Remaining": optionalNumber("How many requests are left now"),
+  "X-RateLimit-Reset": optionalNumber("The Unix second at which all requests would be available again"),
+  "Accept-Encoding": header("The only encoding that a body may have: none", { const: "identity" }),
+  Allow: header("The methods that the path accepts"),
+  ETag: header("Strong: it changes with the bytes"),
 } as const satisfies Readonly<Record<string, Json>>;
+
+/** The headers that only refusals of a status have. */
+const HEADERS_OF_STATUS: Readonly<Record<number, string>> = {
+  405: "Allow",
+  415: "Accept-Encoding",
+  416: "Content-Range",
+  429: "Retry-After",
+  503: "Retry-After",
+};
 
 /** The headers of an answer whose request was counted in a window. */
 export const WINDOW_HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"] as const;
@@ -97,20 +92,33 @@ function withKeywordsOf(action: object, { jsonSchema: _, ...schema }: Json): Jso
   return isSameType ? { ...schema, ...keywords } : keywords;
 }
 
-export interface RefusalsOptions<Known extends Code> {
+export interface AnswerOptions {
+  readonly description: string;
   /** The names of the headers, besides `X-Request-Id`. */
   readonly headers: readonly string[];
-  readonly conditions: Readonly<Record<Known, string>>;
-  /** The schemas that the bodies may have; a body has one of them. */
-  readonly schemas: readonly string[];
+  /** The body by its media types; undefined if there is none. */
+  readonly content?: Json | undefined;
+}
+
+/** Renders an answer. */
+export function renderAnswer({ description, headers, content }: AnswerOptions): Json {
+  const references = ["X-Request-Id", ...headers].map((name) => [name, { $ref: refTo("headers", name) }]);
+  return { description, headers: Object.fromEntries(references), ...(content !== undefined && { content }) };
+}
+
+export interface RefusalsOptions<Known extends Code> {
+  /** The names of the headers, besides `X-Request-Id` and those that every refusal of the status has. */
+  readonly headers: readonly string[];
+  readonly conditions: Readonly<Partial<Record<Known, string>>>;
 }
 
 /** Renders the refusals of one status, each with its condition and an example. */
 export function renderRefusals<Known extends Code>(
   codes: readonly Known[],
-  { headers, conditions, schemas }: RefusalsOptions<Known>,
+  { headers, conditions }: RefusalsOptions<Known>,
 ): Json {
-  const references = schemas.map((name) => ({ $ref: refTo("schemas", name) }));
+  const schemas = new Set(codes.map((code) => (code === "NOT_CONFIGURED" ? "NotConfigured" : "Error")));
+  const references = [...schemas].sort().map((name) => ({ $ref: refTo("schemas", name) }));
   // Not an enumeration: a client that is generated today must accept codes that are added later.
   const only = { properties: { code: { type: "string", "x-extensible-enum": codes.map(toWireCode) } } };
   const examples = codes.map((internalCode) => {
@@ -118,21 +126,17 @@ export function renderRefusals<Known extends Code>(
     const code = toWireCode(internalCode);
     return [code, { value: { error, code, ...(code === "NOT_CONFIGURED" && { message: error }) } }] as const;
   });
-  return {
+  const own = HEADERS_OF_STATUS[statusOf(codes[0] ?? "SERVER_ERROR")];
+  return renderAnswer({
     description: codes.map((code) => `\`${toWireCode(code)}\`: ${conditions[code]}`).join(". "),
-    headers: renderHeaders(["X-Request-Id", ...headers]),
+    headers: own === undefined ? headers : [...headers, own],
     content: {
       "application/json": {
         schema: { ...(references.length === 1 ? references[0] : { anyOf: references }), ...only },
         examples: Object.fromEntries(examples),
       },
     },
-  };
-}
-
-/** Returns the headers of an answer, as references. */
-export function renderHeaders(names: readonly string[]): Json {
-  return Object.fromEntries(names.map((name) => [name, { $ref: refTo("headers", name) }]));
+  });
 }
 
 /** Returns the reference to a component. */

@@ -8,7 +8,7 @@ import type { Code } from "../../refusal.ts";
 import {
   type Json,
   refTo,
-  renderHeaders,
+  renderAnswer,
   renderRefusals,
   renderSchemas,
   statusOf,
@@ -19,7 +19,6 @@ import {
   codesOf,
   ERROR,
   HEADERS,
-  HEADERS_OF_STATUS,
   HEALTH,
   IDEMPOTENCY_KEY,
   PATH_PARAMETERS,
@@ -143,17 +142,12 @@ function renderOperation(route: Route, names: ReadonlyMap<v.GenericSchema, strin
   ];
   const content: Record<string, Json> = { "application/json": { schema: refToSchema(success.schema) } };
   for (const type of success.otherTypes ?? []) content[type] = { schema: { type: "string" } };
-  const headers = ["X-Request-Id", ...WINDOW_HEADERS, ...(success.hasTag ? ["ETag"] : [])];
+  const headers = success.hasTag ? [...WINDOW_HEADERS, "ETag"] : WINDOW_HEADERS;
   const responses: Record<string, Json> = {
-    [success.status ?? 200]: {
-      description: success.description,
-      headers: renderHeaders(headers),
-      content,
-    },
+    [success.status ?? 200]: renderAnswer({ description: success.description, headers, content }),
   };
-  if (success.hasTag) {
-    responses[304] = { description: "`If-None-Match` names the tag", headers: renderHeaders(headers) };
-  }
+  if (success.hasTag)
+    responses[304] = renderAnswer({ description: "`If-None-Match` names the tag", headers });
   for (const [status, codes] of refusalsOf(route)) {
     responses[status] = { $ref: refTo("responses", nameOf(codes)) };
   }
@@ -197,11 +191,8 @@ function refusalsOf(route: Route): [status: number, codes: Code[]][] {
 function renderCodes(codes: readonly Code[]): Json {
   const status = statusOf(codes[0] ?? "SERVER_ERROR");
   const counted = UNCOUNTED.includes(status) ? [] : WINDOW_HEADERS;
-  return renderRefusals(codes, {
-    headers: [...counted, ...(HEADERS_OF_STATUS[status] ?? [])],
-    conditions: CONDITIONS as Record<Code, string>,
-    schemas: ["Error"],
-  });
+  const headers = status === 401 ? ["WWW-Authenticate"] : counted;
+  return renderRefusals(codes, { headers, conditions: CONDITIONS });
 }
 
 /** Returns the name of the answer with these codes, such as `NotAllowedOrScopeRequired`. */

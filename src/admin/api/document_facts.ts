@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import type { Code } from "../../refusal.ts";
-import { COMMON_CONDITIONS, COMMON_HEADERS, type Json } from "../../wire/mod.ts";
+import { COMMON_CONDITIONS, COMMON_HEADERS, header, type Json, optionalNumber } from "../../wire/mod.ts";
 import type { Route } from "./route.ts";
 
 /** The condition under which each code is answered. */
@@ -50,34 +50,17 @@ export function codesOf({ method, scope, operation }: Route): readonly Code[] {
   return [...codes];
 }
 
-/** The headers that only answers of a status have. */
-export const HEADERS_OF_STATUS: Readonly<Record<number, readonly string[]>> = {
-  401: ["WWW-Authenticate"],
-  405: ["Allow"],
-  415: ["Accept-Encoding"],
-  429: ["Retry-After"],
-  503: ["Retry-After"],
-};
 /** The statuses of answers that come before a request is counted for its token. */
 export const UNCOUNTED: readonly number[] = [401, 421];
 
 export const HEADERS = {
   ...COMMON_HEADERS,
-  "X-RateLimit-Limit": {
-    description: "Allowed requests a minute of this token; absent if the request was not counted for a token",
-    required: false,
-    schema: { type: "integer", minimum: 1 },
-  },
-  "Retry-After": {
-    description: "Whole seconds to wait",
-    required: true,
-    schema: { type: "integer", minimum: 1 },
-  },
-  "WWW-Authenticate": {
-    description: "How to authenticate",
-    required: true,
-    schema: { type: "string", const: "Bearer" },
-  },
+  "X-RateLimit-Limit": optionalNumber(
+    "Allowed requests a minute of this token; absent if the request was not counted for a token",
+    1,
+  ),
+  "Retry-After": header("Whole seconds to wait", { type: "integer", minimum: 1 }),
+  "WWW-Authenticate": header("How to authenticate", { const: "Bearer" }),
 };
 
 const HEALTH_ANSWER = {

@@ -12,7 +12,7 @@ import {
   COMMON_CONDITIONS,
   type Json,
   refTo,
-  renderHeaders,
+  renderAnswer,
   renderRefusals,
   renderSchemas,
   statusOf,
@@ -154,26 +154,19 @@ function securityOf({ limit, method, isLink }: Operation): Json[] {
 }
 
 function renderSuccess(success: Success, windowHeaders: readonly HeaderName[]): Json {
-  const { schema, description, example, headers } = success;
+  const { schema, description, example, headers = [] } = success;
   const json = schema && { "application/json": { schema: schemaRef(schema), ...(example && { example }) } };
-  const content = success.content ?? json;
-  return {
+  return renderAnswer({
     description,
-    headers: renderHeaders(["X-Request-Id", ...windowHeaders, ...(headers ?? [])]),
-    ...(content !== undefined && { content }),
-  };
+    headers: [...windowHeaders, ...headers],
+    content: success.content ?? json,
+  });
 }
 
 function renderClientRefusals(codes: readonly ClientCode[], windowHeaders: readonly HeaderName[]): Json {
-  const headers: HeaderName[] = codes.includes("METHOD_NOT_ALLOWED") ? ["Allow"] : [...windowHeaders];
-  if (codes.includes("RATE_LIMIT_EXCEEDED") || codes.includes("SERVICE_UNAVAILABLE"))
-    headers.push("Retry-After");
-  if (codes.includes("RANGE_NOT_SATISFIABLE")) headers.push("Content-Range");
-  if (codes.includes("UNSUPPORTED_MEDIA_TYPE")) headers.push("Accept-Encoding");
-  const schemas: SchemaName[] = [];
-  if (codes.some((code) => code !== "NOT_CONFIGURED")) schemas.push("Error");
-  if (codes.includes("NOT_CONFIGURED")) schemas.push("NotConfigured");
-  return renderRefusals(codes, { headers, conditions: CONDITIONS, schemas });
+  // A request with a wrong method is refused before it is counted.
+  const headers = codes.includes("METHOD_NOT_ALLOWED") ? [] : windowHeaders;
+  return renderRefusals(codes, { headers, conditions: CONDITIONS });
 }
 
 function schemaRef(name: SchemaName): Json {
