@@ -126,7 +126,8 @@ describe("The log of 70 changes", () => {
   });
 
   test("shows hostile reasons as text, and answers any query", async () => {
-    await admin.visitAs("viewer", { path: "/audit?action=key.suspend" }, async (page) => {
+    const visit = { path: "/audit?action=key.suspend", expectedFaults: [/status of 400/] };
+    await admin.visitAs("viewer", visit, async (page) => {
       expect(await page.locator('td[data-label="Reason"] bdi').textContent()).toBe(
         HOSTILE.replace("\u202e", "\\u202e"),
       );
