@@ -19,6 +19,19 @@ export function textField(name: keyof typeof TEXTS) {
   return ruledField(name, TEXTS[name]);
 }
 
+/** Returns the schema of a text that stands for another value. `parse` returns undefined for a wrong text. */
+export function parsedField<Value>(
+  message: string,
+  { parse, ...keywords }: { parse(text: string): Value | undefined } & Readonly<Record<string, unknown>>,
+) {
+  return v.pipe(
+    v.string(message),
+    v.check((text) => parse(text) !== undefined, message),
+    inJsonSchema(keywords),
+    v.transform((text) => parse(text) as Value),
+  );
+}
+
 function ruledField(name: string, { must, range: [minLength, maxLength], allows }: TextRule) {
   const message = `${name} ${must}`;
   return v.pipe(v.string(message), v.check(allows, message), inJsonSchema({ minLength, maxLength }));
@@ -43,15 +56,11 @@ export const MODE_FIELD = v.picklist(["live", "test"], "mode must be live or tes
 const WRONG_EXPIRY = "expires_at must be an ISO 8601 timestamp such as 2027-01-31T00:00:00Z, or never";
 
 /** The expiry of a license. */
-export const EXPIRY_FIELD = v.pipe(
-  v.string(WRONG_EXPIRY),
-  v.check((text) => parseExpiry(text) !== undefined, WRONG_EXPIRY),
-  inJsonSchema({
-    description: "An ISO 8601 timestamp, or `never`",
-    examples: ["2027-01-31T00:00:00Z", "never"],
-  }),
-  v.transform((text) => parseExpiry(text) ?? new Date(Number.NaN)),
-);
+export const EXPIRY_FIELD = parsedField(WRONG_EXPIRY, {
+  parse: parseExpiry,
+  description: "An ISO 8601 timestamp, or `never`",
+  examples: ["2027-01-31T00:00:00Z", "never"],
+});
 
 const WRONG_LIMIT = "monthly_limit must be a whole number, at least 0, or null";
 
@@ -70,16 +79,12 @@ export const EXTERNAL_ID_FIELD = v.pipe(
 const WRONG_MONTH = "month must be a month such as 2026-11";
 
 /** A calendar month, `2026-11`. */
-export const MONTH_FIELD = v.pipe(
-  v.string(WRONG_MONTH),
-  v.check((text) => parseMonth(text) !== undefined, WRONG_MONTH),
-  inJsonSchema({
-    type: "string",
-    pattern: "^[0-9]{4}-(0[1-9]|1[0-2])$",
-    description: "A month such as 2026-11",
-  }),
-  v.transform((text) => parseMonth(text) as Month),
-);
+export const MONTH_FIELD = parsedField(WRONG_MONTH, {
+  parse: parseMonth,
+  type: "string",
+  pattern: "^[0-9]{4}-(0[1-9]|1[0-2])$",
+  description: "A month such as 2026-11",
+});
 
 function parseMonth(text: string): Month | undefined {
   const first = /^\d{4}-\d\d$/.test(text) ? parseTimestamp(`${text}-01`) : undefined;

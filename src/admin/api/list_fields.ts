@@ -4,7 +4,7 @@ import { parseTimestamp } from "../../calendar.ts";
 import { type IdKind, parseId } from "../../ids.ts";
 import { parseEmail } from "../../licensing/mod.ts";
 import { inJsonSchema } from "../../wire/mod.ts";
-import { lineField } from "./fields.ts";
+import { lineField, parsedField } from "./fields.ts";
 
 export const SEARCH_FIELD = v.pipe(
   lineField("search", 1, 200),
@@ -26,32 +26,24 @@ export const ACCOUNT_FIELD = v.pipe(
 /** Returns the schema of an identifier; its value is the UUID. */
 export function idField(name: string, kind: IdKind) {
   const message = `${name} must be ${kind}_ and 32 hexadecimal digits`;
-  return v.pipe(
-    v.string(message),
-    v.check((text) => parseId(kind, text) !== undefined, message),
-    inJsonSchema({ pattern: `^${kind}_[0-9a-f]{32}$` }),
-    v.transform((text) => parseId(kind, text) ?? ""),
-  );
+  return parsedField(message, {
+    parse: (text) => parseId(kind, text),
+    pattern: `^${kind}_[0-9a-f]{32}$`,
+  });
 }
 
 /** Returns the schema of a whole number. */
 export function wholeNumberField(name: string, least: number, most: number) {
   const message = `${name} must be a whole number from ${least} to ${most}`;
-  return v.pipe(
-    v.string(message),
-    v.check((text) => /^\d{1,15}$/.test(text) && Number(text) >= least && Number(text) <= most, message),
-    inJsonSchema({ type: "integer", minimum: least, maximum: most }),
-    v.transform(Number),
-  );
+  return parsedField(message, {
+    parse: (text) =>
+      /^\d{1,15}$/.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : undefined,
+    ...{ type: "integer", minimum: least, maximum: most },
+  });
 }
 
 /** Returns the schema of an instant. */
 export function timeField(name: string) {
   const message = `${name} must be an ISO 8601 time such as 2027-01-31T00:00:00Z`;
-  return v.pipe(
-    v.string(message),
-    v.check((text) => parseTimestamp(text) !== undefined, message),
-    inJsonSchema({ examples: ["2027-01-31T00:00:00Z"] }),
-    v.transform((text) => parseTimestamp(text) ?? new Date(Number.NaN)),
-  );
+  return parsedField(message, { parse: parseTimestamp, examples: ["2027-01-31T00:00:00Z"] });
 }

@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { isRefusal } from "../../refusal.ts";
 import { EXPORT_DAYS, renderExport } from "../../signed_licenses/mod.ts";
 import { printableText, timestamp } from "../../wire/mod.ts";
+import { titled } from "./answers.ts";
 import { REASON } from "./fields.ts";
 import { operation } from "./operation.ts";
 import { keyUuidOf } from "./path_ids.ts";
@@ -10,16 +11,13 @@ import { keyUuidOf } from "./path_ids.ts";
 const { usual, least, most } = EXPORT_DAYS;
 const WRONG_DAYS = `days must be a whole number from ${least} to ${most}`;
 
-const EXPORTED_LICENSE = v.pipe(
-  v.object({
-    license: v.pipe(v.string(), v.description("A compact JWS")),
-    file: v.pipe(v.string(), v.description("The content of the file for the customer")),
-    kid: v.pipe(v.string(), v.description("The key that signed it")),
-    jti: v.pipe(v.string(), v.description("The id of this signed license")),
-    expires_at: timestamp(),
-  }),
-  v.title("ExportedLicense"),
-);
+const EXPORTED_LICENSE = titled("ExportedLicense", {
+  license: v.pipe(v.string(), v.description("A compact JWS")),
+  file: v.pipe(v.string(), v.description("The content of the file for the customer")),
+  kid: v.pipe(v.string(), v.description("The key that signed it")),
+  jti: v.pipe(v.string(), v.description("The id of this signed license")),
+  expires_at: timestamp(),
+});
 
 export const exportLicense = operation({
   id: "exportLicense",
