@@ -113,7 +113,7 @@ export function renderOpenApi(options: OpenApiOptions): string {
 }
 
 function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json {
-  const { id, summary, description, method, limit, request, parameters, successes } = operation;
+  const { id, summary, description, method, limit, request, parameters, success, others = [] } = operation;
   const perMinute = limit === undefined ? 0 : limits[limit];
   const sentences = [description, perMinute > 0 ? `At most ${perMinute} requests a minute.` : undefined];
   const text = sentences.filter((sentence) => sentence !== undefined).join(" ");
@@ -121,7 +121,8 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
   const windowHeaders = limit === undefined ? [] : WINDOW_HEADERS;
 
   const responses: Record<string, Json> = {};
-  for (const success of successes) responses[success.status] = renderSuccess(success, windowHeaders);
+  for (const answer of [success, ...others])
+    responses[answer.status ?? 200] = renderSuccess(answer, windowHeaders);
   for (const [status, codes] of Map.groupBy([...operation.codes, ...EVERYWHERE], statusOf)) {
     const { content, ...head } = renderClientRefusals(codes, windowHeaders);
     responses[status] = method === "head" ? head : { ...head, content };

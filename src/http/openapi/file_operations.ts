@@ -21,8 +21,8 @@ export function fileOperations(): Operation[] {
     isLink: true,
     codes: [...WITH_GOOD_KEY, "INVALID_LINK", "NOT_FOUND", "LICENSE_REQUIRED"],
     parameters: [
-      { ...parameter("path", "name", "The model's name", "motor_imagery_4class_v1"), required: true },
-      { ...parameter("path", "version", "The model's version", "1.0.0"), required: true },
+      parameter("path", "name", "The model's name", "motor_imagery_4class_v1"),
+      parameter("path", "version", "The model's version", "1.0.0"),
       parameter("query", "key", "Part of a signed address: the identifier of a key, which is not the key"),
       parameter("query", "expires", "Part of a signed address: the Unix second at which it expires"),
       parameter("query", "signer", "Part of a signed address: the identifier of the signing secret"),
@@ -35,12 +35,13 @@ export function fileOperations(): Operation[] {
     ],
   } as const satisfies Partial<Operation>;
   const fileHeaders: readonly HeaderName[] = ["ETag", "Accept-Ranges"];
+  const headers: readonly HeaderName[] = [...fileHeaders, "Content-Disposition"];
   const known: Success = {
     status: 304,
     description: "`If-None-Match` names the file's tag",
     headers: fileHeaders,
   };
-  const bytes = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
+  const content = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
   const operations: Operation[] = [
     {
@@ -62,19 +63,9 @@ export function fileOperations(): Operation[] {
           "The tag of the file that the range is for; if it differs, the whole file is sent",
         ),
       ],
-      successes: [
-        {
-          status: 200,
-          description: "The file",
-          content: bytes,
-          headers: [...fileHeaders, "Content-Disposition"],
-        },
-        {
-          status: 206,
-          description: "The range",
-          content: bytes,
-          headers: [...fileHeaders, "Content-Disposition", "Content-Range"],
-        },
+      success: { description: "The file", content, headers },
+      others: [
+        { status: 206, description: "The range", content, headers: [...headers, "Content-Range"] },
         known,
       ],
       codes: [...file.codes, "RANGE_NOT_SATISFIABLE"],
@@ -84,10 +75,8 @@ export function fileOperations(): Operation[] {
       method: "head",
       id: "headModel",
       summary: "Get the size and the tag of a model's file",
-      successes: [
-        { status: 200, description: "The file exists", headers: [...fileHeaders, "Content-Disposition"] },
-        known,
-      ],
+      success: { description: "The file exists", headers },
+      others: [known],
     },
   ];
   // The same operations with the file's name in the path: `curl -O` and `wget` save the file under it.
@@ -97,10 +86,7 @@ export function fileOperations(): Operation[] {
     id: `${operation.id}ByFileName`,
     parameters: [
       ...(operation.parameters ?? []),
-      {
-        ...parameter("path", "file", "The name of the file", "motor_imagery_4class_v1.onnx"),
-        required: true,
-      },
+      parameter("path", "file", "The name of the file", "motor_imagery_4class_v1.onnx"),
     ],
   }));
   return [...operations, ...named];

@@ -7,7 +7,8 @@ import type { SchemaName } from "./schemas.ts";
 
 /** An answer that is not a refusal. */
 export interface Success {
-  readonly status: number;
+  /** 200 by default. */
+  readonly status?: number;
   /** The schema of a JSON body. */
   readonly schema?: SchemaName;
   /** OpenAPI's `content` for a body that is not JSON. */
@@ -31,7 +32,9 @@ export interface Operation {
   readonly request?: { readonly schema: SchemaName; readonly example: Json };
   /** All parameters except the key. */
   readonly parameters?: readonly Json[];
-  readonly successes: readonly Success[];
+  readonly success: Success;
+  /** The other answers that are not refusals. */
+  readonly others?: readonly Success[];
   /** The codes of its refusals, besides those of every endpoint. */
   readonly codes: readonly ClientCode[];
 }
@@ -46,13 +49,13 @@ export const WITH_KEY: readonly ClientCode[] = [
 export const WITH_GOOD_KEY: readonly ClientCode[] = [...WITH_KEY, "INVALID_KEY", "KEY_EXPIRED"];
 export const WITH_BODY: readonly ClientCode[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
 
-/** Returns an optional parameter that is a text. */
+/** Returns a parameter that is a text; it is optional unless it is a part of the path. */
 export function parameter(
   place: "path" | "query" | "header",
   name: string,
   description: string,
   example?: string,
 ): Json {
-  const base = { name, in: place, required: false, description, schema: { type: "string" } };
+  const base = { name, in: place, required: place === "path", description, schema: { type: "string" } };
   return example === undefined ? base : { ...base, example };
 }

@@ -26,19 +26,16 @@ export function operations(brand: Brand): Operation[] {
     summary: "Get the read-only token of the package repository",
     limit: "repo_token",
     codes: [...WITH_GOOD_KEY, "NOT_CONFIGURED"],
-    successes: [
-      {
-        status: 200,
-        schema: "RepositoryToken",
-        description: "The token",
-        example: {
-          success: true,
-          [`${installerHost}_token`]: "<token>",
-          expires_at: null,
-          message: "Repository token issued: read-only, for the core package alone",
-        },
+    success: {
+      schema: "RepositoryToken",
+      description: "The token",
+      example: {
+        success: true,
+        [`${installerHost}_token`]: "<token>",
+        expires_at: null,
+        message: "Repository token issued: read-only, for the core package alone",
       },
-    ],
+    },
   } as const satisfies Partial<Operation>;
   const modelType = brand.modelTypes[0] ?? "";
   return [
@@ -50,21 +47,18 @@ export function operations(brand: Brand): Operation[] {
       description: "Returns its account, tier, features and quota.",
       limit: "validate",
       request: { schema: "KeyRequest", example: {} },
-      successes: [
-        {
-          status: 200,
-          schema: "Validation",
-          description: "The key is valid",
-          example: {
-            valid: true,
-            user_id: "usr_019a0000000070008000000000000000",
-            email: "ada@example.org",
-            name: "Ada",
-            organization: "Example Laboratory",
-            ...EXAMPLE_LICENSE,
-          },
+      success: {
+        schema: "Validation",
+        description: "The key is valid",
+        example: {
+          valid: true,
+          user_id: "usr_019a0000000070008000000000000000",
+          email: "ada@example.org",
+          name: "Ada",
+          organization: "Example Laboratory",
+          ...EXAMPLE_LICENSE,
         },
-      ],
+      },
       codes: [...WITH_GOOD_KEY, ...WITH_BODY, "QUOTA_EXCEEDED"],
     },
     {
@@ -75,14 +69,11 @@ export function operations(brand: Brand): Operation[] {
       description: "Also works when the quota is used up.",
       limit: "refresh",
       request: { schema: "KeyRequest", example: {} },
-      successes: [
-        {
-          status: 200,
-          schema: "Refresh",
-          description: "The key is valid",
-          example: { valid: true, ...EXAMPLE_LICENSE },
-        },
-      ],
+      success: {
+        schema: "Refresh",
+        description: "The key is valid",
+        example: { valid: true, ...EXAMPLE_LICENSE },
+      },
       codes: [...WITH_GOOD_KEY, ...WITH_BODY],
     },
     {
@@ -95,19 +86,16 @@ export function operations(brand: Brand): Operation[] {
         "works when the quota is used up.",
       limit: "license",
       request: { schema: "LicenseRequest", example: { fingerprint: "workstation-7" } },
-      successes: [
-        {
-          status: 200,
-          schema: "License",
-          description: "The license",
-          example: {
-            license: "eyJhbGciOiJFZERTQSIsInR5cCI6ImxpY2Vuc2Urand0Iiwia2lkIjoi….….…",
-            expires_at: "2026-11-27T00:00:00Z",
-            refresh_after: "2026-11-23T12:00:00Z",
-            kid: "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
-          },
+      success: {
+        schema: "License",
+        description: "The license",
+        example: {
+          license: "eyJhbGciOiJFZERTQSIsInR5cCI6ImxpY2Vuc2Urand0Iiwia2lkIjoi….….…",
+          expires_at: "2026-11-27T00:00:00Z",
+          refresh_after: "2026-11-23T12:00:00Z",
+          kid: "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
         },
-      ],
+      },
       codes: [...WITH_GOOD_KEY, ...WITH_BODY, "OFFLINE_NOT_ALLOWED"],
     },
     {
@@ -118,14 +106,11 @@ export function operations(brand: Brand): Operation[] {
       description: "A suspended or expired key can be revoked too. A revocation cannot be undone.",
       limit: "revoke",
       request: { schema: "RevocationRequest", example: { reason: "A laptop was lost" } },
-      successes: [
-        {
-          status: 200,
-          schema: "Revocation",
-          description: "From now on the key is refused",
-          example: { revoked: true, message: "The API key has been revoked permanently" },
-        },
-      ],
+      success: {
+        schema: "Revocation",
+        description: "From now on the key is refused",
+        example: { revoked: true, message: "The API key has been revoked permanently" },
+      },
       codes: [...WITH_KEY, ...WITH_BODY, "KEY_NOT_FOUND"],
     },
     { ...token, method: "get", id: "getRepositoryToken" },
@@ -152,31 +137,28 @@ export function operations(brand: Brand): Operation[] {
         ),
         parameter("query", "type", "Lists only models of this type; empty means no filter", modelType),
       ],
-      successes: [
-        {
-          status: 200,
-          schema: "ModelList",
-          description: "The models",
-          example: {
-            models: [
-              {
-                name: "motor_imagery_4class_v1",
-                version: "1.0.0",
-                type: modelType,
-                paradigm: "motor_imagery",
-                n_features: 44,
-                n_classes: 4,
-                size_mb: 2.4,
-                download_url: "https://models.example.org/motor_imagery_4class_v1",
-                checksum: `sha256:${"ab".repeat(32)}`,
-                requires_license: "free",
-                metadata: { description: "Left hand, right hand, feet, tongue" },
-              },
-            ],
-            total: 1,
-          },
+      success: {
+        schema: "ModelList",
+        description: "The models",
+        example: {
+          models: [
+            {
+              name: "motor_imagery_4class_v1",
+              version: "1.0.0",
+              type: modelType,
+              paradigm: "motor_imagery",
+              n_features: 44,
+              n_classes: 4,
+              size_mb: 2.4,
+              download_url: "https://models.example.org/motor_imagery_4class_v1",
+              checksum: `sha256:${"ab".repeat(32)}`,
+              requires_license: "free",
+              metadata: { description: "Left hand, right hand, feet, tongue" },
+            },
+          ],
+          total: 1,
         },
-      ],
+      },
       codes: WITH_GOOD_KEY,
     },
     ...fileOperations(),
@@ -210,18 +192,16 @@ export function operations(brand: Brand): Operation[] {
           metadata: { channels: 8 },
         },
       },
-      successes: [
-        {
-          status: 202,
-          schema: "EventLogged",
-          description: "The event is committed",
-          example: {
-            logged: true,
-            event_id: "evt_019a0000000070008000000000000000",
-            quota: { used: 1_201, remaining: 48_799 },
-          },
+      success: {
+        status: 202,
+        schema: "EventLogged",
+        description: "The event is committed",
+        example: {
+          logged: true,
+          event_id: "evt_019a0000000070008000000000000000",
+          quota: { used: 1_201, remaining: 48_799 },
         },
-      ],
+      },
       codes: [...WITH_GOOD_KEY, ...WITH_BODY, "MISSING_EVENT_TYPE", "QUOTA_EXCEEDED", "CLAIM_MISMATCH"],
     },
     ...OWN_OPERATIONS,

@@ -8,10 +8,8 @@ const KEYS: Operation = {
   id: "getPublicKeys",
   summary: "Get the public keys that verify signed licenses",
   description: "The signing key, its successor, and older keys whose licenses may still be in use.",
-  successes: [
-    { status: 200, schema: "PublicKeys", description: "A JWK set", headers: ["ETag"] },
-    { status: 304, description: "The keys have not changed", headers: ["ETag"] },
-  ],
+  success: { schema: "PublicKeys", description: "A JWK set", headers: ["ETag"] },
+  others: [{ status: 304, description: "The keys have not changed", headers: ["ETag"] }],
   codes: ["SERVICE_UNAVAILABLE"],
 };
 
@@ -23,13 +21,12 @@ const HEALTH: Operation = {
   id: "getHealth",
   summary: "Check the health of the service",
   description: "The service is healthy as long as it can validate keys.",
-  successes: [
-    {
-      status: 200,
-      schema: "Healthy",
-      description: "The service is healthy",
-      example: { status: "healthy", ...HEALTH_EXAMPLE, database: "connected" },
-    },
+  success: {
+    schema: "Healthy",
+    description: "The service is healthy",
+    example: { status: "healthy", ...HEALTH_EXAMPLE, database: "connected" },
+  },
+  others: [
     {
       status: 503,
       schema: "Unhealthy",
@@ -51,10 +48,8 @@ const DOCUMENT: Operation = {
   id: "getOpenApi",
   summary: "Get this document",
   description: "The document changes with the version of the service and with its settings.",
-  successes: [
-    { status: 200, schema: "OpenApi", description: "The document", headers: ["ETag"] },
-    { status: 304, description: "`If-None-Match` names the document's tag", headers: ["ETag"] },
-  ],
+  success: { schema: "OpenApi", description: "The document", headers: ["ETag"] },
+  others: [{ status: 304, description: "`If-None-Match` names the document's tag", headers: ["ETag"] }],
   codes: [],
 };
 
@@ -67,8 +62,8 @@ export const OWN_OPERATIONS: readonly Operation[] = [
 
 /** Returns an operation with GET, and the same with HEAD, which has no body. */
 function withHead(get: Operation, description: string): Operation[] {
-  const successes = get.successes.map(({ schema, example, ...success }) =>
-    success.status === 200 ? { ...success, description } : success,
-  );
-  return [get, { ...get, method: "head", id: get.id.replace("get", "head"), successes }];
+  const { headers = [] } = get.success;
+  const others = get.others?.map(({ schema, example, ...other }) => other) ?? [];
+  const id = get.id.replace("get", "head");
+  return [get, { ...get, method: "head", id, success: { description, headers }, others }];
 }
