@@ -21,7 +21,7 @@ import { findSearch } from "./find_search.ts";
 import { SEARCH_FIELD } from "./list_fields.ts";
 import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
-import { accountUuidOf } from "./path_ids.ts";
+import { accountFor } from "./path_ids.ts";
 
 export const listAccountsOperation = operation({
   id: "listAccounts",
@@ -47,11 +47,10 @@ export const listAccountsOperation = operation({
 export const getAccount = operation({
   id: "getAccount",
   summary: "Show one account",
+  path: accountFor("show account"),
   success: { schema: ACCOUNT, description: "The account" },
   codes: ["NOT_FOUND"],
-  async run({ database }, call) {
-    const uuid = accountUuidOf(call, "show account");
-    if (isRefusal(uuid)) return uuid;
+  async run({ database }, { uuid }) {
     const account = await findAccount(database, { uuid });
     return account === undefined ? UNKNOWN : renderAccount(account);
   },
@@ -60,6 +59,7 @@ export const getAccount = operation({
 export const getAccountUsage = operation({
   id: "getAccountUsage",
   summary: "Show the use of an account by month",
+  path: accountFor("show usage"),
   query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
   success: {
     schema: v.object({
@@ -70,12 +70,10 @@ export const getAccountUsage = operation({
       "The use of all its licenses in twelve months, oldest first; `month` is the last, by default this month",
   },
   codes: ["NOT_FOUND"],
-  async run({ database }, call) {
-    const uuid = accountUuidOf(call, "show usage");
-    if (isRefusal(uuid)) return uuid;
+  async run({ database }, { uuid, query, now }) {
     const account = await findAccount(database, { uuid });
     if (account === undefined) return refuse("NOT_FOUND", "Cannot show usage: no account has that id");
-    const last = call.query.month ?? monthOf(call.now.getTime());
+    const last = query.month ?? monthOf(now.getTime());
     return renderUsageByMonth(account.id, await findUsageByMonth(database, uuid, last));
   },
 });
@@ -83,6 +81,7 @@ export const getAccountUsage = operation({
 export const changeAccount = operation({
   id: "changeAccount",
   summary: "Change an account's name or organization",
+  path: accountFor("update account"),
   body: v.strictObject({
     name: v.optional(textField("name")),
     organization: v.optional(textField("organization")),
@@ -99,12 +98,8 @@ export const changeAccount = operation({
     description: "The account's values after the change",
   },
   codes: ["NOT_FOUND", "CONFLICT"],
-  async run({ database }, call) {
-    const { actor, now, body } = call;
-    const { name, organization } = body;
+  async run({ database }, { uuid, actor, now, body: { name, organization } }) {
     if (name === undefined && organization === undefined) return NOTHING_TO_CHANGE;
-    const uuid = accountUuidOf(call, "update account");
-    if (isRefusal(uuid)) return uuid;
     const updated = await updateAccount(database, { uuid, name, organization, actor, now });
     if (isRefusal(updated)) return updated;
     const { isChanged, ...values } = updated;
@@ -118,6 +113,7 @@ export const renewAccountOperation = operation({
   description:
     "An expired license gets a year from now. A license that was renewed in the last 24 hours stays as it is, so a " +
     "repeated request adds no second year. A restricted token may not call it.",
+  path: accountFor("renew account"),
   body: v.strictObject(REASON),
   success: {
     schema: v.object({
@@ -127,10 +123,7 @@ export const renewAccountOperation = operation({
     description: "The licenses that this request renewed, with their new expiry, oldest first",
   },
   codes: ["NOT_FOUND"],
-  async run({ database, directory }, call) {
-    const uuid = accountUuidOf(call, "renew account");
-    if (isRefusal(uuid)) return uuid;
-    const { restriction, actor, now } = call;
+  async run({ database, directory }, { uuid, restriction, actor, now }) {
     if (isRestricted(restriction)) return NO_RENEWAL;
     if ((await findAccount(database, { uuid })) === undefined) return UNKNOWN_TO_RENEW;
     const renewed = await renewAccount(database, uuid, { actor, now });
@@ -142,6 +135,7 @@ export const renewAccountOperation = operation({
 export const eraseAccountOperation = operation({
   id: "eraseAccount",
   summary: "Remove a person's name, e-mail and organization for good, and keep the counts of use",
+  path: accountFor("erase account"),
   body: v.strictObject(REASON),
   success: {
     schema: v.object({
@@ -153,8 +147,7 @@ export const eraseAccountOperation = operation({
   },
   codes: ["NOT_FOUND", "CONFLICT"],
   async run({ database }, call) {
-    const uuid = accountUuidOf(call, "erase account");
-    if (isRefusal(uuid)) return uuid;
+    const { uuid } = call;
     const erased = await eraseAccount(database, uuid, call);
     if (isRefusal(erased)) return erased;
     return { id: toId("usr", uuid), erased: true, changed: erased.isPersonal };

@@ -20,7 +20,7 @@ import { REASON } from "./fields.ts";
 import { answerKeyOnce } from "./key_once.ts";
 import { KEY_STATE, ROTATED_KEY } from "./key_schemas.ts";
 import { type Operation, operation } from "./operation.ts";
-import { keyUuidOf } from "./path_ids.ts";
+import { keyFor } from "./path_ids.ts";
 
 /** The facts about the request that a change needs. */
 type By = Parameters<typeof suspendKey>[2];
@@ -50,17 +50,15 @@ export const revoke = changeOfState({
 });
 
 function changeOfState({ verb, summary, perform }: StateChange): Operation {
-  const what = `${verb} key`;
   return operation({
     id: `${verb}Key`,
     summary,
+    path: keyFor(`${verb} key`),
     body: v.strictObject(REASON),
     success: { schema: KEY_STATE, description: "The new state; `expired` if the key has expired" },
     codes: ["KEY_NOT_FOUND", "CONFLICT"],
     async run({ database, directory }, call) {
-      const uuid = keyUuidOf(call, what);
-      if (isRefusal(uuid)) return uuid;
-      const { now } = call;
+      const { uuid, what, now } = call;
       const changed = await perform(database, uuid, call);
       if (isRefusal(changed)) return changed;
       directory.forgetLicense(changed.licenseUuid);
@@ -78,6 +76,7 @@ const OVERLAP = "7d";
 export const rotate = operation({
   id: "rotateKey",
   summary: "Issue a second key for the same license; the old key works until the overlap ends",
+  path: keyFor("rotate key"),
   body: v.strictObject({
     overlap: v.optional(
       v.pipe(
@@ -100,11 +99,8 @@ export const rotate = operation({
   codes: ["KEY_NOT_FOUND", "CONFLICT"],
   needsIdempotencyKey: true,
   async run(options, call) {
-    const what = "rotate key";
+    const { uuid, what, now, body } = call;
     const { database, brand, directory } = options;
-    const uuid = keyUuidOf(call, what);
-    if (isRefusal(uuid)) return uuid;
-    const { now, body } = call;
     const overlapMs = parseSpan(body.overlap) ?? 0;
     const rotated = await answerKeyOnce<RotatedKey>(options, call, {
       what,

@@ -29,7 +29,7 @@ import {
 import { answerKeyOnce } from "./key_once.ts";
 import { EXPLANATION, ISSUED_KEY, KEY, USAGE_BY_DAY } from "./key_schemas.ts";
 import { type Call, operation } from "./operation.ts";
-import { keyUuidOf } from "./path_ids.ts";
+import { keyFor } from "./path_ids.ts";
 
 const newKeyFields = v.strictObject({
   email: v.pipe(EMAIL_FIELD, v.description("The account's e-mail; a new account is made for a new e-mail")),
@@ -97,13 +97,13 @@ export function withoutHiddenId(refusal: Refusal, { token }: Call): Refusal {
 export const getKey = operation({
   id: "getKey",
   summary: "Show a key",
+  path: keyFor("show key"),
   success: { schema: KEY, description: "The key, without the key itself" },
   codes: ["KEY_NOT_FOUND"],
   async run({ database }, call) {
-    const uuid = keyUuidOf(call, "show key");
-    if (isRefusal(uuid)) return uuid;
+    const { uuid, what } = call;
     const key = await findKey(database, { uuid }, call);
-    return key === undefined ? refuseUnknownKey("show key", uuid) : renderKey(key);
+    return key === undefined ? refuseUnknownKey(what, uuid) : renderKey(key);
   },
 });
 
@@ -111,13 +111,13 @@ export const explainKeyOperation = operation({
   id: "explainKey",
   summary: "Explain why a key works or does not",
   description: "Its state, who changed it, its limits, and for which reasons it was refused.",
+  path: keyFor("explain key"),
   success: { schema: EXPLANATION, description: "The explanation" },
   codes: ["KEY_NOT_FOUND"],
   async run({ database, limits }, call) {
-    const uuid = keyUuidOf(call, "explain key");
-    if (isRefusal(uuid)) return uuid;
+    const { uuid, what } = call;
     const explanation = await explainKey(database, uuid, call);
-    if (explanation === undefined) return refuseUnknownKey("explain key", uuid);
+    if (explanation === undefined) return refuseUnknownKey(what, uuid);
     return renderExplanation(explanation, limits);
   },
 });
@@ -125,14 +125,14 @@ export const explainKeyOperation = operation({
 export const getKeyUsage = operation({
   id: "getKeyUsage",
   summary: "Show the use of a key's license by day",
+  path: keyFor("show usage"),
   query: v.strictObject({ month: v.optional(MONTH_FIELD) }),
   success: { schema: USAGE_BY_DAY, description: "Every day of the month, by default of this month" },
   codes: ["KEY_NOT_FOUND"],
   async run({ database }, call) {
-    const uuid = keyUuidOf(call, "show usage");
-    if (isRefusal(uuid)) return uuid;
+    const { uuid, what } = call;
     const key = await findKey(database, { uuid }, call);
-    if (key === undefined) return refuseUnknownKey("show usage", uuid);
+    if (key === undefined) return refuseUnknownKey(what, uuid);
     const month = call.query.month ?? monthOf(call.now.getTime());
     const usage = await findUsageByDay(database, parseId("lic", key.licenseId) ?? "", month);
     return renderUsageByDay(key, month, usage);

@@ -7,17 +7,16 @@ import { EXPIRY_FIELD, EXTERNAL_ID_FIELD, LIMIT_FIELD, REASON, TIER_FIELD } from
 import { CHANGED_LICENSE, LICENSE } from "./key_schemas.ts";
 import { withoutHiddenId } from "./keys_routes.ts";
 import { operation } from "./operation.ts";
-import { licenseUuidOf } from "./path_ids.ts";
+import { licenseFor } from "./path_ids.ts";
 
 export const getLicense = operation({
   id: "getLicense",
   summary: "Show a license",
+  path: licenseFor("show license"),
   success: { schema: LICENSE, description: "The license with its keys" },
   codes: ["NOT_FOUND"],
   async run({ database }, call) {
-    const what = "show license";
-    const uuid = licenseUuidOf(call, what);
-    if (isRefusal(uuid)) return uuid;
+    const { uuid, what } = call;
     const license = await findLicense(database, uuid, call);
     return license === undefined ? refuseUnknownLicense(what, uuid) : renderLicense(license);
   },
@@ -29,6 +28,7 @@ export const updateLicense = operation({
   description:
     "All fields are one change with one row in the audit log. A restricted token may not give a limit above the " +
     "tier's own or an expiry later than in a year.",
+  path: licenseFor("change license"),
   body: v.strictObject({
     tier: v.optional(TIER_FIELD),
     monthly_limit: v.optional(LIMIT_FIELD),
@@ -39,9 +39,7 @@ export const updateLicense = operation({
   success: { schema: CHANGED_LICENSE, description: "The license with its new values" },
   codes: ["NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"],
   async run({ database, directory }, call) {
-    const what = "change license";
-    const licenseUuid = licenseUuidOf(call, what);
-    if (isRefusal(licenseUuid)) return licenseUuid;
+    const { uuid: licenseUuid, what } = call;
     const { reason: _, ...fields } = call.body;
     if (Object.keys(fields).length === 0) return NOTHING;
     const change = {

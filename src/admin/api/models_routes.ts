@@ -19,7 +19,7 @@ import { MODEL, REGISTERED_MODEL } from "./answers.ts";
 import { lineField, REASON } from "./fields.ts";
 import { operation } from "./operation.ts";
 import { findPage, PAGE_FIELDS, pageOf } from "./page.ts";
-import { modelOf } from "./path_ids.ts";
+import { modelFor } from "./path_ids.ts";
 
 export const listModelsOperation = operation({
   id: "listModels",
@@ -41,12 +41,11 @@ export const listModelsOperation = operation({
 export const getModel = operation({
   id: "getModel",
   summary: "Show a model with its versions, also if it is not listed",
+  path: modelFor("show model"),
   success: { schema: REGISTERED_MODEL, description: "The model, and its newest versions, at most 100" },
   codes: ["NOT_FOUND"],
-  async run({ database }, call) {
-    const model = modelOf(call, "show model");
-    if (isRefusal(model)) return model;
-    const found = await findRegistered(database, model.name);
+  async run({ database }, { name }) {
+    const found = await findRegistered(database, name);
     return found === undefined
       ? refuse("NOT_FOUND", "Cannot show model: no model has that name")
       : renderRegistered(found);
@@ -137,15 +136,14 @@ export const addModelOperation = operation({
 export const removeModelOperation = operation({
   id: "removeModel",
   summary: "Take a model off the list; clients can still download its files by name and version",
+  path: modelFor("remove model"),
   success: {
     schema: v.object({ name: v.string(), version: v.string(), listed: v.literal(false) }),
     description: "The model is no longer listed",
   },
   codes: ["NOT_FOUND"],
   async run({ database }, call) {
-    const model = modelOf(call, "remove model");
-    if (isRefusal(model)) return model;
-    const { name } = model;
+    const { name } = call;
     const removed = await removeModel(database, name, call);
     return isRefusal(removed) ? removed : { name, version: removed.version, listed: false };
   },
@@ -154,6 +152,7 @@ export const removeModelOperation = operation({
 export const retireModelVersion = operation({
   id: "retireModelVersion",
   summary: "End the downloads of a version, within a minute, and take it off the list",
+  path: modelFor("retire model"),
   body: v.strictObject(REASON),
   success: {
     schema: v.object({ name: v.string(), version: v.string(), retired: v.literal(true) }),
@@ -161,8 +160,7 @@ export const retireModelVersion = operation({
   },
   codes: ["NOT_FOUND", "CONFLICT"],
   async run({ database }, call) {
-    const model = modelOf(call, "retire model");
-    if (isRefusal(model)) return model;
-    return (await retireVersion(database, model, call)) ?? { ...model, retired: true };
+    const { name, version } = call;
+    return (await retireVersion(database, { name, version }, call)) ?? { name, version, retired: true };
   },
 });

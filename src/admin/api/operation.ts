@@ -12,6 +12,9 @@ import { isRefusal, type Refusal } from "../../refusal.ts";
 import type { AdminOptions } from "../options.ts";
 import { type Fields, parseSent } from "./parse_sent.ts";
 
+/** The parts of the path that are not fixed, as they were sent. */
+export type Params = Readonly<Record<string, string>>;
+
 /** One request of a program. */
 export interface Call {
   readonly token: Token;
@@ -20,8 +23,7 @@ export interface Call {
   /** The token as the audit log names it, with the request and its address. */
   readonly actor: Actor;
   readonly now: Date;
-  /** The parts of the path that are not fixed, as they were sent. */
-  readonly params: Readonly<Record<string, string>>;
+  readonly params: Params;
   readonly request: Request;
   /** The header `Idempotency-Key`; checked only for operations that require it. */
   readonly idempotencyKey: string;
@@ -41,12 +43,14 @@ export interface Success {
 /** The result of an operation: a value for JSON, a response that is complete already, or a refusal. */
 export type Result = object | Response | Refusal;
 
-interface Specification<Query extends Fields, Body extends Fields> {
+interface Specification<Path extends object, Query extends Fields, Body extends Fields> {
   /** The name of the operation in generated clients. */
   readonly id: string;
   /** One sentence without a period. */
   readonly summary: string;
   readonly description?: string;
+  /** Reads what the path names. `run` gets it with the call. */
+  readonly path?: (params: Params) => Path | Refusal;
   readonly query?: Query;
   readonly body?: Body;
   readonly success: Success;
@@ -56,11 +60,11 @@ interface Specification<Query extends Fields, Body extends Fields> {
   readonly needsIdempotencyKey?: boolean;
   run(
     options: AdminOptions,
-    call: Call & { readonly query: v.InferOutput<Query>; readonly body: v.InferOutput<Body> },
+    call: Call & Path & { readonly query: v.InferOutput<Query>; readonly body: v.InferOutput<Body> },
   ): Promise<Result>;
 }
 
-export interface Operation extends Omit<Specification<Fields, Fields>, "run"> {
+export interface Operation extends Omit<Specification<object, Fields, Fields>, "run"> {
   /** Checks the fields and carries the operation out. */
   perform(
     options: AdminOptions,
@@ -72,9 +76,11 @@ export interface Operation extends Omit<Specification<Fields, Fields>, "run"> {
 const NO_FIELDS = v.strictObject({});
 
 /** Defines an operation. */
-export function operation<Query extends Fields = typeof NO_FIELDS, Body extends Fields = typeof NO_FIELDS>(
-  specification: Specification<Query, Body>,
-): Operation {
+export function operation<
+  Path extends object = object,
+  Query extends Fields = typeof NO_FIELDS,
+  Body extends Fields = typeof NO_FIELDS,
+>(specification: Specification<Path, Query, Body>): Operation {
   const { run, ...described } = specification;
   return {
     ...described,
@@ -83,8 +89,11 @@ export function operation<Query extends Fields = typeof NO_FIELDS, Body extends 
       if (isRefusal(query)) return query;
       const body = parseSent(specification.body ?? NO_FIELDS, sent.body, "body");
       if (isRefusal(body)) return body;
+      const path = specification.path?.(call.params) ?? {};
+      if (isRefusal(path)) return path;
       return await run(options, {
         ...call,
+        ...(path as Path),
         query: query as v.InferOutput<Query>,
         body: body as v.InferOutput<Body>,
       });

@@ -6,7 +6,7 @@ import { printableText, timestamp } from "../../wire/mod.ts";
 import { titled } from "./answers.ts";
 import { REASON } from "./fields.ts";
 import { operation } from "./operation.ts";
-import { keyUuidOf } from "./path_ids.ts";
+import { keyFor } from "./path_ids.ts";
 
 const { usual, least, most } = EXPORT_DAYS;
 const WRONG_DAYS = `days must be a whole number from ${least} to ${most}`;
@@ -25,6 +25,7 @@ export const exportLicense = operation({
   description:
     "The days of the tier do not limit it, but the expiry of the license and of the key does. A later revocation does not end it. A " +
     "restricted token may not choose more days than a year has.",
+  path: keyFor("export license"),
   body: v.strictObject({
     days: v.optional(
       v.pipe(
@@ -42,10 +43,7 @@ export const exportLicense = operation({
   }),
   success: { status: 201, schema: EXPORTED_LICENSE, description: "The signed license" },
   codes: ["KEY_NOT_FOUND", "CONFLICT"],
-  async run({ licenseSigner }, call) {
-    const keyUuid = keyUuidOf(call, "export license");
-    if (isRefusal(keyUuid)) return keyUuid;
-    const { actor, now, restriction, body } = call;
+  async run({ licenseSigner }, { uuid: keyUuid, actor, now, restriction, body }) {
     const signed = await licenseSigner.export({
       ...{ keyUuid, actor, now, restriction },
       days: body.days,
