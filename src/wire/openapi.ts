@@ -1,5 +1,5 @@
 /**
- * The parts that the OpenAPI documents of both listeners share: the rendering of schemas, headers and refusals. Each
+ * The parts that the OpenAPI documents of both listeners share: the rendering of schemas, headers, answers and refusals. Each
  * listener has its own operations.
  */
 import { toJsonSchemaDefs } from "@valibot/to-json-schema";
@@ -55,6 +55,7 @@ export const COMMON_CONDITIONS = {
   UNSUPPORTED_MEDIA_TYPE: "The body is encoded: leave out `Content-Encoding`",
   RATE_LIMIT_EXCEEDED: "Too many requests within a minute: wait as `Retry-After` says",
   SERVER_ERROR: "Internal error",
+  SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
 } as const satisfies Partial<Readonly<Record<ClientCode, string>>>;
 
 /**
@@ -75,7 +76,7 @@ export function renderSchemas(
     overrideSchema: ({ valibotSchema }) => (valibotSchema.type === "custom" ? {} : undefined),
     overrideAction: ({ valibotAction, jsonSchema }) =>
       valibotAction.type === "metadata" ? withKeywordsOf(valibotAction, { ...jsonSchema }) : undefined,
-    overrideRef: ({ referenceId }) => refTo("schemas", referenceId),
+    overrideRef: ({ referenceId }) => refTo("schemas", referenceId).$ref,
   }) as Readonly<Record<string, Json>>;
 }
 
@@ -102,7 +103,7 @@ export interface AnswerOptions {
 
 /** Renders an answer. */
 export function renderAnswer({ description, headers, content }: AnswerOptions): Json {
-  const references = ["X-Request-Id", ...headers].map((name) => [name, { $ref: refTo("headers", name) }]);
+  const references = ["X-Request-Id", ...headers].map((name) => [name, refTo("headers", name)]);
   return { description, headers: Object.fromEntries(references), ...(content !== undefined && { content }) };
 }
 
@@ -118,7 +119,7 @@ export function renderRefusals<Known extends Code>(
   { headers, conditions }: RefusalsOptions<Known>,
 ): Json {
   const schemas = new Set(codes.map((code) => (code === "NOT_CONFIGURED" ? "NotConfigured" : "Error")));
-  const references = [...schemas].sort().map((name) => ({ $ref: refTo("schemas", name) }));
+  const references = [...schemas].sort().map((name) => refTo("schemas", name));
   // Not an enumeration: a client that is generated today must accept codes that are added later.
   const only = { properties: { code: { type: "string", "x-extensible-enum": codes.map(toWireCode) } } };
   const examples = codes.map((internalCode) => {
@@ -140,6 +141,6 @@ export function renderRefusals<Known extends Code>(
 }
 
 /** Returns the reference to a component. */
-export function refTo(kind: "schemas" | "headers" | "responses", name: string): string {
-  return `#/components/${kind}/${name}`;
+export function refTo(kind: "schemas" | "headers" | "responses", name: string) {
+  return { $ref: `#/components/${kind}/${name}` };
 }

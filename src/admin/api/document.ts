@@ -132,7 +132,7 @@ function* titledSchemasIn(schema: v.GenericSchema): Generator<v.GenericSchema> {
 function renderOperation(route: Route, names: ReadonlyMap<v.GenericSchema, string>): Json {
   const { scope, operation } = route;
   const { id, summary, description, body, success, needsIdempotencyKey } = operation;
-  const refToSchema = (schema: v.GenericSchema) => ({ $ref: refTo("schemas", names.get(schema) ?? "") });
+  const refToSchema = (schema: v.GenericSchema) => refTo("schemas", names.get(schema) ?? "");
   const needs = scope === "any" ? "Every token may call it." : `The token needs the scope \`${scope}\`.`;
 
   const parameters = [
@@ -149,7 +149,7 @@ function renderOperation(route: Route, names: ReadonlyMap<v.GenericSchema, strin
   if (success.hasTag)
     responses[304] = renderAnswer({ description: "`If-None-Match` names the tag", headers });
   for (const [status, codes] of refusalsOf(route)) {
-    responses[status] = { $ref: refTo("responses", nameOf(codes)) };
+    responses[status] = refTo("responses", nameOf(codes));
   }
   return {
     operationId: id,

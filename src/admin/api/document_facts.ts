@@ -25,7 +25,6 @@ export const CONDITIONS: Readonly<Partial<Record<Code, string>>> = {
     "The database was restored or replaced, or a standby took its place: begin again without `after`",
   MISDIRECTED_REQUEST: "The `Host` of the request is not the host of this listener",
   CLAIM_MISMATCH: "The `Idempotency-Key` was sent with another request",
-  SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
 };
 
 const EVERYWHERE: readonly Code[] = [

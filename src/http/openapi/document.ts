@@ -22,7 +22,7 @@ import { API_VERSION } from "../health_routes.ts";
 import { HEADERS, type HeaderName } from "./headers.ts";
 import type { Operation, Success } from "./operation.ts";
 import { operations } from "./operations.ts";
-import { createSchemas, type SchemaName } from "./schemas.ts";
+import { createSchemas } from "./schemas.ts";
 
 export interface OpenApiOptions {
   readonly brand: Brand;
@@ -52,7 +52,6 @@ const CONDITIONS: Readonly<Record<ClientCode, string>> = {
   QUOTA_EXCEEDED: "The monthly quota is used up",
   NOT_CONFIGURED:
     "The service has no repository token at present; without `Retry-After`, the operator must act first",
-  SERVICE_UNAVAILABLE: "The database does not answer in time: try again as `Retry-After` says",
 };
 
 /** The groups of operations, by the second segment of the path; operations without a limit are in `service`. */
@@ -70,10 +69,10 @@ const EVERYWHERE: readonly ClientCode[] = ["METHOD_NOT_ALLOWED", "SERVER_ERROR"]
 /** Renders the document. It depends only on the options, and holds no key. */
 export function renderOpenApi(options: OpenApiOptions): string {
   const { brand } = options;
-  const paths: Record<string, Record<string, Json>> = {};
+  const paths: Record<string, Json> = {};
   for (const operation of operations(brand)) {
-    paths[operation.path] ??= {};
-    Object.assign(paths[operation.path] ?? {}, { [operation.method]: renderOperation(operation, options) });
+    const rendered = renderOperation(operation, options);
+    paths[operation.path] = { ...paths[operation.path], [operation.method]: rendered };
   }
   return JSON.stringify({
     openapi: "3.1.1",
@@ -139,7 +138,9 @@ function renderOperation(operation: Operation, { limits }: OpenApiOptions): Json
         required: true,
         description:
           "The content type is ignored. Unknown fields are ignored. With the key in a header the body may be {}.",
-        content: { "application/json": { schema: schemaRef(request.schema), example: request.example } },
+        content: {
+          "application/json": { schema: refTo("schemas", request.schema), example: request.example },
+        },
       },
     }),
     responses,
@@ -156,7 +157,9 @@ function securityOf({ limit, method, isLink }: Operation): Json[] {
 
 function renderSuccess(success: Success, windowHeaders: readonly HeaderName[]): Json {
   const { schema, description, example, headers = [] } = success;
-  const json = schema && { "application/json": { schema: schemaRef(schema), ...(example && { example }) } };
+  const json = schema && {
+    "application/json": { schema: refTo("schemas", schema), ...(example && { example }) },
+  };
   return renderAnswer({
     description,
     headers: [...windowHeaders, ...headers],
@@ -168,8 +171,4 @@ function renderClientRefusals(codes: readonly ClientCode[], windowHeaders: reado
   // A request with a wrong method is refused before it is counted.
   const headers = codes.includes("METHOD_NOT_ALLOWED") ? [] : windowHeaders;
   return renderRefusals(codes, { headers, conditions: CONDITIONS });
-}
-
-function schemaRef(name: SchemaName): Json {
-  return { $ref: refTo("schemas", name) };
 }

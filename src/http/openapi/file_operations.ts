@@ -1,7 +1,7 @@
 /** The operations on a model's file: downloading it, whole or in ranges, and reading its size. */
 import { DOWNLOAD_PATH } from "../download_link.ts";
 import type { HeaderName } from "./headers.ts";
-import { type Operation, parameter, type Success, WITH_GOOD_KEY } from "./operation.ts";
+import { type Operation, parameters, type Success, WITH_GOOD_KEY } from "./operation.ts";
 
 /**
  * Returns the operations on a model's file.
@@ -21,17 +21,19 @@ export function fileOperations(): Operation[] {
     isLink: true,
     codes: [...WITH_GOOD_KEY, "INVALID_LINK", "NOT_FOUND", "LICENSE_REQUIRED"],
     parameters: [
-      parameter("path", "name", "The model's name", "motor_imagery_4class_v1"),
-      parameter("path", "version", "The model's version", "1.0.0"),
-      parameter("query", "key", "Part of a signed address: the identifier of a key, which is not the key"),
-      parameter("query", "expires", "Part of a signed address: the Unix second at which it expires"),
-      parameter("query", "signer", "Part of a signed address: the identifier of the signing secret"),
-      parameter("query", "signature", "Part of a signed address: its signature"),
-      parameter(
-        "header",
-        "If-None-Match",
-        "Tags that the client has: the file is not sent if its tag is among them",
-      ),
+      ...parameters("path", {
+        name: ["The model's name", "motor_imagery_4class_v1"],
+        version: ["The model's version", "1.0.0"],
+      }),
+      ...parameters("query", {
+        key: "Part of a signed address: the identifier of a key, which is not the key",
+        expires: "Part of a signed address: the Unix second at which it expires",
+        signer: "Part of a signed address: the identifier of the signing secret",
+        signature: "Part of a signed address: its signature",
+      }),
+      ...parameters("header", {
+        "If-None-Match": "Tags that the client has: the file is not sent if its tag is among them",
+      }),
     ],
   } as const satisfies Partial<Operation>;
   const fileHeaders: readonly HeaderName[] = ["ETag", "Accept-Ranges"];
@@ -51,17 +53,10 @@ export function fileOperations(): Operation[] {
       summary: "Download a model's file, or a range of it",
       parameters: [
         ...file.parameters,
-        parameter(
-          "header",
-          "Range",
-          "One range of bytes; a request for several ranges gets the whole file",
-          "bytes=0-99",
-        ),
-        parameter(
-          "header",
-          "If-Range",
-          "The tag of the file that the range is for; if it differs, the whole file is sent",
-        ),
+        ...parameters("header", {
+          Range: ["One range of bytes; a request for several ranges gets the whole file", "bytes=0-99"],
+          "If-Range": "The tag of the file that the range is for; if it differs, the whole file is sent",
+        }),
       ],
       success: { description: "The file", content, headers },
       others: [
@@ -86,7 +81,7 @@ export function fileOperations(): Operation[] {
     id: `${operation.id}ByFileName`,
     parameters: [
       ...(operation.parameters ?? []),
-      parameter("path", "file", "The name of the file", "motor_imagery_4class_v1.onnx"),
+      ...parameters("path", { file: ["The name of the file", "motor_imagery_4class_v1.onnx"] }),
     ],
   }));
   return [...operations, ...named];

@@ -49,13 +49,17 @@ export const WITH_KEY: readonly ClientCode[] = [
 export const WITH_GOOD_KEY: readonly ClientCode[] = [...WITH_KEY, "INVALID_KEY", "KEY_EXPIRED"];
 export const WITH_BODY: readonly ClientCode[] = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
 
-/** Returns a parameter that is a text; it is optional unless it is a part of the path. */
-export function parameter(
+/**
+ * Returns parameters that are texts, from their descriptions by name; an example may follow the description. They are
+ * optional unless they are parts of the path.
+ */
+export function parameters(
   place: "path" | "query" | "header",
-  name: string,
-  description: string,
-  example?: string,
-): Json {
-  const base = { name, in: place, required: place === "path", description, schema: { type: "string" } };
-  return example === undefined ? base : { ...base, example };
+  described: Readonly<Record<string, string | readonly [description: string, example: string]>>,
+): Json[] {
+  return Object.entries(described).map(([name, text]) => {
+    const [description, example] = typeof text === "string" ? [text] : text;
+    const base = { name, in: place, required: place === "path", description, schema: { type: "string" } };
+    return example === undefined ? base : { ...base, example };
+  });
 }

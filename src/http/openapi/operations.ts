@@ -4,7 +4,7 @@
  */
 import type { Brand } from "../../brand.ts";
 import { fileOperations } from "./file_operations.ts";
-import { type Operation, parameter, WITH_BODY, WITH_GOOD_KEY, WITH_KEY } from "./operation.ts";
+import { type Operation, parameters, WITH_BODY, WITH_GOOD_KEY, WITH_KEY } from "./operation.ts";
 import { OWN_OPERATIONS } from "./own_operations.ts";
 
 const EXAMPLE_LICENSE = {
@@ -128,15 +128,10 @@ export function operations(brand: Brand): Operation[] {
       summary: "List the models that a key may load",
       description: "In byte order of their names. A filter that matches nothing gives an empty list.",
       limit: "models",
-      parameters: [
-        parameter(
-          "query",
-          "paradigm",
-          "Lists only models of this paradigm; empty means no filter",
-          "motor_imagery",
-        ),
-        parameter("query", "type", "Lists only models of this type; empty means no filter", modelType),
-      ],
+      parameters: parameters("query", {
+        paradigm: ["Lists only models of this paradigm; empty means no filter", "motor_imagery"],
+        type: ["Lists only models of this type; empty means no filter", modelType],
+      }),
       success: {
         schema: "ModelList",
         description: "The models",

@@ -21,6 +21,7 @@ export type SchemaName = keyof ReturnType<typeof createSchemas>;
  * One long function, because the type `SchemaName` is derived from the single object that it returns.
  */
 export function createSchemas(brand: Brand) {
+  const text = v.string();
   // The highest tier has every feature.
   const features = featuresOf("enterprise");
   const apiKey = v.optional(
@@ -88,16 +89,7 @@ export function createSchemas(brand: Brand) {
       kid: v.pipe(v.string(), v.description("The key that signed the license")),
     }),
     PublicKeys: v.object({
-      keys: v.array(
-        v.looseObject({
-          kty: v.string(),
-          crv: v.string(),
-          x: v.string(),
-          kid: v.string(),
-          use: v.string(),
-          alg: v.string(),
-        }),
-      ),
+      keys: v.array(v.looseObject({ kty: text, crv: text, x: text, kid: text, use: text, alg: text })),
     }),
     Revocation: v.object({ revoked: v.literal(true), message: v.string() }),
     RepositoryToken: v.object({
