@@ -1,7 +1,7 @@
 /** The models with all their versions, for operators: also those that are not listed, and retired versions. */
 import { type Database, type Fragment, isStorableText, type Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
-import type { Tier } from "../licensing/mod.ts";
+import type { ModelFacts } from "./model.ts";
 
 /** A model whose versions are counted. */
 export interface RegisteredModel {
@@ -17,20 +17,19 @@ export interface RegisteredModel {
   readonly shown: ModelVersion;
 }
 
-export interface ModelVersion {
-  readonly version: string;
-  readonly type: string;
-  readonly paradigm: string;
-  readonly nFeatures: number;
-  readonly nClasses: number;
-  /** Megabytes; 0 if it is not known. */
-  readonly sizeMb: number;
+/** A version as operators see it; `sizeMb` is 0 if the size is not known. */
+export interface ModelVersion extends ModelFacts {
   /** True if the file is in the data folder, false if it is elsewhere. */
   readonly isHosted: boolean;
-  readonly requiresLicense: Tier;
   readonly createdAt: Date;
   /** Null for a version that is not retired. */
   readonly retiredAt: Date | null;
+}
+
+/** A model with its newest versions. */
+export interface FoundModel {
+  readonly model: RegisteredModel;
+  readonly versions: readonly ModelVersion[];
 }
 
 /** A list of versions has at most this many. */
@@ -48,10 +47,7 @@ export async function listRegistered(
 }
 
 /** Finds a model by its name, with its versions, newest first; undefined if there is none. */
-export async function findRegistered(
-  database: Database,
-  name: string,
-): Promise<{ readonly model: RegisteredModel; readonly versions: readonly ModelVersion[] } | undefined> {
+export async function findRegistered(database: Database, name: string): Promise<FoundModel | undefined> {
   const [model] = isStorableText(name) ? await select(database, { name, limit: 1 }) : [];
   if (model === undefined) return undefined;
   const versions = await database.query<ModelVersion>(

@@ -5,9 +5,8 @@ import { isStorableJson, isStorableText } from "../database/mod.ts";
 import { includesTier, TIERS, type Tier } from "../licensing/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 
-/** A version of a model, as the registry stores it. */
-export interface NewModel {
-  readonly name: string;
+/** What every record of a version has. */
+export interface ModelFacts {
   readonly version: string;
   readonly type: string;
   readonly paradigm: string;
@@ -15,6 +14,13 @@ export interface NewModel {
   readonly nClasses: number;
   /** Megabytes. */
   readonly sizeMb: number;
+  /** The lowest tier that may use the model. */
+  readonly requiresLicense: Tier;
+}
+
+/** A version of a model, as the registry stores it. */
+export interface NewModel extends ModelFacts {
+  readonly name: string;
   /** The address of the file; null if it is hosted here. */
   readonly downloadUrl: string | null;
   /** The size of a hosted file. */
@@ -23,8 +29,6 @@ export interface NewModel {
   readonly fileName?: string | undefined;
   /** SHA-256, 64 lowercase hexadecimal digits. */
   readonly checksum: string;
-  /** The lowest tier that may use the model. */
-  readonly requiresLicense: Tier;
   readonly metadata: Readonly<Record<string, unknown>>;
   /** UUID of the account that owns the model; only its keys see the model. */
   readonly ownerUuid?: string | undefined;
@@ -149,42 +153,36 @@ function schemaFor(brand: Brand) {
   });
 }
 
-/** The names of fields in the options of commands; the other fields have the same name. */
-const OPTIONS: Readonly<Record<string, string>> = {
-  nFeatures: "n-features",
-  nClasses: "n-classes",
-  sizeMb: "size-mb",
-  downloadUrl: "url",
-  checksum: "sha256",
-  requiresLicense: "requires-license",
-  fileName: "the file",
-};
-
-/** The names of fields in JSON; the other fields have the same name. */
-const JSON_NAMES: Readonly<Record<string, string>> = {
-  nFeatures: "n_features",
-  nClasses: "n_classes",
-  sizeMb: "size_mb",
-  downloadUrl: "url",
-  requiresLicense: "requires_license",
+/** The names of fields in JSON and in the options of commands; the other fields have the same name everywhere. */
+const NAMES: Readonly<Record<string, { readonly json: string; readonly option: string }>> = {
+  nFeatures: { json: "n_features", option: "n-features" },
+  nClasses: { json: "n_classes", option: "n-classes" },
+  sizeMb: { json: "size_mb", option: "size-mb" },
+  downloadUrl: { json: "url", option: "url" },
+  checksum: { json: "checksum", option: "sha256" },
+  requiresLicense: { json: "requires_license", option: "requires-license" },
+  fileName: { json: "fileName", option: "the file" },
 };
 
 /**
  * Checks a model against the rules of its fields, and refuses with the first broken rule. The sentence uses the names
- * of the commands' options; the fields of the refusal use the names in JSON. `hasOwner` is for callers that know that
- * an account owns the model, but not yet which account: they add `ownerUuid` to the result.
+ * of the commands' options, or with `names` those in JSON; the fields of the refusal use the names in JSON. `hasOwner`
+ * is for callers that know that an account owns the model, but not yet which account: they add `ownerUuid` to the result.
  */
 export function parseNewModel(
   fields: unknown,
   brand: Brand,
-  { hasOwner = false }: { readonly hasOwner?: boolean } = {},
+  {
+    hasOwner = false,
+    names = "option",
+  }: { readonly hasOwner?: boolean; readonly names?: "json" | "option" } = {},
 ): NewModel | Refusal {
   const parsed = v.safeParse(schemaFor(brand), fields);
   if (!parsed.success) {
     const [{ message, path }] = parsed.issues;
     const key = String(path?.[0]?.key ?? "the model");
-    const field = JSON_NAMES[key] ?? key;
-    return refuse("INVALID_REQUEST", `Cannot add model: ${OPTIONS[key] ?? key} ${message}`, {
+    const field = NAMES[key]?.json ?? key;
+    return refuse("INVALID_REQUEST", `Cannot add model: ${NAMES[key]?.[names] ?? key} ${message}`, {
       fields: [{ field, error: `${field} ${message}` }],
     });
   }

@@ -1,15 +1,20 @@
-import type { ModelSummary, NewModel } from "./model.ts";
+import type { ModelFacts, ModelSummary, NewModel } from "./model.ts";
+
+/** Renders what every record of a version has, without the tier, as JSON. */
+export function renderFacts({ version, type, paradigm, ...facts }: ModelFacts) {
+  return {
+    ...{ version, type, paradigm },
+    n_features: facts.nFeatures,
+    n_classes: facts.nClasses,
+    size_mb: facts.sizeMb,
+  };
+}
 
 /** Renders a listed model as JSON: the record of the contract, in its order, and the owner for operators. */
 export function renderModel(model: ModelSummary) {
   return {
     name: model.name,
-    version: model.version,
-    type: model.type,
-    paradigm: model.paradigm,
-    n_features: model.nFeatures,
-    n_classes: model.nClasses,
-    size_mb: model.sizeMb,
+    ...renderFacts(model),
     download_url: model.downloadUrl,
     checksum: `sha256:${model.checksum}`,
     requires_license: model.requiresLicense,

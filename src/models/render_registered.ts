@@ -1,25 +1,15 @@
 import { toTimestamp } from "../calendar.ts";
-import type { ModelVersion, RegisteredModel } from "./list_versions.ts";
+import type { FoundModel } from "./list_versions.ts";
+import { renderFacts } from "./render_model.ts";
 
 /** Renders a model with its versions as JSON, for `--json` of the command and for the API. */
-export function renderRegistered({
-  model,
-  versions,
-}: {
-  readonly model: RegisteredModel;
-  readonly versions: readonly ModelVersion[];
-}) {
+export function renderRegistered({ model, versions }: FoundModel) {
   return {
     name: model.name,
     listed_version: model.listedVersion,
     owner: model.owner?.id ?? null,
     versions: versions.map((version) => ({
-      version: version.version,
-      type: version.type,
-      paradigm: version.paradigm,
-      n_features: version.nFeatures,
-      n_classes: version.nClasses,
-      size_mb: version.sizeMb,
+      ...renderFacts(version),
       hosted: version.isHosted,
       requires_license: version.requiresLicense,
       added_at: toTimestamp(version.createdAt),

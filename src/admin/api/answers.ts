@@ -8,15 +8,6 @@ export function titled<Entries extends v.ObjectEntries>(title: string, entries: 
   return v.pipe(v.object(entries), v.title(title));
 }
 
-const ofLicense = {
-  email: v.string(),
-  organization: v.string(),
-  tier: oneOfThese(TIERS),
-  monthly_limit: v.pipe(v.nullable(count()), v.description("Null means unlimited")),
-  used: v.pipe(count(), v.description("The units of the month")),
-  external_id: v.pipe(v.nullable(v.string()), v.description("The operator's own name for the license")),
-};
-
 export const ACCOUNT = titled("Account", {
   id: identifier("usr"),
   email: v.string(),
@@ -30,18 +21,27 @@ export const USAGE = titled("Usage", {
   month: v.string(),
   license_id: identifier("lic"),
   user_id: identifier("usr"),
-  ...ofLicense,
+  email: v.string(),
+  organization: v.string(),
+  tier: oneOfThese(TIERS),
+  monthly_limit: v.pipe(v.nullable(count()), v.description("Null means unlimited")),
+  used: v.pipe(count(), v.description("The units of the month")),
+  external_id: v.pipe(v.nullable(v.string()), v.description("The operator's own name for the license")),
   mode: v.pipe(v.string(), v.description("`live`, `test`, or `live+test` for a license with both")),
 });
 
-export const MODEL = titled("Model", {
-  name: v.string(),
+const ofVersion = {
   version: v.string(),
   type: v.string(),
   paradigm: v.string(),
   n_features: count(1),
   n_classes: count(2),
   size_mb: v.number(),
+};
+
+export const MODEL = titled("Model", {
+  name: v.string(),
+  ...ofVersion,
   requires_license: oneOfThese(TIERS),
   owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
   download_url: v.pipe(v.nullable(v.string()), v.description("Null if the service hosts the file")),
@@ -55,12 +55,7 @@ export const REGISTERED_MODEL = titled("RegisteredModel", {
   owner: v.pipe(v.nullable(identifier("usr")), v.description("Null for a public model")),
   versions: v.array(
     v.object({
-      version: v.string(),
-      type: v.string(),
-      paradigm: v.string(),
-      n_features: count(1),
-      n_classes: count(2),
-      size_mb: v.number(),
+      ...ofVersion,
       hosted: v.pipe(v.boolean(), v.description("False if the file is at another address")),
       requires_license: oneOfThese(TIERS),
       added_at: timestamp(),

@@ -121,14 +121,9 @@ export const addModelOperation = operation({
         ownerUuid: body.owner && parseId("usr", body.owner),
       },
       brand,
+      { names: "json" },
     );
-    if (isRefusal(model)) {
-      // The sentence has the names of the command's options.
-      const error = model.fields?.[0]?.error;
-      return refuse(model.code, error === undefined ? model.sentence : `Cannot add model: ${error}`, {
-        ...(model.fields && { fields: model.fields }),
-      });
-    }
+    if (isRefusal(model)) return model;
     return (await addModel(database, model, { actor, now })) ?? renderAddedModel(model);
   },
 });

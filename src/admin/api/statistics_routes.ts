@@ -14,16 +14,16 @@ import {
   renderUsageDays,
   USAGE_NAMES,
 } from "../../statistics/mod.ts";
-import { count, identifier, inJsonSchema, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
+import { parsedField } from "./fields.ts";
 import { operation } from "./operation.ts";
 
 function dayField(name: string, description: string) {
   const message = `${name} must be a day such as 2026-11-20`;
-  return v.pipe(
-    v.string(message),
-    v.check((text) => text.length === 10 && parseTimestamp(text) !== undefined, message),
-    inJsonSchema({ format: "date", description }),
-  );
+  return parsedField(message, {
+    parse: (text) => (text.length === 10 && parseTimestamp(text) !== undefined ? text : undefined),
+    ...{ format: "date", description },
+  });
 }
 
 const day = (description: string) => v.pipe(v.nullable(v.string()), v.description(description));
