@@ -7,7 +7,7 @@ import { findAccountNamed, isRestricted } from "../../licensing/mod.ts";
 import { isRefusal } from "../../refusal.ts";
 import { NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "../../statistics/mod.ts";
 import { inJsonSchema, timestamp } from "../../wire/mod.ts";
-import { EXTERNAL_ID_FIELD, MODE_FIELD, TIER_FIELD } from "./fields.ts";
+import { EXTERNAL_ID_FIELD, MODE_FIELD, parsedField, TIER_FIELD } from "./fields.ts";
 import { findSearch } from "./find_search.ts";
 import { findStored } from "./find_stored.ts";
 import { KEY } from "./key_schemas.ts";
@@ -21,31 +21,21 @@ const WRONG_PERCENT =
   `near_quota must be a whole number from ${NEAR_QUOTA_PERCENT} to 100: the stored figures have only the licenses that ` +
   `used at least ${NEAR_QUOTA_PERCENT} % of their quota`;
 
-const NEAR_QUOTA_FIELD = v.pipe(
-  v.string(WRONG_PERCENT),
-  v.check((text) => /^([1-9]\d|100)$/.test(text) && Number(text) >= NEAR_QUOTA_PERCENT, WRONG_PERCENT),
-  inJsonSchema({
-    type: "integer",
-    minimum: NEAR_QUOTA_PERCENT,
-    maximum: 100,
-    description:
-      "Only keys whose license used at least this percentage of its month's limit, by the stored figures",
-  }),
-  v.transform(Number),
-);
+const NEAR_QUOTA_FIELD = parsedField(WRONG_PERCENT, {
+  parse: (text) =>
+    /^([1-9]\d|100)$/.test(text) && Number(text) >= NEAR_QUOTA_PERCENT ? Number(text) : undefined,
+  ...{ type: "integer", minimum: NEAR_QUOTA_PERCENT, maximum: 100 },
+  description:
+    "Only keys whose license used at least this percentage of its month's limit, by the stored figures",
+});
 
 const WRONG_DAYS = `unused_for must be one of ${UNUSED_DAYS.join(", ")}: the stored figures have only these days`;
 
-const UNUSED_FOR_FIELD = v.pipe(
-  v.string(WRONG_DAYS),
-  v.check((text) => UNUSED_DAYS.some((days) => text === `${days}`), WRONG_DAYS),
-  inJsonSchema({
-    type: "integer",
-    enum: UNUSED_DAYS,
-    description: "Only keys that were neither used nor issued for this many days, by the stored figures",
-  }),
-  v.transform(Number),
-);
+const UNUSED_FOR_FIELD = parsedField(WRONG_DAYS, {
+  parse: (text) => UNUSED_DAYS.find((days) => text === `${days}`),
+  ...{ type: "integer", enum: UNUSED_DAYS },
+  description: "Only keys that were neither used nor issued for this many days, by the stored figures",
+});
 
 /** The conditions of the list, in the API and in the console. */
 export const KEY_CONDITIONS = {
