@@ -1,6 +1,6 @@
 /**
- * The parts that the OpenAPI documents of both listeners share: the rendering of schemas, headers, answers and refusals. Each
- * listener has its own operations.
+ * The parts that the OpenAPI documents of both listeners share: the rendering of schemas, headers, answers and
+ * refusals. Each listener has its own operations.
  */
 import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";

@@ -302,6 +302,12 @@ describe("The document", () => {
     expect(JSON.stringify(document.paths["/v1/analytics/log"])).toContain("At most 1000 requests a minute");
   });
 
+  test("lists Content-Range with the ranges of a file and with a range beyond its end", () => {
+    const { responses } = document.paths["/v1/models/download/{name}/{version}"]?.get ?? { responses: {} };
+    const statuses = Object.keys(responses).filter((status) => responses[status]?.headers["Content-Range"]);
+    expect(statuses).toEqual(["206", "416"]);
+  });
+
   test("has the same answers and headers if a limit is switched off", () => {
     const withoutLimits: Document = JSON.parse(
       renderOpenApi({ brand, limits: { ...LIMITS, models: 0, downloads: 0 }, publicUrl: undefined }),
