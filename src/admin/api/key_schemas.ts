@@ -5,7 +5,7 @@ import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { titled } from "./answers.ts";
 
 const MODE = v.picklist(["live", "test"]);
-const STATE = oneOfThese(["active", "suspended", "revoked", "expired"]);
+export const STATE = oneOfThese(["active", "suspended", "revoked", "expired"]);
 const LIMIT = v.pipe(v.nullable(count()), v.description("Inferences a month; null means unlimited"));
 const EXTERNAL_ID = v.pipe(v.nullable(v.string()), v.description("Your own name for the license"));
 

@@ -16,6 +16,7 @@ import {
 } from "../../statistics/mod.ts";
 import { count, identifier, oneOfThese, timestamp } from "../../wire/mod.ts";
 import { parsedField } from "./fields.ts";
+import { STATE } from "./key_schemas.ts";
 import { operation } from "./operation.ts";
 
 function dayField(name: string, description: string) {
@@ -77,6 +78,11 @@ export const listUsageByDay = operation({
 const CUSTOMER = { user_id: identifier("usr"), email: v.string(), organization: v.string() };
 const LICENSE = { license_id: identifier("lic"), ...CUSTOMER, tier: oneOfThese(TIERS) };
 
+const ALL_LICENSES = v.pipe(
+  count(),
+  v.description("The number of all these licenses; `data` has at most a hundred"),
+);
+
 function figure<Fields extends v.ObjectEntries>(description: string, fields: Fields) {
   return v.pipe(v.nullable(v.object({ as_of: timestamp(), ...fields })), v.description(description));
 }
@@ -97,23 +103,14 @@ export const getFigures = operation({
         ),
       ),
       keys: figure("Keys by tier and state", {
-        data: v.array(
-          v.object({
-            tier: oneOfThese(TIERS),
-            state: oneOfThese(["active", "suspended", "revoked", "expired"]),
-            keys: count(1),
-          }),
-        ),
+        data: v.array(v.object({ tier: oneOfThese(TIERS), state: STATE, keys: count(1) })),
       }),
       consumers: figure("The hundred accounts that used most in the month", {
         month: v.string(),
         data: v.array(v.object({ ...CUSTOMER, licenses: count(1), used: count(1) })),
       }),
       near_quota: figure(`The licenses that used ${NEAR_QUOTA_PERCENT} % of their month's limit or more`, {
-        licenses: v.pipe(
-          count(),
-          v.description("The number of all these licenses; `data` has at most a hundred"),
-        ),
+        licenses: ALL_LICENSES,
         data: v.array(
           v.object({ ...LICENSE, monthly_limit: count(), used: count(), percent: count(NEAR_QUOTA_PERCENT) }),
         ),
@@ -121,10 +118,7 @@ export const getFigures = operation({
       expiring: figure(
         `The licenses that expire within ${EXPIRING_DAYS} days and have a key that is not revoked`,
         {
-          licenses: v.pipe(
-            count(),
-            v.description("The number of all these licenses; `data` has at most a hundred"),
-          ),
+          licenses: ALL_LICENSES,
           data: v.array(v.object({ ...LICENSE, expires_at: timestamp() })),
         },
       ),
