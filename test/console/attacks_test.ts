@@ -43,7 +43,7 @@ for (const host of ["127.0.0.1", FOREIGN_HOST]) {
           page.waitForRequest((sent) => sent.method() === "POST"),
           page.getByRole("button", { name: "Free prizes" }).click(),
         ]);
-        await page.getByText("did not come from a page of this console").waitFor();
+        await page.getByText("A page of another website sent this request").waitFor();
         expect((await request.allHeaders()).origin).toBe(origin);
       }
       await page.goto(`${admin.url}/console/keys`);

@@ -1,10 +1,12 @@
 /** The file with a secret that every user of the host may read, of which `doctor` warns. */
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findExposedFile } from "../../src/doctor/mod.ts";
 import { createCommandLine } from "../cli/command_line.ts";
+
+setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(tmpdir(), "claviger-exposed-"));
 chmodSync(folder, 0o755);

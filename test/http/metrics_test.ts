@@ -57,31 +57,34 @@ describe("GET /metrics", () => {
     expect(await awaited()).toBe(Date.parse("2026-11-23T03:15:00Z") / 1_000);
   });
 
-  test("refuses a foreign Host on loopback, and takes every Host at another address", async () => {
-    const beyond = await startTestService({
-      on: service.testDatabase,
-      config: { metricsListen: { host: "0.0.0.0", port: 0 } },
-    });
-    const statusOf = async (host: string, port: number | undefined) =>
-      (await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { host } })).status;
-    try {
-      const { port } = new URL(url);
-      for (const [host, status] of [
-        [`127.0.0.1:${port}`, 200],
-        ["localhost:9000", 200],
-        ["[::1]:9464", 200],
-        ["evil.example", 421],
-        [`localhost.evil.example:${port}`, 421],
-        ["127.0.0.1, evil.example", 421],
-      ] as const) {
-        expect([host, await statusOf(host, Number(port))]).toEqual([host, status]);
-        // Prometheus may use any name of the host.
-        expect([host, await statusOf(host, beyond.service.metrics?.port)]).toEqual([host, 200]);
-      }
-    } finally {
-      await beyond.close();
-    }
+  const HOSTS = [
+    ["127.0.0.1:9464", 200],
+    ["localhost:9000", 200],
+    ["[::1]:9464", 200],
+    ["evil.example", 421],
+    ["localhost.evil.example:9464", 421],
+    ["127.0.0.1, evil.example", 421],
+  ] as const;
+  const statusOf = async (host: string, port: number | undefined) =>
+    (await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { host } })).status;
+
+  test.each(HOSTS)("answers the Host %s on loopback with %s", async (host, status) => {
+    expect(await statusOf(host, service.service.metrics?.port)).toBe(status);
   });
+
+  test.skipIf(ON_NODE)(
+    "takes every Host at another address, because Prometheus may use any name",
+    async () => {
+      const config = { metricsListen: { host: "0.0.0.0", port: 0 } };
+      const beyond = await startTestService({ on: service.testDatabase, config });
+      try {
+        for (const [host] of HOSTS)
+          expect([host, await statusOf(host, beyond.service.metrics?.port)]).toEqual([host, 200]);
+      } finally {
+        await beyond.close();
+      }
+    },
+  );
 
   test("is valid, and complete before the first request", async () => {
     // On a busy machine the database may be a moment late.
