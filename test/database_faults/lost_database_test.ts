@@ -24,7 +24,8 @@ beforeEach(async () => {
   proxy = await startFaultyProxy(testDatabase.address);
   service = await startTestService({ on: { ...testDatabase, address: proxy.address } });
   key = await service.issue();
-  expect((await validate()).status).toBe(200);
+  // On a busy machine the pulse may be late, and the first answers are 503.
+  await until(async () => (await validate()).status === 200);
 });
 afterEach(async () => {
   await service.close();
@@ -95,6 +96,9 @@ test("A key that was suspended while the service had lost its database is refuse
   );
   await until(async () => (await validate()).status === 503);
   proxy.set("none");
-  await untilAnswered(validate);
-  expect((await validate()).status).toBe(401);
+  await until(async () => {
+    const { status } = await validate();
+    expect([401, 503]).toContain(status);
+    return status === 401;
+  });
 });

@@ -13,6 +13,7 @@ import {
 } from "../support/hosted.ts";
 import { UNKNOWN_KEY } from "../support/keys.ts";
 import { ON_NODE } from "../support/service.ts";
+import { shortest } from "../support/shortest.ts";
 
 setDefaultTimeout(30_000);
 
@@ -79,20 +80,22 @@ describe.skipIf(ON_NODE)("While the window of an address is full", () => {
   });
 
   test("issued keys are found meanwhile", async () => {
-    const keys = await Promise.all(Array.from({ length: 10 }, () => service.issue()));
-    const took: number[] = [];
-    const finding = async () => {
-      for (const { apiKey } of keys) {
+    const longestOfFive = async () => {
+      let longestMs = 0;
+      for (let times = 0; times < 5; times++) {
+        const { apiKey } = await service.issue();
         const beganMs = performance.now();
         expect(await validate(apiKey)).toBe(200);
-        took.push(performance.now() - beganMs);
+        longestMs = Math.max(longestMs, performance.now() - beganMs);
         // From now on the key is in the cache.
         expect(await validate(apiKey)).toBe(200);
       }
+      return longestMs;
     };
-    await flood(finding(), () => validate(makeUpKey()));
-    // On an idle machine 200 ms, two rounds of gathered look-ups.
-    expect(Math.min(...took)).toBeLessThan(600);
+    // On an idle machine 100 ms, a round of gathered look-ups; 200 ms if the key comes just after a round began.
+    const finding = shortest(300, longestOfFive);
+    await flood(finding, () => validate(makeUpKey()));
+    expect(await finding).toBeLessThan(300);
   });
 
   test("made-up links cost at most ten statements a second, and valid links work", async () => {

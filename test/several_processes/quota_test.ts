@@ -12,7 +12,8 @@ import { type JsonResponse, startTestService, type TestService } from "../suppor
 import { until } from "../support/until.ts";
 import { createInstallation, type Installation, type Replica } from "./installation.ts";
 
-setDefaultTimeout(30_000);
+// The first test sends 1,800 events to two processes: a second on an idle machine, more than 30 s on a busy one.
+setDefaultTimeout(180_000);
 
 /** Clients of each process. */
 const CLIENTS = 8;
