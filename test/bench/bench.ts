@@ -17,6 +17,7 @@ import { events } from "./rows/events.ts";
 import { keyCount } from "./rows/key_count.ts";
 import { license } from "./rows/license.ts";
 import { memory } from "./rows/memory.ts";
+import { modelList } from "./rows/model_list.ts";
 import { start } from "./rows/start.ts";
 import { validate } from "./rows/validate.ts";
 import { FULL, QUICK, type Scale } from "./scale.ts";
@@ -31,6 +32,7 @@ const GROUPS: readonly RowGroup[] = [
   ...eventCosts,
   endpoints,
   license,
+  modelList,
   admin,
   memory,
 ];

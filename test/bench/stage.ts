@@ -22,6 +22,7 @@ import { parseExposition } from "../support/exposition.ts";
 import { until } from "../support/until.ts";
 import { writeImportFile } from "./bench_keys.ts";
 import { type CoreList, type Cores, first, moveTo, onCores } from "./cores.ts";
+import type { AnswerForm } from "./echo.ts";
 import type { LoadJob, LoadResult, StoreJob } from "./load_job.ts";
 import { processTree } from "./process_times.ts";
 
@@ -74,8 +75,11 @@ export interface Stage {
     dataDir: string,
     options: { readonly cores: CoreList; readonly plain: boolean; readonly env?: Environment },
   ): Promise<Server>;
-  /** Starts a bare echo. With `lineBytes` it logs a line of that length for each request. */
-  echo(cores: CoreList, lineBytes?: number): Promise<Server>;
+  /** Starts a bare echo. It may log a line of that length for each request, or answer in that form. */
+  echo(
+    cores: CoreList,
+    options?: { readonly lineBytes?: number; readonly form?: AnswerForm },
+  ): Promise<Server>;
   /** Starts PostgreSQL alone on a folder that a service has used before, and a client that stores events. */
   store(dataDir: string, cores: CoreList): Store;
   /**
@@ -328,13 +332,14 @@ export function createStage(): Stage {
         ],
         { env: { ...SETTINGS, ...env }, dataDir },
       ),
-    echo: (cores, lineBytes) =>
+    echo: (cores, { lineBytes, form } = {}) =>
       startServer(
         [
           ...onCores(cores),
           process.execPath,
           join(import.meta.dir, "echo.ts"),
           ...(lineBytes === undefined ? [] : ["--line", `${lineBytes}`]),
+          ...(form === undefined ? [] : ["--like", JSON.stringify(form)]),
         ],
         { env: SETTINGS },
       ),
