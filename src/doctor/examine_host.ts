@@ -161,7 +161,8 @@ async function examineTls({ config, clock, serving }: HostContext): Promise<Find
     ? readTlsIdentity(tls)
     : serving && (await askCertificate(new URL(toUrl(serving)), { timeoutMs: HEALTH_LIMIT_MS }));
   if (found === undefined) {
-    const why = `this user may not read ${tls.certFile} and ${tls.keyFile}, and no running service shows the certificate`;
+    const unreadable = [tls.certFile, tls.keyFile].filter((file) => !isReadable(file)).join(" and ");
+    const why = `this user may not read ${unreadable}, and no running service shows the certificate`;
     return skip("tls", why, "run it while the service runs");
   }
   if (isRefusal(found)) return fail("tls", found.sentence, "see CLAVIGER_TLS_CERT and CLAVIGER_TLS_KEY");

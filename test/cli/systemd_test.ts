@@ -104,19 +104,24 @@ describe("claviger systemd", () => {
     [
       undefined,
       "The user claviger is missing on this host: before you start this unit, create it with the line",
+      "guide service",
     ],
     [
       61_184,
       "The user claviger exists only while the unit with DynamicUser runs: stop that unit first, then create",
+      "guide systemd",
     ],
-    [65_519, "The user claviger exists only while"],
-    [999, undefined],
-    [61_183, undefined],
-    [65_520, undefined],
-  ])("warns if its user has the number %j", (uid, warning) => {
+    [65_519, "The user claviger exists only while", "guide systemd"],
+    [999, undefined, undefined],
+    [61_183, undefined, undefined],
+    [65_520, undefined, undefined],
+  ])("warns if its user has the number %j", (uid, warning, page) => {
     const warned = warnOfUser(uid === undefined ? undefined : { uid });
     if (warning === undefined) expect(warned).toBeUndefined();
-    else expect(warned).toStartWith(warning);
+    else {
+      expect(warned).toStartWith(warning);
+      expect(warned).toEndWith(`see \`claviger ${page}\``);
+    }
   });
 
   test("lets a group read certificates that a reload must read again", async () => {

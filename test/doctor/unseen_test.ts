@@ -120,9 +120,12 @@ describe("claviger doctor and settings that this user may not read", () => {
       const serving = { host: "127.0.0.1", port: service.port ?? 0, tls: { certFile: cert, keyFile: key } };
       expect(await all()).toEqual(["fail", "fail"]);
       chmodSync(folder, 0o755);
+      chmodSync(cert, 0o644);
       process.seteuid?.(65_534);
       try {
         expect(await all()).toEqual(["skip", "skip"]);
+        const of = await examineAll({ ...APP, ...files });
+        expect(of("tls").message).toStartWith(`this user may not read ${key}, and no running service`);
         expect(await all(serving)).toEqual(["warn", "skip"]);
       } finally {
         process.seteuid?.(0);

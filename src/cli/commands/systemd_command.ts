@@ -88,12 +88,11 @@ const DYNAMIC_UIDS = [61_184, 65_519] as const;
 
 /** Returns why the unit cannot start on this host yet, from the user of the name `claviger`; undefined if it can. */
 export function warnOfUser(user: Pick<SystemUser, "uid"> | undefined): string | undefined {
-  const create =
-    "create it with the line that `claviger systemd --sysusers` prints; see `claviger guide service`";
+  const create = "create it with the line that `claviger systemd --sysusers` prints";
   if (user === undefined)
-    return `The user claviger is missing on this host: before you start this unit, ${create}`;
+    return `The user claviger is missing on this host: before you start this unit, ${create}; see \`claviger guide service\``;
   if (user.uid < DYNAMIC_UIDS[0] || user.uid > DYNAMIC_UIDS[1]) return undefined;
-  return `The user claviger exists only while the unit with DynamicUser runs: stop that unit first, then ${create}`;
+  return `The user claviger exists only while the unit with DynamicUser runs: stop that unit first, then ${create}; see \`claviger guide systemd\``;
 }
 
 /** A port below this one needs a capability, and no user namespace of the unit's own (`PrivateUsers=`). */
