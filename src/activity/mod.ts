@@ -13,7 +13,7 @@ export {
   goBack,
   stepsOf,
 } from "./activity_query.ts";
-export { type ActivityWriter, createActivityWriter, MAX_LOST_SECONDS } from "./activity_writer.ts";
+export { createActivityWriter, MAX_LOST_SECONDS } from "./activity_writer.ts";
 export { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
 export { ACTIVITY_KEPT_DAYS, deleteActivity, deleteOldActivity } from "./delete_old_activity.ts";
 export { type ActivityCount, findActivity, findFirstHour } from "./find_activity.ts";

@@ -5,7 +5,7 @@
  */
 export type { Sums } from "./format.ts";
 export { findLastBackup, type LastBackup } from "./last_backup.ts";
-export type { Progress, Watch } from "./progress.ts";
+export type { Progress } from "./progress.ts";
 export { type ProvenBackup, verifyBackup } from "./read_backup.ts";
 export { checkBackupSchema, type Restored, type RestoreOptions, restoreBackup } from "./restore_backup.ts";
 export { type Backup, type BackupOptions, writeBackup } from "./write_backup.ts";

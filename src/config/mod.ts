@@ -7,14 +7,11 @@ export { type Config, readConfig } from "./config.ts";
 export {
   type ConfigSource,
   createLookup,
-  type Flags,
   type FoundSetting,
   type UnitSettings,
   type Unseen,
 } from "./config_source.ts";
-export type { GivenSecret } from "./credentials.ts";
 export { findNearest } from "./find_nearest.ts";
-export type { GitHubAppSettings } from "./github_app.ts";
 export { SettingError, settingOf } from "./setting_error.ts";
 export { type Get, type ListenAddress, readHost, readListenAddress, readPort } from "./setting_values.ts";
 export { findSetting, SETTINGS } from "./settings.ts";

@@ -3,16 +3,15 @@
  * PostgreSQL inside (`embedded/`). The only room that imports the driver.
  */
 
-export { type CopyIn, copyIn, copyOut } from "./copy.ts";
-export { type Database, openDatabase, type QueryOptions } from "./database.ts";
-export { type DatabaseTls, type Protection, parseDatabaseTls } from "./database_tls.ts";
+export { copyIn, copyOut } from "./copy.ts";
+export { type Database, openDatabase } from "./database.ts";
+export { parseDatabaseTls } from "./database_tls.ts";
 export {
   type DatabaseAddress,
   type DatabaseUrl,
   maskDatabaseUrl,
   nameOfDatabase,
   parseDatabaseUrl,
-  type ServerAddress,
 } from "./database_url.ts";
 export { tryDisk } from "./disk_trial.ts";
 export {
@@ -23,20 +22,9 @@ export {
   isStopped,
   refusedWrite,
 } from "./errors.ts";
-export {
-  createLookUpQueue,
-  type LookUpOptions,
-  type LookUpStats,
-} from "./look_up_queue.ts";
+export { createLookUpQueue, type LookUpOptions, type LookUpStats } from "./look_up_queue.ts";
 export { type Migration, migrations } from "./migration_files.ts";
-export {
-  type AppliedMigration,
-  checkSchema,
-  checksumOf,
-  type MigrationStatus,
-  migrate,
-  migrationStatus,
-} from "./migrations.ts";
+export { checkSchema, checksumOf, migrate, migrationStatus } from "./migrations.ts";
 export { openSession, type Session } from "./session.ts";
 export { type Fragment, type PendingRows, type Sql, toTextArray } from "./sql.ts";
 export { isStorableJson, isStorableText, lineOf, type TextRule } from "./storable.ts";

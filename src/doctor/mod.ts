@@ -5,11 +5,11 @@
  * `examineHost` needs no database, `examineDatabase` needs an open database. A caller can pass more checks of
  * its own to each. `examineBriefly` is for the running service.
  */
-export { type AskOptions, askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
+export { askHealth, type HealthAnswer, toHealthUrl } from "./ask_health.ts";
 export { examineBriefly } from "./examine_briefly.ts";
 export { type DatabaseContext, examineDatabase } from "./examine_database.ts";
-export { examineHost, type HostContext } from "./examine_host.ts";
-export { RELEASED_WITH_INSIDE, type ServerContext } from "./examine_server.ts";
+export { examineHost } from "./examine_host.ts";
+export { RELEASED_WITH_INSIDE } from "./examine_server.ts";
 export { findExposedFile } from "./find_exposed_file.ts";
-export { type Check, type Finding, type FindingState, fail, isReadable, ok, skip, warn } from "./finding.ts";
+export { type Check, type Finding, fail, isReadable, ok, skip, warn } from "./finding.ts";
 export { type DatabaseFacts, measureDatabase } from "./measure_database.ts";

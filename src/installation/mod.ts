@@ -5,16 +5,9 @@
 export { isSealed, proveSecret } from "./canary.ts";
 export {
   type Installation,
-  type InstallationOptions,
-  type InstallationSecrets,
   keepSecret,
   openInstallation,
   openSecrets,
   readSecretFile,
 } from "./installation.ts";
-export {
-  findServing,
-  leaveServingNote,
-  type ServingAt,
-  type ServingNote,
-} from "./serving_note.ts";
+export { findServing, leaveServingNote, type ServingAt, type ServingNote } from "./serving_note.ts";

@@ -5,8 +5,8 @@
 
 export { generateApiKey, hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
 export { resumeKey, suspendKey } from "./change_state.ts";
-export type { Claim, MadeKey } from "./claim.ts";
-export { explainKey, type KeyExplanation, type Obstacle, type StateChange } from "./explain_key.ts";
+export type { Claim } from "./claim.ts";
+export { explainKey, type KeyExplanation, type Obstacle } from "./explain_key.ts";
 export {
   type ImportedKey,
   type ImportLine,
@@ -18,12 +18,7 @@ export { type IssuedKey, type IssueRequest, issueKey, repeatIssue } from "./issu
 export { createKeyDirectory, type KeyDirectory } from "./key_directory.ts";
 export type { KeyFilter, StoredListFilter } from "./key_filter.ts";
 export { createKeyHasher, type KeyHash, renderKeyHash } from "./key_hash.ts";
-export {
-  type KeyRecord,
-  type KeyState,
-  type UsageCount,
-  usedIn,
-} from "./key_record.ts";
+export { type KeyRecord, usedIn } from "./key_record.ts";
 export { updateLastUse } from "./last_use.ts";
 export { countKeys, findKey, type KeySummary, listKeys } from "./list_keys.ts";
 export {
@@ -35,6 +30,6 @@ export {
 } from "./refusals.ts";
 export { renderExplanation, renderKey } from "./render_key.ts";
 export { KEYS_CSV_HEADING, renderKeysCsv } from "./render_keys_csv.ts";
-export { findRevocable, type RevokedKey, revokeKey } from "./revoke_key.ts";
+export { findRevocable, revokeKey } from "./revoke_key.ts";
 export { type RotatedKey, repeatRotation, rotateKey } from "./rotate_key.ts";
 export { watchPulse } from "./watch_pulse.ts";

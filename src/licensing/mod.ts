@@ -13,15 +13,10 @@ export {
   parseEmail,
   updateAccount,
 } from "./accounts.ts";
-export {
-  type ChangedLicense,
-  changeLicense,
-  type LicenseChange,
-  type LicenseName,
-} from "./change_license.ts";
+export { changeLicense, type LicenseChange } from "./change_license.ts";
 export { eraseAccount } from "./erase_account.ts";
 export { EXTERNAL_ID_UNIQUE, refuseTakenExternalId, withExternalId } from "./external_id.ts";
-export { findLicense, type LicenseKey, type LicenseSummary, renderLicense } from "./find_license.ts";
+export { findLicense, renderLicense } from "./find_license.ts";
 export {
   effectiveLimit,
   importedLicenseCtes,
@@ -32,13 +27,7 @@ export {
   parseExpiry,
 } from "./licenses.ts";
 export { renderAccount } from "./render_account.ts";
-export {
-  findRenewable,
-  type Renewable,
-  type RenewedLicense,
-  renderRenewal,
-  renewAccount,
-} from "./renew_account.ts";
+export { findRenewable, type Renewable, renderRenewal, renewAccount } from "./renew_account.ts";
 export {
   allowsKey,
   allowsRow,

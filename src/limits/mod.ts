@@ -4,21 +4,13 @@
  * Pure and bounded: time and addresses are passed in, and memory does not grow with what strangers send.
  */
 export {
-  type ClientSource,
   isInNetworks,
-  type ParsedProxies,
   parseTrustedProxies,
   type TrustedProxies,
   toClientAddress,
   toClientGroup,
 } from "./client_address.ts";
 export { CountedOnce } from "./counted_once.ts";
-export { InFlight, type InFlightOptions } from "./in_flight.ts";
-export { createLimiter, type EndpointWindows, type Limiter, type LimiterOptions } from "./limiter.ts";
-export {
-  type Sender,
-  toResetAt,
-  type Verdict,
-  WindowTable,
-  type WindowTableStats,
-} from "./window_table.ts";
+export { InFlight } from "./in_flight.ts";
+export { createLimiter, type Limiter } from "./limiter.ts";
+export { type Sender, toResetAt, type Verdict, WindowTable } from "./window_table.ts";

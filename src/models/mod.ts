@@ -10,7 +10,6 @@ export {
   modelsFolderOf,
   pathOfFile,
   type StoredFile,
-  type StoreOptions,
   storeBytes,
   storeFile,
 } from "./file_store.ts";
@@ -23,22 +22,9 @@ export {
   isHosted,
 } from "./find_file.ts";
 export { type ListedFile, listAllModels, listModels } from "./list_models.ts";
-export {
-  findRegistered,
-  listRegistered,
-  type ModelVersion,
-  type RegisteredModel,
-} from "./list_versions.ts";
-export {
-  isFileName,
-  type ModelSummary,
-  type NewModel,
-  parseNewModel,
-  toBytes,
-  toFileName,
-  toMegabytes,
-} from "./model.ts";
+export { findRegistered, listRegistered, type ModelVersion, type RegisteredModel } from "./list_versions.ts";
+export { isFileName, type NewModel, parseNewModel, toBytes, toFileName, toMegabytes } from "./model.ts";
 export { renderAddedModel, renderModel } from "./render_model.ts";
 export { renderRegistered } from "./render_registered.ts";
-export { type Purge, purgeFiles, retireVersion } from "./retire_models.ts";
-export { type CheckedFile, type Verification, verifyFiles } from "./verify_files.ts";
+export { purgeFiles, retireVersion } from "./retire_models.ts";
+export { verifyFiles } from "./verify_files.ts";

@@ -4,17 +4,9 @@
  */
 export { deleteEnded } from "./delete_ended.ts";
 export { createFailedLogins, type FailedLogins } from "./failed_logins.ts";
+export { answerOnce, type Claim, type StoredAnswer } from "./idempotent_answers.ts";
+export { limitsOfToken, meaningOf } from "./limits_of_token.ts";
 export {
-  answerOnce,
-  type Claim,
-  type Claimed,
-  type OnceOptions,
-  type RepeatableRequest,
-  type StoredAnswer,
-} from "./idempotent_answers.ts";
-export { limitsOfToken, meaningOf, type TokenLimits } from "./limits_of_token.ts";
-export {
-  type By,
   deleteCodes,
   isName,
   type LoginCode,
@@ -22,19 +14,10 @@ export {
   loginOperator,
   NAME_RULE,
   type Operator,
-  type RemovedOperator,
   removeOperator,
   setRole,
 } from "./people.ts";
-export {
-  isTooWide,
-  ROLES,
-  type Role,
-  SCOPES,
-  SCOPES_OF_RESTRICTED,
-  type Scope,
-  scopesOf,
-} from "./scopes.ts";
+export { isTooWide, ROLES, type Role, SCOPES, SCOPES_OF_RESTRICTED, type Scope, scopesOf } from "./scopes.ts";
 export {
   type BegunSession,
   endSession,
@@ -51,12 +34,9 @@ export {
   renewToken,
   resumeToken,
   revokeToken,
-  type TokenChange,
-  type TokenState,
 } from "./token_life.ts";
 export {
   findTokens,
-  type IssuedToken,
   issueToken,
   MAX_SOURCES,
   type Token,

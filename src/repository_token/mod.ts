@@ -4,7 +4,6 @@
  * `installer_token`.
  */
 
-export type { GitHubApp } from "./_app_token_request.ts";
 export {
   createGitHubAppSource,
   type GitHubAppSettings,

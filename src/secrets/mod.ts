@@ -6,6 +6,6 @@
 export { opensCanary, sealCanary } from "./canary.ts";
 export { redactKeys, redactKeysInEvent, redactQuery, renderWithoutKeys } from "./redact.ts";
 export type { RootSecret } from "./root_secret.ts";
-export { generateRootSecret, type ParsedRootSecret, parseRootSecret } from "./root_secret.ts";
+export { generateRootSecret, parseRootSecret } from "./root_secret.ts";
 export { createSecrets, type Secrets } from "./sealed_box.ts";
 export type { Signer } from "./signature.ts";

@@ -11,7 +11,6 @@ export {
   findStoredLists,
   NEAR_QUOTA_PERCENT,
   readFigures,
-  type StoredLists,
   UNUSED_DAYS,
 } from "./figures.ts";
 export { renderFigures } from "./render_figures.ts";
@@ -22,10 +21,4 @@ export {
   USAGE_NAMES,
   type UsageName,
 } from "./render_usage_days.ts";
-export {
-  addUsageDays,
-  type DayOfAll,
-  type ImportOfAll,
-  readUsageDays,
-  type UsageDays,
-} from "./usage_days.ts";
+export { addUsageDays, readUsageDays, type UsageDays } from "./usage_days.ts";

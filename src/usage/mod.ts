@@ -3,25 +3,13 @@
  * `events` and `claims`.
  */
 
-export { type CommittedBatch, commitEvents, type Grant, type KnownEvent } from "./commit_events.ts";
-export {
-  type Claim,
-  EVENT_TYPES,
-  type EventOutcome,
-  type EventType,
-  INFERENCE_TYPES,
-  type InferenceType,
-  type UsageEvent,
-} from "./event.ts";
+export { commitEvents, type Grant } from "./commit_events.ts";
+export { EVENT_TYPES, type EventOutcome, INFERENCE_TYPES, type UsageEvent } from "./event.ts";
 export { digestEvent } from "./event_digest.ts";
-export {
-  createEventWriter,
-  type EventGathering,
-  type EventWriter,
-} from "./event_writer.ts";
-export { deleteUsage, importedUsageCte, insertUsageByDay, type UsageOfDays } from "./imported_usage.ts";
+export { createEventWriter, type EventGathering, type EventWriter } from "./event_writer.ts";
+export { deleteUsage, importedUsageCte, insertUsageByDay } from "./imported_usage.ts";
 export { attach as attachPartition } from "./partitions.ts";
-export { renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING, type UsageRow } from "./render_usage.ts";
+export { renderUsage, renderUsageCsv, toShown, USAGE_CSV_HEADING } from "./render_usage.ts";
 export { renderUsageByDay } from "./render_usage_by_day.ts";
 export { renderUsageByMonth } from "./render_usage_by_month.ts";
 export {
@@ -33,5 +21,5 @@ export {
   modesOfLicense,
   type UseOfMonth,
 } from "./report_usage.ts";
-export { createUpkeep, type Upkeep, type UpkeepTask } from "./upkeep.ts";
+export { createUpkeep, type Upkeep } from "./upkeep.ts";
 export { type WriteWatch, watchWrites } from "./write_watch.ts";

@@ -4,11 +4,7 @@
  */
 
 export { count, identifier, oneOfThese, timestamp } from "./answer_fields.ts";
-export {
-  IDLE_TIMEOUT_SECONDS,
-  newHeaders,
-  newJsonResponse,
-} from "./answer_headers.ts";
+export { IDLE_TIMEOUT_SECONDS, newHeaders, newJsonResponse } from "./answer_headers.ts";
 export { discardBody } from "./discard_body.ts";
 export { isKnown, tagOf } from "./entity_tag.ts";
 export { CLIENT_CODES, renderError, statusOf, toFailure, toWireCode } from "./error_response.ts";

@@ -7,10 +7,4 @@
 
 export { readOperatorVersion } from "./_operator_binaries.ts";
 export { stopLeftovers } from "./leftovers.ts";
-export {
-  type EmbeddedAddress,
-  type EmbeddedOptions,
-  type EmbeddedServer,
-  type EmbeddedState,
-  openEmbedded,
-} from "./open.ts";
+export { type EmbeddedAddress, type EmbeddedOptions, type EmbeddedServer, openEmbedded } from "./open.ts";
