@@ -1,5 +1,14 @@
 /** The commands `claviger backup` and `claviger restore`, as an operator runs them. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -27,16 +36,26 @@ let external: { env: { DATABASE_URL: string } };
 
 beforeAll(async () => {
   line = installation({ prepared: true });
+  const service = await line.serve();
+  const key = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
+  expect(key.id).toStartWith("key_");
+  await line.here(["installer", "set-token"], { input: "the-token" });
+  await service.stop();
+  await line.json(["backup", file("plain")]);
+  await line.json(["backup", file("secret"), "--with-secret", "--with-models"]);
+});
+beforeEach(async () => {
   target = await createTestDatabase({ empty: true });
   proxy = await startFaultyProxy(target.address);
   external = { env: { DATABASE_URL: "url" in proxy.address ? proxy.address.url : "" } };
 });
-
-afterAll(async () => {
-  for (const one of lines) one.remove();
-  folder.remove();
+afterEach(async () => {
   await proxy.close();
   await target.close();
+});
+afterAll(() => {
+  for (const one of lines) one.remove();
+  folder.remove();
 });
 
 function installation(options: CommandLineOptions = {}): CommandLine {
@@ -50,13 +69,10 @@ const secretOf = (at: CommandLine) => join(at.dataDir, "secret");
 describe("claviger backup", () => {
   test("works while a service runs, and prints one line about the saved rows", async () => {
     const service = await line.serve();
-    const key = await line.json(["keys", "issue", "--email", "ada@example.org", "--tier", "free"]);
-    expect(key.id).toStartWith("key_");
-    await line.here(["installer", "set-token"], { input: "the-token" });
-    const ended = await line.here(["backup", file("plain")]);
+    const ended = await line.here(["backup", file("served")]);
     expect(ended).toMatchObject({ status: 0, err: "" });
     expect(ended.out).toMatch(
-      /^Saved and verified \d+ rows of \d+ tables to \S+plain \(\d+ kB, [\d.]+ s\)\n$/,
+      /^Saved and verified \d+ rows of \d+ tables to \S+served \(\d+ kB, [\d.]+ s\)\n$/,
     );
     expect(refusalOf(await line.here(["restore", file("plain")]))).toBe(
       `Cannot restore into ${line.dataDir}: a service runs there; stop it, or name an empty ` +
@@ -66,17 +82,17 @@ describe("claviger backup", () => {
   });
 
   test("works without a service, and prints JSON", async () => {
-    const saved = await line.json(["backup", file("secret"), "--with-secret", "--with-models"]);
+    const saved = await line.json(["backup", file("printed"), "--with-secret", "--with-models"]);
     expect(saved).toMatchObject({
-      file: file("secret"),
-      bytes: statSync(file("secret")).size,
+      file: file("printed"),
+      bytes: statSync(file("printed")).size,
       brand: "svc",
       verified: true,
       with_secret: true,
       with_models: true,
       tables: { keys: 1, installer_token: 1, secret_canary: 1 },
     });
-    const digest = new Bun.CryptoHasher("sha256").update(readFileSync(file("secret"))).digest("hex");
+    const digest = new Bun.CryptoHasher("sha256").update(readFileSync(file("printed"))).digest("hex");
     expect(saved.sha256).toBe(digest);
   });
 
@@ -90,11 +106,12 @@ describe("claviger backup", () => {
   });
 
   test("refuses an existing file, a missing folder, and an empty database", async () => {
-    expect(refusalOf(await line.here(["backup", file("plain")]))).toBe(
-      `Cannot write ${file("plain")}: there is a file of that name; choose another, or replace it ` +
+    writeFileSync(file("existing"), "");
+    expect(refusalOf(await line.here(["backup", file("existing")]))).toBe(
+      `Cannot write ${file("existing")}: there is a file of that name; choose another, or replace it ` +
         "with --force",
     );
-    expect((await line.here(["backup", file("plain"), "--force"])).status).toBe(0);
+    expect((await line.here(["backup", file("existing"), "--force"])).status).toBe(0);
     expect(refusalOf(await line.here(["backup", file("no/where")]))).toContain(
       "there is no such file or folder",
     );

@@ -35,6 +35,7 @@ let proxy: FaultyProxy;
 beforeAll(async () => {
   source = await createTestDatabase();
   proxy = await startFaultyProxy(source.address);
+  for (const name of ["first", "second"]) await backUp(source.address, file(name));
 });
 afterAll(async () => {
   await proxy.close();
@@ -64,27 +65,31 @@ function start(args: readonly string[]): Bun.Subprocess<"ignore", "pipe", "pipe"
 
 describe("findLastBackup()", () => {
   test("finds none in a new database, and calls one overdue 36 hours after the database was made", async () => {
-    const { since, takenAt, verifiedAt, dueAt } = await last();
+    const fresh = await createTestDatabase();
+    const { since, takenAt, verifiedAt, dueAt } = await last(undefined, fresh);
     expect([takenAt, verifiedAt]).toEqual([null, null]);
     expect(Math.abs(since.getTime() - Date.now())).toBeLessThan(24 * HOUR_MS);
     expect(dueAt).toEqual(hoursAfter(since, 36));
     const overdue = await Promise.all(
-      [-1.1, -0.9, 0, 35.9, 36.1].map(async (hours) => (await last(hoursAfter(since, hours))).isOverdue),
+      [-1.1, -0.9, 0, 35.9, 36.1].map(
+        async (hours) => (await last(hoursAfter(since, hours), fresh)).isOverdue,
+      ),
     );
+    await fresh.close();
     expect(overdue).toEqual([true, false, false, false, true]);
   });
 
   test("finds the time of a backup that was read again, and then calls nothing overdue for 36 hours", async () => {
     const now = hoursAfter(new Date(), 1_000);
     expect((await last(now)).isOverdue).toBe(true);
-    const { isVerified, notNoted } = await backUp(source.address, file("first"), { now });
+    const { isVerified, notNoted } = await backUp(source.address, file("early"), { now });
     expect({ isVerified, notNoted }).toEqual({ isVerified: true, notNoted: undefined });
     expect(await last(now)).toMatchObject({ takenAt: now, verifiedAt: now, since: now, isOverdue: false });
     expect((await last(hoursAfter(now, 36.1))).isOverdue).toBe(true);
     // It was taken with a clock that was wrong: its time hides no missing backup.
     expect((await last()).isOverdue).toBe(true);
     const later = new Date();
-    await backUp(source.address, file("second"), { now: later });
+    await backUp(source.address, file("late"), { now: later });
     expect(await last()).toMatchObject({ takenAt: later, isOverdue: false });
   });
 

@@ -32,6 +32,7 @@ const opened: TestDatabase[] = [];
 beforeAll(async () => {
   source = await createTestDatabase();
   await fill(source.database);
+  await backUp(source.address, file("whole"));
 });
 
 afterAll(async () => {
@@ -48,13 +49,13 @@ async function another(options: { readonly empty?: boolean } = { empty: true }):
 describe("writeBackup() and restoreBackup()", () => {
   test("transfer every row of every table", async () => {
     const before = await dump(source.database);
-    const { head, sums } = await backUp(source.address, file("whole"));
+    const { head, sums } = await backUp(source.address, file("every"));
     // A table that was added later needs rows in `fill`.
     expect(sums.tables.filter(({ rows }) => rows === 0)).toEqual([]);
     expect(head.tables.map(({ name }) => name).sort()).toEqual(Object.keys(before));
 
     const target = await another();
-    await restore(target.address, file("whole"));
+    await restore(target.address, file("every"));
     expect(await dump(target.database)).toEqual(before);
   });
 
@@ -156,12 +157,13 @@ describe("writeBackup() and restoreBackup()", () => {
 
 describe("a backup's file", () => {
   test("is readable only by its owner, and replaces an existing file only if asked", async () => {
-    expect(statSync(file("whole")).mode & 0o777).toBe(0o600);
-    const before = readFileSync(file("whole"));
-    expect(sentenceOf(await tryBackup(source.address, file("whole")))).toContain("replace it with --force");
-    expect(readFileSync(file("whole"))).toEqual(before);
-    await backUp(source.address, file("whole"), { replace: true, now: new Date(0) });
-    expect(readFileSync(file("whole"))).not.toEqual(before);
+    await backUp(source.address, file("kept"));
+    expect(statSync(file("kept")).mode & 0o777).toBe(0o600);
+    const before = readFileSync(file("kept"));
+    expect(sentenceOf(await tryBackup(source.address, file("kept")))).toContain("replace it with --force");
+    expect(readFileSync(file("kept"))).toEqual(before);
+    await backUp(source.address, file("kept"), { replace: true, now: new Date(0) });
+    expect(readFileSync(file("kept"))).not.toEqual(before);
   });
 
   test("does not exist, not even in part, after the backup was interrupted", async () => {
@@ -222,8 +224,11 @@ describe("restoreBackup()", () => {
   });
 
   test("refuses an empty database with a newer schema than the backup, and accepts an older schema", async () => {
+    const old = await another();
+    await migrate(old.address, older);
+    await backUp(old.address, file("older"), { migrations: older });
     const further = await another({});
-    const refused = await tryRestore(further.address, await prove(file("then")));
+    const refused = await tryRestore(further.address, await prove(file("older")));
     expect(sentenceOf(refused)).toContain(`has schema ${migrations.length} already, and the backup has`);
     await restore(further.address, file("whole"));
     const less = await another();

@@ -1,13 +1,16 @@
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { createCommandLine } from "../cli/command_line.ts";
+import { type CommandLine, createCommandLine } from "../cli/command_line.ts";
 import { APP_KEYS } from "../support/github_stand_in.ts";
 
 setDefaultTimeout(30_000);
 
-const line = createCommandLine();
-afterAll(() => line.remove());
+let line: CommandLine;
+beforeEach(() => {
+  line = createCommandLine();
+});
+afterEach(() => line.remove());
 
 const APP = {
   CLAVIGER_GITHUB_APP_ID: "190219",

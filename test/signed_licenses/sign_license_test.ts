@@ -1,5 +1,5 @@
 /** Signed licenses: their content, how long they are valid, and the keys for which none is signed. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseId, toId } from "../../src/ids.ts";
 import { suspendKey } from "../../src/keys/mod.ts";
 import { createLog } from "../../src/log.ts";
@@ -29,7 +29,7 @@ const otherSecrets = openSecrets(TEST_SECRET.replaceAll("0", "1"));
 describe("createLicenseSigner()", () => {
   let testDatabase: TestDatabase;
   let signer: LicenseSigner;
-  beforeAll(async () => {
+  beforeEach(async () => {
     testDatabase = await createTestDatabase();
     const { database } = testDatabase;
     const first = await ensureSigningKeys(database, { secrets, now: NOW });
@@ -38,7 +38,7 @@ describe("createLicenseSigner()", () => {
     const options = { database, brand: BRAND, publicUrl: undefined, offlineDays: OFFLINE_DAYS, secrets };
     signer = createLicenseSigner(options);
   });
-  afterAll(() => testDatabase.close());
+  afterEach(() => testDatabase.close());
 
   async function sign(id: string, more: object = {}) {
     const signed = await signer.sign({ keyUuid: parseId("key", id) ?? "", now: NOW, ...more });

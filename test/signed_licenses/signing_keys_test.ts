@@ -96,6 +96,7 @@ async function untilWaiting(count: number): Promise<void> {
 
 describe("retireSigningKey()", () => {
   test("makes a signature wait that comes while the key is retired, and the retired key does not sign it", async () => {
+    await rotateSigningKey(testDatabase.database, change());
     await sign();
     const retired = await kidOf("signing");
     await withSession((blocker) =>
