@@ -1,5 +1,8 @@
 /** Instants and months in the contract's form: UTC, in whole seconds; and spans of time as operators write them. */
 
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+
 /** Renders an instant as `2026-12-01T00:00:00Z`. */
 export function toTimestamp(at: Date): string {
   return `${at.toISOString().slice(0, 19)}Z`;
@@ -31,8 +34,8 @@ export function parseTimestamp(text: string): Date | undefined {
 /** Parses whole days or hours, `7d` or `12h`, into milliseconds; undefined for any other text and above ten years. */
 export function parseSpan(text: string): number | undefined {
   const match = /^(\d{1,5})([dh])$/.exec(text);
-  const ms = Number(match?.[1]) * (match?.[2] === "d" ? 86_400_000 : 3_600_000);
-  return ms <= 3_650 * 86_400_000 ? ms : undefined;
+  const ms = Number(match?.[1]) * (match?.[2] === "d" ? DAY_MS : HOUR_MS);
+  return ms <= 3_650 * DAY_MS ? ms : undefined;
 }
 
 /** A calendar month, UTC: the period of a quota. */

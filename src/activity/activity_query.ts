@@ -1,3 +1,5 @@
+import { HOUR_MS } from "../calendar.ts";
+
 /** The names by which the counts can be divided. */
 export const ACTIVITY_NAMES = ["endpoint", "code", "reason"] as const;
 export type ActivityName = (typeof ACTIVITY_NAMES)[number];
@@ -20,8 +22,6 @@ export type AskedActivity = { readonly [Field in keyof ActivityQuery]?: Activity
 
 /** How many hours, days or months are shown if only the end is given. */
 const USUAL_STEPS = { hour: 24, day: 30, month: 13 } as const;
-
-const HOUR_MS = 3_600_000;
 
 /**
  * Completes the fields that a request left out. The defaults are: until now, by hour, by code, and the last 24 hours,

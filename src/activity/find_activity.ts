@@ -1,3 +1,4 @@
+import { DAY_MS } from "../calendar.ts";
 import type { Database, Sql } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { type ActivityQuery, goBack } from "./activity_query.ts";
@@ -23,7 +24,7 @@ export async function findActivity(
 ): Promise<ActivityCount[] | Refusal> {
   const spanMs = to.getTime() - from.getTime();
   if (spanMs <= 0) return refuse("INVALID_REQUEST", "Cannot show activity: from must be before to");
-  if (spanMs > MAX_DAYS[step] * 86_400_000) {
+  if (spanMs > MAX_DAYS[step] * DAY_MS) {
     const most = `by ${step} the span is at most ${MAX_DAYS[step]} days`;
     return refuse("INVALID_REQUEST", `Cannot show activity: ${most}; choose a longer step`);
   }

@@ -1,4 +1,5 @@
 /** Finds the counts of an hour that differ clearly from the same hour of every day of the last four weeks. */
+import { DAY_MS, HOUR_MS } from "../calendar.ts";
 import type { ActivityCount } from "./find_activity.ts";
 
 export interface Unusual extends ActivityCount {
@@ -14,8 +15,6 @@ export const COMPARED_DAYS = 28;
 const LEAST_DIFFERENCE = 20;
 const FACTOR = 2;
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 /** After this time every process has added its counts of an hour. */
 const SETTLED_MS = 120_000;
 

@@ -2,7 +2,7 @@
 import { deleteActivity } from "../activity/mod.ts";
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
-import { monthOf } from "../calendar.ts";
+import { DAY_MS, monthOf } from "../calendar.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
 import { type Database, openDatabase, openSession } from "../database/mod.ts";
@@ -53,7 +53,6 @@ export interface RemoveDemoOptions {
   readonly now: Date;
 }
 
-const DAY_MS = 86_400_000;
 const TOKEN = "demo-repository-token";
 /** The labels of the keys and of their accounts. */
 const LABELS = [

@@ -2,7 +2,7 @@
 import { addActivity } from "../activity/mod.ts";
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
-import { monthOf, toMonth } from "../calendar.ts";
+import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
 import type { Database, Session } from "../database/mod.ts";
 import { parseId } from "../ids.ts";
 import {
@@ -31,9 +31,8 @@ export interface DemoHistoryOptions {
   readonly now: Date;
 }
 
-const DAY_MS = 86_400_000;
 /** The time of day of changes, UTC. */
-const MORNING_MS = 9 * 3_600_000;
+const MORNING_MS = 9 * HOUR_MS;
 /** For how long a rotated key still works after the rotation. */
 const OVERLAP_MS = 7 * DAY_MS;
 

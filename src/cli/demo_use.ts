@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import type { HourOfActivity } from "../activity/mod.ts";
-import { monthOf } from "../calendar.ts";
+import { DAY_MS, HOUR_MS, monthOf } from "../calendar.ts";
 import { monthlyLimitOf, type Tier } from "../licensing/mod.ts";
 import type { Code } from "../refusal.ts";
 import {
@@ -14,9 +14,6 @@ import {
   type DemoRefusals,
   NOBODYS_REFUSALS,
 } from "./demo_customers.ts";
-
-const DAY_MS = 86_400_000;
-const HOUR_MS = 3_600_000;
 
 /** The part of a day's use in each hour, UTC, in percent. */
 const HOURS = [1, 1, 1, 1, 1, 2, 3, 5, 7, 8, 9, 8, 7, 8, 9, 8, 6, 4, 3, 2, 2, 2, 1, 1];

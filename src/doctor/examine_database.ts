@@ -1,6 +1,6 @@
 /** The checks that need the database: those of the server, then secret, token, files and public address. */
 import { statSync } from "node:fs";
-import { toTimestamp } from "../calendar.ts";
+import { DAY_MS, toTimestamp } from "../calendar.ts";
 import { openSecrets } from "../installation/mod.ts";
 import { modelsFolderOf, pathOfFile } from "../models/mod.ts";
 import { isTooWide, listTokens } from "../operators/mod.ts";
@@ -29,7 +29,6 @@ export interface DatabaseContext extends ServerContext {
 }
 
 const SOON_DAYS = 14;
-const DAY_MS = 86_400_000;
 
 /**
  * Examines the server, the schema and then the content. Without the right schema the content cannot be read, so

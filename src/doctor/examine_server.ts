@@ -1,6 +1,6 @@
 /** The checks of the database server: version, connection, durability, writes, clock, and the schema. */
 import { realpathSync } from "node:fs";
-import { toTimestamp } from "../calendar.ts";
+import { DAY_MS, toTimestamp } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/mod.ts";
 import { readOperatorVersion } from "../database/embedded/mod.ts";
@@ -30,7 +30,6 @@ export interface ServerContext {
 
 const SLIGHTLY_OFF_MS = 2_000;
 const FAR_OFF_MS = 60_000;
-const DAY_MS = 86_400_000;
 
 /** Examines the server, and last the schema. */
 export async function examineServer(context: ServerContext): Promise<Finding[]> {

@@ -11,6 +11,7 @@
  * merged as always, with the keys that are on the list. A short list is read once for that; in a long one each key is
  * looked up, because every large group has keys of a long list.
  */
+import { DAY_MS } from "../calendar.ts";
 import { type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { TIERS, UNRESTRICTED } from "../licensing/mod.ts";
 import { directionOf, type KeyFilter, type ListedState } from "./key_filter.ts";
@@ -21,7 +22,6 @@ const STATES = ["active", "suspended", "revoked"];
 
 /** A longer list reads all keys, which then costs less than groups. */
 const MAX_PAGE = 1_000;
-const DAY_MS = 86_400_000;
 /**
  * A stored list of up to this many keys is short: its hash fits into the memory of a statement, and takes some 10 ms.
  */

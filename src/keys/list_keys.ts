@@ -1,4 +1,4 @@
-import { monthOf } from "../calendar.ts";
+import { DAY_MS, monthOf } from "../calendar.ts";
 import type { Database } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import {
@@ -132,8 +132,6 @@ async function select(
     replacedBy: replacedByUuid === null ? null : toId("key", replacedByUuid),
   }));
 }
-
-const DAY_MS = 86_400_000;
 
 function daysBefore(now: Date, days: number | undefined): Date | null {
   return days === undefined ? null : new Date(now.getTime() - days * DAY_MS);

@@ -5,10 +5,12 @@
  * another name in the same folder and then renamed. An interrupted copy leaves an unfinished file, which later
  * copies remove. No name from outside is part of a path: the registry has the SHA-256.
  */
+
 import { createHash, randomBytes } from "node:crypto";
 import { constants, fstatSync } from "node:fs";
 import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { HOUR_MS } from "../calendar.ts";
 import { makeDataFolder } from "../host/mod.ts";
 import { openNamedFile, openRegularFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
@@ -35,7 +37,7 @@ const FOLDER_MODE = 0o750;
 const FILE_MODE = 0o640;
 const UNFINISHED = /^unfinished-[0-9a-f]{16}$/;
 /** A running copy writes to its file all the time: an unfinished file of this age belongs to a process that ended. */
-const ABANDONED_MS = 3_600_000;
+const ABANDONED_MS = HOUR_MS;
 
 /** Returns the folder of the model files in a data folder. */
 export function modelsFolderOf(dataDir: string): string {

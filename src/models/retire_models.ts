@@ -1,8 +1,10 @@
 /** Ends the downloads of a version, and deletes files that no version needs. */
+
 import { statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { auditCte } from "../audit/mod.ts";
+import { DAY_MS } from "../calendar.ts";
 import { type Database, isStorableText } from "../database/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import type { Change } from "./change_models.ts";
@@ -48,7 +50,7 @@ export async function retireVersion(
 }
 
 /** A file is kept this long after its last version was retired, or after it was written. */
-const KEPT_MS = 86_400_000;
+const KEPT_MS = DAY_MS;
 
 export interface Purge {
   readonly files: number;

@@ -5,7 +5,7 @@
  * The two lists of keys can have a row for every key. A statement writes only the rows that differ from the stored
  * ones, because rewriting all of them would write some hundred megabytes each time.
  */
-import { monthOf } from "../calendar.ts";
+import { DAY_MS, monthOf } from "../calendar.ts";
 import type { Fragment, PendingRows, Sql } from "../database/mod.ts";
 import { effectiveLimit } from "../licensing/mod.ts";
 import { EXPIRING_DAYS, type FigureName, NEAR_QUOTA_PERCENT, UNUSED_DAYS } from "./figures.ts";
@@ -144,5 +144,5 @@ function rowsOf(sql: Sql, relation: string): Fragment {
 }
 
 function daysFrom(now: Date, days: number): Date {
-  return new Date(now.getTime() + days * 86_400_000);
+  return new Date(now.getTime() + days * DAY_MS);
 }

@@ -1,6 +1,8 @@
 /** Counts the use of a month anew, from the use of each license, and stores the days that differ. */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Month } from "../calendar.ts";
+import { DAY_MS } from "../calendar.ts";
 import { type Database, type Fragment, type Sql, toTextArray } from "../database/mod.ts";
 import { modesOfLicense } from "../usage/mod.ts";
 
@@ -76,7 +78,7 @@ async function countMonth(
   database: Database,
   { month, tiers, isStopping }: RecountOptions,
 ): Promise<Counted | undefined> {
-  const length = Math.round((month.endsAtMs - month.beginsAtMs) / 86_400_000);
+  const length = Math.round((month.endsAtMs - month.beginsAtMs) / DAY_MS);
   const counted = new Map<number, Map<string, CountedRow>>();
   const add = (place: number, { tier, mode }: Group, used: number) => {
     const rows = counted.get(place) ?? new Map<string, CountedRow>();
@@ -147,7 +149,7 @@ async function store(
 ): Promise<void> {
   const dayAt = (place: number) => `${month.firstDay.slice(0, 8)}${String(place || 1).padStart(2, "0")}`;
   const stored = await readSums(database, month);
-  const length = Math.round((month.endsAtMs - month.beginsAtMs) / 86_400_000);
+  const length = Math.round((month.endsAtMs - month.beginsAtMs) / DAY_MS);
   const places = Array.from({ length: length + 1 }, (_, place) => place).filter((place) => {
     const rows = [...(counted.get(place)?.values() ?? [])];
     const differs = rows.reduce((sum, { used }) => sum + used, 0) !== (stored.get(place) ?? 0);

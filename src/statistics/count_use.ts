@@ -8,7 +8,7 @@
  * over, because its sum differs then. Corrections and months of earlier versions are counted under the tier of that
  * time.
  */
-import { monthOf, toMonth } from "../calendar.ts";
+import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import { modesOfLicense } from "../usage/mod.ts";
@@ -45,8 +45,7 @@ const SHORT_MS = 200;
  */
 const BUSY_MS = 180_000;
 /** A count that is further ahead was made by a clock that was wrong. */
-const WRONG_CLOCK_MS = 3_600_000;
-const DAY_MS = 86_400_000;
+const WRONG_CLOCK_MS = HOUR_MS;
 
 /**
  * Adds the use since the last time, counts the days that are over, and then the months that were never counted. Does

@@ -1,4 +1,4 @@
-import { toTimestamp } from "../calendar.ts";
+import { DAY_MS, toTimestamp } from "../calendar.ts";
 import type { UsageDays } from "./usage_days.ts";
 
 /** The names by which the use of a day is divided. */
@@ -18,7 +18,6 @@ export interface Period {
 const DAYS = 30;
 /** The most days of a period. */
 export const MAX_USAGE_DAYS = 400;
-const DAY_MS = 86_400_000;
 
 /** Fills in the period: by default the thirty days until today. Undefined for more than 400 days. */
 export function completePeriod(

@@ -3,7 +3,7 @@
  * cannot work is refused with a reason before a client connects.
  */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
-import { toTimestamp } from "../calendar.ts";
+import { DAY_MS, toTimestamp } from "../calendar.ts";
 import type { TlsPair } from "../platform/mod.ts";
 import { CERTIFICATES_LIMIT_BYTES, readRegularFile } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
@@ -28,7 +28,6 @@ export interface TlsIdentity extends TlsPair {
 
 /** The warning begins this long before the certificate expires. */
 const RENEWAL_DAYS = 14;
-const DAY_MS = 86_400_000;
 
 /** Reads both files. Refuses files that are unreadable, are not PEM, or do not belong together. */
 export function readTlsIdentity({ certFile, keyFile }: TlsFiles): TlsIdentity | Refusal {

@@ -3,6 +3,7 @@
  *
  * An event that waits for another event with its claim (see `_claims.ts`) counts as waiting but is not in the queue.
  */
+import { DAY_MS } from "../calendar.ts";
 import type { Arrival, EventOutcome, UsageEvent } from "./event.ts";
 
 export interface QueuedEvent {
@@ -40,7 +41,6 @@ const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 const FULL_COMMIT = 100;
 /** A larger statement could miss its deadline because of its size alone. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
-const DAY_MS = 86_400_000;
 
 export function createEventQueue(maxEventsPerCommit: number): EventQueue {
   const fullCommit = Math.min(FULL_COMMIT, maxEventsPerCommit);

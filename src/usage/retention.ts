@@ -10,7 +10,7 @@
  * the next round tries again. The new name identifies a table that a failed drop left behind, so a table that an
  * operator detached stays. The counts in `usage` stay too.
  */
-import { type Month, monthOf, toMonth } from "../calendar.ts";
+import { DAY_MS, type Month, monthOf, toMonth } from "../calendar.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
 import { PARTITION_LOCK } from "./_partition_lock.ts";
@@ -24,7 +24,6 @@ export interface RetireOptions {
   readonly isStopping: () => boolean;
 }
 
-const DAY_MS = 86_400_000;
 const OWN_TABLE = /^events_(\d{4})_(\d{2})(_expired)?$/;
 
 /**

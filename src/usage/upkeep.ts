@@ -7,7 +7,7 @@
  * others. The failure is counted and, until the task succeeds, logged once for each reason; the task is tried again.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { monthOf, toMonth } from "../calendar.ts";
+import { DAY_MS, HOUR_MS, monthOf, toMonth } from "../calendar.ts";
 import { type Clock, type Repetition, repeat } from "../clock.ts";
 import {
   type Database,
@@ -83,7 +83,7 @@ const TASKS = {
 } as const;
 
 const MONTHS_AHEAD = 2;
-const TIDY_INTERVAL_MS = 3_600_000;
+const TIDY_INTERVAL_MS = HOUR_MS;
 /** The time from the start to the first round. The start does not wait for it: dropping events is not urgent. */
 const FIRST_TIDY_MS = 30_000;
 /** After a failure the next round comes earlier; the pauses after further failures double. */
@@ -99,7 +99,7 @@ const LAST_COUNT_MS = 150;
 /** Every trusted pulse has read the rows of `usage_changes` that are older than this. */
 const CHANGES_KEPT_SECONDS = 60;
 /** How long an `Idempotency-Key` stands for its event. */
-const CLAIMS_KEPT_MS = 24 * 3_600_000;
+const CLAIMS_KEPT_MS = DAY_MS;
 /** A batch takes milliseconds: a server that takes longer than this has a problem. */
 const DEADLINE_MS = 10_000;
 /** For the statements that move the events of a month or delete its files, each of which may take long. */

@@ -1,6 +1,6 @@
+import { DAY_MS, HOUR_MS } from "../../calendar.ts";
+
 const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 const YEAR_MONTHS = 12;
 
 /** Each unit with the number of milliseconds from which it is used, and its own. */

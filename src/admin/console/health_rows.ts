@@ -1,4 +1,5 @@
 /** The rows that the page Health makes from its facts. */
+import { DAY_MS } from "../../calendar.ts";
 import type { Finding } from "../../doctor/mod.ts";
 import type { ListedToken } from "../../operators/mod.ts";
 import type { ServingProcess } from "../../processes/mod.ts";
@@ -13,7 +14,7 @@ export interface Expiry {
 }
 
 /** The log begins to warn about the certificate at the same time. */
-const SOON_MS = 14 * 86_400_000;
+const SOON_MS = 14 * DAY_MS;
 /** The most tokens of the page: it shows those that expire first. */
 const MOST_TOKENS = 50;
 
@@ -28,7 +29,7 @@ export function listExpiries(
     return leftMs <= 0 ? "expired" : leftMs < SOON_MS ? "soon" : "good";
   };
   const ofTokens = tokens.flatMap(({ name, state, expiresAt }) => {
-    if (expiresAt === null || state === "revoked" || now.getTime() - expiresAt.getTime() > 30 * 86_400_000)
+    if (expiresAt === null || state === "revoked" || now.getTime() - expiresAt.getTime() > 30 * DAY_MS)
       return [];
     const remedy = `renew it with \`claviger tokens renew ${name} --expires-at TIME\`, or revoke it`;
     return [{ what: `token ${name}`, expiresAt, state: stateAt(expiresAt), remedy } as const];

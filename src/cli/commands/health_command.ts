@@ -1,6 +1,8 @@
 /** `claviger health`: tells scripts whether a service is healthy; with `--wait` it waits until the service is healthy. */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
+import { DAY_MS, HOUR_MS } from "../../calendar.ts";
 import { askHealth, type HealthAnswer, toHealthUrl } from "../../doctor/mod.ts";
 import { CERTIFICATES_LIMIT_BYTES, readNamedFile } from "../../read_regular_file.ts";
 import { FILE_REASONS } from "../../system_error.ts";
@@ -89,12 +91,12 @@ function urlOption(text: string): URL {
   throw new InvalidArgumentError("It must be an http or https address, such as http://127.0.0.1:8080.");
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: HOUR_MS };
 
 /** Reads a time such as `30s` as milliseconds; a number alone means seconds. At most a day. */
 function waitOption(text: string): number {
   const [, number, unit = "s"] = /^(\d{1,8})(ms|s|m|h)?$/.exec(text) ?? [];
   const ms = Number(number) * (UNITS_MS[unit] ?? Number.NaN);
-  if (ms <= 86_400_000) return ms;
+  if (ms <= DAY_MS) return ms;
   throw new InvalidArgumentError("It must be a time such as 30s, 500ms or 2m, at most a day.");
 }

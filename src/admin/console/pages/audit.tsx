@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 import * as v from "valibot";
 import { ACTIONS, type AuditRow, PAGE_POSITION, pageAudit } from "../../../audit/mod.ts";
-import { parseTimestamp } from "../../../calendar.ts";
+import { DAY_MS, parseTimestamp } from "../../../calendar.ts";
 import { parseId } from "../../../ids.ts";
 import { findAccountNamed, findEmails } from "../../../licensing/mod.ts";
 import { isRefusal } from "../../../refusal.ts";
@@ -18,7 +18,6 @@ import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
 const PATH = "/console/audit";
-const DAY_MS = 86_400_000;
 const dayEntry = (name: string) =>
   v.optional(
     v.pipe(

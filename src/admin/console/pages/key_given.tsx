@@ -1,6 +1,8 @@
 /** @jsxImportSource hono/jsx */
 /** The changes of a key whose answer is not its page: a rotation shows the new key, and an export is a file. */
+
 import * as v from "valibot";
+import { DAY_MS } from "../../../calendar.ts";
 import { findKey, rotateKey } from "../../../keys/mod.ts";
 import { refuseUnknownKey } from "../../../licensing/mod.ts";
 import { isRefusal, type Refusal } from "../../../refusal.ts";
@@ -14,8 +16,6 @@ import { Ago } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 import { keyPage, keyUuidOf } from "./key.tsx";
-
-const DAY_MS = 86_400_000;
 
 const ROTATE_ENTRIES = { overlap_days: v.pipe(TEXT, wholeNumberField("overlap_days", 0, 3_650)) };
 

@@ -1,6 +1,8 @@
 /** @jsxImportSource hono/jsx */
+
 import type { Child } from "hono/jsx";
 import { type ActivityCount, findActivity } from "../../../activity/mod.ts";
+import { DAY_MS } from "../../../calendar.ts";
 import { listKeys } from "../../../keys/mod.ts";
 import { TIERS } from "../../../licensing/mod.ts";
 import { listProcesses } from "../../../processes/mod.ts";
@@ -17,7 +19,6 @@ import { sumByTier } from "../use_by_tier.ts";
 import type { Visit } from "../visit.ts";
 import { Consumers, Expiring, KeysByTier, NearQuota, Refusals, Unused } from "./overview_lists.tsx";
 
-const DAY_MS = 86_400_000;
 const DAYS = 90;
 
 interface OverviewProps {
