@@ -1,5 +1,7 @@
-import { NEVER_EXPIRES, parseTimestamp, toTimestamp } from "../calendar.ts";
+import { NEVER_EXPIRES, toTimestamp } from "../calendar.ts";
 import { renderCount } from "../render_count.ts";
+
+const NEVER = toTimestamp(NEVER_EXPIRES);
 
 /** A changed value in words. */
 export interface Change {
@@ -64,7 +66,5 @@ function toText(name: string, value: unknown): string {
   if (Array.isArray(value)) return value.map((one) => toText("", one)).join(", ");
   if (typeof value === "object") return JSON.stringify(value);
   const text = String(value);
-  const at = text.includes("T") ? parseTimestamp(text) : undefined;
-  if (at === undefined) return text;
-  return at.getTime() === NEVER_EXPIRES.getTime() ? "never" : toTimestamp(at);
+  return text === NEVER ? "never" : text;
 }

@@ -1,3 +1,4 @@
+import { parseTimestamp, toTimestamp } from "../calendar.ts";
 import type { Database, Fragment, Sql } from "../database/mod.ts";
 import { toId } from "../ids.ts";
 import { isOnPage, orderOf } from "./_first_rows.ts";
@@ -43,12 +44,24 @@ export function columns(sql: Sql): Fragment {
              before, after, reason, request, address`;
 }
 
-/** Turns the UUIDs of a row into identifiers. */
+/** Turns the UUIDs of a row into identifiers, and the instants of its values into the form of all other instants. */
 export function toAuditRow(row: AuditRow): AuditRow {
   return {
     ...row,
     userId: row.userId && toId("usr", row.userId),
     licenseId: row.licenseId && toId("lic", row.licenseId),
     keyId: row.keyId && toId("key", row.keyId),
+    before: withTimestamps(row.before),
+    after: withTimestamps(row.after),
   };
+}
+
+/** PostgreSQL writes an instant in JSON as `2027-01-31T00:00:00.5+00:00`, and a stored row is never changed. */
+function withTimestamps(values: unknown): unknown {
+  if (typeof values !== "object" || values === null || Array.isArray(values)) return values;
+  const shown = Object.entries(values).map(([name, value]: [string, unknown]) => {
+    const at = name.endsWith("_at") && typeof value === "string" ? parseTimestamp(value) : undefined;
+    return [name, at === undefined ? value : toTimestamp(at)];
+  });
+  return Object.fromEntries(shown);
 }

@@ -20,6 +20,7 @@ interface AuditRow {
   readonly action: string;
   readonly actor: string;
   readonly reason: string | null;
+  readonly after: { readonly expires_at?: string | null } | null;
 }
 
 let admin: TestAdmin;
@@ -68,6 +69,8 @@ describe("GET /audit", () => {
       request: expect.stringMatching(/^req_/),
       address: "127.0.0.1",
     });
+    const issued = rows.find(({ action }) => action === "key.issue");
+    expect(issued?.after?.expires_at).toMatch(/T\d\d:\d\d:\d\dZ$/);
 
     const empty = await read(`?after=${next}`);
     expect(empty.data).toEqual([]);

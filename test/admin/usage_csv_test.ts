@@ -88,6 +88,23 @@ describe("GET /usage with Accept: text/csv", () => {
     }
   });
 
+  test("leaves out licenses that used nothing, and writes unlimited where JSON has null", async () => {
+    // One license used units, another has a row without use, and the others have no row.
+    await target.database.query(
+      (sql) => sql`
+        insert into usage (license_id, month, used)
+        (select license_id, '2026-08-01'::date, 7 from usage limit 1) union all
+        (select license_id, '2026-08-01'::date, 0 from usage where month = '2026-10-01' offset 1 limit 1)`,
+    );
+    const { body } = await admin.call("GET", "/usage?month=2026-08", { token });
+    expect(body.data).toMatchObject([{ used: 7, tier: "enterprise", monthly_limit: null }]);
+    const [, line, ...rest] = (await (await get("?month=2026-08")).text()).split("\r\n");
+    expect({ line, rest }).toEqual({
+      line: expect.stringContaining(",enterprise,live,unlimited,7,"),
+      rest: [""],
+    });
+  });
+
   test("answers only the heading for a month without use, by default the current one", async () => {
     for (const [query, accept] of [
       ["?month=2020-01", "text/csv"],

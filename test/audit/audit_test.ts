@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { listAudit } from "../../src/audit/mod.ts";
+import { followAudit, listAudit, pageAudit } from "../../src/audit/mod.ts";
 import { parseId } from "../../src/ids.ts";
 import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
+import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
 
@@ -50,6 +51,32 @@ describe("audit", () => {
   test("auditCte() stores quotes, line breaks and backslashes in a reason unchanged", async () => {
     const reason = `'; drop table audit; -- "\n\t\\ $1`;
     expect(await revokeFor(reason)).toBe(reason);
+  });
+});
+
+describe("the values of a row", () => {
+  test("listAudit(), pageAudit() and followAudit() show instants in UTC to the second, as PostgreSQL wrote them in any zone", async () => {
+    const { database } = server;
+    await database.query(
+      (sql) => sql`
+        insert into audit (at, actor, action, before, after)
+        values (${NOW}::timestamptz, 'command:t', 'stored.row', '"2027-01-31T00:00:00+00:00"',
+                '{"expires_at": "2027-01-31T00:00:00.386+00:00", "own_expires_at": "2027-01-31T05:30:00+05:30",
+                  "retired_at": null, "ended_at": "infinity", "name": "2027-01-31T00:00:00+00:00"}')`,
+    );
+    const filter = { action: "stored.row" };
+    const followed = await followAudit(database, { filter, limit: 1 });
+    for (const [row] of [
+      await listAudit(database, filter),
+      (await pageAudit(database, { filter, limit: 1 })).rows,
+      isRefusal(followed) ? [] : followed.rows,
+    ]) {
+      expect(row).toMatchObject({ before: "2027-01-31T00:00:00+00:00" });
+      expect(row?.after).toEqual({
+        ...{ expires_at: "2027-01-31T00:00:00Z", own_expires_at: "2027-01-31T00:00:00Z" },
+        ...{ retired_at: null, ended_at: "infinity", name: "2027-01-31T00:00:00+00:00" },
+      });
+    }
   });
 });
 

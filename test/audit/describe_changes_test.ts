@@ -10,7 +10,7 @@ describe("describeChanges()", () => {
       operator: "ivan",
       role: "viewer",
       monthly_limit: null,
-      expires_at: "2027-01-31T12:30:00+00:00",
+      expires_at: "2027-01-31T12:30:00Z",
     };
     const after = {
       operator: "ivan",
@@ -60,7 +60,7 @@ describe("describeChanges()", () => {
   });
 
   test("leaves a text that only looks like an instant as it is", () => {
-    for (const text of ["2026-13-45T99:99:99Z", "2026-11-22", "T", "order-9999"])
+    for (const text of ["2026-13-45T99:99:99Z", "2026-11-22T00:00+01:00", "T", "order-9999"])
       expect(shown(null, { external_id: text })).toEqual([["external id", undefined, text]]);
   });
 
