@@ -8,17 +8,10 @@
  * is killed, and a write whose answer is lost may be counted twice. That is acceptable, because nobody pays by these
  * counts.
  */
-import { type Clock, type Repetition, repeat } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import type { Database } from "../database/mod.ts";
+import { createWaitingRows, createWriteBehind, type WriteBehind } from "../write_behind.ts";
 import { type AnswerCount, addActivity, type HourOfActivity } from "./add_activity.ts";
-
-export interface ActivityWriter {
-  start(): Promise<void>;
-  /** Writes the counts now. Counts that cannot be written are kept for the next time. */
-  flush(): Promise<void>;
-  /** Stops the timer and writes the counts. */
-  stop(): Promise<void>;
-}
 
 export interface ActivityWriterOptions {
   readonly database: Pick<Database, "query">;
@@ -34,76 +27,47 @@ export const MAX_LOST_SECONDS = 60;
 
 const TICK_MS = 1_000;
 const HOUR_MS = 3_600_000;
-/**
- * The most rows that wait while the database does not answer: one statement writes them well within its deadline, and
- * an outage of a week has fewer. Further rows are not counted.
- */
-const MAX_WAITING = 5_000;
 
-export function createActivityWriter(options: ActivityWriterOptions): ActivityWriter {
+export function createActivityWriter(options: ActivityWriterOptions): WriteBehind {
   const { database, clock, read, tickMs = TICK_MS } = options;
   let counted = sumOf(read());
   let readAtMs = clock.nowMs();
   let triedAtMs = clock.monotonicMs();
-  let waiting = new Map<string, HourOfActivity>();
-  /** Writes run one after another, so a stop waits for the write in progress. */
-  let writing = Promise.resolve();
-  let repetition: Repetition | undefined;
+  const rows = createWaitingRows<HourOfActivity>({
+    idOf: (row) => `${row.hourMs} ${idOf(row)}`,
+    merge: (one, { count }) => ({ ...one, count: one.count + count }),
+    write: (waiting) => addActivity(database, waiting),
+  });
 
   function gather(): void {
     const hourMs = hourOf(readAtMs);
     const now = sumOf(read());
     for (const [answer, { count, ...named }] of now) {
       const added = count - (counted.get(answer)?.count ?? 0);
-      if (added > 0) add({ hourMs, ...named, count: added });
+      if (added > 0) rows.add({ hourMs, ...named, count: added });
     }
     counted = now;
     readAtMs = clock.nowMs();
   }
 
-  function add(row: HourOfActivity): void {
-    const id = `${row.hourMs} ${idOf(row)}`;
-    const known = waiting.get(id);
-    if (known !== undefined || waiting.size < MAX_WAITING)
-      waiting.set(id, { ...row, count: row.count + (known?.count ?? 0) });
-  }
-
   function flush(): Promise<void> {
     gather();
     triedAtMs = clock.monotonicMs();
-    writing = writing.then(writeWaiting);
-    return writing;
+    return rows.flush();
   }
 
-  async function writeWaiting() {
-    if (waiting.size === 0) return;
-    const taken = waiting;
-    waiting = new Map();
-    try {
-      await addActivity(database, [...taken.values()]);
-    } catch {
-      // The database does not answer, which the pulse reports, or refuses writes, which `usage/write_watch.ts` reports.
-      for (const row of taken.values()) add(row);
-    }
-  }
-
-  async function tick(): Promise<number> {
+  async function tick(): Promise<void> {
     const isDue = clock.monotonicMs() - triedAtMs >= MAX_LOST_SECONDS * 1_000;
     if (isDue || hourOf(clock.nowMs()) !== hourOf(readAtMs)) await flush();
-    // At the end of an hour the counters are read at once, because later counts belong to the next hour.
-    return Math.min(tickMs, HOUR_MS - (clock.nowMs() % HOUR_MS));
   }
 
-  return {
-    async start() {
-      repetition = repeat(tickMs, tick);
-    },
+  return createWriteBehind({
+    intervalMs: tickMs,
+    // At the end of an hour the counters are read at once, because later counts belong to the next hour.
+    pauseMs: () => Math.min(tickMs, HOUR_MS - (clock.nowMs() % HOUR_MS)),
+    work: tick,
     flush,
-    async stop() {
-      repetition?.stop();
-      await flush();
-    },
-  };
+  });
 }
 
 function sumOf(counts: readonly AnswerCount[]): Map<string, AnswerCount> {

@@ -2,18 +2,14 @@
  * Records when each key was used last. A request only marks its key's record; the marks are written together
  * later, so that a request does not wait for a write. Minutes are exact enough for "unused for N days".
  */
-import { type Clock, type Repetition, repeat } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
+import { createWriteBehind, type WriteBehind } from "../write_behind.ts";
 import type { KeyRecord } from "./key_record.ts";
 
-export interface LastUse {
-  start(): Promise<void>;
+export interface LastUse extends WriteBehind {
   /** Marks a key as used now. */
   note(record: KeyRecord): void;
-  /** Writes the marks. Marks that cannot be written are kept for the next time. */
-  flush(): Promise<void>;
-  /** Stops the timer and writes the marks. */
-  stop(): Promise<void>;
 }
 
 const INTERVAL_MS = 60_000;
@@ -30,7 +26,6 @@ export function createLastUse({
 }): LastUse {
   /** A key is here once for each of its records: it may have been looked up again since its first use. */
   let marks: Pick<KeyRecord, "uuid" | "isUseNoted">[] = [];
-  let repetition: Repetition | undefined;
 
   async function flush() {
     const taken = marks;
@@ -50,21 +45,11 @@ export function createLastUse({
   }
 
   return {
-    async start() {
-      repetition = repeat(INTERVAL_MS, async () => {
-        await flush();
-        return INTERVAL_MS;
-      });
-    },
+    ...createWriteBehind({ intervalMs: INTERVAL_MS, flush }),
     note(record) {
       if (record.isUseNoted || marks.length >= MAX_MARKS) return;
       record.isUseNoted = true;
       marks.push(record);
-    },
-    flush,
-    async stop() {
-      repetition?.stop();
-      await flush();
     },
   };
 }

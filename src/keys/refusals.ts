@@ -8,19 +8,15 @@
  * either. A key that was never issued has no row, so nothing of it is stored. Customers do not pay by these counts: a
  * count may be too high after a statement with an unknown outcome.
  */
-import { type Clock, type Repetition, repeat } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
 import type { Code, KeyFlaw, Refusal } from "../refusal.ts";
+import { createWaitingRows, createWriteBehind, type WriteBehind } from "../write_behind.ts";
 import type { KeyRecord } from "./key_record.ts";
 
-export interface Refusals {
-  start(): Promise<void>;
+export interface Refusals extends WriteBehind {
   /** Counts a refusal of a request with a key. */
   note(key: Pick<KeyRecord, "uuid">, refusal: Pick<Refusal, "code" | "reason">): void;
-  /** Writes the counts. Counts that cannot be written are kept for the next time. */
-  flush(): Promise<void>;
-  /** Stops the timer and writes the counts. */
-  stop(): Promise<void>;
 }
 
 export interface RefusalsOptions {
@@ -33,8 +29,6 @@ export interface RefusalsOptions {
 const INTERVAL_MS = 10_000;
 /** The longest pause between two tries while the database does not answer. */
 const MAX_PAUSE_MS = 300_000;
-/** The most rows that wait: one statement writes them well within its deadline. Further rows are not recorded. */
-const MAX_WAITING = 5_000;
 
 /** The codes that are recorded. A key has at most nine rows with them, because `INVALID_KEY` has two reasons. */
 const EXPLAINED: ReadonlySet<Code> = new Set<Code>([
@@ -58,59 +52,21 @@ export interface RefusalsOfKey {
   readonly count: number;
 }
 
-type Waiting = { -readonly [Field in keyof RefusalsOfKey]: RefusalsOfKey[Field] };
-
 export function createRefusals({ database, clock, intervalMs = INTERVAL_MS }: RefusalsOptions): Refusals {
-  let waiting = new Map<string, Waiting>();
-  /** Writes run one after another, so a stop waits for the write in progress. */
-  let writing = Promise.resolve();
-  let failures = 0;
-  let repetition: Repetition | undefined;
-
-  function flush(): Promise<void> {
-    writing = writing.then(writeWaiting);
-    return writing;
-  }
-
-  async function writeWaiting() {
-    if (waiting.size === 0) return;
-    const taken = waiting;
-    waiting = new Map();
-    try {
-      await addRefusals(database, [...taken.values()]);
-      failures = 0;
-    } catch {
-      // The database does not answer, which the pulse reports, or refuses writes, which `usage/write_watch.ts` reports.
-      failures++;
-      for (const row of taken.values()) add(row);
-    }
-  }
-
-  function add({ keyUuid, code, reason, lastAtMs, count }: Waiting) {
-    const id = `${keyUuid} ${code} ${reason}`;
-    const row = waiting.get(id);
-    if (row !== undefined) {
-      row.lastAtMs = Math.max(row.lastAtMs, lastAtMs);
-      row.count += count;
-    } else if (waiting.size < MAX_WAITING) {
-      waiting.set(id, { keyUuid, code, reason, lastAtMs, count });
-    }
-  }
-
+  const rows = createWaitingRows<RefusalsOfKey>({
+    idOf: ({ keyUuid, code, reason }) => `${keyUuid} ${code} ${reason}`,
+    merge: (one, { lastAtMs, count }) => ({
+      ...one,
+      lastAtMs: Math.max(one.lastAtMs, lastAtMs),
+      count: one.count + count,
+    }),
+    write: (waiting) => addRefusals(database, waiting),
+  });
+  const pauseMs = () => Math.min(intervalMs * 2 ** rows.failures(), MAX_PAUSE_MS);
   return {
-    async start() {
-      repetition = repeat(intervalMs, async () => {
-        await flush();
-        return Math.min(intervalMs * 2 ** failures, MAX_PAUSE_MS);
-      });
-    },
+    ...createWriteBehind({ intervalMs, pauseMs, flush: rows.flush }),
     note({ uuid }, { code, reason = "" }) {
-      if (EXPLAINED.has(code)) add({ keyUuid: uuid, code, reason, lastAtMs: clock.nowMs(), count: 1 });
-    },
-    flush,
-    async stop() {
-      repetition?.stop();
-      await flush();
+      if (EXPLAINED.has(code)) rows.add({ keyUuid: uuid, code, reason, lastAtMs: clock.nowMs(), count: 1 });
     },
   };
 }

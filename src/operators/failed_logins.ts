@@ -4,18 +4,15 @@
  */
 import { auditCte } from "../audit/mod.ts";
 import { toTimestamp } from "../calendar.ts";
-import { type Clock, type Repetition, repeat } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import { type Database, toTextArray } from "../database/mod.ts";
+import { createWriteBehind, type WriteBehind } from "../write_behind.ts";
 import { noSubject } from "./_no_subject.ts";
 
-export interface FailedLogins {
-  start(): Promise<void>;
+/** Its `flush` writes the counts of the hours that have ended. */
+export interface FailedLogins extends WriteBehind {
   /** Counts a login that failed, by the group of addresses that it came from. */
   note(group: string): void;
-  /** Writes the counts of the hours that have ended. Counts that cannot be written are kept for the next time. */
-  flush(): Promise<void>;
-  /** Stops the timer and writes all counts. */
-  stop(): Promise<void>;
 }
 
 interface Failures {
@@ -25,7 +22,7 @@ interface Failures {
 }
 
 const HOUR_MS = 3_600_000;
-const LONGEST_PAUSE_MS = 60_000;
+const INTERVAL_MS = 60_000;
 /** Failures of further groups are one row of their hour. */
 const MOST_GROUPS = 999;
 const OTHERS = "others";
@@ -39,7 +36,6 @@ export function createFailedLogins({
   readonly clock: Clock;
 }): FailedLogins {
   let waiting = new Map<string, Failures>();
-  let repetition: Repetition | undefined;
 
   function add({ hourMs, group, count }: Failures): void {
     const isFull = waiting.size >= MOST_GROUPS && !waiting.has(`${hourMs} ${group}`);
@@ -62,19 +58,11 @@ export function createFailedLogins({
   }
 
   const flush = () => write(({ hourMs }) => hourMs + HOUR_MS <= clock.nowMs());
+  const pauseMs = () => Math.min(INTERVAL_MS, HOUR_MS - (clock.nowMs() % HOUR_MS));
+  const writeAll = () => write(() => true);
   return {
-    async start() {
-      repetition = repeat(LONGEST_PAUSE_MS, async () => {
-        await flush();
-        return Math.min(LONGEST_PAUSE_MS, HOUR_MS - (clock.nowMs() % HOUR_MS));
-      });
-    },
+    ...createWriteBehind({ intervalMs: INTERVAL_MS, pauseMs, flush, writeAll }),
     note: (group) => add({ hourMs: Math.floor(clock.nowMs() / HOUR_MS) * HOUR_MS, group, count: 1 }),
-    flush,
-    async stop() {
-      repetition?.stop();
-      await write(() => true);
-    },
   };
 }
 
