@@ -28,7 +28,7 @@ DEMO_DATA := $(if $(filter 0,$(shell id -u)),/var/lib/claviger-demo,./claviger-d
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-as-root prove check check-style check-types check-imports guide format build release test-executable test-console node test-node bench bench-start crash-test hostile-input clean
+.PHONY: help run test test-as-root test-any-order prove check check-style check-types check-imports guide format build release test-executable test-console node test-node bench bench-start crash-test hostile-input clean
 
 help: ## List the targets.
 	@echo 'Usage: make <target> [ARGS="..."]'
@@ -43,7 +43,11 @@ test: $(INSTALLED) ## Run the test suite (ARGS="test/keys" for a part of it).
 test-as-root: dist/claviger ## Run again the files with tests that need root or differ for root, as root (ARGS="test/cli").
 	$(BUN) test/support/run_suite.ts --as-root $(ARGS)
 
-prove: $(INSTALLED) ## Run the slow proofs, test/**/*_proof.ts (ARGS="test/usage" for a part of them).
+test-any-order: $(INSTALLED) ## Run the suite three times, with the tests of each file in another order (ARGS="test/usage").
+	$(BUN) test/support/run_suite.ts --any-order $(ARGS)
+
+# A part of the proofs is run without the three orders.
+prove: $(INSTALLED) $(if $(ARGS),,test-any-order) ## Run the slow proofs, test/**/*_proof.ts, after test-any-order (ARGS="test/usage" for a part of them).
 	$(BUN) test/support/run_suite.ts --proofs $(ARGS)
 
 check: check-style check-types check-imports ## Check format, lint, types and the direction of imports.

@@ -112,6 +112,7 @@ describe("POST /admin/v1/keys", () => {
 
   test("refuses an expiry in the past and another name for a known account", async () => {
     expect((await issue({ ...LICENSE, expires_at: "2020-01-01" })).body.code).toBe("INVALID_REQUEST");
+    expect((await issue(LICENSE)).status).toBe(201);
     const { status, body } = await issue({ ...LICENSE, name: "Somebody Else" });
     expect({ status, ...body }).toEqual({
       ...{ status: 409, code: "CONFLICT" },

@@ -6,6 +6,8 @@ import { createTestDatabase } from "../support/database.ts";
 import { openShop } from "../support/shop.ts";
 import { until } from "../support/until.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(60_000);
 
 let admin: TestAdmin;

@@ -4,6 +4,8 @@ import { createHash } from "node:crypto";
 import { until } from "../support/until.ts";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { findDemoAddresses, removeDemoOperator } from "../../src/cli/demo_console.ts";
 import { type Config, readConfig } from "../../src/config/mod.ts";
 import { findSession, loginOperator, type Role, redeemCode } from "../../src/operators/mod.ts";
@@ -10,10 +10,10 @@ setDefaultTimeout(30_000);
 
 const by = { actor: ACTOR, now };
 let own: TestDatabase;
-beforeAll(async () => {
+beforeEach(async () => {
   own = await createTestDatabase();
 });
-afterAll(() => own.close());
+afterEach(() => own.close());
 
 async function codeFor(name: string, role: Role): Promise<string> {
   const login = await loginOperator(own.database, { name, role }, by);

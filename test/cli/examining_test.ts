@@ -15,6 +15,8 @@ import {
   usageErrorOf,
 } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const asRoot = isRoot("doctor on data folders of other users");

@@ -19,6 +19,8 @@ import { isRoot } from "../support/is_root.ts";
 import { type CommandLine, createCommandLine, type Ended } from "./command_line.ts";
 
 // The program waits 30 seconds for the lock of migrations.
+// Each test builds on the tests before it.
+
 setDefaultTimeout(120_000);
 
 const ROOT = join(import.meta.dir, "../..");

@@ -7,6 +7,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 /** A line that looks like a line of `doctor`, both kinds of terminal sequences, and changes of direction. */

@@ -12,6 +12,8 @@ import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const line = createCommandLine();

@@ -11,6 +11,8 @@ import {
   refusalOf,
 } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });

@@ -10,6 +10,8 @@ import { signSample, TRUSTED } from "../signed_licenses/forgeries.ts";
 import { createTestClock } from "../support/clock.ts";
 import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });

@@ -10,6 +10,8 @@ import { createTestClock } from "../support/clock.ts";
 import { shortest } from "../support/shortest.ts";
 import { createCommandLine, createIssuer, type Issued, type RunningService } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });

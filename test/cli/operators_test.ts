@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { SCOPES } from "../../src/operators/mod.ts";
 import { createCommandLine, type RunningService, refusalOf, usageErrorOf } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });

@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { makeCertificate } from "../support/certificates.ts";
 import { createCommandLine } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const line = createCommandLine({ prepared: true });

@@ -11,6 +11,8 @@ import { makeCertificate } from "../support/certificates.ts";
 import { APP_KEYS, type GitHubStandIn, startGitHubStandIn } from "../support/github_stand_in.ts";
 import { createCommandLine, refusalOf } from "./command_line.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const SECRET = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";

@@ -164,7 +164,8 @@ describe("openDatabase()", () => {
           from (select nextval('attempts') as number offset 0) attempt`;
     const attempting = (sql: Sql) =>
       sql<{ pid: number }[]>`
-        select pid from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`;
+        select pid from pg_stat_activity
+         where datname = current_database() and wait_event = 'PgSleep' and query like '%attempts%'`;
     /** Terminates the session that runs an attempt, as soon as there is one. */
     const cut = async () => {
       const find = () => server.database.query(attempting);

@@ -27,8 +27,8 @@ describe("GET /metrics", () => {
   });
   afterAll(() => service.close());
 
-  async function scrape(): Promise<Map<string, number>> {
-    const response = await fetch(`${url}/metrics`);
+  async function scrape(at = url): Promise<Map<string, number>> {
+    const response = await fetch(`${at}/metrics`);
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
     return new Map(
@@ -87,9 +87,13 @@ describe("GET /metrics", () => {
   );
 
   test("is valid, and complete before the first request", async () => {
+    const config = { metricsListen: { host: "127.0.0.1", port: 0 } };
+    const fresh = await startTestService({ limits: "default", config });
+    const at = `http://127.0.0.1:${fresh.service.metrics?.port}`;
     // On a busy machine the database may be a moment late.
-    await until(async () => (await scrape()).get("claviger_database_up{}") === 1);
-    const samples = await scrape();
+    await until(async () => (await scrape(at)).get("claviger_database_up{}") === 1);
+    const samples = await scrape(at);
+    await fresh.close();
     for (const key of [
       'claviger_http_requests_total{code="OK",endpoint="validate",status="200"}',
       'claviger_http_requests_total{code="SERVER_ERROR",endpoint="analytics",status="500"}',

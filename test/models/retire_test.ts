@@ -8,6 +8,8 @@ import { type RunningService, refusalOf } from "../cli/command_line.ts";
 import { testBytes } from "../support/hosted.ts";
 import { createModelStage, SHA256 } from "./model_stage.ts";
 
+// Each test builds on the tests before it.
+
 setDefaultTimeout(30_000);
 
 const stage = createModelStage();

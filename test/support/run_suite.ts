@@ -1,6 +1,6 @@
 /**
  * Runs `bun test` on one PostgreSQL for all test files:
- * `bun test/support/run_suite.ts [--proofs | --as-root] [PATTERN…] [FLAG OF BUN TEST…]`.
+ * `bun test/support/run_suite.ts [--proofs | --as-root | --any-order] [PATTERN…] [FLAG OF BUN TEST…]`.
  *
  * Several processes share the test files, and each would start, migrate and stop its own PostgreSQL. This script starts
  * one first, and the files find its address in their environment. A process keeps its modules from file to file, as a
@@ -8,7 +8,8 @@
  * `make test ARGS=--update-timings` measures how long each file takes; the longest files then start first.
  * With `--proofs` it runs the slow proofs instead (`*_proof.ts`), one file after another and on the disk, because
  * a proof measures time. With `--as-root` it runs the files whose tests ask whether root runs them, also those of the
- * compiled executable.
+ * compiled executable. With `--any-order` it runs the suite three times, each time with the tests of every file in
+ * another order.
  */
 import { existsSync, lstatSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -27,21 +28,35 @@ const SUITE_FLAGS = [
 const PROOF_FLAGS = ["--timeout=1200000"];
 /** Root runs some of the tests alone or in another way. Each file with such tests names one of these. */
 const ASKS_FOR_ROOT = /\bgetuid\b|\bisRoot\("|\bcanActAsBoth\b/;
+/** Not the files that say that each test builds on the tests before it. */
+const RUNS_IN_ANY_ORDER = /^(?![\s\S]*\/\/ Each test builds on the tests before it\.)/;
+/** Always the same, so that a run fails only because of what has changed. */
+const SEEDS = [1, 2, 3];
 const ROOT = join(import.meta.dir, "../..");
 
 const beganMs = Date.now();
 const [first, ...rest] = process.argv.slice(2);
 const proves = first === "--proofs";
+const shuffles = first === "--any-order";
 const patterns = proves
   ? filesNamedBy(rest, "_proof.ts")
-  : first === "--as-root"
-    ? ["--path-ignore-patterns=", ...filesNamedBy(rest, "_test.ts", ASKS_FOR_ROOT)]
-    : process.argv.slice(2);
-const child = Bun.spawn([process.execPath, "test", ...(proves ? PROOF_FLAGS : SUITE_FLAGS), ...patterns], {
-  env: { ...process.env, ...(await startRun({ inMemory: !proves })) },
-  stdio: ["inherit", "inherit", "inherit"],
-});
-const status = await child.exited;
+  : shuffles
+    ? filesNamedBy(rest, "_test.ts", RUNS_IN_ANY_ORDER)
+    : first === "--as-root"
+      ? ["--path-ignore-patterns=", ...filesNamedBy(rest, "_test.ts", ASKS_FOR_ROOT)]
+      : process.argv.slice(2);
+const env = { ...process.env, ...(await startRun({ inMemory: !proves })) };
+let status = 0;
+for (const order of shuffles ? SEEDS.map((seed) => ["--randomize", `--seed=${seed}`]) : [[]]) {
+  const child = Bun.spawn(
+    [process.execPath, "test", ...(proves ? PROOF_FLAGS : SUITE_FLAGS), ...order, ...patterns],
+    { env, stdio: ["inherit", "inherit", "inherit"] },
+  );
+  status = await child.exited;
+  if (status === 0) continue;
+  if (shuffles) console.log(`A test depends on its order. To repeat it: bun test ${order.join(" ")} FILE`);
+  break;
+}
 await stopTestServer();
 removeAbandonedMemory();
 if (patterns.length === 0) {
