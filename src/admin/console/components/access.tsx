@@ -5,7 +5,7 @@ import { limitsOfToken } from "../../../operators/mod.ts";
 import { renderCount } from "../../../render_count.ts";
 import { Pill, type PillProps } from "./pill.tsx";
 import { Table } from "./table.tsx";
-import { Ago, Foreign } from "./values.tsx";
+import { Ago, Foreign, Lines } from "./values.tsx";
 
 /** The most rows of a table. There are few operators and tokens; the commands list all of them. */
 export const MOST_ROWS = 50;
@@ -24,10 +24,7 @@ export function Sessions({ sessions, ownId, caption, now }: SessionsProps) {
     {
       label: "Operator",
       cell: ({ id, operator }: ListedSession) => (
-        <>
-          <span class="name">{operator}</span>
-          {id === ownId && <span class="more">this session</span>}
-        </>
+        <Lines text={<span class="name">{operator}</span>} more={id === ownId && "this session"} />
       ),
     },
     { label: "Role", cell: ({ role }: ListedSession) => role },
@@ -90,11 +87,7 @@ export function Tokens({ tokens, now }: { readonly tokens: readonly ListedToken[
     { label: "Scopes", cell: (token: ListedToken) => limitsOfToken(token).scopes },
     { label: "Limits", cell: (token: ListedToken) => <Limits token={token} /> },
     { label: "Created by", cell: ({ createdBy }: ListedToken) => <Foreign text={createdBy} /> },
-    {
-      label: "Last used",
-      cell: ({ lastUsedAt }: ListedToken) =>
-        lastUsedAt ? <Ago at={lastUsedAt} now={now} /> : <span class="muted">never</span>,
-    },
+    { label: "Last used", cell: ({ lastUsedAt }: ListedToken) => <Ago at={lastUsedAt} now={now} /> },
   ];
   const ordered = tokens.toSorted((a, b) => Number(a.state === "revoked") - Number(b.state === "revoked"));
   return (

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
-import { Foreign } from "./values.tsx";
+import { AccountLink, Foreign } from "./values.tsx";
 
 interface CustomerProps {
   readonly userId: string;
@@ -13,9 +13,7 @@ interface CustomerProps {
 export function Customer({ userId, email, more }: CustomerProps) {
   return (
     <>
-      <a href={`/console/accounts/${userId}`}>
-        <Foreign text={email} />
-      </a>
+      <AccountLink id={userId} email={email} />
       {more
         .filter((text) => text !== "")
         .map((text) => (

@@ -12,6 +12,15 @@ export function Heading({ title, children }: { readonly title: string; readonly 
   );
 }
 
+/** The button that leads to the form which issues a key. */
+export function IssueButton({ query = "" }: { readonly query?: string }) {
+  return (
+    <a class="button" href={`/console/keys/issue${query}`}>
+      Issue a key
+    </a>
+  );
+}
+
 interface NoticeProps {
   readonly kind: "good" | "warning" | "bad";
   readonly children?: Child;

@@ -1,5 +1,6 @@
 /** @jsxImportSource hono/jsx */
 /** Values as people read them. */
+import type { Child } from "hono/jsx";
 import { NEVER_EXPIRES, toTimestamp } from "../../../calendar.ts";
 import { renderCount } from "../../../render_count.ts";
 import { escapeControls } from "../../../text/mod.ts";
@@ -11,6 +12,34 @@ import { distanceOf } from "../distance.ts";
  */
 export function Foreign({ text }: { readonly text: string }) {
   return <bdi>{escapeControls(text)}</bdi>;
+}
+
+/** A link to a key, by its id or by another text. */
+export function KeyLink({ id, text = id }: { readonly id: string; readonly text?: string }) {
+  return (
+    <a href={`/console/keys/${id}`}>
+      <code>{text}</code>
+    </a>
+  );
+}
+
+/** A link to an account. */
+export function AccountLink({ id, email }: { readonly id: string; readonly email: string }) {
+  return (
+    <a href={`/console/accounts/${id}`}>
+      <Foreign text={email} />
+    </a>
+  );
+}
+
+/** A text, and another one on a line of its own, which is left out if it is empty. */
+export function Lines({ text, more }: { readonly text: Child; readonly more: Child }) {
+  return (
+    <>
+      {text}
+      {more && <span class="more">{more}</span>}
+    </>
+  );
 }
 
 /** A state as a colored word. */
@@ -38,12 +67,13 @@ export function Minute({ at }: { readonly at: Date }) {
   return <time datetime={exact}>{exact.slice(0, 16).replace("T", " ")}</time>;
 }
 
-/** A minute and its distance: `2026-11-22 12:30`, `3 hours ago`. */
-export function Ago(times: { readonly at: Date; readonly now: Date }) {
+/** A minute and its distance: `2026-11-22 12:30`, `3 hours ago`; null is never. */
+export function Ago({ at, now }: { readonly at: Date | null; readonly now: Date }) {
+  if (at === null) return <span class="muted">never</span>;
   return (
     <>
-      <Minute at={times.at} />
-      <Distance {...times} />
+      <Minute at={at} />
+      <Distance at={at} now={now} />
     </>
   );
 }

@@ -65,11 +65,7 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
     { label: "Role", cell: ({ role }: Operator) => role },
     { label: "State", cell: (operator: Operator) => <OperatorState operator={operator} /> },
     { label: "Created", cell: ({ createdAt }: Operator) => <Day at={createdAt} now={now} /> },
-    {
-      label: "Last seen",
-      cell: ({ lastSeenAt }: Operator) =>
-        lastSeenAt ? <Ago at={lastSeenAt} now={now} /> : <span class="muted">never</span>,
-    },
+    { label: "Last seen", cell: ({ lastSeenAt }: Operator) => <Ago at={lastSeenAt} now={now} /> },
     {
       label: "Tokens issued",
       isNumeric: true,

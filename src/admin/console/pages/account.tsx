@@ -13,9 +13,9 @@ import type { Attempt } from "../attempt.ts";
 import { Done } from "../components/action.tsx";
 import { Bars } from "../components/charts.tsx";
 import { History } from "../components/history.tsx";
-import { Heading, Notice } from "../components/layout.tsx";
+import { Heading, IssueButton, Notice } from "../components/layout.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Day, Foreign, State, Used } from "../components/values.tsx";
+import { Day, Foreign, KeyLink, Lines, State, Used } from "../components/values.tsx";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
@@ -92,9 +92,7 @@ function AccountBody({ keys, months, log, ...offer }: AccountProps) {
     <>
       <Heading title={escapeControls(email)}>
         {visit.may("keys:issue") && !isErased(account) && (
-          <a class="button" href={`/console/keys/issue?${new URLSearchParams({ email })}`}>
-            Issue a key
-          </a>
+          <IssueButton query={`?${new URLSearchParams({ email })}`} />
         )}
       </Heading>
       <Done query={query} sentences={SENTENCES} />
@@ -166,14 +164,10 @@ function columnsAt(now: Date) {
     {
       label: "License",
       cell: ({ licenseId, externalId }: License) => (
-        <>
-          <code class="id">{licenseId}</code>
-          {externalId !== null && (
-            <span class="more">
-              <Foreign text={cutText(externalId, MOST_OF_NAME)} />
-            </span>
-          )}
-        </>
+        <Lines
+          text={<code class="id">{licenseId}</code>}
+          more={externalId !== null && <Foreign text={cutText(externalId, MOST_OF_NAME)} />}
+        />
       ),
     },
     { label: "Tier", cell: ({ tier }: License) => tier },
@@ -192,10 +186,7 @@ function Keys({ keys }: Pick<License, "keys">) {
     <ul class="plain">
       {keys.map(({ id, hint, state, mode }) => (
         <li>
-          <a href={`/console/keys/${id}`}>
-            <code>{hint}</code>
-          </a>{" "}
-          <State state={state} />
+          <KeyLink id={id} text={hint} /> <State state={state} />
           {mode === "test" && " test"}
         </li>
       ))}

@@ -8,7 +8,7 @@ import { TextField } from "../components/form.tsx";
 import { Heading, Notice } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
-import { Day, Foreign } from "../components/values.tsx";
+import { AccountLink, Day, Foreign } from "../components/values.tsx";
 import { type Asked, codeOf, fieldOf, readConditions } from "../conditions.ts";
 import { cutText, MOST_OF_NAME } from "../cut_text.ts";
 import type { Page } from "../page.tsx";
@@ -91,18 +91,8 @@ function Accounts({ asked, page, isFirst, now, mayIssue, warning }: AccountsProp
 
 function columnsAt(now: Date) {
   return [
-    {
-      label: "Account",
-      cell: ({ id, email }: Account) => (
-        <a href={`/console/accounts/${id}`}>
-          <Foreign text={email} />
-        </a>
-      ),
-    },
-    {
-      label: "Name",
-      cell: ({ name, email }: Account) => <Text text={name === email ? "" : name} />,
-    },
+    { label: "Account", cell: ({ id, email }: Account) => <AccountLink id={id} email={email} /> },
+    { label: "Name", cell: ({ name, email }: Account) => <Text text={name === email ? "" : name} /> },
     { label: "Organization", cell: ({ organization }: Account) => <Text text={organization} /> },
     {
       label: "Keys",

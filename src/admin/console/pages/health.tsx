@@ -7,7 +7,7 @@ import { examineAtMostOnceAMinute } from "../../examination.ts";
 import { Heading } from "../components/layout.tsx";
 import { Pill, type PillProps } from "../components/pill.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Ago, Day, Foreign, Size } from "../components/values.tsx";
+import { Ago, Day, Foreign, Lines, Size } from "../components/values.tsx";
 import { distanceOf } from "../distance.ts";
 import { type Expiry, listExpiries, type Summary, summarize } from "../health_rows.ts";
 import type { Page } from "../page.tsx";
@@ -133,10 +133,7 @@ function processColumns(ownUuid: string, now: Date) {
     {
       label: "Address",
       cell: ({ uuid, address }: ServingProcess) => (
-        <>
-          <Foreign text={address} />
-          {uuid === ownUuid && <span class="more">shows you this page</span>}
-        </>
+        <Lines text={<Foreign text={address} />} more={uuid === ownUuid && "shows you this page"} />
       ),
     },
     { label: "Host", cell: ({ host }: ServingProcess) => <Foreign text={host} /> },

@@ -7,7 +7,7 @@ import { renderCount } from "../../../render_count.ts";
 import { Choice, FieldError, Select, TextField } from "../components/form.tsx";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts } from "../components/table.tsx";
-import { Day, Foreign } from "../components/values.tsx";
+import { AccountLink, Day, Foreign, KeyLink } from "../components/values.tsx";
 import {
   defaultLastDay,
   type Entered,
@@ -155,18 +155,8 @@ function Issued({ issued, request, publicUrl, now }: IssuedProps) {
       <h2>What was issued</h2>
       <Facts
         facts={[
-          [
-            "Key id",
-            <a href={`/console/keys/${issued.id}`}>
-              <code>{issued.id}</code>
-            </a>,
-          ],
-          [
-            "Account",
-            <a href={`/console/accounts/${issued.userId}`}>
-              <Foreign text={request.email} />
-            </a>,
-          ],
+          ["Key id", <KeyLink id={issued.id} />],
+          ["Account", <AccountLink id={issued.userId} email={request.email} />],
           ...(request.externalId ? ([["External id", <Foreign text={request.externalId} />]] as const) : []),
           ["Tier, mode", `${request.tier}, ${request.mode}`],
           ["Monthly limit", limit === null ? "unlimited" : renderCount(limit)],

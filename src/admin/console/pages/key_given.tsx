@@ -12,7 +12,7 @@ import { wholeNumberField } from "../../api/list_fields.ts";
 import { parseForm, TEXT, TEXT_OR_NOTHING, toAttempt } from "../attempt.ts";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts } from "../components/table.tsx";
-import { Ago } from "../components/values.tsx";
+import { Ago, KeyLink } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 import { keyPage, keyUuidOf } from "./key.tsx";
@@ -49,12 +49,7 @@ export async function rotateKeyOfForm(visit: Visit): Promise<Page | Refusal> {
         <Facts
           facts={[
             ["New key id", <code>{rotated.id}</code>],
-            [
-              "Old key",
-              <a href={`/console/keys/${old.id}`}>
-                <code>{old.hint}</code>
-              </a>,
-            ],
+            ["Old key", <KeyLink id={old.id} text={old.hint} />],
             ["The old key works until", <Ago at={rotated.oldWorksUntil} now={now} />],
           ]}
         />

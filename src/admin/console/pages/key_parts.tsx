@@ -6,7 +6,7 @@ import { renderCount } from "../../../render_count.ts";
 import type { DayOfUse } from "../../../usage/mod.ts";
 import { Bars } from "../components/charts.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Ago, Day, Foreign, Used } from "../components/values.tsx";
+import { AccountLink, Ago, Day, Foreign, KeyLink, Used } from "../components/values.tsx";
 import { toMonthText } from "../month.ts";
 
 interface FactsProps {
@@ -27,9 +27,7 @@ export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsP
         [
           "Account",
           <>
-            <a href={`/console/accounts/${key.userId}`}>
-              <Foreign text={key.email} />
-            </a>
+            <AccountLink id={key.userId} email={key.email} />
             {names.map((text) => (
               <span class="more">
                 <Foreign text={text} />
@@ -48,16 +46,7 @@ export function KeyFacts({ explanation: { key, resetsAt }, now, limits }: FactsP
           : []),
         ["Last used", key.lastUsedAt ? <Ago at={key.lastUsedAt} now={now} /> : "never"],
         ["Issued", <Ago at={key.createdAt} now={now} />],
-        ...(key.replacedBy
-          ? ([
-              [
-                "Replaced by",
-                <a href={`/console/keys/${key.replacedBy}`}>
-                  <code>{key.replacedBy}</code>
-                </a>,
-              ],
-            ] as const)
-          : []),
+        ...(key.replacedBy ? ([["Replaced by", <KeyLink id={key.replacedBy} />]] as const) : []),
         ["Requests a minute", Object.entries(limits).map(toLimitText).join(", ")],
       ]}
     />

@@ -10,10 +10,10 @@ import { type KEY_CONDITIONS, STATES } from "../../api/key_list_routes.ts";
 import { streamCsv } from "../../stream_csv.ts";
 import { Customer } from "../components/customer.tsx";
 import { Select, TextField } from "../components/form.tsx";
-import { Heading, Notice } from "../components/layout.tsx";
+import { Heading, IssueButton, Notice } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage, toAddress } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
-import { Ago, Day, Foreign, State, Used } from "../components/values.tsx";
+import { Ago, Day, Foreign, KeyLink, Lines, State, Used } from "../components/values.tsx";
 import { codeOf, fieldOf } from "../conditions.ts";
 import { type AskedKeys, findKeys, readKeyConditions } from "../key_filter.ts";
 import type { Page } from "../page.tsx";
@@ -83,13 +83,7 @@ function Keys({ asked, page, isFirst, now, mayIssue, asOf, warning }: KeysProps)
   const isFiltered = Object.keys(conditions).length > 0;
   return (
     <>
-      <Heading title="Keys">
-        {mayIssue && (
-          <a class="button" href="/console/keys/issue">
-            Issue a key
-          </a>
-        )}
-      </Heading>
+      <Heading title="Keys">{mayIssue && <IssueButton />}</Heading>
       <Filters asked={asked} isFiltered={isFiltered} />
       {warning && (
         <Notice kind="warning">
@@ -189,40 +183,19 @@ function columnsAt(now: Date) {
     { label: "Key", cell: (key: KeySummary) => <KeyName {...key} /> },
     { label: "Account", cell: (key: KeySummary) => <Account {...key} /> },
     { label: "State", cell: ({ state }: KeySummary) => <State state={state} /> },
-    {
-      label: "Tier, mode",
-      cell: ({ tier, mode }: KeySummary) => (
-        <>
-          {tier}
-          <span class="more">{mode}</span>
-        </>
-      ),
-    },
+    { label: "Tier, mode", cell: ({ tier, mode }: KeySummary) => <Lines text={tier} more={mode} /> },
     {
       label: "Used this month",
       isNumeric: true,
       cell: ({ used, monthlyLimit }: KeySummary) => <Used used={used} limit={monthlyLimit} />,
     },
     { label: "Expires", cell: ({ expiresAt }: KeySummary) => <Day at={expiresAt} now={now} /> },
-    {
-      label: "Last used",
-      cell: ({ lastUsedAt }: KeySummary) =>
-        lastUsedAt ? <Ago at={lastUsedAt} now={now} /> : <span class="muted">never</span>,
-    },
+    { label: "Last used", cell: ({ lastUsedAt }: KeySummary) => <Ago at={lastUsedAt} now={now} /> },
   ];
 }
 
 function KeyName({ id, hint }: KeySummary) {
-  return (
-    <>
-      <a href={`/console/keys/${id}`}>
-        <code>{hint}</code>
-      </a>
-      <span class="more">
-        <code class="id">{id}</code>
-      </span>
-    </>
-  );
+  return <Lines text={<KeyLink id={id} text={hint} />} more={<code class="id">{id}</code>} />;
 }
 
 function Account({ userId, email, name, organization, externalId }: KeySummary) {

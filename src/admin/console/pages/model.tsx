@@ -21,7 +21,7 @@ import { Action, Actions, Done, fieldsOf } from "../components/action.tsx";
 import { TextField } from "../components/form.tsx";
 import { Copyable, Heading, Notice } from "../components/layout.tsx";
 import { Facts, Table } from "../components/table.tsx";
-import { Ago, Day, Foreign, Size } from "../components/values.tsx";
+import { AccountLink, Ago, Day, Foreign, Lines, Size } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 import { Listed } from "./models.tsx";
@@ -116,16 +116,7 @@ function Model({ visit, found, attempt }: ModelProps) {
             "Listed version",
             listedVersion === null ? <span class="muted">none</span> : <Foreign text={listedVersion} />,
           ],
-          [
-            "Owner",
-            owner === null ? (
-              "public: every key of the tier sees it"
-            ) : (
-              <a href={`/console/accounts/${owner.id}`}>
-                <Foreign text={owner.email} />
-              </a>
-            ),
-          ],
+          ["Owner", owner ? <AccountLink {...owner} /> : "public: every key of the tier sees it"],
         ]}
       />
       {visit.may("models:write") && <Changes found={found} attempt={attempt} />}
@@ -202,23 +193,13 @@ function columnsOf({ listedVersion }: RegisteredModel, now: Date) {
         retiredAt === null ? (
           <Listed isListed={version === listedVersion} />
         ) : (
-          <>
-            <span class="state revoked">retired</span>
-            <span class="more">
-              <Day at={retiredAt} />
-            </span>
-          </>
+          <Lines text={<span class="state revoked">retired</span>} more={<Day at={retiredAt} />} />
         ),
     },
     { label: "Tier", cell: ({ requiresLicense }: ModelVersion) => requiresLicense },
     {
       label: "Type",
-      cell: ({ type, paradigm }: ModelVersion) => (
-        <>
-          {type}
-          <span class="more">{paradigm}</span>
-        </>
-      ),
+      cell: ({ type, paradigm }: ModelVersion) => <Lines text={type} more={paradigm} />,
     },
     {
       label: "Features, classes",
@@ -229,10 +210,10 @@ function columnsOf({ listedVersion }: RegisteredModel, now: Date) {
       label: "Size",
       isNumeric: true,
       cell: ({ sizeMb, isHosted }: ModelVersion) => (
-        <>
-          <Size bytes={toBytes(sizeMb)} />
-          <span class="more">{isHosted ? "hosted here" : "at another address"}</span>
-        </>
+        <Lines
+          text={<Size bytes={toBytes(sizeMb)} />}
+          more={isHosted ? "hosted here" : "at another address"}
+        />
       ),
     },
     { label: "Added", cell: ({ createdAt }: ModelVersion) => <Ago at={createdAt} now={now} /> },

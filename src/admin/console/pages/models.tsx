@@ -9,7 +9,7 @@ import { addCommand } from "../add_command.ts";
 import { Copyable, Heading } from "../components/layout.tsx";
 import { type ListPage, Pages, ROWS, takePage } from "../components/list.tsx";
 import { Table } from "../components/table.tsx";
-import { Foreign, Size } from "../components/values.tsx";
+import { AccountLink, Foreign, Lines, Size } from "../components/values.tsx";
 import { readConditions } from "../conditions.ts";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
@@ -88,23 +88,14 @@ const COLUMNS = [
   {
     label: "Version",
     cell: ({ shown, versions }: RegisteredModel) => (
-      <>
-        <Foreign text={shown.version} />
-        {versions > 1 && <span class="more">{`of ${renderCount(versions)}`}</span>}
-      </>
+      <Lines text={<Foreign text={shown.version} />} more={versions > 1 && `of ${renderCount(versions)}`} />
     ),
   },
   { label: "Tier", cell: ({ shown }: RegisteredModel) => shown.requiresLicense },
   {
     label: "Owner",
     cell: ({ owner }: RegisteredModel) =>
-      owner === null ? (
-        <span class="muted">public</span>
-      ) : (
-        <a href={`/console/accounts/${owner.id}`}>
-          <Foreign text={owner.email} />
-        </a>
-      ),
+      owner ? <AccountLink {...owner} /> : <span class="muted">public</span>,
   },
   {
     label: "Size",
@@ -113,12 +104,7 @@ const COLUMNS = [
   },
   {
     label: "Type",
-    cell: ({ shown }: RegisteredModel) => (
-      <>
-        {shown.type}
-        <span class="more">{shown.paradigm}</span>
-      </>
-    ),
+    cell: ({ shown }: RegisteredModel) => <Lines text={shown.type} more={shown.paradigm} />,
   },
 ];
 

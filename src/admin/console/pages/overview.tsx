@@ -10,7 +10,7 @@ import { isRefusal } from "../../../refusal.ts";
 import { type Figures, readFigures, readUsageDays, type UsageDays } from "../../../statistics/mod.ts";
 import { examineAtMostOnceAMinute } from "../../examination.ts";
 import { StackedBars } from "../components/charts.tsx";
-import { Heading, Notice } from "../components/layout.tsx";
+import { Heading, IssueButton, Notice } from "../components/layout.tsx";
 import { AsOf, Column, Columns } from "../components/panel.tsx";
 import { Foreign } from "../components/values.tsx";
 import { listExpiries, type Summary, summarize } from "../health_rows.ts";
@@ -73,13 +73,7 @@ function Overview(props: OverviewProps) {
   const { health, hasKeys, figures, mayIssue, now } = props;
   return (
     <>
-      <Heading title="Overview">
-        {mayIssue && (
-          <a class="button" href="/console/keys/issue">
-            Issue a key
-          </a>
-        )}
-      </Heading>
+      <Heading title="Overview">{mayIssue && <IssueButton />}</Heading>
       <p class={`notice ${health.tone} health`}>
         <Foreign text={health.sentence} /> <a href="/console/health">Show health</a>
       </p>

@@ -8,7 +8,7 @@ import { EXPIRING_DAYS, type Figures, NEAR_QUOTA_PERCENT } from "../../../statis
 import { Customer } from "../components/customer.tsx";
 import { AsOf, Count, Panel } from "../components/panel.tsx";
 import { Table } from "../components/table.tsx";
-import { Day, Used } from "../components/values.tsx";
+import { Day, Lines, Used } from "../components/values.tsx";
 
 /** Rows of a list. */
 const ROWS = 10;
@@ -107,12 +107,7 @@ export function Refusals({ activity, now }: { readonly activity: readonly Activi
 
 function Cause({ name }: { readonly name: string }) {
   const words = CAUSES[name as Code];
-  return (
-    <>
-      <code>{name}</code>
-      {words && <span class="more">{words}</span>}
-    </>
-  );
+  return <Lines text={<code>{name}</code>} more={words} />;
 }
 
 /** The column with the account of each row, and the tier of its license if the row is a license. */
