@@ -2,7 +2,7 @@
 import type { Context } from "hono";
 import * as v from "valibot";
 import { endSession, isName, ROLES, removeOperator, revokeToken, setRole } from "../../operators/mod.ts";
-import { isRefusal, type Refusal, refuse } from "../../refusal.ts";
+import { type Refusal, refuse } from "../../refusal.ts";
 import type { AdminEnv } from "../options.ts";
 import { answerChange, type Change } from "./answer_change.ts";
 import { repeatEntry, TEXT } from "./attempt.ts";
@@ -36,10 +36,7 @@ export async function setRoleOfForm(visit: Visit, c: Context<AdminEnv>): Answer 
     // An operator who is no admin any more may not open the page of an operator.
     path: name === visit.session.operator ? "/console/access" : path,
     show: operatorPage,
-    async perform({ role }, by) {
-      const changed = await setRole(visit.options.database, { name, role }, by);
-      return isRefusal(changed) ? changed : "role";
-    },
+    perform: ({ role }, by) => setRole(visit.options.database, { name, role }, by),
   });
 }
 
@@ -51,10 +48,7 @@ export async function removeOperatorOfForm(visit: Visit, c: Context<AdminEnv>): 
     entries: repeatEntry(name),
     path,
     show: operatorPage,
-    async perform(_, by) {
-      const removed = await removeOperator(visit.options.database, name, by);
-      return isRefusal(removed) ? removed : "remove";
-    },
+    perform: (_, by) => removeOperator(visit.options.database, name, by),
   });
 }
 
@@ -66,10 +60,7 @@ export async function revokeTokenOfForm(visit: Visit, c: Context<AdminEnv>): Ans
     entries: repeatEntry(name),
     path: `/console/access/tokens/${name}`,
     show: tokenPage,
-    async perform(_, by) {
-      const revoked = await revokeToken(visit.options.database, name, by);
-      return isRefusal(revoked) ? revoked : "revoke";
-    },
+    perform: (_, by) => revokeToken(visit.options.database, name, by),
   });
 }
 

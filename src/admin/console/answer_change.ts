@@ -13,8 +13,8 @@ export interface Change<Entries extends v.ObjectEntries> {
   readonly entries: Entries;
   /** The page, where the result is shown. */
   readonly path: string;
-  /** Makes the change; returns the word for what was done. */
-  perform(fields: FieldsOf<Entries>, by: By): Promise<string | Refusal>;
+  /** Makes the change. A text is the word for what was done, which is otherwise the name of the action. */
+  perform(fields: FieldsOf<Entries>, by: By): Promise<string | object>;
   /** Shows the page, with the form that was refused. */
   show(visit: Visit, attempt?: Attempt): Promise<Page | Refusal>;
 }
@@ -28,5 +28,5 @@ export async function answerChange<Entries extends v.ObjectEntries>(
   const parsed = parseForm(entries, visit);
   const done = isRefusal(parsed) ? parsed : await perform(parsed.fields, parsed.by);
   if (isRefusal(done)) return await show(visit, toAttempt(action, visit.form, done));
-  return c.redirect(`${path}?done=${done}`, 303);
+  return c.redirect(`${path}?done=${typeof done === "string" ? done : action}`, 303);
 }
