@@ -22,7 +22,8 @@ interface Offer {
   readonly name: string;
   readonly label: string;
   readonly submit: string;
-  readonly scope: Scope;
+  /** By default `keys:manage`. */
+  readonly scope?: Scope;
   readonly isFinal?: true;
   readonly isDownload?: true;
   /** Whether the state of the key allows it. */
@@ -38,51 +39,32 @@ const LASTING = ["suspend", "external-id", "license", "revoke"];
 /** Each action has a route with its name. */
 const OFFERS: readonly Offer[] = [
   {
-    ...{ name: "suspend", label: "Suspend", submit: "Suspend the key", scope: "keys:manage" },
-    fits: isActive,
+    ...{ name: "suspend", label: "Suspend", submit: "Suspend the key", fits: isActive },
     Form: () => <p>The service refuses the key until someone resumes it.</p>,
   },
   {
-    ...{ name: "resume", label: "Resume", submit: "Resume the key", scope: "keys:manage" },
+    ...{ name: "resume", label: "Resume", submit: "Resume the key" },
     fits: ({ state }) => state === "suspended",
     Form: () => <p>The service accepts the key again.</p>,
   },
-  {
-    ...{ name: "renew", label: "Renew", submit: "Renew the license", scope: "keys:manage" },
-    fits: isOpen,
-    Form: RenewForm,
-  },
-  {
-    ...{ name: "tier", label: "Change tier", submit: "Change the tier", scope: "keys:manage" },
-    fits: isOpen,
-    Form: TierForm,
-  },
-  {
-    ...{ name: "limit", label: "Change limit", submit: "Change the limit", scope: "keys:manage" },
-    fits: isOpen,
-    Form: LimitForm,
-  },
+  { name: "renew", label: "Renew", submit: "Renew the license", fits: isOpen, Form: RenewForm },
+  { name: "tier", label: "Change tier", submit: "Change the tier", fits: isOpen, Form: TierForm },
+  { name: "limit", label: "Change limit", submit: "Change the limit", fits: isOpen, Form: LimitForm },
   {
     ...{ name: "external-id", label: "Change external id", submit: "Change the external id" },
-    scope: "keys:manage",
-    fits: isOpen,
-    Form: ExternalIdForm,
+    ...{ fits: isOpen, Form: ExternalIdForm },
   },
   {
-    ...{ name: "rotate", label: "Rotate", submit: "Issue the new key", scope: "keys:manage" },
+    ...{ name: "rotate", label: "Rotate", submit: "Issue the new key", Form: RotateForm },
     fits: (key) => isActive(key) && key.replacedBy === null,
-    Form: RotateForm,
   },
   {
-    ...{ name: "license", label: "Export license file", submit: "Download the file", scope: "keys:issue" },
-    isDownload: true,
-    fits: isActive,
-    Form: LicenseForm,
+    ...{ name: "license", label: "Export license file", submit: "Download the file", isDownload: true },
+    ...{ scope: "keys:issue", fits: isActive, Form: LicenseForm },
   },
   {
-    ...{ name: "revoke", label: "Revoke", submit: "Revoke the key", scope: "keys:revoke", isFinal: true },
-    fits: isOpen,
-    Form: RevokeForm,
+    ...{ name: "revoke", label: "Revoke", submit: "Revoke the key", isFinal: true },
+    ...{ scope: "keys:revoke", fits: isOpen, Form: RevokeForm },
   },
 ];
 
@@ -94,7 +76,7 @@ interface OfKey {
 /** Tells whether the page offers an action. */
 export function isOffered(action: string, { of, visit }: OfKey): boolean {
   return OFFERS.some(
-    ({ name, scope, fits }) =>
+    ({ name, scope = "keys:manage", fits }) =>
       name === action && visit.may(scope) && fits(of) && (!isErased(of) || LASTING.includes(name)),
   );
 }
