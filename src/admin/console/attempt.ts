@@ -31,9 +31,7 @@ export const TEXT_OR_NOTHING = v.pipe(
 );
 
 /** The reason, which the form of every action has. */
-const REASON_ENTRY = {
-  reason: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("reason", 1, 2_000))),
-} as const;
+const REASON_ENTRY = { reason: v.pipe(TEXT_OR_NOTHING, v.optional(lineField("reason", 1, 2_000))) } as const;
 
 /** The fields of an expiry. */
 export const EXPIRY_ENTRIES = {

@@ -44,11 +44,7 @@ export function addKeyLifeCommands(keys: Command, surroundings: Surroundings): v
   command("renew", "give the key's license another expiry; also works after it has expired")
     .requiredOption("--expires-at <time>", "the new expiry: ISO 8601, or never", expiryOption)
     .action((uuid: string, options: ChangeOptions & { readonly expiresAt: Date }) =>
-      change(surroundings, uuid, {
-        options,
-        what: "expiry",
-        change: { expiresAt: options.expiresAt },
-      }),
+      change(surroundings, uuid, { options, what: "expiry", change: { expiresAt: options.expiresAt } }),
     );
   command("tier", "give the key's license another tier")
     .addArgument(new Argument("<tier>", "the new tier").choices(TIERS))

@@ -34,10 +34,7 @@ export function History({ rows, now, isCut, query, hasKeys = false }: HistoryPro
   const columns = [
     { label: "When", cell: ({ at }: AuditRow) => <Ago at={at} now={now} /> },
     { label: "Action", cell: ({ action }: AuditRow) => <code>{action}</code> },
-    {
-      label: "By",
-      cell: ({ actor }: AuditRow) => <Foreign text={actor} />,
-    },
+    { label: "By", cell: ({ actor }: AuditRow) => <Foreign text={actor} /> },
     ...(hasKeys ? [key] : []),
     { label: "Values", cell: (row: AuditRow) => <Changes {...row} /> },
     {

@@ -10,10 +10,7 @@ import { Ago, Day } from "../components/values.tsx";
 import type { Page } from "../page.tsx";
 import type { Visit } from "../visit.ts";
 
-const DONE = {
-  session: "The session has ended.",
-  role: "You have another role now.",
-} as const;
+const DONE = { session: "The session has ended.", role: "You have another role now." } as const;
 
 /** Shows one's own sessions; to an admin also all other sessions, operators and tokens. */
 export async function accessPage({ options: { database }, session, query, now }: Visit): Promise<Page> {
@@ -66,11 +63,7 @@ function Operators({ operators, now }: { readonly operators: readonly Operator[]
     { label: "State", cell: (operator: Operator) => <OperatorState operator={operator} /> },
     { label: "Created", cell: ({ createdAt }: Operator) => <Day at={createdAt} now={now} /> },
     { label: "Last seen", cell: ({ lastSeenAt }: Operator) => <Ago at={lastSeenAt} now={now} /> },
-    {
-      label: "Tokens issued",
-      isNumeric: true,
-      cell: ({ tokens }: Operator) => renderCount(tokens.length),
-    },
+    { label: "Tokens issued", isNumeric: true, cell: ({ tokens }: Operator) => renderCount(tokens.length) },
   ];
   return (
     <>

@@ -41,11 +41,7 @@ export async function healthPage({ options, session, now }: Visit): Promise<Page
   const expiries = listExpiries(options.certificateExpiresAt(), tokens, now);
   const summary = summarize(findings, expiries, processes);
   const props = { summary, findings, expiries, processes, ownUuid, isAdmin, now, database: facts };
-  return {
-    title: "Health",
-    script: "refresh",
-    body: <Health {...props} examinedAt={examination.at} />,
-  };
+  return { title: "Health", script: "refresh", body: <Health {...props} examinedAt={examination.at} /> };
 }
 
 function Health(props: HealthProps) {

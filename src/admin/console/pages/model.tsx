@@ -197,10 +197,7 @@ function columnsOf({ listedVersion }: RegisteredModel, now: Date) {
         ),
     },
     { label: "Tier", cell: ({ requiresLicense }: ModelVersion) => requiresLicense },
-    {
-      label: "Type",
-      cell: ({ type, paradigm }: ModelVersion) => <Lines text={type} more={paradigm} />,
-    },
+    { label: "Type", cell: ({ type, paradigm }: ModelVersion) => <Lines text={type} more={paradigm} /> },
     {
       label: "Features, classes",
       isNumeric: true,

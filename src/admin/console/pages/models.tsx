@@ -102,10 +102,7 @@ const COLUMNS = [
     isNumeric: true,
     cell: ({ shown }: RegisteredModel) => <Size bytes={toBytes(shown.sizeMb)} />,
   },
-  {
-    label: "Type",
-    cell: ({ shown }: RegisteredModel) => <Lines text={shown.type} more={shown.paradigm} />,
-  },
+  { label: "Type", cell: ({ shown }: RegisteredModel) => <Lines text={shown.type} more={shown.paradigm} /> },
 ];
 
 /** Whether clients see the model. */

@@ -131,11 +131,7 @@ export function Consumers({ rows, month, asOf, now }: Figures["consumers"] & Sho
   const most = rows[0]?.used ?? 0;
   const columns = [
     CUSTOMER,
-    {
-      label: "Inferences",
-      isNumeric: true,
-      cell: ({ used }: Consumer) => <Count count={used} of={most} />,
-    },
+    { label: "Inferences", isNumeric: true, cell: ({ used }: Consumer) => <Count count={used} of={most} /> },
   ];
   return (
     <Panel title="Largest consumers">

@@ -133,10 +133,7 @@ interface MonthsProps {
 function Months({ value, error, now }: MonthsProps) {
   const current = monthOf(now.getTime()).index;
   const choices = Array.from({ length: CHOICES }, (_, ago) => toMonthText(toMonth(current - ago))).map(
-    (text) => ({
-      value: text,
-      label: text,
-    }),
+    (text) => ({ value: text, label: text }),
   );
   return (
     <form class="filters month" action="/console/usage" aria-label="Month">
@@ -225,10 +222,7 @@ function Year({ year, now }: UsageProps) {
 
 const CUSTOMERS = [
   { label: "Account", cell: (use: MonthOfUse) => <Account {...use} /> },
-  {
-    label: "License",
-    cell: ({ licenseId }: MonthOfUse) => <code class="id">{licenseId}</code>,
-  },
+  { label: "License", cell: ({ licenseId }: MonthOfUse) => <code class="id">{licenseId}</code> },
   { label: "Tier", cell: ({ tier }: MonthOfUse) => tier },
   { label: "Mode", cell: ({ mode }: MonthOfUse) => mode },
   {
