@@ -119,10 +119,14 @@ export async function explain<Result>(what: string, work: () => Promise<Result>)
   try {
     return await work();
   } catch (error) {
-    const isSystem = error instanceof Error && "syscall" in error;
-    if (!isSystem) throw error;
-    throw new FileFailure(`${what}: ${reasonOf(error, REASONS)}`, { cause: error });
+    throw explained(what, error);
   }
+}
+
+/** Returns a failure that begins with `what` for an error of the system, and every other error as it is. */
+export function explained(what: string, error: unknown): unknown {
+  const isSystem = error instanceof Error && "syscall" in error;
+  return isSystem ? new FileFailure(`${what}: ${reasonOf(error, REASONS)}`, { cause: error }) : error;
 }
 
 function codedError(code: string): Error {

@@ -4,6 +4,7 @@
  * We use no library, for two reasons: our reader must hash every byte, including headers and padding, and it must
  * refuse everything that our writer does not write. A library reads all dialects of tar and skips unknown parts.
  */
+import { BadBackup, DAMAGED } from "./_errors.ts";
 
 const BLOCK_BYTES = 512;
 /** Sizes below this have eleven octal digits; larger sizes are binary, as in GNU tar, bsdtar and Python's tarfile. */
@@ -47,9 +48,6 @@ export interface TarReader {
   bytes(): AsyncGenerator<Buffer>;
 }
 
-/** Thrown for bytes that our writer does not write. The message is the reason as a phrase. */
-export class TarError extends Error {}
-
 /** Reads a tar. `onBytes` gets every byte of it in order, with the name of the entry that contains the byte. */
 export function readTar(
   source: AsyncIterable<Buffer>,
@@ -75,7 +73,7 @@ export function readTar(
     const parts: Buffer[] = [];
     for (let left = count; left > 0; ) {
       const part = await some(left);
-      if (part === undefined) throw new TarError("it ends too early");
+      if (part === undefined) throw new BadBackup(`it ends too early: ${DAMAGED}`);
       parts.push(part);
       left -= part.length;
     }
@@ -86,8 +84,10 @@ export function readTar(
     async next() {
       const header = await exactly(BLOCK_BYTES);
       if (isZero(header)) {
-        if (!isZero(await exactly(BLOCK_BYTES))) throw new TarError("it has no valid end marker");
-        if ((await some(1)) !== undefined) throw new TarError("there are bytes after its end marker");
+        if (!isZero(await exactly(BLOCK_BYTES)))
+          throw new BadBackup(`it has no valid end marker: ${DAMAGED}`);
+        if ((await some(1)) !== undefined)
+          throw new BadBackup(`there are bytes after its end marker: ${DAMAGED}`);
         return undefined;
       }
       entry = parseTarHeader(header);
@@ -100,13 +100,13 @@ export function readTar(
       entry = undefined;
       for (let left = size; left > 0; ) {
         const chunk = await some(left);
-        if (chunk === undefined) throw new TarError("it ends too early");
+        if (chunk === undefined) throw new BadBackup(`it ends too early: ${DAMAGED}`);
         left -= chunk.length;
         onBytes(chunk, name);
         yield chunk;
       }
       const padding = await exactly(tarPadding(size).length);
-      if (!isZero(padding)) throw new TarError(`the padding after ${name} is not zero`);
+      if (!isZero(padding)) throw new BadBackup(`the padding after ${name} is not zero: ${DAMAGED}`);
       onBytes(padding, name);
     },
   };
@@ -123,7 +123,7 @@ function parseTarHeader(header: Buffer): TarEntry {
   if (Number.isSafeInteger(size) && Number.isSafeInteger(modified)) {
     if (renderTarHeader({ name, size }, new Date(modified * 1000)).equals(header)) return { name, size };
   }
-  throw new TarError("the header of a file is not valid");
+  throw new BadBackup(`the header of a file is not valid: ${DAMAGED}`);
 }
 
 /** Returns the checksum of a header: the sum of its bytes, with the checksum's own field as spaces. */

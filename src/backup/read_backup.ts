@@ -12,10 +12,10 @@ import type { StoredFile } from "../models/mod.ts";
 import { type Refusal, refuse } from "../refusal.ts";
 import { codeOf } from "../system_error.ts";
 import { BadBackup, DAMAGED } from "./_errors.ts";
-import { explain, FileFailure } from "./_files.ts";
+import { explained, FileFailure } from "./_files.ts";
 import { unseal } from "./_seal.ts";
 import { createRowSum } from "./_sums.ts";
-import { readTar, type TarEntry, TarError, type TarReader } from "./_tar.ts";
+import { readTar, type TarEntry, type TarReader } from "./_tar.ts";
 import {
   type BackedUpTable,
   FORMAT,
@@ -110,10 +110,8 @@ async function readCanary(
 /** Turns an error that the file caused into a refusal; throws every other error again. */
 export function toRefusal(error: unknown, name: string): Refusal {
   if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
-  if (error instanceof BadBackup || error instanceof TarError) {
-    const remedy = error instanceof TarError ? `: ${DAMAGED}` : "";
-    return refuse("INVALID_REQUEST", `Cannot use the backup ${name}: ${error.message}${remedy}`);
-  }
+  if (error instanceof BadBackup)
+    return refuse("INVALID_REQUEST", `Cannot use the backup ${name}: ${error.message}`);
   throw error;
 }
 
@@ -236,18 +234,11 @@ function parseJson(bytes: Buffer): unknown {
 }
 
 async function* decompress(path: string): AsyncGenerator<Buffer> {
-  const chunks = pipeline(unseal(path), zlib.createZstdDecompress(), () => {})[Symbol.asyncIterator]();
   try {
-    for (;;) {
-      const { value, done } = await explain(`Cannot read ${path}`, () => chunks.next());
-      if (done) return;
-      yield value;
-    }
+    yield* pipeline(unseal(path), zlib.createZstdDecompress(), () => {});
   } catch (error) {
     const code = codeOf(error) ?? "";
     if (/^(ZSTD_|Z_)/.test(code)) throw new BadBackup(`it cannot be decompressed (${code}): ${DAMAGED}`);
-    throw error;
-  } finally {
-    await chunks.return?.();
+    throw explained(`Cannot read ${path}`, error);
   }
 }

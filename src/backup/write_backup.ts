@@ -5,7 +5,7 @@
  * neither reads nor writes), so that the catalogue describes the tables of the snapshot.
  */
 
-import { createHash, type Hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { pipeline } from "node:stream";
 // Imported as a namespace: with a named import, a Node without zstd would fail before the program can say which
@@ -184,17 +184,13 @@ async function* renderTar(sql: Sql, { head, sums, options }: Content): AsyncGene
       bytes,
       tarPadding(bytes.length),
     ]);
-  for await (const bytes of hashed(whole, renderContent(sql, { head, sums, options }, entry))) yield bytes;
+  for await (const bytes of renderContent(sql, { head, sums, options }, entry)) {
+    whole.update(bytes);
+    yield bytes;
+  }
   sums.sha256 = whole.digest("hex");
   yield entry(SUMS_NAME, renderJson(sums));
   yield TAR_END;
-}
-
-async function* hashed(hash: Hash, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  for await (const bytes of source) {
-    hash.update(bytes);
-    yield bytes;
-  }
 }
 
 async function* renderContent(

@@ -87,19 +87,17 @@ function createLines<Found>(
 
   function takeBatch(): Waiter<Found>[] {
     const batch: Waiter<Found>[] = [];
-    while (batch.length < batchSize && lines.size > 0) {
-      for (const [address, line] of lines) {
-        const waiter = line.shift();
-        if (waiter !== undefined) {
-          waiting--;
-          if (clock.monotonicMs() - waiter.sinceMs < MAX_WAIT_MS) batch.push(waiter);
-          else turnAway(waiter.reject);
-        }
-        lines.delete(address);
-        // Moves the line to the end of the map, so that the next batch continues where this one ends.
-        if (line.length > 0) lines.set(address, line);
-        if (batch.length === batchSize) break;
+    for (const [address, line] of lines) {
+      const waiter = line.shift();
+      if (waiter !== undefined) {
+        waiting--;
+        if (clock.monotonicMs() - waiter.sinceMs < MAX_WAIT_MS) batch.push(waiter);
+        else turnAway(waiter.reject);
       }
+      lines.delete(address);
+      // Moves the line to the end of the map: this loop comes to it again, or the next batch continues where this one ends.
+      if (line.length > 0) lines.set(address, line);
+      if (batch.length === batchSize) break;
     }
     return batch;
   }
@@ -142,14 +140,11 @@ function createLines<Found>(
 
   return {
     lookUp(text, address) {
-      const line = lines.get(address);
-      if (waiting >= MAX_WAITING || (line !== undefined && line.length >= MAX_WAITING_PER_ADDRESS)) {
-        return new Promise((_, reject) => turnAway(reject));
-      }
       return new Promise((resolve, reject) => {
-        const waiter = { sinceMs: clock.monotonicMs(), text, resolve, reject };
-        if (line === undefined) lines.set(address, [waiter]);
-        else line.push(waiter);
+        const line = lines.get(address) ?? [];
+        if (waiting >= MAX_WAITING || line.length >= MAX_WAITING_PER_ADDRESS) return turnAway(reject);
+        line.push({ sinceMs: clock.monotonicMs(), text, resolve, reject });
+        lines.set(address, line);
         waiting++;
         schedule();
       });
