@@ -1,4 +1,9 @@
-/** Adds the demo data of `serve --demo` to an empty database, prints `curl` lines to try it, and removes the data again. */
+/**
+ * Adds the demo data of `serve --demo` to an empty database, prints `curl` lines to try it, and removes the data again.
+ *
+ * The demo's test keys are derived from the root secret, so that every start can show them. As of every key, only their
+ * hashes are stored.
+ */
 import { deleteActivity } from "../activity/mod.ts";
 import type { Actor } from "../audit/mod.ts";
 import type { Brand } from "../brand.ts";
@@ -14,11 +19,13 @@ import {
   generateApiKey,
   type ImportedKey,
   importKeys,
+  type KeySummary,
   listKeys,
+  type NewApiKey,
   revokeKey,
   suspendKey,
 } from "../keys/mod.ts";
-import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS, type Tier } from "../licensing/mod.ts";
+import { eraseAccount, findAccount, hasAccount, monthlyLimitOf, TIERS } from "../licensing/mod.ts";
 import { silentLog } from "../log.ts";
 import {
   addModel,
@@ -55,16 +62,7 @@ export interface RemoveDemoOptions {
 
 const TOKEN = "demo-repository-token";
 /** The labels of the keys and of their accounts. */
-const LABELS = [
-  "research",
-  "free",
-  "commercial",
-  "enterprise",
-  "expired",
-  "suspended",
-  "revoked",
-  "quota used up",
-];
+const LABELS = [...TIERS, "expired", "suspended", "revoked", "quota used up"];
 
 /**
  * Adds customers with ninety days of use, a test key for each tier and for each other state, four models and a
@@ -83,12 +81,14 @@ export async function addDemo(
   const actor: Actor = { kind: "command", name: userName, reason: DEMO_REASON };
   const expiresAt = new Date(now.getTime() + 365 * DAY_MS);
   const free = monthlyLimitOf("free") ?? 0;
+  const makeKey = (label: string, license: Pick<ImportedKey, "tier" | "expiresAt"> & { used?: number }) =>
+    toDemoKey(deriveKey(label, { brand, secrets }), { label, ...license });
   const made = [
-    ...TIERS.map((tier) => makeKey(brand, tier, { tier, expiresAt })),
-    makeKey(brand, "expired", { tier: "research", expiresAt: new Date(now.getTime() - DAY_MS) }),
-    makeKey(brand, "suspended", { tier: "research", expiresAt }),
-    makeKey(brand, "revoked", { tier: "research", expiresAt }),
-    makeKey(brand, "quota used up", { tier: "free", expiresAt, used: free }),
+    ...TIERS.map((tier) => makeKey(tier, { tier, expiresAt })),
+    makeKey("expired", { tier: "research", expiresAt: new Date(now.getTime() - DAY_MS) }),
+    makeKey("suspended", { tier: "research", expiresAt }),
+    makeKey("revoked", { tier: "research", expiresAt }),
+    makeKey("quota used up", { tier: "free", expiresAt, used: free }),
   ];
   const session = openSession(installation.address, { statementTimeoutMs: 10_000 });
   try {
@@ -226,48 +226,69 @@ function toEmail(label: string): string {
   return toDemoEmail(label.replaceAll(" ", "-"));
 }
 
-function makeKey(
-  brand: Brand,
+function deriveKey(
   label: string,
-  license: { readonly tier: Tier; readonly expiresAt: Date; readonly used?: number },
-): DemoKey & { readonly key: ImportedKey } {
-  const { apiKey, hash, hint } = generateApiKey(brand, "test");
-  const email = toEmail(label);
-  const key = {
-    hash,
-    hint,
-    mode: "test",
-    email,
-    organization: "Demo",
-    monthlyLimit: null,
-    used: 0,
-    ...license,
-  } as const;
-  return { label, apiKey, key };
+  { brand, secrets }: { readonly brand: Brand; readonly secrets: Secrets },
+): NewApiKey {
+  const bytes = Buffer.from(secrets.signer("demo-key").sign([label]), "base64url");
+  return generateApiKey(brand, "test", { bytes });
 }
 
-/** Renders the demo's keys, and `curl` lines that can be run without a change. */
+function toDemoKey(
+  { apiKey, hash, hint }: NewApiKey,
+  { label, ...license }: Pick<ImportedKey, "tier" | "expiresAt"> & { label: string; used?: number },
+): DemoKey & { readonly key: ImportedKey } {
+  const known = { hash, hint, mode: "test", email: toEmail(label), organization: "Demo" } as const;
+  return { label, apiKey, key: { ...known, monthlyLimit: null, used: 0, ...license } };
+}
+
+/**
+ * Finds the test keys of a demo that was added before, without keys that were changed since. Finds none if an earlier
+ * version added the demo, or if the root secret or the brand is another one.
+ */
+export async function findDemoKeys(
+  { database, secrets }: Pick<OpenInstallation, "database" | "secrets">,
+  { brand, now }: { readonly brand: Brand; readonly now: Date },
+): Promise<readonly DemoKey[]> {
+  const found = await Promise.all(
+    LABELS.map(async (label) => {
+      const { apiKey, hash } = deriveKey(label, { brand, secrets });
+      const key = await findKey(database, { hash }, { now });
+      return key !== undefined && toLabel(key) === label ? [{ label, apiKey }] : [];
+    }),
+  );
+  return found.flat();
+}
+
+function toLabel({ state, tier, used, monthlyLimit }: KeySummary): string {
+  if (state !== "active") return state;
+  return monthlyLimit !== null && used >= monthlyLimit ? "quota used up" : tier;
+}
+
+/** Renders the demo's keys, and `curl` lines that can be run without a change: only those whose key is shown. */
 export function renderDemo(
   keys: readonly DemoKey[],
   { address, config }: { readonly address: string; readonly config: Config },
 ): string {
   const width = Math.max(...keys.map(({ label }) => label.length));
-  const keyOf = (label: string) => keys.find((key) => key.label === label)?.apiKey ?? "";
-  const research = keyOf("research");
+  const linesFor = (label: string, render: (apiKey: string) => readonly string[]) =>
+    keys.filter((key) => key.label === label).flatMap(({ apiKey }) => render(apiKey));
   const post = (path: string, body: object) => `curl -s ${address}${path} -d '${JSON.stringify(body)}'`;
   const host = config.brand.installerHost;
   return [
     "",
-    "Demo keys, shown only once:",
+    "Demo keys, shown at every start until the demo is removed:",
     ...keys.map(({ label, apiKey }) => `  ${label.padEnd(width)}  ${apiKey}`),
     "",
     "Try:",
-    `  ${post("/v1/auth/validate", { api_key: research })}`,
-    `  ${post("/v1/auth/refresh", { api_key: research })}`,
-    `  curl -s -H 'X-API-Key: ${research}' ${address}/v1/models/list`,
-    `  curl -s -H 'X-API-Key: ${research}' ${address}/v1/installer/${host}-token`,
-    `  ${post("/v1/analytics/log", { api_key: research, event_type: "inference", duration_ms: 12.5 })}`,
-    `  ${post("/v1/auth/revoke", { api_key: keyOf("free"), reason: "tried it" })}`,
+    ...linesFor("research", (key) => [
+      `  ${post("/v1/auth/validate", { api_key: key })}`,
+      `  ${post("/v1/auth/refresh", { api_key: key })}`,
+      `  curl -s -H 'X-API-Key: ${key}' ${address}/v1/models/list`,
+      `  curl -s -H 'X-API-Key: ${key}' ${address}/v1/installer/${host}-token`,
+      `  ${post("/v1/analytics/log", { api_key: key, event_type: "inference", duration_ms: 12.5 })}`,
+    ]),
+    ...linesFor("free", (key) => [`  ${post("/v1/auth/revoke", { api_key: key, reason: "tried it" })}`]),
     `  curl -s ${address}/api/health`,
     "",
     "",

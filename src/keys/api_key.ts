@@ -20,9 +20,13 @@ export interface NewApiKey {
   readonly hint: string;
 }
 
-/** Generates a key of a mode from the system's random source. */
-export function generateApiKey(brand: Brand, mode: KeyMode): NewApiKey {
-  const apiKey = `${brand.name}_${mode}_${randomBytes(DIGITS / 2).toString("hex")}`;
+/** Generates a key of a mode from the system's random source, or from other random bytes: 24 or more. */
+export function generateApiKey(
+  brand: Brand,
+  mode: KeyMode,
+  { bytes = randomBytes(DIGITS / 2) }: { readonly bytes?: Buffer } = {},
+): NewApiKey {
+  const apiKey = `${brand.name}_${mode}_${bytes.toString("hex").slice(0, DIGITS)}`;
   return { apiKey, hash: hashApiKey(apiKey), hint: toHint(apiKey) };
 }
 

@@ -3,7 +3,15 @@
  * within a second. Owns the tables `keys` and `refusals`.
  */
 
-export { generateApiKey, hashApiKey, type KeyMode, keyPattern, modeOf, toHint } from "./api_key.ts";
+export {
+  generateApiKey,
+  hashApiKey,
+  type KeyMode,
+  keyPattern,
+  modeOf,
+  type NewApiKey,
+  toHint,
+} from "./api_key.ts";
 export { resumeKey, suspendKey } from "./change_state.ts";
 export type { Claim } from "./claim.ts";
 export { explainKey, type KeyExplanation, type Obstacle } from "./explain_key.ts";

@@ -229,6 +229,22 @@ describe("a demo's data", () => {
     await service.stop();
   });
 
+  test("has keys that every start shows, but for those that were changed since", async () => {
+    const keysOf = ({ out }: RunningService) => [...out.matchAll(/^ {2}(\w.*?) +(svc_test_\S+)$/gm)];
+    const pairs = keysOf(first).map(([, label = "", apiKey = ""]) => [label, apiKey]);
+    expect(pairs).toHaveLength(8);
+    const found = await demo.json(["keys", "list", "--search", "demo-commercial"]);
+    for (const { id } of found) await demo.json(["keys", "suspend", id]);
+    const again = await demo.serve(["--demo"], { env });
+    await again.stop();
+    for (const { id } of found) await demo.json(["keys", "resume", id]);
+    expect(found).toHaveLength(1);
+    expect(keysOf(again).map(([, label = "", apiKey = ""]) => [label, apiKey])).toEqual(
+      pairs.filter(([label]) => label !== "commercial"),
+    );
+    expect(again.out).toContain(`{"api_key":"${Object.fromEntries(pairs).research}"}`);
+  });
+
   test("is reported by serve without --demo, in its first lines, and by doctor", async () => {
     const service = await demo.serve();
     expect(service.out.split("\n").slice(2, 4)).toEqual([

@@ -14,7 +14,7 @@ import { leaveServingNote, type ServingNote } from "../../installation/mod.ts";
 import { countKeys } from "../../keys/mod.ts";
 import { createLog, type Log, type LogFields } from "../../log.ts";
 import { type OpenInstallation, type Service, startService } from "../../service.ts";
-import { addDemo, completeDemo, hasDemo, renderDemo } from "../demo.ts";
+import { addDemo, completeDemo, findDemoKeys, hasDemo, renderDemo } from "../demo.ts";
 import { createDemoLink, findDemoAddresses } from "../demo_console.ts";
 import { refuseTakenAddress } from "../free_addresses.ts";
 import { type InstallationFlags, settingOption, withInstallationFlags } from "../options.ts";
@@ -107,7 +107,7 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
       const commandTo = toCommand(surroundings, { config, envFile: options.envFile });
       if (!options.demo) await warnOfDemo(service, { command: commandTo("demo remove"), say });
       const issue = commandTo("keys issue --email you@example.org --tier research");
-      // After everything that can fail at start, because the demo's keys are shown only once.
+      // After everything that can fail at start, so that the demo's keys are the last lines.
       if (options.demo)
         await showDemo(surroundings, config, { opened: await opened.promise, address, issue, say });
       if (options.demo) await showDemoLogin(surroundings, config, { service, login: commandTo(LOGIN), say });
@@ -169,17 +169,19 @@ async function showDemo(
   config: Config,
   { opened, address, issue, say }: ShowDemoOptions,
 ): Promise<void> {
-  const demo = await addDemo(opened, { config, userName, clock });
-  if (demo === undefined) {
+  const added = await addDemo(opened, { config, userName, clock });
+  const find = () => findDemoKeys(opened, { brand: config.brand, now: clock.now() });
+  const keys = added ?? (await unlessItFails(find)) ?? [];
+  if (keys.length === 0) {
     const empty = config.databaseUrl === undefined ? "--data-dir" : "database";
-    say(
-      `There are keys already, so no demo was added: a demo needs an empty ${empty}. To issue another key, run`,
-      { command: issue },
-    );
+    const why = (await unlessItFails(() => hasDemo(opened.database)))
+      ? "An earlier version, or another secret, made this demo, so its keys cannot be shown"
+      : "There are keys already, so no demo was added";
+    say(`${why}: a demo needs an empty ${empty}. To issue another key, run`, { command: issue });
   } else if (config.logFormat === "json") {
-    say("Demo keys, shown only once", Object.fromEntries(demo.map(({ label, apiKey }) => [label, apiKey])));
-  } else out(renderDemo(demo, { address, config }));
-  if (demo !== undefined) await completeDemo(opened, clock);
+    say("Demo keys", Object.fromEntries(keys.map(({ label, apiKey }) => [label, apiKey])));
+  } else out(renderDemo(keys, { address, config }));
+  if (added !== undefined) await completeDemo(opened, clock);
 }
 
 const LOGIN = "operators login your-name --role admin";
