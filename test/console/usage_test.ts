@@ -123,7 +123,7 @@ describe("The usage of a demo", () => {
     });
   });
 
-  test("ignores a text that is no month, and a text that is no license id", async () => {
+  test("refuses a text that is no month, and a text that is no license id, and shows nothing", async () => {
     for (const query of [
       "month=2026-13&after=x",
       "month=%00",
@@ -131,8 +131,9 @@ describe("The usage of a demo", () => {
       "after=lic_1",
       "month=0000-01",
     ]) {
-      await admin.visitAs("viewer", { path: `/usage?${query}` }, async (page) => {
-        await page.getByRole("heading", { name: "Customers in 2026-11" }).waitFor();
+      const visit = { path: `/usage?${query}`, expectedFaults: [/status of 400/] };
+      await admin.visitAs("viewer", visit, async (page) => {
+        await page.getByText("Nothing is shown: ").waitFor();
       });
     }
   });
