@@ -188,10 +188,9 @@ async function readSmall(
   { name, most }: { readonly name: string; readonly most: number },
 ): Promise<Buffer> {
   if (entry?.name !== name) {
+    if (name === HEAD_NAME) throw new BadBackup("it is no backup of Claviger");
     const found = entry === undefined ? "its end" : JSON.stringify(entry.name);
-    throw name === HEAD_NAME
-      ? new BadBackup("it is no backup of Claviger")
-      : new BadBackup(`it has ${found} where ${name} should be: ${DAMAGED}`);
+    throw new BadBackup(`it has ${found} where ${name} should be: ${DAMAGED}`);
   }
   if (entry.size > most) throw new BadBackup(`its ${name} is too large: ${DAMAGED}`);
   const chunks: Buffer[] = [];

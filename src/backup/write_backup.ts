@@ -27,7 +27,6 @@ import { reasonOf } from "../system_error.ts";
 import {
   checkPlace,
   explain,
-  FileFailure,
   type WholeOptions,
   type WrittenFile,
   writeThrough,
@@ -55,7 +54,7 @@ import {
 } from "./format.ts";
 import { noteBackup } from "./last_backup.ts";
 import type { Watch } from "./progress.ts";
-import { verifyBackup } from "./read_backup.ts";
+import { toRefusal, verifyBackup } from "./read_backup.ts";
 
 export interface BackupOptions extends Omit<WholeOptions, "check"> {
   /** The file; `-` means standard output. */
@@ -129,9 +128,8 @@ export async function writeBackup(
     return { ...written, isVerified, notNoted };
   } catch (error) {
     if (error instanceof BackupFailure) return refuse("INVALID_REQUEST", `Cannot back up: ${error.message}`);
-    if (error instanceof FileFailure) return refuse("INVALID_REQUEST", error.message);
     if (isLockTimeout(error)) return refuse("INVALID_REQUEST", `Cannot back up: ${LOCKED}`);
-    throw error;
+    return toRefusal(error, options.path);
   }
 }
 

@@ -14,7 +14,7 @@ import type { Limiter } from "../../limits/mod.ts";
 import type { GitHubAppStats } from "../../repository_token/mod.ts";
 import type { FigureComputer } from "../../statistics/mod.ts";
 import type { EventWriter, Upkeep, WriteWatch } from "../../usage/mod.ts";
-import { type Family, type PlainFamily, single } from "./exposition.ts";
+import { type Family, type PlainFamily, several, single } from "./exposition.ts";
 import { figureMetrics } from "./figure_metrics.ts";
 import { processMetrics } from "./process_metrics.ts";
 import type { RequestMetrics } from "./request_metrics.ts";
@@ -67,9 +67,7 @@ function ofRequests({ requestMetrics: requests }: MetricsSources): Family[] {
         .find(({ code }) => code === "QUOTA_EXCEEDED")?.count ?? 0,
   }));
   return [
-    {
-      type: "counter",
-      name: "claviger_http_requests_total",
+    several("counter", "claviger_http_requests_total", {
       help: "Requests answered, by endpoint, HTTP status, code (OK for a success) and the reason why a key was refused",
       samples: entries.flatMap(([endpoint, metrics]) =>
         metrics.outcomes().map(({ status, code, reason, count }) => ({
@@ -77,7 +75,7 @@ function ofRequests({ requestMetrics: requests }: MetricsSources): Family[] {
           value: count,
         })),
       ),
-    },
+    }),
     {
       type: "histogram",
       name: "claviger_http_request_duration_seconds",
@@ -87,12 +85,10 @@ function ofRequests({ requestMetrics: requests }: MetricsSources): Family[] {
         histogram: metrics.durations(),
       })),
     },
-    {
-      type: "counter",
-      name: "claviger_quota_exhausted_total",
+    several("counter", "claviger_quota_exhausted_total", {
       help: "Requests refused because the month's quota of their license was used up, by endpoint",
       samples: quota,
-    },
+    }),
   ];
 }
 
@@ -104,48 +100,37 @@ function ofLimits({ limiter }: MetricsSources): Family[] {
   const samples = (value: (stats: (typeof tables)[number]["stats"]) => number): PlainFamily["samples"] =>
     tables.map(({ labels, stats }) => ({ labels, value: value(stats) }));
   return [
-    {
-      type: "counter",
-      name: "claviger_rate_limit_refusals_total",
+    several("counter", "claviger_rate_limit_refusals_total", {
       help: "Requests refused by the rate limit, by endpoint and by what was counted, key or client address",
       samples: samples(({ refused }) => refused),
-    },
-    {
-      type: "gauge",
-      name: "claviger_rate_limit_windows",
+    }),
+    several("gauge", "claviger_rate_limit_windows", {
       help: "Senders whose requests of the last minute are remembered",
       samples: samples(({ windows }) => windows),
-    },
-    {
-      type: "counter",
-      name: "claviger_rate_limit_overflow_total",
+    }),
+    several("counter", "claviger_rate_limit_overflow_total", {
       help: "Requests that were counted in the shared window, because the table of windows was full",
       samples: samples(({ overflowHits }) => overflowHits),
-    },
+    }),
   ];
+}
+
+/** Returns a sample for each value of a label. */
+function samplesBy(label: string, values: Readonly<Record<string, number>>): PlainFamily["samples"] {
+  return Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }));
 }
 
 function ofKeys({ directory }: MetricsSources): Family[] {
   const stats = directory.stats();
   return [
-    {
-      type: "counter",
-      name: "claviger_key_cache_requests_total",
+    several("counter", "claviger_key_cache_requests_total", {
       help: "Look-ups of keys in the cache, by whether it held an issued key",
-      samples: [
-        { labels: { result: "hit" }, value: stats.hits },
-        { labels: { result: "miss" }, value: stats.misses },
-      ],
-    },
-    {
-      type: "gauge",
-      name: "claviger_key_cache_entries",
+      samples: samplesBy("result", { hit: stats.hits, miss: stats.misses }),
+    }),
+    several("gauge", "claviger_key_cache_entries", {
       help: "Entries of the cache: issued keys, and for one second keys that were not found",
-      samples: [
-        { labels: { kind: "known" }, value: stats.keys },
-        { labels: { kind: "unknown" }, value: stats.unknownKeys },
-      ],
-    },
+      samples: samplesBy("kind", { known: stats.keys, unknown: stats.unknownKeys }),
+    }),
     single("gauge", "claviger_key_lookups_waiting", {
       help: "Requests that wait until the database has looked up their key",
       value: stats.waiting,
@@ -191,12 +176,10 @@ function ofEvents({ events, upkeep }: MetricsSources): Family[] {
       help: "Partitions dropped because their events were older than the retention",
       value: dropped,
     }),
-    {
-      type: "counter",
-      name: "claviger_upkeep_failures_total",
+    several("counter", "claviger_upkeep_failures_total", {
       help: "Failures of upkeep tasks, by task; a failed task is tried again, and the log has the reason",
-      samples: Object.entries(failures).map(([task, value]) => ({ labels: { task }, value })),
-    },
+      samples: samplesBy("task", failures),
+    }),
   ];
 }
 
@@ -263,15 +246,10 @@ function ofTokens({ tokens }: MetricsSources): Family[] {
   if (tokens === undefined) return [];
   const { minted, failed } = tokens.stats();
   return [
-    {
-      type: "counter",
-      name: "claviger_installer_token_mints_total",
+    several("counter", "claviger_installer_token_mints_total", {
       help: "Requests to the host for a repository token, by result",
-      samples: [
-        { labels: { result: "ok" }, value: minted },
-        { labels: { result: "failed" }, value: failed },
-      ],
-    },
+      samples: samplesBy("result", { ok: minted, failed }),
+    }),
   ];
 }
 

@@ -28,13 +28,22 @@ export type Family = PlainFamily | HistogramFamily;
 
 export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
+/** Returns a family of numbers with labels. */
+export function several(
+  type: PlainFamily["type"],
+  name: string,
+  about: Pick<PlainFamily, "help" | "samples">,
+): Family {
+  return { type, name, ...about };
+}
+
 /** Returns a family of one number without labels. */
 export function single(
   type: PlainFamily["type"],
   name: string,
-  about: { help: string; value: number },
+  { help, value }: { help: string; value: number },
 ): Family {
-  return { type, name, help: about.help, samples: [{ value: about.value }] };
+  return several(type, name, { help, samples: [{ value }] });
 }
 
 /** Renders families in the given order; a family without samples is left out. */

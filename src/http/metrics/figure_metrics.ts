@@ -1,6 +1,6 @@
 import { TIERS } from "../../licensing/mod.ts";
 import type { FigureComputer } from "../../statistics/mod.ts";
-import { type Family, single } from "./exposition.ts";
+import { type Family, several, single } from "./exposition.ts";
 
 const STATES = ["active", "suspended", "revoked", "expired"] as const;
 
@@ -16,20 +16,16 @@ export function figureMetrics({ demand, latest }: Pick<FigureComputer, "demand" 
   const keysOf = (tier: string, state: string) =>
     keys.rows.find((row) => row.tier === tier && row.state === state)?.count ?? 0;
   return [
-    {
-      type: "gauge",
-      name: "claviger_keys",
+    several("gauge", "claviger_keys", {
       help: "Keys by tier and state, as they were counted last",
       samples: TIERS.flatMap((tier) =>
         STATES.map((state) => ({ labels: { tier, state }, value: keysOf(tier, state) })),
       ),
-    },
-    {
-      type: "gauge",
-      name: "claviger_unused_keys",
+    }),
+    several("gauge", "claviger_unused_keys", {
       help: "Keys that were neither used nor issued for this many days",
       samples: unused.rows.map(({ days, count }) => ({ labels: { days: String(days) }, value: count })),
-    },
+    }),
     single("gauge", "claviger_near_quota_licenses", {
       help: "Licenses that used 80 % of their month's limit or more",
       value: nearQuota.licenses,

@@ -1,7 +1,7 @@
 /** The metrics of the process: version, start time, memory, CPU time and open files. */
 import { readdirSync } from "node:fs";
 import { VERSION } from "../../version.ts";
-import { type Family, single } from "./exposition.ts";
+import { type Family, several, single } from "./exposition.ts";
 
 /** Returns the metrics of this process as they are now. */
 export function processMetrics({ isStopping }: { readonly isStopping: () => boolean }): Family[] {
@@ -9,9 +9,7 @@ export function processMetrics({ isStopping }: { readonly isStopping: () => bool
   const { user, system } = process.cpuUsage();
   const { bun } = process.versions;
   return [
-    {
-      type: "gauge",
-      name: "claviger_build_info",
+    several("gauge", "claviger_build_info", {
       help: "Always 1; the labels name the version, the runtime and the platform",
       samples: [
         {
@@ -24,7 +22,7 @@ export function processMetrics({ isStopping }: { readonly isStopping: () => bool
           value: 1,
         },
       ],
-    },
+    }),
     single("gauge", "claviger_stopping", {
       help: "1 after the service was told to stop",
       value: Number(isStopping()),
