@@ -82,7 +82,8 @@ export async function checkPlace(target: string, options: { readonly replace: bo
   if (target === "-") return;
   await explain(`Cannot write ${target}`, async () => {
     const found = await stat(target).catch(() => undefined);
-    if (found !== undefined && !(options.replace && found.isFile())) throw codedError("EEXIST");
+    if (found !== undefined && !(options.replace && found.isFile()))
+      throw Object.assign(new Error("EEXIST"), { code: "EEXIST", syscall: "open" });
     await stat(dirname(target));
   });
 }
@@ -127,10 +128,6 @@ export async function explain<Result>(what: string, work: () => Promise<Result>)
 export function explained(what: string, error: unknown): unknown {
   const isSystem = error instanceof Error && "syscall" in error;
   return isSystem ? new FileFailure(`${what}: ${reasonOf(error, REASONS)}`, { cause: error }) : error;
-}
-
-function codedError(code: string): Error {
-  return Object.assign(new Error(code), { code, syscall: "open" });
 }
 
 const REASONS: Reasons = {

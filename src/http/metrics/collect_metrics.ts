@@ -58,14 +58,10 @@ export async function collectMetrics(sources: MetricsSources): Promise<Family[]>
 
 function ofRequests({ requestMetrics: requests }: MetricsSources): Family[] {
   const entries = requests.entries();
-  const quota = (["validate", "analytics"] as const).map((endpoint) => ({
-    labels: { endpoint },
-    value:
-      requests
-        .endpoint(endpoint)
-        .outcomes()
-        .find(({ code }) => code === "QUOTA_EXCEEDED")?.count ?? 0,
-  }));
+  const exhausted = (endpoint: "validate" | "analytics") => {
+    const outcomes = requests.endpoint(endpoint).outcomes();
+    return outcomes.find(({ code }) => code === "QUOTA_EXCEEDED")?.count ?? 0;
+  };
   return [
     several("counter", "claviger_http_requests_total", {
       help: "Requests answered, by endpoint, HTTP status, code (OK for a success) and the reason why a key was refused",
@@ -87,7 +83,7 @@ function ofRequests({ requestMetrics: requests }: MetricsSources): Family[] {
     },
     several("counter", "claviger_quota_exhausted_total", {
       help: "Requests refused because the month's quota of their license was used up, by endpoint",
-      samples: quota,
+      samples: samplesBy("endpoint", { validate: exhausted("validate"), analytics: exhausted("analytics") }),
     }),
   ];
 }
