@@ -40,6 +40,8 @@ import { listenOrRefuse } from "./wire/mod.ts";
 
 export interface ServiceOptions {
   readonly config: Config;
+  /** Where clients reach a service without a public address, for links and texts: a demo. Signed licenses do not name it. */
+  readonly reachedAt?: string | undefined;
   readonly platform: Platform;
   readonly clock: Clock;
   readonly log: Log;
@@ -241,7 +243,7 @@ async function startParts(
 
 /** Listens for requests of operators, for metrics, and for requests of clients. */
 async function listen(
-  { config, platform, clock, log, findAdminAddresses }: ServiceOptions,
+  { config, reachedAt, platform, clock, log, findAdminAddresses }: ServiceOptions,
   { stores, parts, order }: { readonly stores: Stores; readonly parts: Parts; readonly order: StopOrder },
 ) {
   const { tls, secrets } = stores;
@@ -249,10 +251,14 @@ async function listen(
   const { adminListen, dataDir, host, port } = config;
   let certificate: Certificate | undefined;
   const certificateExpiresAt = () => certificate?.expiresAt() ?? tls?.expiresAt;
+  const publicUrl = config.publicUrl ?? reachedAt;
+  const createSigner = (database: Database) => createLicenseSigner({ ...config, database, secrets });
   const addresses = adminListen ? [adminListen] : await findAdminAddresses?.(stores.pool);
   const admin = await listenForOperators(addresses ?? [], {
     ...config,
     ...LIMITS,
+    publicUrl,
+    createSigner,
     platform,
     clock,
     log,
@@ -292,6 +298,7 @@ async function listen(
   const { fetch: answer } = createApp({
     ...config,
     ...parts,
+    publicUrl,
     isStopping,
     clock,
     log,
@@ -300,7 +307,7 @@ async function listen(
     fileBody: platform.fileBody,
     sha256: platform.sha256,
     linkSigner: secrets.signer("download-link"),
-    licenseSigner: createLicenseSigner({ ...config, database: parts.database, secrets }),
+    licenseSigner: createSigner(parts.database),
     publishedKeys: createPublishedKeys({ database: parts.database, clock }),
   });
   const listener = await listenOrRefuse(platform, { host, port, ...LIMITS, answer, ...(tls && { tls }) });

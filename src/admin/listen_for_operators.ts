@@ -1,16 +1,16 @@
-import { type DatabaseAddress, openDatabase } from "../database/mod.ts";
+import { type Database, type DatabaseAddress, openDatabase } from "../database/mod.ts";
 import { isAdminTls, isLoopback, originOf } from "../endpoints.ts";
 import type { Listener, ListenOptions, Platform, TlsPair } from "../platform/mod.ts";
 import { isRefusal, type Refusal } from "../refusal.ts";
-import { createLicenseSigner, type LicenseSignerOptions } from "../signed_licenses/mod.ts";
+import type { LicenseSigner } from "../signed_licenses/mod.ts";
 import { listenOrRefuse } from "../wire/mod.ts";
 import type { AdminOptions } from "./options.ts";
 import { createCsvInFlight } from "./stream_csv.ts";
 
 export interface OperatorsListenerOptions
   extends Pick<ListenOptions, "maxBodyBytes" | "idleTimeoutSeconds">,
-    Omit<AdminOptions, "database" | "licenseSigner" | "csvInFlight" | "isLoopback" | "isTls">,
-    Omit<LicenseSignerOptions, "database"> {
+    Omit<AdminOptions, "database" | "licenseSigner" | "csvInFlight" | "isLoopback" | "isTls"> {
+  readonly createSigner: (database: Database) => LicenseSigner;
   readonly platform: Platform;
   readonly databaseAddress: DatabaseAddress;
   readonly tls: TlsPair | undefined;
@@ -60,7 +60,7 @@ async function listenAt(
   const app = createAdminApp({
     ...options,
     database,
-    licenseSigner: createLicenseSigner({ ...options, database }),
+    licenseSigner: options.createSigner(database),
     csvInFlight: createCsvInFlight(),
     isLoopback: isLoopback(host),
     isTls: tls !== undefined,

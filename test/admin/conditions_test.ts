@@ -196,7 +196,7 @@ describe("a command", () => {
         state: "live",
         mode: "demo",
       },
-      ...{ "expiring-within": "30 days", "unused-for": "-1", "near-quota": "101" },
+      ...{ "external-id": "", "expiring-within": "30 days", "unused-for": "-1", "near-quota": "101" },
     },
     "keys usage": { month: "2026-13" },
     "usage export": { month: "November" },

@@ -127,6 +127,9 @@ describe("claviger keys issue", () => {
     const issued = await line.json(issueArgs("--external-id", "order № 7"));
     expect(issued.external_id).toBe("order № 7");
     expect(await line.json(["keys", "show", issued.id])).toMatchObject({ external_id: "order № 7" });
+    const listed = await line.json(["keys", "list", "--external-id", "order № 7"]);
+    expect(listed.map(({ id }: { id: string }) => id)).toEqual([issued.id]);
+    expect(await line.json(["keys", "list", "--external-id", "order № 8"])).toEqual([]);
     expect(refusalOf(await line.here(issueArgs("--external-id", "order № 7")))).toBe(
       "Cannot issue key: another license has this external id",
     );

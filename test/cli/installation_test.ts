@@ -9,6 +9,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty_proxy.ts";
+import { findFreePort } from "../support/find_free_port.ts";
 import { until } from "../support/until.ts";
 import { createCommandLine, type RunningService, refusalOf } from "./command_line.ts";
 
@@ -227,6 +228,23 @@ describe("a demo's data", () => {
       expect(Number(size)).toBe(bytes.length / 1e6);
     }
     await service.stop();
+  });
+
+  test("signs licenses for clients and by command under the same name, though its address is in links", async () => {
+    const port = await findFreePort();
+    const service = await demo.serve(["--demo", "--port", String(port)]);
+    const [, apiKey = ""] = /^ {2}enterprise +(\S+)$/m.exec(first.out) ?? [];
+    const body = JSON.stringify({ api_key: apiKey });
+    const signed = await fetch(`${service.url}/v1/auth/license`, { method: "POST", body });
+    const list = await fetch(`${service.url}/v1/models/list`, { headers: { "X-API-Key": apiKey } });
+    await service.stop();
+    const [{ id }] = await demo.json(["keys", "list", "--account", "enterprise@demo.example"]);
+    const exported = await demo.json(["licenses", "export", id, "--days", "30"]);
+    const issuerOf = ({ license }: { license: string }) =>
+      JSON.parse(Buffer.from(license.split(".")[1] ?? "", "base64url").toString()).iss;
+    expect(issuerOf(exported)).toBe("svc");
+    expect(issuerOf((await signed.json()) as { license: string })).toBe("svc");
+    expect(await list.text()).toContain(`"download_url":"http://127.0.0.1:${port}/`);
   });
 
   test("has keys that every start shows, but for those that were changed since", async () => {

@@ -84,6 +84,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
   withListOptions(withJsonOptions(keys.command("list")), { kind: "key" })
     .description("list the keys that meet every condition, oldest first")
     .option("--account <account>", "only keys of this account, by its id or e-mail", accountOption)
+    .option("--external-id <id>", "only the keys of the license with this name", fieldOption("external_id"))
     .addOption(new Option("--tier <tier>", "only keys of this tier").choices(TIERS))
     .addOption(
       new Option("--state <state>", "only keys in this state").choices([
@@ -138,6 +139,7 @@ type RevokeOptions = ConfirmOptions & ChangeOptions;
 
 interface KeyListOptions extends JsonOptions, ListOptions {
   readonly account?: string;
+  readonly externalId?: string;
   readonly tier?: Tier;
   readonly state?: KeySummary["state"];
   readonly mode?: KeyMode;
@@ -182,9 +184,10 @@ async function list(surroundings: Surroundings, options: KeyListOptions): Promis
   await withDatabase(surroundings, options, async ({ database, now }) => {
     const account =
       options.account === undefined ? undefined : await findAccountBy(database, options.account);
-    const { tier, state, mode } = options;
+    const { externalId, tier, state, mode } = options;
     const filter = {
       ...(await partOf(surroundings, database, options)),
+      externalId,
       tier,
       state,
       mode,

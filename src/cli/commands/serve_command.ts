@@ -82,7 +82,8 @@ async function serve(surroundings: Surroundings, options: ServeOptions): Promise
     const opened = Promise.withResolvers<OpenInstallation>();
     const service = orRefuseStart(
       await startService({
-        config: options.demo ? withPublicUrl(config) : config,
+        config,
+        reachedAt: options.demo ? toReachedAddress(config) : undefined,
         platform,
         clock,
         log,
@@ -199,12 +200,10 @@ async function showDemoLogin(
     surroundings.out(`To log in to the console, open this link, once and within ten minutes:\n  ${link}\n\n`);
 }
 
-/** Lets clients download a demo's models without a setting: its address is where it listens, unless the system chooses the port. */
-function withPublicUrl(config: Config): Config {
-  const { host, port, tls, publicUrl } = config;
-  if (publicUrl !== undefined || port === 0) return config;
+/** Returns where a demo listens, so that clients can download its models; undefined if the system chooses the port. */
+function toReachedAddress({ host, port, tls }: Config): string | undefined {
   const reached = { host: host === "0.0.0.0" ? "127.0.0.1" : host, port };
-  return { ...config, publicUrl: originOf(reached, tls !== undefined) };
+  return port === 0 ? undefined : originOf(reached, tls !== undefined);
 }
 
 /** Warns when a service without `--demo` serves a demo's data: anyone who has a demo key can use the service. */
