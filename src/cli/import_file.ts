@@ -1,47 +1,91 @@
 /**
- * Reads the file of `claviger keys import`: at most 2,000,000 lines of at most 64 KiB each. The whole file is read and
- * checked before anything is written.
+ * Reads the file of `claviger keys import`: at most 2,000,000 lines of at most 64 KiB each, with a JSON object for each
+ * key, or CSV whose first line names the fields. The whole file is read and checked before anything is written.
  */
 import { resolve } from "node:path";
 import type { Brand } from "../brand.ts";
-import { type LineOfImport, parseImportLine } from "../keys/mod.ts";
+import {
+  IMPORT_FIELDS,
+  type ImportedKey,
+  type LineOfImport,
+  parseImportFields,
+  parseImportLine,
+} from "../keys/mod.ts";
 import { openNamedFile, readChunks } from "../read_regular_file.ts";
 import { isRefusal, type Refusal, refuse } from "../refusal.ts";
+import { parseCsvLine } from "../text/mod.ts";
 import { renderFileFailure } from "./failures.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 const MAX_LINES = 2_000_000;
 const MAX_LINE_CHARACTERS = 64 * 1024;
+/** Further wrong lines are only counted. */
+const MAX_NAMED = 20;
 
 /**
- * Reads the keys of a file, or of standard input for `-`. A refusal names the first wrong line by its number, never a
- * key.
+ * Reads the keys of a file, or of standard input for `-`. A refusal names the first 20 wrong lines by their
+ * numbers, never a key.
  */
 export async function readImportFile(
-  { workingFolder, input }: Surroundings,
+  { workingFolder, input }: Pick<Surroundings, "workingFolder" | "input">,
   file: string,
   brand: Brand,
 ): Promise<LineOfImport[] | Refusal> {
   const isInput = file === "-";
   const path = isInput ? "standard input" : resolve(workingFolder, file);
   const keys: LineOfImport[] = [];
+  const wrong: string[] = [];
   const cannot = (why: string) => refuse("INVALID_REQUEST", `Cannot import keys: ${why}`);
-  let number = 0;
+  let parse: LineParser | undefined;
+  let [number, wrongLines] = [0, 0];
   try {
     for await (const line of readLines(isInput ? input : readFile(path))) {
       number++;
       if (number > MAX_LINES) return cannot(`${path} has more than ${MAX_LINES} lines; split the file`);
-      if (line.includes("\ufffd")) return cannot(`line ${number} is not UTF-8`);
       if (line.length > MAX_LINE_CHARACTERS) return cannot(`line ${number} is longer than 64 KiB`);
       if (line.trim() === "") continue;
-      const key = parseImportLine(line, brand);
-      if (isRefusal(key)) return cannot(`line ${number}: ${key.sentence}`);
-      keys.push({ key, line: number });
+      const isUtf8 = !line.includes("\ufffd");
+      if (parse === undefined && isUtf8 && !line.trimStart().startsWith("{")) {
+        parse = createCsvParser(line, brand);
+        if (parse === undefined) return cannot(`line ${number} ${NO_HEADER}`);
+        continue;
+      }
+      parse ??= (text) => parseImportLine(text, brand);
+      const key = isUtf8 ? parse(line) : NOT_UTF8;
+      if (!isRefusal(key)) keys.push({ key, line: number });
+      else if (++wrongLines <= MAX_NAMED) wrong.push(`line ${number}: ${key.sentence}`);
     }
   } catch (error) {
     return cannot(`${path}: ${renderFileFailure(error)}`);
   }
+  if (wrongLines > MAX_NAMED) wrong.push(`and ${wrongLines - MAX_NAMED} more wrong lines`);
+  if (wrongLines > 0) return cannot(wrong.join("; "));
   return keys.length === 0 ? cannot(`${path} holds no keys`) : keys;
+}
+
+type LineParser = (line: string) => ImportedKey | Refusal;
+
+const NOT_UTF8 = refuse("INVALID_REQUEST", "it is not UTF-8");
+const NO_HEADER =
+  "is neither a JSON object nor the first line of CSV, which names the fields, such as api_key,email,tier: see " +
+  "`claviger guide keys`";
+
+/** Creates the parser of the lines below the one with the names; undefined if that line has other names, or one twice. */
+function createCsvParser(header: string, brand: Brand): LineParser | undefined {
+  const names = parseCsvLine(header.trim()) ?? [];
+  if (new Set(names).size < names.length || !names.every((name) => IMPORT_FIELDS.includes(name)))
+    return undefined;
+  return (line) => {
+    const cells = parseCsvLine(line.replace(/\r$/, ""));
+    if (cells?.length !== names.length)
+      return refuse("INVALID_REQUEST", `it is not CSV with ${names.length} cells, as the first line`);
+    const fields = names.map((name, index) => [name, toValue(name, cells[index] ?? "")]);
+    return parseImportFields(Object.fromEntries(fields.filter(([, value]) => value !== "")), brand);
+  };
+}
+
+function toValue(name: string, cell: string): string | number {
+  return /^(monthly_limit|used)$/.test(name) && /^\d+$/.test(cell) ? Number(cell) : cell;
 }
 
 async function* readFile(path: string): AsyncGenerator<Uint8Array> {

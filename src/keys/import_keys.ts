@@ -1,5 +1,5 @@
 /**
- * Imports keys that customers already have from another system: one line of JSON for each key, all or nothing.
+ * Imports keys that customers already have from another system: one line for each key, all or nothing.
  *
  * A line contains the key itself or its SHA-256, so that a system that stores only hashes can export its keys.
  */
@@ -82,18 +82,24 @@ function count() {
   );
 }
 
-/** Reads one line. The refusal says what is wrong in the line and never contains the key. */
+/** The names of the fields of a line. */
+export const IMPORT_FIELDS: readonly string[] = Object.keys(importLine.entries);
+
+/** Reads one line of JSON. The refusal says what is wrong in the line and never contains the key. */
 export function parseImportLine(line: string, brand: Brand): ImportedKey | Refusal {
-  const wrong = (what: string) => refuse("INVALID_REQUEST", what);
-  let json: unknown;
   try {
-    json = JSON.parse(line);
+    return parseImportFields(JSON.parse(line), brand);
   } catch {
-    return wrong("it is not JSON");
+    return refuse("INVALID_REQUEST", "it is not JSON");
   }
-  if (typeof json !== "object" || json === null || Array.isArray(json))
+}
+
+/** Reads the fields of one line, as {@linkcode parseImportLine} does. */
+export function parseImportFields(fields: unknown, brand: Brand): ImportedKey | Refusal {
+  const wrong = (what: string) => refuse("INVALID_REQUEST", what);
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields))
     return wrong("it is not a JSON object");
-  const parsed = v.safeParse(importLine, json);
+  const parsed = v.safeParse(importLine, fields);
   if (!parsed.success) {
     const [issue] = parsed.issues;
     const field = v.getDotPath(issue) ?? "";

@@ -16,10 +16,12 @@ export { resumeKey, suspendKey } from "./change_state.ts";
 export type { Claim } from "./claim.ts";
 export { explainKey, type KeyExplanation, type Obstacle } from "./explain_key.ts";
 export {
+  IMPORT_FIELDS,
   type ImportedKey,
   type ImportLine,
   importKeys,
   type LineOfImport,
+  parseImportFields,
   parseImportLine,
 } from "./import_keys.ts";
 export { type IssuedKey, type IssueRequest, issueKey, repeatIssue } from "./issue_key.ts";

@@ -1,4 +1,4 @@
-/** Renders the lines of comma-separated values. Source: RFC 4180. */
+/** Renders and reads the lines of comma-separated values. Source: RFC 4180. */
 
 /** Renders one line. No cell is a formula for a spreadsheet. */
 export function toCsvLine(cells: readonly (string | number)[]): string {
@@ -11,4 +11,20 @@ function toCell(value: string | number): string {
   // controls before the sign, and accept its wide and small forms. U+2212 is the minus sign of mathematics.
   const text = /^[\s\p{C}=+\-@\u2212]/u.test(value.normalize("NFKC")) ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** A cell in quotes, in which two quotes stand for one, or a cell without any. */
+const CELL = /"((?:[^"]|"")*)"|[^",]*/y;
+
+/** Returns the cells of one line, which has no line break; undefined if a quote is open or within a cell without quotes. */
+export function parseCsvLine(line: string): string[] | undefined {
+  const cells: string[] = [];
+  for (let at = 0; ; at++) {
+    CELL.lastIndex = at;
+    const [cell = "", quoted] = CELL.exec(line) ?? [];
+    cells.push(quoted?.replaceAll('""', '"') ?? cell);
+    at += cell.length;
+    if (at === line.length) return cells;
+    if (line[at] !== ",") return undefined;
+  }
 }

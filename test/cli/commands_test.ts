@@ -449,7 +449,7 @@ describe("claviger keys import", () => {
     expect((await validate(row!.api_key)).status).toBe(200);
     for (const [input, why] of [
       ["", "standard input holds no keys"],
-      ["hello", "line 1: it is not JSON"],
+      ["{hello", "line 1: it is not JSON"],
       ["y".repeat(70_000), "line 1 is longer than 64 KiB"],
     ] as const) {
       const refused = await line.here(["keys", "import", "-"], { input });

@@ -231,7 +231,7 @@ describe("claviger checks before it looks for a database", () => {
     ["a line past 64 KiB", `{"x":"${"y".repeat(70_000)}"}`, "line 1 is longer than 64 KiB"],
     ["a line that never ends", "y".repeat(300_000), "line 1 is longer than 64 KiB"],
     ["lines without end", "\n".repeat(2_000_001), "has more than 2000000 lines; split the file"],
-    ["text that is not UTF-8", "\ufffd", "line 1 is not UTF-8"],
+    ["text that is not UTF-8", "\ufffd", "line 1: it is not UTF-8"],
   ];
   test.each(files)("that a file to import is valid: it refuses %s", async (what, text, error) => {
     const path = line.write(`${what.replaceAll(" ", "-")}.jsonl`, text);

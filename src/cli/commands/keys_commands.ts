@@ -77,7 +77,7 @@ export function addKeysCommands(program: Command, surroundings: Surroundings): C
     .description("import keys that customers already have: all lines of a file, or none")
     .argument(
       "<file>",
-      "one JSON object a line: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, used, external_id; - is standard input",
+      "one JSON object a line, or CSV whose first line names the fields: api_key, or sha256 and mode; email and tier; optional: name, organization, expires_at, monthly_limit, used, external_id; - is standard input",
     )
     .action((file: string, options: JsonOptions) => runImport(surroundings, file, options));
 

@@ -1,0 +1,76 @@
+/** The file of `claviger keys import`: JSON or CSV, read and checked as a whole. */
+import { describe, expect, test } from "bun:test";
+import { readImportFile } from "../../src/cli/import_file.ts";
+import type { Surroundings } from "../../src/cli/surroundings.ts";
+import { isRefusal } from "../../src/refusal.ts";
+import { BRAND } from "../support/issue.ts";
+
+const KEY = `svc_live_${"0a".repeat(24)}`;
+const OTHER = `svc_test_${"0b".repeat(24)}`;
+
+async function read(text: string) {
+  async function* input() {
+    // In two parts, so that a line goes over their border.
+    yield new TextEncoder().encode(text.slice(0, 40));
+    yield new TextEncoder().encode(text.slice(40));
+  }
+  const surroundings = { workingFolder: "/", input: input() } as Pick<
+    Surroundings,
+    "workingFolder" | "input"
+  >;
+  const keys = await readImportFile(surroundings, "-", BRAND);
+  return isRefusal(keys) ? keys.sentence : keys;
+}
+
+describe("readImportFile()", () => {
+  const csv = `api_key,email,name,organization,tier,monthly_limit,used,expires_at
+${KEY},Ada@Example.org,Ada,"Example ""A"", Ltd.",research,70000,12,never
+
+${OTHER},bo@example.org,,,free,,,
+`;
+  const json = [
+    {
+      api_key: KEY,
+      email: "Ada@Example.org",
+      name: "Ada",
+      organization: 'Example "A", Ltd.',
+      tier: "research",
+    },
+    { api_key: OTHER, email: "bo@example.org", tier: "free" },
+  ];
+  const more = [{ monthly_limit: 70_000, used: 12, expires_at: "never" }, {}];
+
+  test("reads CSV as it reads JSON, with either end of a line and a byte order mark", async () => {
+    const lines = json.map((fields, index) => JSON.stringify({ ...fields, ...more[index] }));
+    const expected = await read([lines[0], "", "", lines[1]].join("\n"));
+    expect(expected).toHaveLength(2);
+    const keysOf = async (text: string) => (await read(text)) as { key: object }[];
+    for (const text of [csv, csv.replaceAll("\n", "\r\n"), `\ufeff${csv}`, csv.trimEnd()]) {
+      expect((await keysOf(text)).map(({ key }) => key)).toEqual(
+        (expected as { key: object }[]).map(({ key }) => key),
+      );
+    }
+  });
+
+  test.each([
+    ["email,email\n", "line 1 is neither a JSON object nor the first line of CSV"],
+    [`${KEY}\n`, "line 1 is neither a JSON object nor the first line of CSV"],
+    ["email,tier\nada@example.org\n", "line 2: it is not CSV with 2 cells, as the first line"],
+    ['email,tier\n"ada@example.org,free\n', "line 2: it is not CSV with 2 cells, as the first line"],
+    ['email,tier\nada"@example.org,free\n', "line 2: it is not CSV with 2 cells, as the first line"],
+    [`api_key,email,tier,used\n${KEY},a@b.c,free,1e3\n`, "line 2: used must be a whole number"],
+    [`api_key,email\n${KEY},a@b.c\n`, "line 2: tier is missing"],
+    ['{"tier": 1}\n[]\n', "line 2: it is not a JSON object"],
+  ])("refuses %j, and never repeats a key", async (text, why) => {
+    const sentence = await read(text);
+    expect(sentence).toContain(why);
+    expect(sentence).not.toContain(KEY.slice(9));
+  });
+
+  test("names the first twenty wrong lines and counts the others", async () => {
+    const sentence = String(await read(`api_key,email,tier\n${`${KEY},nobody,gold\n`.repeat(23)}`));
+    expect(sentence).toStartWith("Cannot import keys: line 2: email must ");
+    expect(sentence.match(/line \d+: /g)).toHaveLength(20);
+    expect(sentence).toEndWith("; and 3 more wrong lines");
+  });
+});
