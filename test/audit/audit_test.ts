@@ -5,6 +5,7 @@ import { hashApiKey, type IssuedKey, revokeKey } from "../../src/keys/mod.ts";
 import { isRefusal } from "../../src/refusal.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { ACTOR, issue, NOW } from "../support/issue.ts";
+import { until } from "../support/until.ts";
 
 setDefaultTimeout(30_000);
 
@@ -65,11 +66,15 @@ describe("the values of a row", () => {
                   "retired_at": null, "ended_at": "infinity", "name": "2027-01-31T00:00:00+00:00"}')`,
     );
     const filter = { action: "stored.row" };
-    const followed = await followAudit(database, { filter, limit: 1 });
+    // Transactions of other tests may delay it.
+    const followed = await until(async () => {
+      const found = await followAudit(database, { filter, limit: 1 });
+      return !isRefusal(found) && found.rows.length > 0 && found.rows;
+    });
     for (const [row] of [
       await listAudit(database, filter),
       (await pageAudit(database, { filter, limit: 1 })).rows,
-      isRefusal(followed) ? [] : followed.rows,
+      followed,
     ]) {
       expect(row).toMatchObject({ before: "2027-01-31T00:00:00+00:00" });
       expect(row?.after).toEqual({
