@@ -9,7 +9,7 @@
  * With `--proofs` it runs the slow proofs instead (`*_proof.ts`), one file after another and on the disk, because
  * a proof measures time. With `--as-root` it runs the files whose tests ask whether root runs them, also those of the
  * compiled executable. With `--any-order` it runs the suite three times, each time with the tests of every file in
- * another order.
+ * another order, and repeats a file that failed alone, in the same order.
  */
 import { existsSync, lstatSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -46,17 +46,9 @@ const patterns = proves
       ? ["--path-ignore-patterns=", ...filesNamedBy(rest, "_test.ts", ASKS_FOR_ROOT)]
       : process.argv.slice(2);
 const env = { ...process.env, ...(await startRun({ inMemory: !proves })) };
-let status = 0;
-for (const order of shuffles ? SEEDS.map((seed) => ["--randomize", `--seed=${seed}`]) : [[]]) {
-  const child = Bun.spawn(
-    [process.execPath, "test", ...(proves ? PROOF_FLAGS : SUITE_FLAGS), ...order, ...patterns],
-    { env, stdio: ["inherit", "inherit", "inherit"] },
-  );
-  status = await child.exited;
-  if (status === 0) continue;
-  if (shuffles) console.log(`A test depends on its order. To repeat it: bun test ${order.join(" ")} FILE`);
-  break;
-}
+const status = shuffles
+  ? await runInOrders()
+  : (await runTests([...(proves ? PROOF_FLAGS : SUITE_FLAGS), ...patterns])).status;
 await stopTestServer();
 removeAbandonedMemory();
 if (patterns.length === 0) {
@@ -66,6 +58,49 @@ if (patterns.length === 0) {
   );
 }
 process.exit(status);
+
+/**
+ * Runs the files in each order, until a test depends on it. Repeats each file that failed in the same order, alone: a test
+ * that passes then does not depend on the order, and `make test` judges it.
+ */
+async function runInOrders(): Promise<number> {
+  for (const seed of SEEDS) {
+    const order = ["--randomize", `--seed=${seed}`];
+    const { status, failed } = await runTests([...SUITE_FLAGS, ...order, ...patterns]);
+    if (status !== 0 && failed.length === 0) return status;
+    for (const file of failed) {
+      const again = await runTests(["--timeout=30000", ...order, `./${file}`]);
+      if (again.status === 0) continue;
+      console.log(`A test depends on its order. To repeat it: bun test ${order.join(" ")} ./${file}`);
+      return again.status;
+    }
+  }
+  return 0;
+}
+
+/** Runs `bun test`, shows its output, and returns its status and the files with failed tests. */
+async function runTests(args: readonly string[]): Promise<{ status: number; failed: string[] }> {
+  const child = Bun.spawn([process.execPath, "test", ...args], {
+    env,
+    stdio: ["inherit", "inherit", "pipe"],
+  });
+  const failed = new Set<string>();
+  let [file, rest] = ["", ""];
+  const decoder = new TextDecoder();
+  for await (const chunk of child.stderr ?? []) {
+    process.stderr.write(chunk);
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const [, header] = /^(test\/\S+_test\.ts):$/.exec(line) ?? [];
+      file = header ?? file;
+      if (line.startsWith("(fail)") && file !== "") failed.add(file);
+      // The summary at the end repeats the failures of all files.
+      if (/^\d+ tests? failed:$/.test(line)) file = "";
+    }
+  }
+  return { status: await child.exited, failed: [...failed] };
+}
 
 /**
  * Returns the flags among the words, and the paths of the files with this ending whose path contains one of the other
