@@ -133,7 +133,8 @@ export function renderRefusals<Known extends Code>(
     headers: own === undefined ? headers : [...headers, own],
     content: {
       "application/json": {
-        schema: { ...(references.length === 1 ? references[0] : { anyOf: references }), ...only },
+        // Not beside the reference: some generators of clients then ignore the reference.
+        schema: { allOf: [references.length === 1 ? references[0] : { anyOf: references }, only] },
         examples: Object.fromEntries(examples),
       },
     },

@@ -35,16 +35,16 @@ interface Scope {
   readonly named: Map<string, Check>;
 }
 
-function compile(schema: JsonSchema, scope: Scope): Check {
+function compile(schema: JsonSchema, scope: Scope, { isPart = false } = {}): Check {
   const checks: Check[] = [];
-  const hasAlternatives = "$ref" in schema || "anyOf" in schema;
+  const hasAlternatives = isPart || "$ref" in schema || "anyOf" in schema;
   for (const [keyword, operand] of Object.entries(schema)) {
     if (WITHOUT_CHECK.has(keyword)) continue;
     const make = KEYWORDS[keyword];
     if (make === undefined) throw new Error(`Cannot compile schema: ${keyword} is not known`);
     checks.push(make(operand, scope));
   }
-  // Beside alternatives, the properties only add rules: the alternatives name the allowed fields.
+  // Beside alternatives and in `allOf`, the properties only add rules: others name the allowed fields.
   if ("properties" in schema) checks.push(properties(schema, { scope, isClosed: !hasAlternatives }));
   return all(checks);
 }
@@ -68,6 +68,8 @@ const KEYWORDS: Readonly<Record<string, (operand: unknown, scope: Scope) => Chec
       return problems.includes(undefined) ? undefined : problems.join(", or ");
     };
   },
+  allOf: (operand, scope) =>
+    all((operand as JsonSchema[]).map((part) => compile(part, scope, { isPart: true }))),
   type: (operand) => {
     const isOf = TYPES[String(operand)];
     if (isOf === undefined) throw new Error(`Cannot compile schema: type ${operand} is not known`);

@@ -19,15 +19,17 @@ import { type JsonResponse, startTestService, type TestService } from "../suppor
 
 setDefaultTimeout(30_000);
 
+interface Schema {
+  readonly $ref?: string;
+  readonly anyOf?: readonly { readonly $ref: string }[];
+  readonly properties?: { readonly code: { readonly "x-extensible-enum": readonly string[] } };
+}
+
 interface Response {
   readonly headers: Record<string, { readonly $ref: string }>;
   readonly content?: {
     readonly "application/json": {
-      readonly schema: {
-        readonly $ref?: string;
-        readonly anyOf?: readonly { readonly $ref: string }[];
-        readonly properties?: { readonly code: { readonly "x-extensible-enum": readonly string[] } };
-      };
+      readonly schema: Schema & { readonly allOf?: readonly Schema[] };
       readonly example?: unknown;
       readonly examples?: Record<string, { readonly value: unknown }>;
     };
@@ -88,7 +90,8 @@ const nameIn = (reference: string) => reference.slice(reference.lastIndexOf("/")
 
 /** Returns the names of the schemas that are documented for a response's body. */
 function schemaNames(response: Response): string[] {
-  const { $ref, anyOf } = response.content?.["application/json"].schema ?? {};
+  const schema = response.content?.["application/json"].schema;
+  const { $ref, anyOf } = schema?.allOf?.[0] ?? schema ?? {};
   return [...($ref === undefined ? [] : [{ $ref }]), ...(anyOf ?? [])].map((each) => nameIn(each.$ref));
 }
 
@@ -110,7 +113,8 @@ function expectDocumented(answer: JsonResponse, method: string, path: string): v
   else if (!hasForm(body, schemaNames(response))) {
     throw new Error(`${method} ${path} ${status}: not as documented: ${JSON.stringify(body)}`);
   }
-  const codes = response.content?.["application/json"].schema.properties?.code["x-extensible-enum"];
+  const codes =
+    response.content?.["application/json"].schema.allOf?.[1]?.properties?.code["x-extensible-enum"];
   if (codes !== undefined) expect(codes).toContain(body.code);
   for (const [name, { $ref }] of Object.entries(response.headers)) {
     const header = document.components.headers?.[nameIn($ref)];
@@ -452,7 +456,9 @@ describe("The answers match the document:", () => {
   test("an unknown path answers NOT_FOUND", async () => {
     const { status, headers, body } = await service.get("/v1/nothing");
     const { content } = document.components.responses?.NotFound ?? {};
-    expect(content["application/json"].schema.properties.code["x-extensible-enum"]).toEqual([body.code]);
+    expect(content["application/json"].schema.allOf[1].properties.code["x-extensible-enum"]).toEqual([
+      body.code,
+    ]);
     expect({ status, request: headers.get("x-request-id")?.slice(0, 4) }).toEqual({
       status: 404,
       request: "req_",

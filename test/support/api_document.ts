@@ -73,9 +73,8 @@ export function toAnswerRule(documented: Documented, document: ApiDocument): Ans
       ? documented
       : (document.components.responses[reference.slice(reference.lastIndexOf("/") + 1)] ?? {});
   const json = content?.["application/json"]?.schema;
-  const codes = (json?.properties as { code?: { "x-extensible-enum"?: string[] } } | undefined)?.code?.[
-    "x-extensible-enum"
-  ];
+  const [, own] = (json?.allOf ?? []) as { properties?: { code?: { "x-extensible-enum"?: string[] } } }[];
+  const codes = own?.properties?.code?.["x-extensible-enum"];
   return {
     body: content === undefined ? undefined : json === undefined ? "bytes" : "json",
     check: json && compileSchema(json, document.components),
