@@ -81,14 +81,13 @@ export async function addDemo(
   const actor: Actor = { kind: "command", name: userName, reason: DEMO_REASON };
   const expiresAt = new Date(now.getTime() + 365 * DAY_MS);
   const free = monthlyLimitOf("free") ?? 0;
-  const makeKey = (label: string, license: Pick<ImportedKey, "tier" | "expiresAt"> & { used?: number }) =>
-    toDemoKey(deriveKey(label, { brand, secrets }), { label, ...license });
+  const by = { brand, secrets };
   const made = [
-    ...TIERS.map((tier) => makeKey(tier, { tier, expiresAt })),
-    makeKey("expired", { tier: "research", expiresAt: new Date(now.getTime() - DAY_MS) }),
-    makeKey("suspended", { tier: "research", expiresAt }),
-    makeKey("revoked", { tier: "research", expiresAt }),
-    makeKey("quota used up", { tier: "free", expiresAt, used: free }),
+    ...TIERS.map((tier) => makeKey(by, tier, { tier, expiresAt })),
+    makeKey(by, "expired", { tier: "research", expiresAt: new Date(now.getTime() - DAY_MS) }),
+    makeKey(by, "suspended", { tier: "research", expiresAt }),
+    makeKey(by, "revoked", { tier: "research", expiresAt }),
+    makeKey(by, "quota used up", { tier: "free", expiresAt, used: free }),
   ];
   const session = openSession(installation.address, { statementTimeoutMs: 10_000 });
   try {
@@ -226,18 +225,22 @@ function toEmail(label: string): string {
   return toDemoEmail(label.replaceAll(" ", "-"));
 }
 
-function deriveKey(
-  label: string,
-  { brand, secrets }: { readonly brand: Brand; readonly secrets: Secrets },
-): NewApiKey {
+interface KeySource {
+  readonly brand: Brand;
+  readonly secrets: Secrets;
+}
+
+function deriveKey({ brand, secrets }: KeySource, label: string): NewApiKey {
   const bytes = Buffer.from(secrets.signer("demo-key").sign([label]), "base64url");
   return generateApiKey(brand, "test", { bytes });
 }
 
-function toDemoKey(
-  { apiKey, hash, hint }: NewApiKey,
-  { label, ...license }: Pick<ImportedKey, "tier" | "expiresAt"> & { label: string; used?: number },
+function makeKey(
+  source: KeySource,
+  label: string,
+  license: Pick<ImportedKey, "tier" | "expiresAt"> & { readonly used?: number },
 ): DemoKey & { readonly key: ImportedKey } {
+  const { apiKey, hash, hint } = deriveKey(source, label);
   const known = { hash, hint, mode: "test", email: toEmail(label), organization: "Demo" } as const;
   return { label, apiKey, key: { ...known, monthlyLimit: null, used: 0, ...license } };
 }
@@ -252,7 +255,7 @@ export async function findDemoKeys(
 ): Promise<readonly DemoKey[]> {
   const found = await Promise.all(
     LABELS.map(async (label) => {
-      const { apiKey, hash } = deriveKey(label, { brand, secrets });
+      const { apiKey, hash } = deriveKey({ brand, secrets }, label);
       const key = await findKey(database, { hash }, { now });
       return key !== undefined && toLabel(key) === label ? [{ label, apiKey }] : [];
     }),

@@ -111,10 +111,7 @@ export function sourceOf(surroundings: Surroundings, place: InstallationFlags): 
 }
 
 /** Returns the command's own sources of settings: its options, its environment and the settings file. */
-export function ownSourceOf(
-  surroundings: Surroundings,
-  { dataDir, envFile }: InstallationFlags,
-): ConfigSource {
+function ownSourceOf(surroundings: Surroundings, { dataDir, envFile }: InstallationFlags): ConfigSource {
   return { ...surroundings, envFile, flags: { CLAVIGER_DATA_DIR: dataDir } };
 }
 
